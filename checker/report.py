@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .solver.lint import Finding
     from .solver.obligations import Settled
     from .solver.prove import Proofs
+    from .solver.suggest.suggest import Suggestions
     from .spark.histories import Summary
     from .spark.segments import Summary as Segments
     from .vacuity import Vacuity
@@ -204,6 +205,37 @@ def tell_proofs(result: Proofs, console: Console) -> None:
         f"[bold {colour}]{number} of {len(result.proofs)} properties proved, without bounds on "
         f"numbers.[/] (exit {result.verdict.value}, {result.verdict.name})"
     )
+
+
+def tell_suggestions(found: Suggestions, console: Console) -> None:
+    """Prints lemmas for what isn't inductive, as a declaration has them, and what they do."""
+    explored = f"{found.states:,} states{'' if found.whole else ' (not all there are)'}"
+    if found.states:
+        console.print(
+            f"Suggestions, from {explored}: {found.candidates:,} candidates, "
+            f"{found.inductive:,} of them inductive together, {found.seconds:.1f} s"
+        )
+    if found.reason:
+        console.print(f"No lemmas suggested: {found.reason}.", markup=False)
+    if found.hints:
+        console.print("Inductive, and not enough:")
+    for line in found.text.splitlines():
+        console.print(Text(line), soft_wrap=True)
+    for name, row in found.left.items():
+        console.print(
+            f"{name}: {row or 'the start'} still breaks it, with all of them", markup=False
+        )
+    for name in found.asked:
+        lemmas = found.excludes.get(name, [])
+        if lemmas:
+            console.print(f"{name}: the step above is excluded by {', '.join(lemmas)}")
+    if found.lemmas and found.proofs is not None:
+        few = "each is needed" if found.fewest else "there may be fewer: --deadline was met"
+        console.print(
+            f"With {len(found.lemmas)} of them declared in the system's lemmas ({few}), "
+            f"{', '.join(found.proved)} is proved: {len(found.proofs.asked)} obligations, "
+            f"{found.proofs.seconds:.1f} s. Until then the verdict stays as it is."
+        )
 
 
 def show_piece(count: int | None, console: Console) -> Callable[[Mapping[str, Any]], None]:

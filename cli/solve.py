@@ -110,6 +110,13 @@ def prove(
     no_lemmas: Annotated[
         bool, typer.Option("--no-lemmas", help="Do without the declared lemmas.")
     ] = False,
+    suggest: Annotated[
+        bool,
+        typer.Option("--suggest", help="Look for lemmas for what isn't inductive, and print them."),
+    ] = False,
+    deadline: Annotated[
+        float, typer.Option("--deadline", metavar="S", help="Seconds to look for lemmas.")
+    ] = 120.0,
     certificate: Annotated[
         Path | None,
         typer.Option("--certificate", metavar="DIR", help="Write each obligation as SMT-LIB."),
@@ -119,8 +126,9 @@ def prove(
 ) -> None:
     """Prove properties for all numbers: constants that aren't set and only bound numbers may have
     any value."""
-    if not 0 < timeout < 1e6:  # Z3 counts milliseconds in 32 bits
-        fail(f"--timeout {timeout:g}: give a number of seconds above 0 and below a million")
+    for option, seconds in {"--timeout": timeout, "--deadline": deadline}.items():
+        if not 0 < seconds < 1e6:  # Z3 counts milliseconds in 32 bits
+            fail(f"{option} {seconds:g}: give a number of seconds above 0 and below a million")
     check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
     from ..diagrams.find import find_system
 
@@ -131,6 +139,8 @@ def prove(
         from ..checker.solver.obligations import Answers
         from ..checker.solver.prove import Options
         from ..checker.solver.prove import prove as run
+        from ..checker.solver.suggest.suggest import Settings
+        from ..checker.solver.suggest.suggest import suggest as suggested
         from ..checker.solver.terms import SolverError
         from ..checker.spark.options import SparkError
         from ..checker.trace import Disagreement
@@ -139,6 +149,7 @@ def prove(
         spread=spread_of(jobs, engine, master, spark_ui),
         certificates=certificate,
         lemmas=not no_lemmas,
+        spacer=not suggest,
     )
     console = screen()
     found: list[dict[str, object]] = []
@@ -160,8 +171,19 @@ def prove(
                     options=options,
                     known=known,
                 )
+                told: dict[str, object] = {}
+                lemmas = None
+                if suggest:
+                    settings = Settings(
+                        system, protocol, dict(zip(given, values, strict=True)), bounds,
+                        tuple(with_ or ()), tuple(without or ()), deadline,
+                    )  # fmt: skip
+                    lemmas = suggested(settings, result, options)
+                    told["suggestions"] = lemmas.as_json()
                 report.tell_proofs(result, console)
-                found.append(result.as_json())
+                if lemmas is not None:
+                    report.tell_suggestions(lemmas, console)
+                found.append(result.as_json() | told)
                 if result.interrupted:
                     break
     except (DeclarationError, KeptError, SolverError, SparkError) as error:

@@ -66,8 +66,9 @@ OWN: dict[str, list[tuple[str, ...]]] = {
     ],
     "prove": [
         *(words for words in COMMON if words != ("{system}", "--set", "N=99")),
-        *options("--timeout", (*REALS, "1e6")), *options("--jobs", NUMBERS),
-        *options("--set", RANGES), *options("--certificate", ("{file}", "{file}/a")),
+        *options("--timeout", (*REALS, "1e6")), *options("--deadline", (*REALS, "1e6")),
+        *options("--jobs", NUMBERS), *options("--set", RANGES),
+        *options("--certificate", ("{file}", "{file}/a")),
         *options("--results", (".", "no/file", "{file}")),
         *(("{system}", *more) for more in ENGINES),
     ],

@@ -451,6 +451,7 @@ LEASE = str(Path(__file__).parents[1] / "docs" / "examples" / "lease.py")
         (("bound", LEASE, "--depth", "3", "--property", "X"), 2, "no property X"),
         (("prove", LEASE, "--timeout", "0"), 2, "above 0"),
         (("prove", LEASE, "--timeout", "nan"), 2, "above 0"),
+        (("prove", LEASE, "--suggest", "--deadline", "0"), 2, "above 0"),
         (("prove", LEASE, "--certificate", f"{LEASE}/folder"), 2, "Not a directory"),
         (("prove", LEASE, "--property", "X"), 2, "no property X"),
         (("prove", LEASE, "--results", LEASE), 2, "line 1: no result that was kept"),

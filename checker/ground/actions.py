@@ -95,9 +95,14 @@ class _Grounder:
             limits=sorted({state.leaves[leaf].name for leaf in leaves_of(self.most.values())}),
             probes=probed,
             next_leaves=unchanged,
+            read=self.read,
             aims=list(self.aims()),
             rankings=list(self.rankings(actions)),
         )
+
+    def read(self, expression: Expression, names: Mapping[Expression, Shape]) -> Shape:
+        """What an expression comes to, where names stand for these shapes."""
+        return self.expressions.shape(expression, Scope(names))
 
     def well_formed(self) -> Iterator[Node]:
         """What holds of the leaves of every state."""

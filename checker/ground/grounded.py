@@ -10,6 +10,7 @@ from ...language import Bool, Expression, Instance, Key, Optional, Property, Ran
 from ...language.types import Type, Value, show_value
 from ..graph import Graph, Node
 from ..probes import Probe
+from .shapes import Shape
 
 PathPart: TypeAlias = "str | tuple[Key, int]"
 
@@ -141,7 +142,8 @@ class Grounded:
     leaves themselves, that nothing writes: `open` gives their names, and `limits` those that types
     are bounded by. `probes` are conditions that a run should meet; those of steps read the state
     after a step as the leaves `next_leaves`, each with what it is where a step leaves it alone.
-    `aims` are the properties of progress, `rankings` why they are come to.
+    `aims` are the properties of progress, `rankings` why they are come to. `read` is what a further
+    expression over the state comes to, where names stand for shapes; no slicing is done to it.
     """
 
     instance: Instance
@@ -159,6 +161,7 @@ class Grounded:
     limits: list[str]
     probes: list[tuple[Probe, Node]]
     next_leaves: Mapping[int, Node]
+    read: Callable[[Expression, Mapping[Expression, Shape]], Shape]
     constant: frozenset[int] = frozenset()
     aims: list[Aim] = field(default_factory=list[Aim])
     rankings: list[GroundRanking] = field(default_factory=list[GroundRanking])

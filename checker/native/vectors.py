@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,35 @@ def formula(node: Node, packing: Packing) -> Formula:
             value = packing.places[at.value] if at.op == "leaf" else at.value
             steps.append((at.op, tuple(order[arg.number] for arg in at.args), value))
     return Formula(tuple(steps))
+
+
+class Columns:
+    """Nodes evaluated on rows of 64-bit words, each part of them once. Leaves without a place have
+    the numbers of `known`."""
+
+    def __init__(self, words: Any, packing: Packing, known: Sequence[int]) -> None:
+        self.words = words
+        self.packing = packing
+        self.known = known
+        self._done: dict[int, Any] = {}
+
+    def __call__(self, node: Node) -> Any:
+        """The node's value in each of the packed states."""
+        return np.broadcast_to(self._value(node), len(self.words))
+
+    def _value(self, node: Node) -> Any:
+        found = self._done.get(node.number)
+        if found is None:
+            found = self._done[node.number] = self._made(node)
+        return found
+
+    def _made(self, node: Node) -> Any:
+        if node.op != "leaf":
+            return _applied(node.op, [*map(self._value, node.args)], node.value, self.words)
+        place = self.packing.places.get(node.value)
+        if place is None:
+            return np.array([self.known[node.value]], dtype=np.int64)
+        return _applied("leaf", [], place, self.words)
 
 
 def _applied(op: str, args: list[Any], value: int | Place, words: Any) -> Any:

@@ -1,10 +1,13 @@
-"""Nodes in the language's notation, with leaves by their places in the state."""
+"""Nodes in the language's notation, with leaves by their places in the state; and lemmas as a
+declaration has them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
-from ...language import Enum, Optional
+from ...language import Enum, Expression, Optional, Property
+from ...language.expressions import BINARY, EnumValue, children_first
 from ..graph import Node
 from ..ground import Leaf
 
@@ -63,3 +66,112 @@ def _compared(equation: Node, sign: str, leaves: Sequence[Leaf]) -> str:
     if isinstance(of, Enum) and b.is_constant and b.value < len(of.names):
         return f"{shown(a, leaves)} {sign} {of.name}.{of.names[b.value]}"
     return f"{shown(a, leaves)} {sign} {shown(b, leaves)}"
+
+
+# Declarations -----------------------------------------------------------------------------------
+
+
+def declaration(lemmas: Sequence[Property]) -> str:
+    """Invariants as Python, with the names of their variables: fields and messages by the names
+    that they have, keys in capitals."""
+    nodes = [node for item in lemmas for node in children_first(item.expression)]
+    names = dict.fromkeys(node for node in nodes if node.op in ("variable", "element"))
+    ordered = sorted(names, key=lambda name: name.op == "element")  # addresses speak of variables
+    lines = [f"{written(name)} = {_bound(name)}" for name in ordered]
+    return "\n".join([*lines, *chain.from_iterable(map(_invariant, lemmas))])
+
+
+def _invariant(item: Property) -> list[str]:
+    """An invariant, with what it says in a line of its own behind the quantifiers."""
+    opened, body = "", item.expression
+    while body.op == "all":
+        opened += f"all_of({written(body.args[0])}, "
+        body = body.args[1]
+    said = [f"    {written(body)},"]
+    if opened:
+        closed = ")" * opened.count("all_of(")
+        said = [f"    {opened.rstrip()}", f"        {written(body)}", f"    {closed},"]
+    return [
+        f"{item.name} = invariant(",
+        f'    "{item.name}",',
+        *said,
+        f'    "{item.sentence}",',
+        ")",
+    ]
+
+
+def _bound(name: Expression) -> str:
+    """What makes a variable, or a message in flight."""
+    if name.op == "variable":
+        return f'{_identifier(str(name.data.type)).upper()}.variable("{name.data.name}")'
+    sent = name.args[0]
+    parts = [f'"{name.data}"', sent.data.name, *map(written, sent.args)]
+    return f"in_flight({', '.join(parts)})"
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def written(e: Expression) -> str:
+    """An expression as Python has it, of what lemmas are made of."""
+    args, data = e.args, e.data
+    choices = _choices(e)
+    match e.op:
+        case "const":
+            is_member = isinstance(data, EnumValue)
+            return f"{_identifier(data.enum.name)}.{data.member}" if is_member else str(data)
+        case "constant":
+            return _identifier(data.name).upper()
+        case "all" | "any":
+            return f"{e.op}_of({written(args[0])}, {written(args[1])})"
+        case "field":
+            return f"{data.name}.at({written(args[0])})" if args else data.name
+        case "index":
+            return f"{_operand(args[0], '.')}[{written(args[1])}]"
+        case "get":
+            return f"{_operand(args[0], '.')}.{data}"
+        case "is_set" | "value":
+            return f"{_operand(args[0], '.')}.{e.op}"
+        case "size":
+            return f"size({written(args[0])})"
+        case "in":
+            return f"{_operand(args[0], '.')}.is_in({written(args[1])})"
+        case "not" if args[0].op == "eq":
+            return f"{_operand(args[0].args[0])} != {_operand(args[0].args[1])}"
+        case "not" if args[0].op == "not":
+            return written(args[0].args[0])
+        case "not":
+            return f"~{_operand(args[0])}"
+        case "or" if data == "implies":
+            return f"{_operand(args[0].args[0], '.')}.implies({written(args[1])})"
+        case "or" if choices:
+            members = ", ".join(written(each.args[1]) for each in choices)
+            return f"{_operand(choices[0].args[0], '.')}.is_in({members})"
+        case "and" if args[0].op == "and":  # a row of them
+            return f"{written(args[0])} & {_operand(args[1])}"
+        case _ if e.op in BINARY:
+            return f"{_operand(args[0])} {BINARY[e.op]} {_operand(args[1])}"
+        case _:
+            return str(e)
+
+
+def _operand(e: Expression, before: str = "") -> str:
+    """The expression beside an operator, or `before` a dot."""
+    loose = e.op in BINARY and e.op != "in" and e.data != "implies" and not _choices(e)
+    loose |= e.op == "not" and (before == "." or e.args[0].op in ("eq", "not"))
+    return f"({written(e)})" if loose else written(e)
+
+
+def _choices(e: Expression) -> list[Expression]:
+    """The equations that a value is one of some constants by; none for anything else."""
+    left, found = [e], list[Expression]()
+    while left:
+        part = left.pop()
+        if part.op == "or" and part.data is None:
+            left += reversed(part.args)
+        else:
+            found.append(part)
+    same = all(x.op == "eq" and x.args[0] is found[0].args[0] and x.args[1].op == "const"
+               for x in found)  # fmt: skip
+    return found if same and len(found) > 1 else []

@@ -17,7 +17,16 @@ from epochfence.tests.test_cli import DECLARED
 ROOT = Path(__file__).parents[2]
 LOG = "00000000000000000012.log"
 SYSTEMS = [f"declared.py:{name}" for name in ("holds", "breaks", "stuck", "faulty", "empty")]
-NUMERIC = {"--threads", "--memory", "--jobs", "--limit", "--depth", "--timeout", "--shards"}
+NUMERIC = {
+    "--threads",
+    "--memory",
+    "--jobs",
+    "--limit",
+    "--depth",
+    "--timeout",
+    "--shards",
+    "--deadline",
+}
 NUMBERS = ("0", "1", "2", "3", "-1", "x", "", "nan", "inf", "1e300", "1.5", "9" * 5_000)
 SETTINGS = ("N=1", "N=2", "N=3", "N=99", "N=x", "N", "Z=1", "N=1..3", "N=1,2", "N=3..1", "=", "é=1")
 WORDS = ("", "x", "--", "-", "é", "\udcff", "a\nb", "x" * 5_000, "[red]", "none.py", ".", "nothing")

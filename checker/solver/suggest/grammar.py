@@ -1,0 +1,425 @@
+"""What a suggested lemma may say: clauses of literals over a few instances and messages in flight.
+
+A literal compares a part of the state with another one of its type, or with a constant. `a <= b`,
+`b <= a` and `a != b` are enough to say any comparison of numbers, as a lemma may be several
+clauses; so is `a != member` of an enum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, product
+
+from ....language import (
+    Bag,
+    Bool,
+    Enum,
+    Expression,
+    Instance,
+    Int,
+    Key,
+    Map,
+    Message,
+    Optional,
+    Record,
+    Sequence,
+    Set,
+    all_of,
+    all_true,
+    any_of,
+    any_true,
+    in_flight,
+    lift,
+    majority,
+    size,
+)
+from ....language.expressions import Field, children_first, rewrite
+from ....language.scopes import free_variables
+from ....language.systems import NETWORK
+from ....language.types import SCALARS, Type, choices
+
+FEW = 5  # numbers of a range each of which may be a bound
+
+
+@dataclass(frozen=True, eq=False)
+class Literal:
+    """A condition, what it is `about` (two about the same make no clause), and whether it reads
+    better on the left of an `implies`, denied. `of` isn't the `member` of an enum, where it says
+    just that."""
+
+    condition: Expression
+    about: tuple[str, ...]
+    on_left: bool
+    of: Expression | None = None
+    member: Expression | None = None
+
+    def but_for(self, members: Iterable[Expression | None]) -> Literal:
+        """That what this is `of` is none of these members of an enum."""
+        assert self.of is not None
+        return replace(self, condition=~self.of.is_in(*members), member=None)
+
+    @cached_property
+    def names(self) -> frozenset[Expression]:
+        """The variables and messages that it speaks of."""
+        return free_variables(self.condition)
+
+    @property
+    def denied(self) -> Expression:
+        """What it excludes, in the shortest form."""
+        condition = self.condition
+        if condition.op in ("le", "lt"):
+            return Expression("lt" if condition.op == "le" else "le", condition.args[::-1])
+        return condition.args[0] if condition.op == "not" else ~condition
+
+
+@dataclass(frozen=True, eq=False)
+class Under:
+    """What a lemma is about: instances, of one key different ones, and messages in flight between
+    them."""
+
+    keys: tuple[Expression, ...] = ()
+    messages: tuple[Expression, ...] = ()
+
+    @property
+    def names(self) -> tuple[Expression, ...]:
+        """All that a quantifier binds."""
+        return (*self.keys, *self.messages)
+
+    @property
+    def said(self) -> frozenset[Expression]:
+        """The instances that a clause has to speak of: those of no message's address."""
+        there = (free_variables(message) for message in self.messages)
+        return frozenset(self.keys) - frozenset[Expression]().union(*there)
+
+    @property
+    def apart(self) -> list[tuple[Expression, Expression]]:
+        """The pairs of instances that are two."""
+        return [(a, b) for a, b in combinations(self.keys, 2) if a.data.type == b.data.type]
+
+    def lemma(self, literals: Iterable[Literal]) -> Expression:
+        """That one of the literals at least always holds, as an implication where it can be."""
+        every = list(literals)
+        left = [literal for literal in every if literal.on_left]
+        right = [literal for literal in every if not literal.on_left]
+        if not right and left:
+            right = [left.pop()]
+        premises = [a != b for a, b in self.apart] + [literal.denied for literal in left]
+        body = any_true(*(literal.condition for literal in right))
+        return self.over(all_true(*premises).implies(body) if premises else body)
+
+    def over(self, body: Expression) -> Expression:
+        """That this holds whatever the names stand for."""
+        for name in reversed(self.names):
+            body = all_of(name, body)
+        return body
+
+
+class Grammar:
+    """What lemmas of an instance may speak of, in its leaves that are among `names`."""
+
+    def __init__(self, instance: Instance, names: Iterable[str]) -> None:
+        self.instance = instance
+        kept = {*names}
+        system = instance.system
+        self.fields = [
+            info.expression
+            for machine in system.machines
+            for info in system.fields_of(machine)
+            if f"{machine.name}.{info.name}" in kept
+        ]
+        self.messages = [
+            channel.message
+            for channel in system.channels
+            if f"{NETWORK}.{channel.message.name}" in kept
+        ]
+        self.counts = any(map(_counts, _conditions(instance)))
+        found: dict[Key, None] = {}
+        for field in self.fields:
+            if field.data.key is not None:
+                found[field.data.key] = None
+            found |= dict.fromkeys(_keys(field.data.type))
+        for message in self.messages:
+            found |= dict.fromkeys(key for _, key in message.address)
+        self.keys = [key for key in found if key.count(instance.constants) > 0]
+
+    # What they are about --------------------------------------------------------------------
+
+    def unders(self) -> Iterator[Under]:
+        """What lemmas may be about, the simplest first."""
+        yield Under()
+        several = {key: key.count(self.instance.constants) > 1 for key in self.keys}
+        ones = [(self.variable(key),) for key in self.keys]
+        twos = [self.pair(key) for key in self.keys if several[key]]
+        mixed = [(*a, *b) for a, b in combinations(ones, 2)]
+        mixed += [
+            (*two, *one)
+            for two in twos
+            for one in ones
+            if one[0] not in {*two}
+        ]  # fmt: skip
+        yield from (Under(names) for names in (*ones, *twos, *mixed))
+        alone = [self.sent(message) for message in self.messages]
+        for under in alone:
+            yield under
+            for key in self.keys:
+                more = [name for name in self.pair(key) if name not in {*under.keys}]
+                if more and (several[key] or more[0] is self.variable(key)):
+                    yield Under((*under.keys, more[0]), under.messages)
+        for one, other in combinations(alone, 2):
+            keys = tuple(dict.fromkeys((*one.keys, *other.keys)))
+            yield Under(keys, (*one.messages, *other.messages))
+        for at, message in enumerate(self.messages):
+            for other in self.messages[at:]:
+                yield from self.elsewhere(message, other)
+
+    def sent(self, message: Message, *, elsewhere: bool = False) -> Under:
+        """A message in flight between the first instances of each key, or between others."""
+        used: dict[Key, int] = {}
+        address: list[Expression] = []
+        for _, key in message.address:
+            place = used.get(key, 0)
+            used[key] = place + 1
+            pair = self.pair(key)[:: -1 if elsewhere else 1]
+            address.append(pair[place % 2])
+        named = f"{'other' if elsewhere else 'a'}_{_short(message)}"
+        return Under(tuple(dict.fromkeys(address)), (in_flight(named, message, *address),))
+
+    def elsewhere(self, message: Message, other: Message) -> Iterator[Under]:
+        """Two messages of which the second has another address."""
+        keys = [key for _, key in other.address]
+        if keys and all(key.count(self.instance.constants) > 1 for key in keys):
+            one, two = self.sent(message), self.sent(other, elsewhere=True)
+            names = tuple(dict.fromkeys((*one.keys, *two.keys)))
+            yield Under(names, (*one.messages, *two.messages))
+
+    def variable(self, key: Key) -> Expression:
+        """The first name for an instance."""
+        return key.variable(f"one_{_name(key)}")
+
+    def pair(self, key: Key) -> tuple[Expression, Expression]:
+        """Names for two instances."""
+        return self.variable(key), key.variable(f"other_{_name(key)}")
+
+    def bag(self, message: Expression) -> Expression:
+        """The messages that are in flight where a message is, as the state has them."""
+        sent = message.args[0]
+        name = f"{NETWORK}.{sent.data.name}"
+        kind = next(v.type for v in self.instance.variables if v.name == name)
+        found = Expression("field", (), Field(NETWORK, sent.data.name, kind, None))
+        for instance in sent.args:
+            found = found[instance]
+        return found
+
+    def as_grounded(self, expression: Expression, known: Collection[Expression] = ()) -> Expression:
+        """The expression with the variables of the state for what is in flight, but for messages
+        that are known."""
+
+        def change(node: Expression) -> Expression | None:
+            if node in known:
+                return node
+            if node.op == "element" and node.args[0].op == "in_flight":
+                return Expression("element", (self.bag(node),), node.data)
+            return None
+
+        return rewrite(expression, change)
+
+    def closed(self, expression: Expression) -> Expression:
+        """The expression with constants as numbers, but for those that are open."""
+        known = self.instance.constants
+
+        def change(node: Expression) -> Expression | None:
+            is_known = node.op == "constant" and node.data.name in known
+            return lift(known[node.data.name]) if is_known else None
+
+        return rewrite(expression, change)
+
+    # What they say ----------------------------------------------------------------------------
+
+    def literals(self, under: Under) -> list[Literal]:
+        """All literals over these names, each once."""
+        found = [
+            *(literal for term, kind in self.terms(under) for literal in self.alone(term, kind)),
+            *self.members(under),
+            *self.compared(under),
+            *self.sendings(under),
+        ]
+        return [*{literal.condition: literal for literal in found}.values()]
+
+    def terms(self, under: Under) -> list[tuple[Expression, Type]]:
+        """The scalar parts of the state, and of messages, with their types."""
+        return [pair for pair in self.parts(under) if not isinstance(pair[1], Set)]
+
+    def parts(self, under: Under) -> list[tuple[Expression, Type]]:
+        """The scalars and sets among the parts of the state and of messages."""
+        found: list[tuple[Expression, Type]] = []
+        for field in self.fields:
+            key = field.data.key
+            owners = [None] if key is None else [k for k in under.keys if k.data.type == key]
+            for owner in owners:
+                term = field if owner is None else field.at(owner)
+                found += self.inside(term, field.data.type, under)
+        for message in under.messages:
+            content = message.args[0].data
+            fields = [(n, k) for n, k in content.parameters if n not in dict(content.address)]
+            for name, kind in fields:
+                found += self.inside(getattr(message, name), kind, under)
+        return found
+
+    def inside(
+        self, term: Expression, kind: Type, under: Under
+    ) -> Iterator[tuple[Expression, Type]]:
+        """The scalars and sets that a part is made of."""
+        match kind:
+            case Record():
+                for name, of in kind.fields:
+                    yield from self.inside(getattr(term, name), of, under)
+            case Map():
+                for key in (k for k in under.keys if k.data.type == kind.key):
+                    yield from self.inside(term[key], kind.of, under)
+            case Sequence() | Bag():
+                yield size(term), Int(0, 0, "size")
+            case Optional() if not isinstance(kind.of, SCALARS):
+                yield term.is_set, Bool()
+            case _:
+                yield term, kind
+
+    def alone(self, term: Expression, kind: Type) -> Iterator[Literal]:
+        """A part of the state beside constants."""
+        about = (str(term),)
+        match kind:
+            case Bool():
+                yield Literal(term, about, False)
+                yield Literal(~term, about, True)
+            case Enum():
+                for member in kind.bounded_names(self.instance.constants):
+                    value = getattr(kind, member)
+                    yield Literal(term != value, about, True, term, value)
+            case Optional():
+                yield Literal(term.is_set, (str(term.is_set),), False)
+                yield Literal(~term.is_set, (str(term.is_set),), True)
+                if isinstance(kind.of, Enum):
+                    for member in kind.of.bounded_names(self.instance.constants):
+                        value = getattr(kind.of, member)
+                        yield Literal(term != value, about, True, term, value)
+            case Int():
+                yield from self.bounded(term, kind, about)
+            case _:
+                pass
+
+    def bounded(self, term: Expression, kind: Int, about: tuple[str, ...]) -> Iterator[Literal]:
+        """A number beside its lowest ones, or 0."""
+        low, high = kind.low, kind.high
+        if kind.name == "size":
+            numbers = [0]
+        elif isinstance(low, int) and isinstance(high, int) and high - low < FEW:
+            numbers = [*range(low, high)]
+        else:
+            numbers = sorted({0, low}) if isinstance(low, int) else [0]
+        for number in numbers:
+            yield Literal(term <= number, (*about, str(number)), False)
+            yield Literal(term > number, (*about, str(number)), True)
+
+    def members(self, under: Under) -> Iterator[Literal]:
+        """Sets: what is in them, whether that is a majority, whether there is anything."""
+        for term, kind in self.parts(under):
+            if not isinstance(kind, Set):
+                continue
+            empty = size(term) == 0
+            yield Literal(empty, (str(term),), False)
+            yield Literal(~empty, (str(term),), True)
+            if isinstance(kind.of, Key):
+                if self.counts:
+                    most = majority(term, kind.of)
+                    yield Literal(~most, (str(most),), True)
+                inside = [k for k in under.keys if k.data.type == kind.of]
+            else:
+                inside = [part for part, of in self.terms(under) if of == kind.of]
+            for value in inside:
+                member = value.is_in(term)
+                yield Literal(member, (str(member),), False)
+                yield Literal(~member, (str(member),), True)
+
+    def sendings(self, under: Under) -> Iterator[Literal]:
+        """That some message is in flight; that there is none is said by lemmas about messages."""
+        for message in self.messages:
+            domains = [[k for k in under.keys if k.data.type == key] for _, key in message.address]
+            for address in product(*domains):
+                if len({*address}) == len(address):
+                    some = in_flight(f"some_{_short(message)}", message, *address)
+                    there = any_of(some, True)
+                    yield Literal(there, (str(there), *map(str, address)), False)
+
+    def compared(self, under: Under) -> Iterator[Literal]:
+        """Two parts of one type beside each other."""
+        terms = [*self.terms(under), *((name, name.data.type) for name in under.keys)]
+        for (one, kind), (other, of) in combinations(terms, 2):
+            if _scalar(kind) != _scalar(of) or {one, other} <= {*under.keys}:
+                continue
+            about = (str(one), str(other))
+            same = one == other
+            match kind, of:
+                case Int(), Int():
+                    yield Literal(one <= other, about, False)
+                    yield Literal(other <= one, about, False)
+                    yield Literal(~same, about, True)
+                case ((Key() | Optional() | Int()), (Key() | Optional() | Int())):
+                    yield Literal(same, about, False)
+                    yield Literal(~same, about, True)
+                case _:
+                    pass
+
+    def bindings(self, under: Under) -> Iterator[dict[Expression, int]]:
+        """The instances that the names may stand for."""
+        domains = [choices(name.data.type, self.instance.constants) for name in under.keys]
+        for values in product(*domains):
+            bound = {n: int(str(v)) for n, v in zip(under.keys, values, strict=True)}
+            if all(bound[a] != bound[b] for a, b in under.apart):
+                yield bound
+
+
+def _conditions(instance: Instance) -> Iterator[Expression]:
+    """What rows and properties ask."""
+    for action in instance.actions:
+        yield from (action.when, *(row.guard for row in action.rows))
+    yield from (item.expression for item in instance.properties)
+
+
+def _counts(condition: Expression) -> bool:
+    """Whether a condition asks for a majority."""
+    return any(node.op == "mul" and node.args[0].op == "size" for node in children_first(condition))
+
+
+def _short(message: Message) -> str:
+    """The name of a message as that of a variable."""
+    return message.name[:1].lower() + message.name[1:]
+
+
+def _name(key: Key) -> str:
+    return "".join(c if c.isalnum() else "_" for c in key.name).lower()
+
+
+def _keys(kind: Type) -> Iterator[Key]:
+    """The keys that a part of the state goes by or names."""
+    match kind:
+        case Key():
+            yield kind
+        case Map():
+            yield kind.key
+            yield from _keys(kind.of)
+        case Optional() | Set() | Sequence() | Bag():
+            yield from _keys(kind.of)
+        case Record():
+            for _, of in kind.fields:
+                yield from _keys(of)
+        case _:
+            pass
+
+
+def _scalar(kind: Type) -> Type:
+    return kind.of if isinstance(kind, Optional) else kind
+
+
+NEVER = Literal(lift(False), (), False)
+"""What is never so: alone it says that what a clause is about is never there."""

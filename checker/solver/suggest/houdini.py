@@ -1,0 +1,331 @@
+"""Which facts are inductive together: those that a step can break are dropped, until none can.
+
+Flanagan and Leino, "Houdini, an annotation assistant for ESC/Java" (2001).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ...graph import Node, leaves_of
+from ...ground import GroundAction, GroundRow
+from ..induction import Induction
+from ..terms import Shift, Term, conjunction, disjunction, z3
+from .mining import LateError
+
+_FEW = 4  # facts that are asserted at first; twice as many then, and so on
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row of an action: what there is where it is taken, the leaves that it writes, and how a
+    condition over the state becomes one over the state behind it."""
+
+    name: str
+    action: GroundAction
+    row: GroundRow
+    taken: Term
+    behind: Callable[[Term], Term]
+
+
+class Houdini:
+    """The facts of an induction, in `alive` those that nothing has broken yet, in `broken` the
+    others with the row that did (none: at the start).
+
+    Raises LateError in whatever it does once the time `until` is reached. What Z3 can't tell within
+    `timeout` seconds counts as broken.
+    """
+
+    def __init__(self, induction: Induction, until: float, timeout: float) -> None:
+        self.induction = induction
+        self.relation = induction.relation
+        self.until = until
+        self.timeout = timeout
+        self.alive = dict.fromkeys(induction.facts)
+        self.broken: dict[str, str] = {}
+        self.terms = {
+            name: [self.relation.terms.truth(node) for node in nodes]
+            for name, nodes in induction.facts.items()
+        }
+        self.reads = {
+            name: [leaves_of([node]) for node in nodes] for name, nodes in induction.facts.items()
+        }
+        self.cases = [*self._cases()]
+
+    def _cases(self) -> Iterator[Case]:
+        relation = self.relation
+        for action in self.induction.grounded.actions:
+            there = relation.is_there(action)
+            for row in action.rows:
+                leaves = [leaf for leaf in relation.leaves if leaf.index in row.updates]
+                now, following = relation.now, relation.following
+                written = [
+                    following[leaf.index] == relation.stored(leaf, row.updates[leaf.index])
+                    for leaf in leaves
+                ]
+                taken = [there, relation.terms.truth(row.guard), relation.ranges, *written]
+                taken.append(z3.Not(relation.terms.truth(row.fault)))
+                behind = Shift([(now[leaf.index], following[leaf.index]) for leaf in leaves])
+                name = self.induction.case(action, row)
+                yield Case(name, action, row, conjunction(taken), behind)
+
+    # What stays -----------------------------------------------------------------------------
+
+    def sift(self) -> None:
+        """Drops facts until those that are left are inductive together."""
+        self._sift_start()
+        needed: list[frozenset[str] | None] = [None] * len(self.cases)
+        while todo := [
+            at for at, used in enumerate(needed) if used is None or not used <= self.alive.keys()
+        ]:
+            for at in todo:
+                needed[at] = self._sift_step(self.cases[at])
+
+    def _sift_start(self) -> None:
+        solver = self._solver()
+        solver.add(self.relation.start)
+        wrong = {name: self._denied(name) for name in self.alive}
+        self._drop_broken(solver, wrong, [])
+
+    def _sift_step(self, case: Case) -> frozenset[str]:
+        """Drops what a step by this row breaks; the answer is what keeps it from more."""
+        solver = self._solver()
+        solver.add(case.taken)
+        touched = [name for name in self.alive if self._touches(case, name)]
+        wrong = {name: self._denied(name, case) for name in touched}
+        return self._drop_broken(solver, wrong, [*self.alive], case.name)
+
+    def _touches(self, case: Case, name: str) -> bool:
+        return any(not read.isdisjoint(case.row.updates) for read in self.reads[name])
+
+    def _denied(self, name: str, case: Case | None = None) -> Term:
+        """That a fact doesn't hold behind a step, in the parts that the row touches (of no step:
+        that it doesn't hold)."""
+        parts = zip(self.terms[name], self.reads[name], strict=True)
+        if case is None:
+            return disjunction(z3.Not(term) for term, _ in parts)
+        written = case.row.updates
+        return disjunction(
+            z3.Not(case.behind(term)) for term, read in parts if not read.isdisjoint(written)
+        )
+
+    def values(self, model: Term, *, is_behind: bool = False) -> Values:
+        """The numbers of the state that a model names, before the step or behind it."""
+        relation = self.relation
+        numbers: dict[int, int] = {}
+        for leaf in relation.leaves:
+            there = None
+            if is_behind:
+                there = model[relation.following[leaf.index]]
+            if there is None:
+                there = model.eval(relation.now[leaf.index], True)
+            numbers[leaf.index] = int(z3.is_true(there)) if leaf.is_truth else there.as_long()
+        return Values(numbers)
+
+    def _drop_broken(
+        self, solver: Term, wrong: dict[str, Term], known: Sequence[str], said: str = ""
+    ) -> frozenset[str]:
+        asking = _Asking(solver, self, known)
+        while wrong:
+            goal = z3.FreshBool("goal")
+            solver.add(z3.Implies(goal, disjunction(wrong.values())))
+            answer = asking.answer(goal)
+            if answer == z3.unsat:
+                return asking.used
+            if answer == z3.sat:
+                values = self.values(solver.model(), is_behind=bool(said))
+                broken = [name for name in wrong if not values.hold(self.induction.facts[name])]
+                assert broken, "a model that breaks some breaks one"
+            elif len(wrong) > 1:  # each by itself, then
+                return self._one_by_one(wrong, asking, said)
+            else:
+                broken = [*wrong]
+            self._drop(broken, said)
+            wrong = {name: term for name, term in wrong.items() if name in self.alive}
+        return frozenset()
+
+    def _one_by_one(self, wrong: dict[str, Term], asking: _Asking, said: str) -> frozenset[str]:
+        used = frozenset[str]()
+        for name, term in wrong.items():
+            if name in self.alive:
+                goal = z3.FreshBool("goal")
+                asking.solver.add(z3.Implies(goal, term))
+                if asking.answer(goal) == z3.unsat:
+                    used |= asking.used
+                else:
+                    self._drop([name], said)
+        return used
+
+    def _drop(self, names: Iterable[str], said: str) -> None:
+        for name in names:
+            del self.alive[name]
+            self.broken[name] = said
+
+    # What is needed -----------------------------------------------------------------------------
+
+    def core(self, case: Case, wrong: Term, allowed: Collection[str]) -> frozenset[str] | None:
+        """The facts, of those that are allowed, that keep a step by this row from being wrong; none
+        where they don't."""
+        solver = self._solver()
+        solver.set("smt.core.minimize", True)
+        goal = z3.FreshBool("goal")
+        solver.add(case.taken, z3.Implies(goal, wrong))
+        asking = _Asking(solver, self, [name for name in self.terms if name in allowed])
+        return asking.used if asking.answer(goal) == z3.unsat else None
+
+    def obligations(self, name: str) -> Iterator[tuple[Case, Term]]:
+        """The rows that may break a fact, or a property of steps, each with what is wrong then."""
+        steps = self.induction.steps
+        for case in self.cases:
+            if name in steps:
+                wrong = case.row.broken[steps[name]]
+                if wrong is not self.induction.grounded.graph.false:
+                    yield case, self.relation.terms.truth(wrong)
+            elif self._touches(case, name):
+                yield case, self._denied(name, case)
+
+    def _solver(self) -> Term:
+        solver = z3.Solver()
+        solver.set("smt.arith.solver", 2)
+        return solver
+
+    def left(self) -> float:
+        """The seconds for a question. Raises LateError where there are none."""
+        rest = self.until - time.perf_counter()
+        if rest <= 0:
+            raise LateError
+        return min(rest, self.timeout)
+
+
+class _Asking:
+    """Facts that are asserted as they are needed: those that a model contradicts."""
+
+    def __init__(self, solver: Term, of: Houdini, known: Sequence[str]) -> None:
+        self.solver = solver
+        self.of = of
+        self.known = known
+        self.named = {name: z3.Bool(f"fact {name}") for name in known}
+        self.asserted: dict[str, Term] = {}
+        self.used = frozenset[str]()
+
+    def answer(self, goal: Term) -> Term:
+        """Z3's answer with all facts; `used` are those that an unsatisfiable one needs."""
+        few = _FEW
+        while True:
+            self.solver.set("timeout", max(1, round(self.of.left() * 1000)))
+            own = {n: b for n, b in self.asserted.items() if n in self.of.alive}
+            answer = self.solver.check(goal, *own.values())
+            if answer == z3.unsat:
+                core = {str(term) for term in self.solver.unsat_core()}
+                self.used = frozenset(name for name, term in own.items() if str(term) in core)
+            elif answer == z3.unknown and "interrupted" in self.solver.reason_unknown():
+                raise KeyboardInterrupt  # Z3 takes Ctrl-C itself
+            if answer != z3.sat or not self._assert(few):
+                return answer
+            few *= 2
+
+    def _assert(self, few: int) -> bool:
+        """Asserts some facts that the model contradicts; whether there are any."""
+        values, facts = self.of.values(self.solver.model()), self.of.induction.facts
+        left = (n for n in self.known if n in self.of.alive and n not in self.asserted)
+        wrong = [*islice((name for name in left if not values.hold(facts[name])), few)]
+        for name in wrong:
+            self.asserted[name] = self.named[name]
+            self.solver.add(z3.Implies(self.named[name], conjunction(self.of.terms[name])))
+        return bool(wrong)
+
+
+class Values:
+    """A state by the numbers of its leaves, in which conditions have a value."""
+
+    def __init__(self, numbers: Mapping[int, int]) -> None:
+        self.numbers = numbers
+        self._done: dict[int, int] = {}
+
+    def hold(self, nodes: Iterable[Node]) -> bool:
+        """Whether all of these do."""
+        return all(map(self.value, nodes))
+
+    def value(self, node: Node) -> int:
+        """What a node comes to, a truth as 0 or 1."""
+        if node.op == "leaf":
+            return self.numbers[node.value]
+        if node.op == "const":
+            return node.value
+        found = self._done.get(node.number)
+        if found is None:
+            found = self._done[node.number] = int(self._made(node))
+        return found
+
+    def _made(self, node: Node) -> int:
+        args, value = node.args, self.value
+        match node.op:
+            case "not":
+                return not value(args[0])
+            case "and":
+                return all(map(value, args))
+            case "or":
+                return any(map(value, args))
+            case "eq":
+                return value(args[0]) == value(args[1])
+            case "lt":
+                return value(args[0]) < value(args[1])
+            case "add":
+                return value(args[0]) + value(args[1])
+            case "sub":
+                return value(args[0]) - value(args[1])
+            case "mul":
+                return value(args[0]) * value(args[1])
+            case "div":
+                return value(args[0]) // node.value
+            case "mod":
+                return value(args[0]) % node.value
+            case _:
+                return value(args[1] if value(args[0]) else args[2])
+
+
+class Needs:
+    """The facts that something rests on, made fewer one by one."""
+
+    def __init__(self, houdini: Houdini) -> None:
+        self.houdini = houdini
+        self.cores: dict[tuple[str, str], frozenset[str]] = {}
+
+    def closed(self, targets: Sequence[str], allowed: Collection[str]) -> list[str] | None:
+        """What the targets need, with what that needs in turn; none where these aren't enough."""
+        needed = dict.fromkeys(targets)
+        todo = [*targets]
+        while todo:
+            target = todo.pop()
+            for case, wrong in self.houdini.obligations(target):
+                key = target, case.name
+                core = self.cores.get(key)
+                if core is None or not core <= {*allowed, target}:
+                    core = self.houdini.core(case, wrong, {*allowed, *targets})
+                    if core is None:
+                        return None
+                    self.cores[key] = core
+                todo += [name for name in core if name not in needed]
+                needed |= dict.fromkeys(core)
+        return [*needed]
+
+    def fewest(
+        self, targets: Sequence[str], spare: Sequence[str], allowed: Collection[str]
+    ) -> tuple[list[str], bool]:
+        """Which of the facts to `spare`, in this order, are needed; and whether each of them is,
+        as far as the time went."""
+        kept = self.closed(targets, allowed) or []
+        for name in [name for name in spare if name in kept]:
+            if name not in kept:
+                continue
+            try:
+                others = [n for n in allowed if n != name and (n in kept or n not in spare)]
+                fewer = self.closed(targets, others)
+            except LateError:
+                return kept, False
+            if fewer is not None:
+                kept = fewer
+        return kept, True

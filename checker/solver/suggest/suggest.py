@@ -1,0 +1,291 @@
+"""Lemmas for properties that aren't inductive: mined, sifted, made few, and proved as if declared.
+
+What is suggested changes no verdict: it says what would be proved if it were declared.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ....language import DEFAULT, Instance, Property, System, instantiate, invariant
+from ....model.engine.interpreter import Interpreter
+from ...check import available_threads
+from ...graph import Graph, Node, leaves_of
+from ..induction import Induction
+from ..lifted import lifted
+from ..notation import declaration
+from ..prove import Options, Proof, Proofs, prove
+from .grammar import Grammar
+from .houdini import Houdini, Needs
+from .mining import Candidate, LateError, Mine, States, put_together
+
+ROUNDS = 1, 2, 3  # literals of a clause at most: what is longer is looked for where it is needed
+MOST_SHOWN = 3  # lemmas that exclude a step and aren't enough
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a proof was asked with; `seconds` are those that lemmas may be looked for."""
+
+    system: System
+    protocol: str | None = None
+    constants: Mapping[str, int] | None = None
+    bounds: str = DEFAULT
+    switch_on: tuple[str, ...] = ()
+    switch_off: tuple[str, ...] = ()
+    seconds: float = 120.0
+
+    def instance(self, properties: Iterable[str]) -> Instance:
+        """The system with constants that have a value each."""
+        return instantiate(
+            self.system, self.protocol, self.constants, bounds=self.bounds,
+            switch_on=self.switch_on, switch_off=self.switch_off, properties=list(properties),
+        )  # fmt: skip
+
+    def lifted(self, properties: Iterable[str]) -> Instance:
+        """The system with constants open that only bound numbers."""
+        return lifted(
+            self.system, self.protocol, self.constants, bounds=self.bounds,
+            switch_on=self.switch_on, switch_off=self.switch_off, properties=list(properties),
+        )  # fmt: skip
+
+    def proofs(self, lemmas: Sequence[Property], names: Sequence[str], options: Options) -> Proofs:
+        """What is proved with further lemmas."""
+        return prove(
+            replace(self.system, lemmas=(*self.system.lemmas, *lemmas)), self.protocol,
+            self.constants, bounds=self.bounds, switch_on=self.switch_on,
+            switch_off=self.switch_off, properties=names, options=options,
+        )  # fmt: skip
+
+
+@dataclass
+class Suggestions:
+    """What became of a search for lemmas.
+
+    `lemmas` are those with which the properties `proved` are, none to spare if they are `fewest`;
+    `proofs` is that proof. `hints` are inductive and exclude a step that breaks one of the others.
+    `excludes` has, by property, the names of those that exclude the step that was shown, `left` the
+    row that still breaks it. `states` were explored (all, if `whole`), `inductive` of the
+    `candidates` are inductive together. `reason` says why there is nothing.
+    """
+
+    asked: list[str]
+    states: int = 0
+    whole: bool = False
+    candidates: int = 0
+    inductive: int = 0
+    lemmas: list[Property] = field(default_factory=list[Property])
+    hints: list[Property] = field(default_factory=list[Property])
+    fewest: bool = True
+    proved: list[str] = field(default_factory=list[str])
+    excludes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    left: dict[str, str] = field(default_factory=dict[str, str])
+    proofs: Proofs | None = None
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The lemmas, or else what may help to find them, as a declaration has them."""
+        return declaration(self.lemmas or self.hints)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "asked": self.asked,
+            "states": self.states,
+            "whole": self.whole,
+            "candidates": self.candidates,
+            "inductive": self.inductive,
+            "lemmas": {item.name: str(item.expression) for item in self.lemmas},
+            "hints": {item.name: str(item.expression) for item in self.hints},
+            "fewest": self.fewest,
+            "proved": self.proved,
+            "excludes": self.excludes,
+            "left": self.left,
+            "declaration": self.text,
+            "proofs": None if self.proofs is None else self.proofs.as_json(),
+            "reason": self.reason,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def suggest(settings: Settings, found: Proofs, options: Options) -> Suggestions:
+    """Lemmas with which those properties are inductive that a run of `prove` has found not to be.
+
+    Ctrl-C ends it, and `found` is then interrupted. Raises DeclarationError and SolverError as
+    `prove` does.
+    """
+    begun = time.perf_counter()
+    every = {item.name: item for item in settings.system.every_property}
+    open_ = [p for p in found.proofs if p.verdict in ("not inductive", "unknown")]
+    asked = [proof for proof in open_ if not every[proof.name].is_progress]
+    result = Suggestions([proof.name for proof in asked])
+    if asked:
+        try:
+            _Search(settings, asked, options, result, begun + settings.seconds).run()
+        except KeyboardInterrupt:
+            result.reason, found.interrupted = "interrupted", True
+    else:
+        result.reason = "no invariant and no property of steps is left to be proved"
+    result.seconds = time.perf_counter() - begun
+    return result
+
+
+class _Search:
+    def __init__(
+        self, settings: Settings, asked: Sequence[Proof], options: Options, result: Suggestions,
+        until: float,
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self.traces = {proof.name: proof.trace for proof in asked if proof.trace is not None}
+        self.options = options
+        self.result = result
+        self.until = until
+        system = settings.system
+        lemmas = [item.name for item in system.lemmas] if options.lemmas else []
+        invariants = [item.name for item in system.properties if item.kind == "invariant"]
+        self.names = [*dict.fromkeys((*lemmas, *invariants, *result.asked))]
+
+    def run(self) -> None:
+        """Looks for lemmas, in ever longer clauses."""
+        result = self.result
+        states = States(self.settings.instance(self.names), available_threads())
+        try:
+            result.states, result.whole = states.count, states.whole
+            broken = states.broken()
+            if wrong := [name for name in result.asked if name in broken]:
+                result.reason = f"an explored state breaks {', '.join(wrong)}: take check"
+                return
+            self.names = [name for name in self.names if name not in broken]
+            for most in ROUNDS:
+                if self._is_enough(states, most):
+                    return
+        except LateError:
+            result.reason = (
+                f"the time was up: {self.settings.seconds:g} s; give more with --deadline, or "
+                "fewer instances with --set"
+            )
+        finally:
+            states.close()
+
+    def _is_enough(self, states: States, most: int) -> bool:
+        """Whether clauses of so many literals are enough for all that was asked; at the last
+        attempt, whatever they are enough for is told."""
+        result = self.result
+        mine = Mine(states, Grammar(states.prepared.instance, states.names), most, self.until)
+        mined = mine.candidates()
+        induction = Induction(self.settings.lifted(self.names))
+        candidates = added(induction, states, mined)
+        result.candidates = len(candidates)
+        houdini = Houdini(induction, self.until, self.options.timeout)
+        houdini.sift()
+        inductive = {name: c for name, c in candidates.items() if name in houdini.alive}
+        result.inductive = len(inductive)
+        needs = Needs(houdini)
+        good = [name for name in result.asked if self._is_proved(needs, name)]
+        if len(good) < len(result.asked) and most != ROUNDS[-1]:
+            return False
+        result.left = {
+            name: houdini.broken[name]
+            for name in result.asked
+            if name not in good and name in houdini.broken
+        }
+        if good:
+            self._tell(needs, good, inductive)
+        else:
+            self._hint(inductive)
+            more = ", of those that were looked at" if mine.more else ""
+            result.reason = f"no conjunction of the candidates is enough{more}"
+        return True
+
+    def _is_proved(self, needs: Needs, name: str) -> bool:
+        """Whether what is left is enough for a property."""
+        alive = needs.houdini.alive
+        if name not in needs.houdini.induction.steps:
+            return name in alive or name not in needs.houdini.induction.facts
+        return needs.closed([name], alive) is not None
+
+    def _tell(self, needs: Needs, good: list[str], inductive: Mapping[str, Candidate]) -> None:
+        """The lemmas that are needed, and the proof with them."""
+        result = self.result
+        spare = sorted(inductive, key=lambda name: inductive[name].effort, reverse=True)
+        kept, result.fewest = needs.fewest(good, spare, [*needs.houdini.alive])
+        lemmas = put_together([inductive[name] for name in kept if name in inductive])
+        found = self._named(lemmas)
+        plain = replace(self.options, most=1, depth=1, spacer=False)
+        proofs = self.settings.proofs(found, good, plain)
+        proved = [proof.name for proof in proofs.proofs if proof.verdict == "proved"]
+        if not proved:
+            result.reason = "the proof with them failed"
+            return
+        result.lemmas, result.proved, result.proofs = found, proved, proofs
+        self._exclude(found)
+
+    def _hint(self, inductive: Mapping[str, Candidate]) -> None:
+        """Lemmas that exclude a step that was shown, and aren't enough."""
+        chosen = sorted(inductive.values(), key=lambda candidate: candidate.effort)
+        found = self._named(chosen)
+        self._exclude(found)
+        named = [name for names in self.result.excludes.values() for name in names[:MOST_SHOWN]]
+        self.result.hints = [item for item in found if item.name in named]
+        self.result.excludes = {
+            name: names[:MOST_SHOWN] for name, names in self.result.excludes.items()
+        }
+
+    def _named(self, candidates: Iterable[Candidate]) -> list[Property]:
+        taken = {item.name for item in self.settings.system.every_property}
+        names = (name for n in range(1, 1 << 30) if (name := f"Suggested{n}") not in taken)
+        return [
+            invariant(name, candidate.expression, "Suggested by a tool: say it in words.")
+            for candidate, name in zip(candidates, names, strict=False)
+        ]
+
+    def _exclude(self, found: Sequence[Property]) -> None:
+        """Which of the lemmas don't hold where the step begins that was shown of a property."""
+        system = replace(self.settings.system, lemmas=(*self.settings.system.lemmas, *found))
+        instance = replace(self.settings, system=system).instance(item.name for item in found)
+        machine = Interpreter(instance)
+        for name, trace in self.traces.items():
+            state = trace.states[0]
+            self.result.excludes[name] = [
+                item.name
+                for item in instance.properties
+                if not machine.holds(item.expression, state)
+            ]
+
+
+def added(induction: Induction, states: States, mined: Iterable[Candidate]) -> dict[str, Candidate]:
+    """The candidates as facts of an induction, by their names there, the simplest first."""
+    grounded = induction.grounded
+    grammar = Grammar(induction.instance, states.names)
+    known = dict(_never_changing(grounded.graph, induction, states))
+    done: dict[int, Node] = {}
+    found: dict[str, Candidate] = {}
+    seen = {node for nodes in induction.facts.values() for node in nodes}
+    for candidate in sorted(mined, key=lambda each: each.effort):
+        said = grammar.closed(grammar.as_grounded(candidate.expression))
+        read = grounded.read(said, {})
+        assert isinstance(read, Node)
+        node = grounded.graph.substitute(read, known, done)
+        if node.is_constant or node in seen or not leaves_of([node]) <= grounded.kept:
+            continue
+        seen.add(node)
+        name = f"candidate {len(found)}"
+        found[name] = candidate
+        induction.add(name, [node])
+    return found
+
+
+def _never_changing(
+    graph: Graph, induction: Induction, states: States
+) -> Iterator[tuple[int, Node]]:
+    """The leaves that have one value in all explored states, and that the proof has no use for."""
+    fixed = states.unchanging
+    for leaf in induction.grounded.leaves:
+        if leaf.index not in induction.grounded.kept and leaf.name in fixed:
+            number = fixed[leaf.name]
+            yield leaf.index, graph.truth(bool(number)) if leaf.is_truth else graph.number(number)
