@@ -101,7 +101,9 @@ def _body(schedule: Schedule, broken: str) -> Iterator[str]:
     for step in schedule.timeouts:
         steps.append((step, [f"Thread.sleep({CLOCK_MS});  // its transaction times out"]))
     for step in schedule.expiries:
-        steps.append((step, [f'run.awaitRecords("{client}");' for client in clients]))
+        waits = [f'run.awaitRecords("{client}");' for client in clients]
+        # What follows would wait behind a request that is held, on its connection.
+        steps.append((step, [*waits, "Thread.sleep(1_000);  // its request is given up, too"]))
     for step, lines in sorted(steps, key=lambda each: each[0]):
         yield f"// step {step}"
         yield from lines

@@ -175,7 +175,7 @@ class _Run:
 
     def _of_request(self, request: Arrow) -> Iterator[Mapping[str, Any]]:
         is_sent_again = any(
-            other.sent > request.sent and _same(other, request)
+            other.sent > request.sent and _same(other, request) and _batch(other) == _batch(request)
             and (request.taken is None or other.sent < request.taken)
             for other in self.requests
         )  # fmt: skip
@@ -256,3 +256,8 @@ class _Run:
 def _same(one: Arrow, other: Arrow) -> bool:
     """Whether both are of one API and one client."""
     return (one.message, one.source) == (other.message, other.source)
+
+
+def _batch(request: Arrow) -> list[str]:
+    """What is in a Produce: the batch of an aborted transaction isn't that of the next one."""
+    return [value for name, value in request.fields if name in ("record", "txn")]

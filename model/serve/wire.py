@@ -120,6 +120,7 @@ class Brokers:
 
     def __enter__(self) -> Brokers:
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_tell_failure)
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         try:
@@ -293,6 +294,12 @@ class Brokers:
         entity_writer(header)(buffer, header(correlation_id=correlation_id))
         entity_writer(schema)(buffer, shaped(schema, fields))
         return buffer.getvalue()
+
+
+def _tell_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody waits for has failed; a connection that comes as all ends is cancelled."""
+    if not isinstance(context.get("exception"), asyncio.CancelledError):
+        loop.default_exception_handler(context)
 
 
 def _start_of(data: bytes) -> tuple[int, int]:

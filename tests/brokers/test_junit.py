@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.spec.bugs import bug_of
-from epochfence.tests.brokers.kafka import Broker, needed
+from epochfence.tests.brokers.kafka import VERSIONS, Broker, needed
 
 RED = {
     "KAFKA-14402": "a transaction hangs: last stable offsets",
@@ -36,8 +36,11 @@ CLASSES = {
 the second one it is green, and takes the whole run."""
 
 
-def run(bug: str, broker: Broker, folder: Path, *more: str) -> tuple[bool, str]:
-    """Whether a bug's test is green, and what Maven says of it."""
+def run(
+    bug: str, broker: Broker, folder: Path, *more: str, client: str | None = None
+) -> tuple[bool, str]:
+    """Whether a bug's test is green, and what Maven says of it; the `client` is the broker's own
+    unless it is another version."""
     folder.mkdir(exist_ok=True)
     trace, java = folder / "trace.itf.json", folder / "java"
     commands = CliRunner()
@@ -47,7 +50,7 @@ def run(bug: str, broker: Broker, folder: Path, *more: str) -> tuple[bool, str]:
     done = subprocess.run(
         (
             needed("mvn", "maven"), "--quiet", "--batch-mode", "--file", java, "test",
-            f"-Dkafka.version={broker.version}", f"-Dkafka.bootstrap={broker.bootstrap}",
+            f"-Dkafka.version={client or broker.version}", f"-Dkafka.bootstrap={broker.bootstrap}",
             f"-Depochfence.command={Path(sys.executable).with_name('epochfence')}",
         ),
         capture_output=True, text=True, timeout=300, check=False,
@@ -72,6 +75,18 @@ def test_a_bug_that_a_patch_release_mended(broker: Broker, tmp_path: Path) -> No
         assert RED[bug] in said
         assert not is_green
     assert run(bug, broker, tmp_path / "green")[0]
+
+
+@pytest.mark.releases("2.5")
+def test_a_bug_of_older_brokers_that_the_newest_client_meets(
+    broker: Broker, tmp_path: Path
+) -> None:
+    bug, client = "redpanda-8cd0bc66", VERSIONS["4.3"]
+    with Broker("2.4", tmp_path / "broker") as before:
+        is_green, said = run(bug, before, tmp_path / "red", client=client)
+        assert "txn0/0" in said.partition("is read as committed")[0].splitlines()[-1], said
+        assert not is_green
+    assert run(bug, broker, tmp_path / "green", client=client)[0]
 
 
 @pytest.mark.sample(1)
