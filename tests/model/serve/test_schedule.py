@@ -73,6 +73,14 @@ def test_a_client_that_hears_of_its_abort_behind_a_late_batch() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow(2)
+def test_a_batch_of_the_next_transaction_is_not_the_late_one_again() -> None:
+    """The client has given it up: its connection stays."""
+    held, answer = faults_of(schedule_of(chart_of_bug("redpanda-8cd0bc66"), by_clock=True))
+    assert (held["do"], held["on"]) == ("hold", {"request": "Produce", "nth": 1})
+    assert (answer["do"], answer["on"]) == ("hold_answer", {"request": "Produce", "nth": 2})
+
+
 def test_a_transaction_that_times_out() -> None:
     chart = chart_of_bug("KIP-588")
     (fault,) = faults_of(schedule_of(chart, by_clock=False))
