@@ -27,7 +27,7 @@ from ..native.worker import MOST_KEPT
 from .manifest import Level, Manifest
 from .options import SparkError
 from .runs import Run, write_run
-from .session import give_back, reason, stage
+from .session import forget, give_back, reason, stage
 from .shards import owned_by
 from .tasks import Kit, Place, Told, expand, insert, look_back, look_for
 
@@ -71,7 +71,8 @@ class SparkExplorer:
         self.kit = kit
         self.shipped = self.context.broadcast(kit)
         self._place: Any = None
-        self.parts = self.context.parallelize(range(kit.shards), kit.shards)
+        self._homes: Any = None
+        self._cores = 0
         self.begun = time.perf_counter()
         last = manifest.levels[-1]
         self.before = last.seconds
@@ -121,6 +122,23 @@ class SparkExplorer:
             self._place = self.context.broadcast(Place(totals, self.manifest.runs))
         return self._place
 
+    @property
+    def homes(self) -> Any:
+        """A partition for each shard, with the shard's number. Spark keeps it where it was computed
+        first, so that the tasks of a shard come to the same executor, whose cache is up to date."""
+        cores = self.context.defaultParallelism
+        if cores > self._cores:  # there are executors without a shard
+            self._leave_homes()
+            self._cores = cores
+            numbers = [*range(self.kit.shards)]
+            self._homes = self.context.parallelize(numbers, len(numbers)).persist()
+        return self._homes
+
+    def _leave_homes(self) -> None:
+        if self._homes is not None:
+            forget(self._homes)
+        self._homes = None
+
     def _leave_place(self) -> None:
         if self._place is not None:
             give_back(self._place)
@@ -161,12 +179,15 @@ class SparkExplorer:
         self._leave_place()
 
     def _level_job(self) -> list[Told]:
-        level, shards, place = self.depth, self.kit.shards, self.place
+        level, shards, place, homes = self.depth, self.kit.shards, self.place, self.homes
         with stage(self.session, f"level {level}: expand"):
-            sent = self.parts.mapPartitionsWithIndex(partial(expand, self.shipped, place), True)
+            sent = homes.mapPartitions(partial(expand, self.shipped, place), True)
             arrived = sent.partitionBy(shards, int)
         with stage(self.session, f"level {level}: insert"):
-            told = arrived.mapPartitionsWithIndex(partial(insert, self.shipped, place)).collect()
+            # of all pairs of partitions those of one shard: the first of each tells its home
+            pairs = [shard * shards + shard for shard in range(shards)]
+            insert_it = partial(insert, self.shipped, place)
+            told = self.context.runJob(homes.cartesian(arrived), insert_it, pairs)
         return sorted(told, key=lambda item: item.shard)
 
     def _run(self, job: Callable[[], list[Any]]) -> list[Any]:
@@ -198,7 +219,7 @@ class SparkExplorer:
         def job() -> list[tuple[list[bytes], str]]:
             with stage(self.session, f"counterexample, level {level}: look back"):
                 back = partial(look_back, self.shipped, place, states, level)
-                return self.parts.mapPartitionsWithIndex(back).collect()
+                return self.homes.mapPartitions(back).collect()
 
         answers = self._run(job)
         self._check_damage([damaged for _, damaged in answers])
@@ -217,7 +238,7 @@ class SparkExplorer:
         def job() -> list[tuple[list[bool], str]]:
             with stage(self.session, "coverage: premises and messages"):
                 look = partial(look_for, self.shipped, place, every, packing)
-                return self.parts.mapPartitionsWithIndex(look).collect()
+                return self.homes.mapPartitions(look).collect()
 
         answers = self._run(job)
         self._check_damage([damaged for _, damaged in answers])
@@ -226,4 +247,5 @@ class SparkExplorer:
     def close(self) -> None:
         """Gives back what executors hold of the run."""
         self._leave_place()
+        self._leave_homes()
         give_back(self.shipped)

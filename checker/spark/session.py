@@ -91,6 +91,10 @@ def settings(master: str, ui: bool = False) -> dict[str, str]:
         # by TCP, small messages wait for each other's confirmation
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # a task runs where its shard's cache is, rather than where most of its input is, and waits
+        # for that: elsewhere, all of the shard would have to be read
+        "spark.shuffle.reduceLocality.enabled": "false",
+        "spark.locality.wait": "1min",
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
     if master.startswith("local"):  # nothing leaves the machine
@@ -169,6 +173,12 @@ def give_back(broadcast: Any) -> None:
     """Frees what executors hold of a broadcast; where Java is gone, there is nothing to free."""
     with _java_may_be_gone():
         broadcast.destroy()
+
+
+def forget(rdd: Any) -> None:
+    """Frees what executors hold of a persisted RDD; where Java is gone, there is nothing."""
+    with _java_may_be_gone():
+        rdd.unpersist()
 
 
 @contextmanager

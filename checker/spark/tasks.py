@@ -126,14 +126,13 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
     return held
 
 
-def expand(
-    kit: Any, place: Any, shard: int, _: Iterable[Any]
-) -> Iterator[tuple[int, bytes | Told]]:
+def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, bytes | Told]]:
     """Expands the last level of a shard: blocks of candidates by owner, then what is to be told.
 
-    `kit` is Spark's broadcast of a Kit, `place` that of a Place.
+    `kit` is Spark's broadcast of a Kit, `place` that of a Place. `home` has the shard's number: a
+    worker whose task leaves something unread is not used again.
     """
-    kit, place = kit.value, place.value
+    kit, place, (shard,) = kit.value, place.value, home
     told = Told(shard, taken=[0] * kit.rows)
     totals = place.totals[shard]
     if totals[-1]:
@@ -180,12 +179,16 @@ def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]
 
 
 def insert(
-    kit: Any, place: Any, shard: int, arrived: Iterable[tuple[int, bytes | Told]]
+    kit: Any, place: Any, arrived: Iterable[tuple[int, tuple[int, bytes | Told]]]
 ) -> Iterator[Told]:
-    """Inserts what was sent to a shard, writes what is new to a run, and tells."""
-    kit, place = kit.value, place.value
+    """Inserts what was sent to a shard, writes what is new to a run, and tells.
+
+    What has arrived comes with the shard's number, and there is something: what its sender counted.
+    """
+    kit, place, items = kit.value, place.value, iter(arrived)
+    shard, (_, item) = next(items)
     told = Told(shard)
-    blocks = _counted(arrived, told)
+    blocks = _counted(chain([item], (item for _, (_, item) in items)), told)
     first = next(blocks, None)
     try:
         if first is not None:
@@ -205,9 +208,9 @@ def insert(
     yield told
 
 
-def _counted(arrived: Iterable[tuple[int, bytes | Told]], told: Told) -> Iterator[bytes]:
+def _counted(items: Iterable[bytes | Told], told: Told) -> Iterator[bytes]:
     """The blocks among what was sent; what its sender counted goes into what is told."""
-    for _, item in arrived:
+    for item in items:
         if isinstance(item, Told):
             told.taken, told.bad = item.taken, item.bad
             told.sent, told.sent_bytes = item.sent, item.sent_bytes
@@ -243,10 +246,10 @@ def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]
 
 
 def look_back(
-    kit: Any, place: Any, targets: Sequence[bytes], level: int, shard: int, _: Iterable[Any]
+    kit: Any, place: Any, targets: Sequence[bytes], level: int, home: Iterable[int]
 ) -> Iterator[tuple[list[bytes], str]]:
     """The least states of a shard's level that have a target as a successor, or what is damaged."""
-    kit, place = kit.value, place.value
+    kit, place, (shard,) = kit.value, place.value, home
     if not place.totals[shard][level]:
         return
     try:
@@ -258,10 +261,10 @@ def look_back(
 
 
 def look_for(
-    kit: Any, place: Any, every: Sequence[Sought], packing: Packing, shard: int, _: Iterable[Any]
+    kit: Any, place: Any, every: Sequence[Sought], packing: Packing, home: Iterable[int]
 ) -> Iterator[tuple[list[bool], str]]:
     """Of each of what is sought whether a shard's states have it, or what is damaged."""
-    kit, place = kit.value, place.value
+    kit, place, (shard,) = kit.value, place.value, home
     try:
         with _shard_set(kit, shard) as held:
             held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)

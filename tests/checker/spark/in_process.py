@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 from epochfence.checker.spark import tasks
 
-Function = Callable[[int, Iterable[Any]], Iterator[Any]]
+Function = Callable[[Iterable[Any]], Iterator[Any]]
 
 
 class InProcess:
@@ -37,8 +38,13 @@ class InProcess:
     def broadcast(self, value: Any) -> Any:
         return SimpleNamespace(value=pickle.loads(pickle.dumps(value)), destroy=lambda: None)
 
-    def parallelize(self, items: range, count: int) -> Any:
+    defaultParallelism = 2
+
+    def parallelize(self, items: Iterable[int], count: int) -> Any:
         return Parts(self, [[item] for item in items])
+
+    def runJob(self, parts: Parts, function: Function, some: list[int]) -> list[Any]:
+        return Parts(self, [parts.parts[at] for at in some]).mapPartitions(function).collect()
 
     def stop(self) -> None:
         raise AssertionError("a session that was running already is left running")
@@ -51,26 +57,36 @@ class Parts:
         self.session = session
         self.parts = parts
 
-    def mapPartitionsWithIndex(self, function: Function, preserves: bool = False) -> Parts:
+    def mapPartitions(self, function: Function, preserves: bool = False) -> Parts:
         done = [self._task(function, at, part) for at, part in enumerate(self.parts)]
         return Parts(self.session, done)
 
     def _task(self, function: Function, shard: int, part: list[Any]) -> list[Any]:
         most = self.session.disturb(self.session.stage, shard)
         if most is not None:
-            first = function(shard, iter(part))
+            first = function(iter(part))
             for _ in zip(range(most), first, strict=False):
                 pass
             del first
             # another process takes over
             tasks._process = None
-        return list(function(shard, iter(part)))
+        return list(function(iter(part)))
 
     def partitionBy(self, count: int, owner: Callable[[int], int]) -> Parts:
         parts: list[list[Any]] = [[] for _ in range(count)]
         for key, value in (pair for part in self.parts for pair in part):
             parts[owner(key) % count].append(pickle.loads(pickle.dumps((key, value))))
         return Parts(self.session, parts)
+
+    def cartesian(self, other: Parts) -> Parts:
+        pairs = [[*product(one, two)] for one in self.parts for two in other.parts]
+        return Parts(self.session, pairs)
+
+    def persist(self) -> Parts:
+        return self
+
+    def unpersist(self) -> None:
+        pass
 
     def collect(self) -> list[Any]:
         return [item for part in self.parts for item in part]

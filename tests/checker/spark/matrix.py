@@ -8,7 +8,8 @@
 Bounds are small. A system at a release is run with one number of shards, the next release with the
 next number; `--each` runs all numbers at every release, and `--sample` so many of a few runs in
 which every system and every number are. `--in-process` plays Spark's part in this process. What
-differs in verdict, counts, depth, rows taken or counterexample is told, and ends it with 1.
+differs in verdict, counts, depth, rows taken or counterexample is told, and ends it with 1; so does
+a shard of which two executors have a cache.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ import argparse
 import itertools
 import os
 import random
+import re
 import sys
 import tempfile
 import time
-from typing import NamedTuple
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
 from unittest import mock
 
 from epochfence.checker import check as checking
@@ -98,6 +102,23 @@ def sampled() -> list[Case]:
     return [Case(*which, (count,)) for which, count in each]
 
 
+def twice(local: str) -> list[str]:
+    """The shards of which several executors have a cache: their tasks had no home."""
+    caches = Counter(
+        f"{cache.parent.name}: shard {cache.name} has two homes"
+        for cache in Path(local).glob("**/epochfence-*/*-of-*")
+    )
+    return [shard for shard, count in caches.items() if count > 1]
+
+
+def wait_for_executors(session: Any, master: str) -> None:
+    """Until all of a local cluster's executors are there: who comes late gets shards of others."""
+    if found := re.match(r"local-cluster\[(\d+)", master):
+        context = session.sparkContext._jsc.sc()
+        while context.getExecutorMemoryStatus().size() <= int(found[1]):  # the driver counts, too
+            time.sleep(0.1)
+
+
 def main() -> int:
     """Runs the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description="All systems and releases on Spark.")
@@ -108,17 +129,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, metavar="K", help="which (default: 0)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as local:
+        os.environ["SPARK_LOCAL_DIRS"] = local
         if given.in_process:
-            os.environ["SPARK_LOCAL_DIRS"] = local
             session = InProcess()
             for name, told in (("find_java", "java"), ("is_running", True), ("start", session)):
                 mock.patch.object(engine, name, return_value=told).start()
         else:
-            start(given.master, "matrix").sparkContext.setLogLevel("WARN")
+            running = start(given.master, "matrix")
+            running.sparkContext.setLogLevel("WARN")
+            wait_for_executors(running, given.master)
         chosen = cases(each=given.each)
         if given.sample is not None:
             chosen = random.Random(given.seed).sample(sampled(), given.sample)
         wrong = list(itertools.chain.from_iterable(case.differs() for case in chosen))
+        wrong += twice(local)
     for line in wrong:
         print(line, file=sys.stderr)
     print(f"{len(wrong)} runs differ" if wrong else "the same everywhere")

@@ -10,7 +10,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -195,7 +195,7 @@ class JavaEnds(InProcess):
         self.call()
         return SimpleNamespace(value=super().broadcast(value).value, destroy=self.call)
 
-    def parallelize(self, items: range, count: int) -> Any:
+    def parallelize(self, items: Iterable[int], count: int) -> Any:
         self.call()
         return super().parallelize(items, count)
 
