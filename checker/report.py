@@ -215,6 +215,8 @@ def tell_suggestions(found: Suggestions, console: Console) -> None:
             f"Suggestions, from {explored}: {found.candidates:,} candidates, "
             f"{found.inductive:,} of them inductive together, {found.seconds:.1f} s"
         )
+    for name in found.broken:
+        console.print(f"{name} doesn't hold in each of them: no use was made of it", markup=False)
     if found.reason:
         console.print(f"No lemmas suggested: {found.reason}.", markup=False)
     if found.hints:

@@ -171,8 +171,8 @@ def prove(
                     options=options,
                     known=known,
                 )
+                report.tell_proofs(result, console)
                 told: dict[str, object] = {}
-                lemmas = None
                 if suggest:
                     settings = Settings(
                         system, protocol, dict(zip(given, values, strict=True)), bounds,
@@ -180,8 +180,6 @@ def prove(
                     )  # fmt: skip
                     lemmas = suggested(settings, result, options)
                     told["suggestions"] = lemmas.as_json()
-                report.tell_proofs(result, console)
-                if lemmas is not None:
                     report.tell_suggestions(lemmas, console)
                 found.append(result.as_json() | told)
                 if result.interrupted:

@@ -68,10 +68,7 @@ class Literal:
     @property
     def denied(self) -> Expression:
         """What it excludes, in the shortest form."""
-        condition = self.condition
-        if condition.op in ("le", "lt"):
-            return Expression("lt" if condition.op == "le" else "le", condition.args[::-1])
-        return condition.args[0] if condition.op == "not" else ~condition
+        return _denied(self.condition)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +242,7 @@ class Grammar:
             *self.compared(under),
             *self.sendings(under),
         ]
-        return [*{literal.condition: literal for literal in found}.values()]
+        return [*{literal.condition: literal for literal in map(_where_set, found)}.values()]
 
     def terms(self, under: Under) -> list[tuple[Expression, Type]]:
         """The scalar parts of the state, and of messages, with their types."""
@@ -282,6 +279,10 @@ class Grammar:
                 yield size(term), Int(0, 0, "size")
             case Optional() if not isinstance(kind.of, SCALARS):
                 yield term.is_set, Bool()
+                yield from self.inside(term.value, kind.of, under)
+            case Optional() if isinstance(kind.of, Int):
+                yield term, kind
+                yield term.value, kind.of
             case _:
                 yield term, kind
 
@@ -389,6 +390,23 @@ def _conditions(instance: Instance) -> Iterator[Expression]:
 def _counts(condition: Expression) -> bool:
     """Whether a condition asks for a majority."""
     return any(node.op == "mul" and node.args[0].op == "size" for node in children_first(condition))
+
+
+def _where_set(literal: Literal) -> Literal:
+    """The literal about what is optional only where there is a value."""
+    values = [node.args[0] for node in children_first(literal.condition) if node.op == "value"]
+    if not values:
+        return literal
+    there = all_true(*(value.is_set for value in dict.fromkeys(values)))
+    return Literal(there.implies(literal.condition), literal.about, literal.on_left)
+
+
+def _denied(condition: Expression) -> Expression:
+    if condition.op in ("le", "lt"):
+        return Expression("lt" if condition.op == "le" else "le", condition.args[::-1])
+    if condition.op == "or" and condition.data == "implies":
+        return condition.args[0].args[0] & _denied(condition.args[1])
+    return condition.args[0] if condition.op == "not" else ~condition
 
 
 def _short(message: Message) -> str:

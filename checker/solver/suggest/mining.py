@@ -20,6 +20,7 @@ import numpy as np
 
 from ....language import Expression, Instance
 from ....language.expressions import rewrite
+from ....language.instance import ending_anywhere
 from ...check import prepare
 from ...graph import Node, leaves_of
 from ...ground.shapes import Shape, Slots
@@ -58,11 +59,11 @@ class Candidate:
 class States:
     """The states of an instance, breadth first from the start, as far as MOST_STATES go.
 
-    `whole` is whether these are all.
+    `whole` is whether these are all; with something `wrong` in one, the search has ended there.
     """
 
     def __init__(self, instance: Instance, threads: int) -> None:
-        self.prepared = prepare(instance)
+        self.prepared = prepare(ending_anywhere(instance))
         self.grounded = self.prepared.grounded
         self.packing = self.prepared.packing
         self.explorer = Explorer(
@@ -74,6 +75,7 @@ class States:
         with suppress(_EnoughError):
             search(self.explorer, on_level=_stop)
         self.whole = not self.explorer.frontier
+        self.wrong = bool(self.explorer.found.wrong)
         self.count = self.explorer.count
 
     @property

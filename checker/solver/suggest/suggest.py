@@ -69,7 +69,8 @@ class Suggestions:
     `proofs` is that proof. `hints` are inductive and exclude a step that breaks one of the others.
     `excludes` has, by property, the names of those that exclude the step that was shown, `left` the
     row that still breaks it. `states` were explored (all, if `whole`), `inductive` of the
-    `candidates` are inductive together. `reason` says why there is nothing.
+    `candidates` are inductive together. `broken` are lemmas, or properties that weren't asked for,
+    that an explored state breaks. `reason` says why there is nothing.
     """
 
     asked: list[str]
@@ -83,6 +84,7 @@ class Suggestions:
     proved: list[str] = field(default_factory=list[str])
     excludes: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     left: dict[str, str] = field(default_factory=dict[str, str])
+    broken: list[str] = field(default_factory=list[str])
     proofs: Proofs | None = None
     reason: str = ""
     seconds: float = 0.0
@@ -106,6 +108,7 @@ class Suggestions:
             "proved": self.proved,
             "excludes": self.excludes,
             "left": self.left,
+            "broken": self.broken,
             "declaration": self.text,
             "proofs": None if self.proofs is None else self.proofs.as_json(),
             "reason": self.reason,
@@ -153,17 +156,14 @@ class _Search:
     def run(self) -> None:
         """Looks for lemmas, in ever longer clauses."""
         result = self.result
-        states = States(self.settings.instance(self.names), available_threads())
+        states = self._states()
         try:
-            result.states, result.whole = states.count, states.whole
-            broken = states.broken()
-            if wrong := [name for name in result.asked if name in broken]:
+            if wrong := [name for name in result.asked if name in result.broken]:
                 result.reason = f"an explored state breaks {', '.join(wrong)}: take check"
-                return
-            self.names = [name for name in self.names if name not in broken]
-            for most in ROUNDS:
-                if self._is_enough(states, most):
-                    return
+            elif states.wrong:
+                result.reason = "an explored step breaks a property or leaves a range: take check"
+            else:
+                any(self._is_enough(states, most) for most in ROUNDS)
         except LateError:
             result.reason = (
                 f"the time was up: {self.settings.seconds:g} s; give more with --deadline, or "
@@ -171,6 +171,20 @@ class _Search:
             )
         finally:
             states.close()
+
+    def _states(self) -> States:
+        """What is explored; once more without lemmas and further properties that don't hold, as the
+        search ends there."""
+        result = self.result
+        while True:
+            states = States(self.settings.instance(self.names), available_threads())
+            result.states, result.whole = states.count, states.whole
+            broken = states.broken() if states.wrong else set[str]()
+            result.broken += sorted(broken)
+            if not broken or broken & {*result.asked}:
+                return states
+            states.close()
+            self.names = [name for name in self.names if name not in broken]
 
     def _is_enough(self, states: States, most: int) -> bool:
         """Whether clauses of so many literals are enough for all that was asked; at the last
@@ -223,18 +237,17 @@ class _Search:
             result.reason = "the proof with them failed"
             return
         result.lemmas, result.proved, result.proofs = found, proved, proofs
-        self._exclude(found)
+        result.excludes = self._excluding(found)
 
     def _hint(self, inductive: Mapping[str, Candidate]) -> None:
         """Lemmas that exclude a step that was shown, and aren't enough."""
-        chosen = sorted(inductive.values(), key=lambda candidate: candidate.effort)
-        found = self._named(chosen)
-        self._exclude(found)
-        named = [name for names in self.result.excludes.values() for name in names[:MOST_SHOWN]]
-        self.result.hints = [item for item in found if item.name in named]
-        self.result.excludes = {
-            name: names[:MOST_SHOWN] for name, names in self.result.excludes.items()
-        }
+        every = sorted(inductive.values(), key=lambda candidate: candidate.effort)
+        found = self._named(every)
+        excludes = self._excluding(found)
+        chosen = {name for names in excludes.values() for name in names[:MOST_SHOWN]}
+        pairs = zip(found, every, strict=True)
+        self.result.hints = self._named(each for item, each in pairs if item.name in chosen)
+        self.result.excludes = self._excluding(self.result.hints)
 
     def _named(self, candidates: Iterable[Candidate]) -> list[Property]:
         taken = {item.name for item in self.settings.system.every_property}
@@ -244,18 +257,19 @@ class _Search:
             for candidate, name in zip(candidates, names, strict=False)
         ]
 
-    def _exclude(self, found: Sequence[Property]) -> None:
+    def _excluding(self, found: Sequence[Property]) -> dict[str, list[str]]:
         """Which of the lemmas don't hold where the step begins that was shown of a property."""
         system = replace(self.settings.system, lemmas=(*self.settings.system.lemmas, *found))
         instance = replace(self.settings, system=system).instance(item.name for item in found)
         machine = Interpreter(instance)
-        for name, trace in self.traces.items():
-            state = trace.states[0]
-            self.result.excludes[name] = [
+        return {
+            name: [
                 item.name
                 for item in instance.properties
-                if not machine.holds(item.expression, state)
+                if not machine.holds(item.expression, trace.states[0])
             ]
+            for name, trace in self.traces.items()
+        }
 
 
 def added(induction: Induction, states: States, mined: Iterable[Candidate]) -> dict[str, Candidate]:

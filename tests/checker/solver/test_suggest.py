@@ -19,7 +19,19 @@ from epochfence.checker.solver.suggest.mining import Mine, States
 from epochfence.checker.solver.suggest.suggest import Settings, Suggestions, added, suggest
 from epochfence.checker.solver.terms import z3
 from epochfence.checker.verdict import Verdict
-from epochfence.language import Int, Machine, Row, System, Table, constant, event, invariant
+from epochfence.language import (
+    Int,
+    Machine,
+    Row,
+    System,
+    Table,
+    after,
+    constant,
+    event,
+    invariant,
+    lift,
+    step_property,
+)
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.load import load_system
 
@@ -166,3 +178,29 @@ def test_there_is_nothing_to_suggest_for_what_is_proved_or_of_progress() -> None
         _, result = asked(Settings(load_system(f"docs/examples/{path}.py")), name)
         assert result.asked == []
         assert "no invariant" in result.reason
+
+
+def test_a_search_that_is_interrupted_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Houdini) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Houdini, "sift", interrupted)
+    found, result = asked(Settings(load_system(PETERSON)), "MutualExclusion")
+    assert result.reason == "interrupted"
+    assert found.verdict is Verdict.INTERRUPTED
+
+
+def test_a_declared_lemma_that_is_false_is_told_and_not_used() -> None:
+    system = load_system(PETERSON)
+    wrong = invariant("Wrong", lift(False), "It never holds.")
+    _, result = asked(Settings(replace(system, lemmas=(wrong,))), "MutualExclusion")
+    assert result.broken == ["Wrong"]
+    assert result.proved == ["MutualExclusion"]
+
+
+def test_a_step_that_breaks_a_property_is_told() -> None:
+    stays = step_property("Stays", (height == 3).implies(after(height) == 3), "It stays at 3.")
+    system = replace(climb(UP), properties=(stays,))
+    _, result = asked(Settings(system), "Stays")
+    assert "an explored step breaks" in result.reason
+    assert not result.proved
