@@ -9,12 +9,14 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from typer.testing import CliRunner, Result
 
 from epochfence.cli import app
 from epochfence.model.live.connection import Connection, Security
+from epochfence.model.serve.faults import Fault
+from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import Broker, Listener
 from epochfence.tests.brokers.topics import make_orders
 from epochfence.tests.model.serve.clients import TIMEOUT_S, eventually
@@ -37,7 +39,7 @@ def user(number: int, *, is_refused: bool) -> str:
 
 
 USERS: Final = (
-    "bob", "runner",
+    "bob", "patient", "runner",
     *(user(n, is_refused=each) for n in range(len(REQUESTS)) for each in (True, False)),
 )  # fmt: skip
 
@@ -78,6 +80,22 @@ def allow(broker: Broker, may: Iterable[tuple[str, str]]) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     for done in admin.create_acls(lines).values():
         done.result(TIMEOUT_S)
+
+
+def take_away(broker: Broker, who: str, resource: str, name: str) -> None:
+    """Takes all permissions on a resource away from a user."""
+    every = AclBindingFilter(
+        ResourceType[resource], name, ResourcePatternType.LITERAL, f"User:{who}", "*",
+        AclOperation.ANY, AclPermissionType.ANY,
+    )  # fmt: skip
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+    for done in admin.delete_acls([every]).values():
+        assert done.result(TIMEOUT_S)
+
+
+async def released(fault: Fault) -> None:
+    """What a fault holds goes on."""
+    fault.release()
 
 
 def asked(broker: Broker, who: str, name: str, version: int, fields: dict[str, Any]) -> str:
@@ -151,3 +169,30 @@ def test_a_run_as_a_user_who_may_not_do_all_of_it(authorizing: Broker, tmp_path:
     eventually(lambda: "ended early: " in (done := run().stdout) and "on groups" in done)
     allow(authorizing, [("runner", f"{each} GROUP epochfence-*") for each in ("READ", "DELETE")])
     eventually(lambda: (done := run()).exit_code == 0 and "not asked, as the user" in done.stdout)
+
+
+def test_an_abort_that_never_ends_as_the_group_is_refused(authorizing: Broker) -> None:
+    """The client asks for the group's coordinator as often as it can, until it may know it."""
+    allow(
+        authorizing, [("patient", f"WRITE {each} orders") for each in ("TOPIC", "TRANSACTIONAL_ID")]
+    )
+    allow(authorizing, [("patient", "READ GROUP waiting"), ("patient", "READ TOPIC orders")])
+    how = Security(username="patient", password="patient")
+    with (
+        Proxy(f"127.0.0.1:{authorizing.also_port}", how=how) as proxy,
+        JavaProducer(
+            proxy.bootstrap, authorizing.version, transactional_id="orders", max_block_ms=2_000
+        ) as producer,
+    ):
+        eventually(lambda: producer.do("initTransactions") == "ok")
+        assert producer.do("beginTransaction") == "ok"
+        fault = proxy.faults.add({"do": "hold", "on": {"request": "FindCoordinator"}})
+        assert producer.do("sendOffsetsToTransaction", 0, "waiting") == "TimeoutException"
+        take_away(authorizing, "patient", "GROUP", "waiting")
+        proxy.brokers.do(released(fault))
+        for _ in range(2):
+            before = proxy.answered["FindCoordinator"]
+            assert producer.do("abortTransaction") == "TimeoutException"
+            assert proxy.answered["FindCoordinator"] > before + 20
+        allow(authorizing, [("patient", "READ GROUP waiting")])
+        eventually(lambda: producer.do("abortTransaction") == "ok")
