@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from ...language import Unreached
 from ..features import stale_epoch_first, transaction_version_2
-from ..groups.state import INPUTS
 from ..messages import FAULTS, TRANSACTIONS
 
 _BY_VERSION_2 = "need a release before version 2, whose clients add partitions and keep their epoch"
 
 EXACTLY_ONCE = (
     Unreached(
-        "needs two committed results (inputs=2, transactions=2): a run with one of these has no "
-        "second one unless the property is broken",
+        "needs a second transaction (transactions=2), which might count an input again",
         ("CountedOnce",),
-        (INPUTS < 2) | (TRANSACTIONS < 2),
+        TRANSACTIONS < 2,
     ),
     Unreached(
         "the machine is that of `transactions`, whose runs take it: here no message is lost, and a "

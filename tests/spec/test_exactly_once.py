@@ -76,12 +76,13 @@ FROM_THE_SECOND = altered(
     SYSTEM, table="consumer.OffsetFetch", row="no offset: from the first record",
     updates={position: some(1)},
 )  # fmt: skip
+OFFSET_LOST = altered(SYSTEM, table=MARKER[0], row=MARKER[1], updates={committed: committed})
 FAULTS = (
     Fault(
         "a marker drops the offset that it commits",
         "CountedOnce", 54, "WriteTxnMarkers/end the transaction",
         {**ALONE, "transactions": 3},
-        system=altered(SYSTEM, table=MARKER[0], row=MARKER[1], updates={committed: committed}),
+        system=OFFSET_LOST,
     ),
     Fault(
         "KAFKA-17507: the offset of an ended transaction is put in place late", "NoneSkipped",
@@ -145,7 +146,18 @@ def test_one_transaction_says_nothing_of_counting_twice() -> None:
         constants={"producers": 1, "transactions": 1}, properties=("CountedOnce",), brief=False
     )
     assert (result.verdict, result.properties[0].verdict) == (Verdict.INCONCLUSIVE, "holds")
-    assert "CountedOnce (needs two committed results (inputs=2, transactions=2))" in result.reason
+    assert "CountedOnce (needs a second transaction (transactions=2)" in result.reason
+
+
+@pytest.mark.slow(5)
+def test_one_input_may_be_counted_twice() -> None:
+    """With two transactions it holds, and something protects it."""
+    constants = {"producers": 1, "inputs": 1}
+    result = run(constants=constants, properties=("CountedOnce",), brief=False)
+    assert result.verdict is Verdict.HOLDS, result.reason
+    assert "CountedOnce" not in {item.subject for item in result.vacuous}
+    lost = run(constants=constants, properties=("CountedOnce",), system=OFFSET_LOST)
+    assert lost.verdict is Verdict.BROKEN
 
 
 def test_at_the_defaults_nothing_is_vacuous() -> None:
