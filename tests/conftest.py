@@ -4,6 +4,7 @@ root is collected."""
 import gc
 import os
 import random
+import signal
 from collections import defaultdict
 from collections.abc import Generator
 from functools import cache
@@ -30,6 +31,7 @@ SPARK_SETTINGS = {
 }
 NEEDS_MUCH = ("browser", "spark")  # fixtures: a test that has one of them is slow
 SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
+SELDOM = (50_000, 20, 50)  # collections of garbage: systems are made of many small objects
 QUICK = 0.05  # seconds of a test that isn't slow: of a thousand in one file, they add up
 EXAMPLES = 30  # that Hypothesis draws, anew each time, where a test doesn't say
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
@@ -60,6 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What a shell starts in the background ignores Ctrl-C, and so would what tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.option.seed is None:
         given = getattr(config, "workerinput", {}).get("seed")  # of the process that xdist began in
         config.option.seed = random.SystemRandom().randrange(1_000_000) if given is None else given
@@ -116,6 +120,7 @@ def pytest_collection_finish() -> None:
     """What is imported and collected stays: the garbage collector looks at it no more."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*SELDOM)
 
 
 def put_longest_first(root: Path, items: list[pytest.Item]) -> None:

@@ -212,10 +212,10 @@ def _named_instance(instance: Instance, key: Key) -> Expression | None:
                     if _mixes(key, dict(sending.message.parameters)[name], type_of(value)):
                         return value
                     expressions.append(value)
-    for expression in expressions:
-        for node in children_first(expression):
-            if _chooses(key, node) or any(_mixes(key, *kinds) for kinds in _alike(node)):
-                return node
+    nodes = (node for expression in expressions for node in children_first(expression))
+    for node in dict.fromkeys(nodes):  # rows have most of them in common
+        if _chooses(key, node) or any(_mixes(key, *kinds) for kinds in _alike(node)):
+            return node
     return None
 
 

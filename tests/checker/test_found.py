@@ -54,6 +54,7 @@ def in_order(rows: list[Any]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
+@pytest.mark.slow(1)
 def test_states_and_steps_are_those_of_the_interpreter() -> None:
     instance = lease(leases=1)
     states, taken = reached(instance)

@@ -160,6 +160,7 @@ def test_one_input_may_be_counted_twice() -> None:
     assert lost.verdict is Verdict.BROKEN
 
 
+@pytest.mark.slow(2)
 def test_at_the_defaults_nothing_is_vacuous() -> None:
     result = run(brief=False)
     assert result.verdict is Verdict.HOLDS

@@ -128,6 +128,7 @@ def test_a_producer_id_that_stays_aborted_behind_its_marker_is_seen() -> None:
     assert steps(run("4.3", values, "NoneDropped", system=stays)) == 18
 
 
+@pytest.mark.slow(1)
 def test_a_queue_with_its_newest_transaction_ahead_is_seen() -> None:
     """The consumer waits for the newest one's first offset, and delivers what was aborted."""
     newest = last(aborted_transactions)

@@ -17,6 +17,7 @@ from epochfence.spec.load import load_system
 from epochfence.tests.checker.native.test_seeker import PACKING, conditions, some_words
 
 
+@pytest.mark.slow(1)
 @settings(max_examples=20)
 @given(st.lists(st.tuples(conditions(), conditions()), min_size=1, max_size=18), st.integers(0))
 def test_states_are_marked_alike(nodes: list[tuple[Node, Node]], seed: int) -> None:

@@ -45,6 +45,7 @@ def test_what_it_says_of_the_benchmark_protocol_is_what_a_run_says() -> None:
     assert {again[item.name] for item in ktx.PROPERTIES} == {"proved"}
 
 
+@pytest.mark.slow(2)
 def test_sections_that_are_not_named_stay_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

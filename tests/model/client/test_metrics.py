@@ -14,6 +14,7 @@ from epochfence.spec.features import KAFKA, NEWEST, RELEASED
 from epochfence.tests.model.client.producers import batches, idempotent, only
 
 
+@pytest.mark.slow(1)
 def test_every_metric_has_a_value_or_says_why_not() -> None:
     for release in RELEASED:
         client = idempotent(release)
