@@ -7,6 +7,8 @@ append comes to is the leader's, as in `offsets`.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...language import (
     Bool,
     Expression,
@@ -59,6 +61,11 @@ commit = event(
 _telling = telling(_VALIDATED)
 
 
+def _telling_made(name: str, wrong: Expression, error: str) -> Row:
+    """The row of a refusal, in a group that was made for the request if it wasn't there."""
+    return replace(_telling(name, wrong, error), set={is_known: True})
+
+
 def _empty(generation: Expression, names_member: Expression) -> Row:
     """Who isn't in the group's generation may commit where nobody is."""
     return Row(
@@ -91,14 +98,14 @@ offset_commit = Table(
             "OffsetMetadataManager.validateOffsetCommit",
         ),
         _empty(commit.generation, commit.member.is_set | commit.instance.is_set),
-        *refused_instances(commit.member, commit.instance, _telling),
+        *refused_instances(commit.member, commit.instance, _telling_made),
         *only(
             ~rebalance_told_last,
             _telling(
                 "assignment awaited, whoever asks", status == COMPLETING, "REBALANCE_IN_PROGRESS"
             ),
         ),
-        *refusals(is_member(commit.member), commit.generation, _telling),
+        *refusals(is_member(commit.member), commit.generation, _telling_made),
         *only(
             rebalance_told_last,
             _telling("assignment awaited", status == COMPLETING, "REBALANCE_IN_PROGRESS"),

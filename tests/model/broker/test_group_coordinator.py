@@ -200,6 +200,21 @@ def test_a_zombie_of_a_former_generation_commits_nothing_from_2_5_on(
     assert made.heartbeat("g", member, 2) in ("NONE", "REBALANCE_IN_PROGRESS")
 
 
+@pytest.mark.parametrize(
+    ("protocol", "told"),
+    [("2.8", "NONE"), ("3.0", "UNKNOWN_MEMBER_ID"), ("3.3", "NONE"), ("4.0.0", "NONE")],
+)
+def test_a_commit_without_generation_makes_the_group_even_if_it_is_refused(
+    protocol: str, told: str
+) -> None:
+    """GroupCoordinator.handleCommitOffsets makes the group, and asks for the member then."""
+    groups = GroupCoordinator(protocol=protocol)
+    assert groups.may_commit("g", Identity("nobody", 1), api_version=8) == "ILLEGAL_GENERATION"
+    assert groups.delete("g") == "GROUP_ID_NOT_FOUND"
+    assert groups.may_commit("g", Identity("nobody", -1)) == told
+    assert groups.delete("g") == "NONE"
+
+
 @pytest.mark.parametrize(("protocol", "committed"), [("2.5", 5), ("3.9", 5), ("4.0.0", 7)])
 def test_a_zombies_refused_offset_drops_the_pending_one_before_4_0(
     protocol: str, committed: int
