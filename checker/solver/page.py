@@ -38,7 +38,8 @@ with any number of faults, as long as there is a last one.
 
 What isn't proved is told as it is: *not inductive* means that there is a state in which the
 property and all lemmas hold and from which a step breaks it; perhaps no run reaches that state.
-Nothing follows for the property but that lemmas are missing.
+Nothing follows for the property but that lemmas are missing;
+[`--suggest`](language.md#lemmas-suggested) looks for them.
 
 Of `producer-ids`, `HandedOutOnce` is proved at each release from 3.5 to the newest (with two
 brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks come from ZooKeeper,
