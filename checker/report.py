@@ -215,7 +215,7 @@ def tell_suggestions(found: Suggestions, console: Console) -> None:
             f"Suggestions, from {explored}: {found.candidates:,} candidates, "
             f"{found.inductive:,} of them inductive together, {found.seconds:.1f} s"
         )
-    for name in found.broken:
+    for name in (name for name in found.broken if name not in found.asked):
         console.print(f"{name} doesn't hold in each of them: no use was made of it", markup=False)
     if found.reason:
         console.print(f"No lemmas suggested: {found.reason}.", markup=False)
