@@ -62,8 +62,8 @@ def deal(states, count, stride, buckets, filled):
 def drop_sent(states, count, stride, sent, mask):
     """Drops states that the table `sent` holds, which keeps the others; returns how many are left.
 
-    The table has `mask` + 1 places, each for the last state that was to go there. A place of zeros
-    is empty: so the state of zeros, whose hash is 0, is never dropped.
+    The table has `mask` + 1 places in pairs, each pair for the last two states that were to go
+    there. A place of zeros is empty: so the state of zeros, whose hash is 0, is never dropped.
     """
     places = np.empty(BLOCK, dtype=np.int64)
     kept = 0
@@ -73,13 +73,15 @@ def drop_sent(states, count, stride, sent, mask):
             h = hash_state(states + (first + i) * stride, stride)
             places[i] = 0
             if h != uint64(0):
-                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask)) * stride
+                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask - 1)) * stride
                 prefetch(places[i])
         for i in range(block):
             state = states + (first + i) * stride
             if places[i] != 0:
-                if same_state(state, places[i], stride):
+                other = places[i] + stride
+                if same_state(state, places[i], stride) or same_state(state, other, stride):
                     continue
+                copy_exactly(places[i], other, stride)
                 copy_exactly(state, places[i], stride)
             copy_state(state, states + kept * stride, stride)
             kept += 1

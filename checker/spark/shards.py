@@ -30,7 +30,7 @@ from .runs import Run
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
 LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
-LEAST_SENT, MOST_SENT = 1 << 12, 1 << 24  # states that a sender remembers
+LEAST_SENT, MOST_SENT = 1 << 11, 1 << 23  # states that a sender remembers
 
 
 class NoRoom(Exception):
@@ -208,28 +208,38 @@ class ShardSet:
     def sent(self, level: int, most: int) -> tuple[Region, int]:
         """A table for the states that this shard sends (see `explore.drop_sent`), and its mask.
 
-        It may hold successors of levels before `level`, as their owners have them by now. What an
-        attempt at `level` itself has put there may have been lost, and is forgotten.
+        It may hold successors of levels before `level`, as their owners have them by now. It is
+        forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and
+        where one at any level died (see `keep_sent`), which may have left half a state there.
         """
         size = LEAST_SENT
         while size < min(64 * most, MOST_SENT):
             size *= 4  # seldom, as a new table has forgotten everything
         if not self.cached:
             return Region(size * self.stride), size - 1
-        file, note = self._file("sent"), self.folder / "sent.level"
+        file, note = self._file("sent"), self._note
         held = os.fstat(file).st_size // self.stride
         known = int(note.read_text()) if note.exists() else level
+        note.unlink(missing_ok=True)
         if known >= level or held < size:
             os.ftruncate(file, 0)
         else:
             size = held
         os.ftruncate(file, size * self.stride)
-        aside = note.with_suffix(".aside")
-        aside.write_text(str(level))
-        aside.replace(note)
         if self._sent is None or self._sent.size != size * self.stride:
             self._sent = Region(size * self.stride, file)
         return self._sent, size - 1
+
+    def keep_sent(self, level: int) -> None:
+        """All successors of a level were put into the table: it is as good as its level is."""
+        if self.cached:
+            aside = self._note.with_suffix(".aside")
+            aside.write_text(str(level))
+            aside.replace(self._note)
+
+    @property
+    def _note(self) -> Path:
+        return self.folder / "sent.level"
 
 
 def block_of(worker: Worker, owned: range) -> tuple[bytes, int]:

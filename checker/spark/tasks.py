@@ -163,6 +163,7 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
             if worker.filled.max() > worker.most_filled:
                 yield from _blocks(kit, held, told)
     yield from _blocks(kit, held, told)
+    held.keep_sent(level)
     told.taken = worker.taken.tolist()
     told.bad = [Bad(state, flag) for flag, states in least.items() for state in states]
 
