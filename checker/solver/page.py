@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -160,22 +161,27 @@ def any_number(case: Case, result: Proofs) -> str:
     )
 
 
-def section(case: Case, result: Proofs) -> str:
+def section(number: int, case: Case, result: Proofs) -> str:
     """A case's part of the page."""
-    constants = ", ".join(f"{name}={value}" for name, value in result.constants.items())
     release = " with ".join((result.protocol, *case.switch_on))
+    heading = ", ".join((f"{result.system}, release {release}", *_values(case.constants)))
     proved = sum(proof.verdict == "proved" for proof in result.proofs)
     longest = max((answer.seconds for answer in result.asked), default=0.0)
     lines = [
-        f"\n## {result.system}, release {release}, {constants}\n",
-        f"For any {', '.join(result.open)}: {proved} of {len(result.proofs)} properties proved, "
-        f"{len(result.asked)} obligations in {result.seconds:.1f} s, the longest {longest:.2f} s "
-        f"({result.solver}).\n",
+        f"\n## {number}. {heading}\n",
+        f"**{proved} of {len(result.proofs)} properties are proved, for any "
+        f"{', '.join(result.open)}**: {len(result.asked)} obligations in {result.seconds:.1f} s, "
+        f"the longest {longest:.2f} s ({result.solver}).\n",
+        f"All constants: {', '.join(_values(result.constants))}.\n",
         "| property | statement | what became of it | lemmas | obligations | s |",
         "|---|---|---|---|--:|--:|",
     ]
     lines += map(_line, (*result.proofs, *result.lemmas))
     return "\n".join(lines) + "\n"
+
+
+def _values(constants: Mapping[str, int]) -> Iterator[str]:
+    return (f"{name}={value}" for name, value in constants.items())
 
 
 def _line(proof: Proof) -> str:
@@ -228,7 +234,7 @@ def main() -> None:
             continue
         print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case, known)
-        parts.append(section(case, result) + any_number(case, result))
+        parts.append(section(at + 1, case, result) + any_number(case, result))
     known.close()
     write_whole(said.page, "".join(parts))
 

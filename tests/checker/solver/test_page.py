@@ -39,7 +39,7 @@ def test_the_page_tells_every_property_as_it_is_declared() -> None:
 @pytest.mark.slow
 def test_what_it_says_of_the_benchmark_protocol_is_what_a_run_says() -> None:
     case = Case("bench/ktx.py", {"I": 2})
-    written = section(case, run(case))
+    written = section(1, case, run(case))
     again = {row["name"]: row["verdict"] for row in ROW.finditer(written)}
     assert again == {row["name"]: row["verdict"] for row in ROW.finditer(parts()[0])}
     assert {again[item.name] for item in ktx.PROPERTIES} == {"proved"}
