@@ -4,7 +4,7 @@ protects it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -79,17 +79,15 @@ def has_no_proof(system: System, twin: Twin, constants: Mapping[str, int] | None
 # Producer ids ------------------------------------------------------------------------------------
 
 
-def only_once(system: System) -> System:
-    """The system with nothing else to prove."""
-    wanted = tuple(item for item in system.properties if item.name == "HandedOutOnce")
-    return replace(system, properties=wanted, unreached=())
-
-
 @pytest.mark.slow(10)
 @pytest.mark.sample(1, of="a whole proof")
 @pytest.mark.parametrize("release", ["2.7", "3.5", "4.3"])
 def test_a_producer_id_is_handed_out_once(release: str) -> None:
-    result = prove(only_once(producer_ids), release, FEW_IDS, switch_on=MENDED, options=QUICK)
+    """An invariant and a property of steps, with all lemmas that they need."""
+    wanted = ["HandedOutOnce", "StoreForward"]
+    result = prove(
+        producer_ids, release, FEW_IDS, properties=wanted, switch_on=MENDED, options=QUICK
+    )
     assert result.verdict is Verdict.HOLDS
     assert result.open == ("block_size",)
     assert {"BlocksApart", "NotLeftOver"} <= {proof.name for proof in result.lemmas}
@@ -308,18 +306,14 @@ def test_properties_and_all_lemmas_of_transactions_are_inductive_together(name: 
             assert settle(item, 60).verdict == "unsat", item.case
 
 
-@pytest.mark.slow(10)
+@pytest.mark.slow(5)
 @pytest.mark.sample(1, of="a whole proof")
-def test_the_coordinator_makes_only_declared_transitions() -> None:
-    """A property of steps, and the one lemma that it needs beside the fields' types, in full."""
-    wanted = tuple(item for item in transactions.properties if item.name == "DeclaredTransitions")
-    system = replace(
-        transactions, properties=wanted, lemmas=(coordinator.pending_fits,), unreached=()
-    )
-    result = prove(system, options=QUICK)
+def test_epochs_are_not_wasted() -> None:
+    """The one property of transactions that needs no lemma, so that its proof is soon whole."""
+    result = prove(transactions, properties=["EpochsNotWasted"], options=QUICK)
     assert result.verdict is Verdict.HOLDS
     assert result.open == ("largest_epoch", "faults")
-    assert [proof.name for proof in result.lemmas] == ["PendingFits", "well-formed"]
+    assert not result.lemmas
 
 
 # Lemmas ------------------------------------------------------------------------------------------
