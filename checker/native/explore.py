@@ -173,8 +173,9 @@ class Explorer:
         self.found = Search(taken=[0] * rows, first=[0] * rows)
 
     def may_take(self, extra: int) -> bool:
-        """Whether `extra` more bytes stay within the limit."""
-        return self.memory + extra <= self.memory_limit
+        """Whether `extra` more bytes stay within the limit, were all in the buckets new."""
+        waiting = int((self.filled - self.emptied).sum()) * self.store.width
+        return self.memory + waiting + extra <= self.memory_limit
 
     @property
     def count(self) -> int:
@@ -188,7 +189,7 @@ class Explorer:
         return (
             self.base
             + sum(store.memory for store in stores)
-            + sum(worker.touched for worker in self.workers)
+            + sum(worker.touched(self.store.width) for worker in self.workers)
         )
 
     def leave_out(self, flags: int) -> None:
@@ -198,10 +199,9 @@ class Explorer:
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
-        if self.workers[0].put(states, self.store):
-            return True
-        self.workers[0].empty(self.store.width)  # what is there already is put there once
-        return self._spill() and self.workers[0].put(states, self.store)
+        put = self.workers[0].put
+        # what is there already is put there once
+        return put(states, self.store) or (self._spill() and put(states, self.store))
 
     def _spill(self) -> bool:
         """Keeps the states on disk from now on; False where there is none, or it is full."""
@@ -308,17 +308,17 @@ class Explorer:
         round_size = min(max(LEAST_ROUND, fair), MOST_ROUND)
         left = sum(end - start for _, start, end in spans)
         while spans:
-            # a successor takes its place in a bucket, and if it is new in a shard
+            # a successor takes its place in a bucket, if it is new in a shard, and those of parts
             ratio = 1 + self.found.transitions // max(1, self.found.states)
             free = self.memory_limit - self.memory
-            affordable = free // (2 * ratio * self.store.width)
+            affordable = free // (3 * ratio * self.store.width)
             if affordable < SPAN:
                 if self._spill():
                     continue
                 return bad, False
             if self.spilled is not None:  # the fewer rounds, the less often all is read again
                 round_size = affordable
-            self.store.allow(free // 2)
+            self.store.allow(free // 3)
             round_size = min(round_size, affordable)
             todo = deque[Span]()
             total = 0

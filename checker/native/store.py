@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -312,6 +313,7 @@ class Store:
         self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
         self.counts = np.zeros(SHARDS, dtype=np.int64)
         self.places = np.full(SHARDS, self.most, dtype=np.int64)  # states for which there is room
+        self._growing = Lock()
         self.disk: Disk | None = None  # where records and tables are, if not in memory
         self.fresh = self.most_fresh = 0  # bytes of them that may be in memory, and the most
         self.at_once = 0.0  # the part of them that is looked at before `looked_at` is told
@@ -336,11 +338,12 @@ class Store:
         groups = int(self.groups[shard])
         more = groups if self.parts is None else groups // 8
         more = min(more, self.most_groups - groups)
-        if self.room * groups >= self.most or not self._may_have(GROUP * more):
-            return False
-        if self.disk is not None and not self._take("tables", shard, GROUP * (groups + more)):
-            return False
-        self.groups[shard] += more
+        with self._growing:  # each thread's growth is asked for with that of the others counted
+            if self.room * groups >= self.most or not self._may_have(GROUP * more):
+                return False
+            if self.disk is not None and not self._take("tables", shard, GROUP * (groups + more)):
+                return False
+            self.groups[shard] += more
         self._index(shard)
         return True
 

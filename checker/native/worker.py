@@ -260,13 +260,13 @@ class Worker:
         self.numbers = np.zeros(parts * self.burst, dtype=np.int64)
         self.sought = np.zeros((parts * self.burst, 4), dtype=np.int64)
 
-    @property
-    def touched(self) -> int:
-        """Bytes of the buckets that have been in use."""
-        return int(self.fullest.sum())
+    def touched(self, width: int) -> int:
+        """Bytes of the buckets that have been in use, with records of so many bytes now."""
+        return int(np.maximum(self.fullest, self.filled * width).sum())
 
     def put(self, states: bytes, store: Store) -> bool:
-        """Puts packed states, one behind the other, into a store; False without room there."""
+        """Puts packed states, one behind the other, into a store; False without room there.
+        Nothing stays in the buckets."""
         area = Region(len(states) + SLACK)
         area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
         most = self.most_filled if store.parts is None else self.burst
@@ -275,9 +275,10 @@ class Worker:
             if not self._deal(area.address + at * self.stride, part, store):
                 return False
             filled = self.filled[np.newaxis]
-            if not store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled)):
-                return False
+            done = store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled))
             self.empty(store.width)
+            if not done:
+                return False
         return True
 
     def _deal(self, states: int, count: int, store: Store) -> bool:

@@ -209,6 +209,30 @@ def test_verdicts_and_counts_are_those_of_whole_states(
     assert made
 
 
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("granted", [3, 5])
+def test_states_stay_whole_where_their_division_finds_no_room(
+    granted: int, monkeypatch: pytest.MonkeyPatch, by_parts: list[Parts]
+) -> None:
+    instance = instantiate(shipped("transactions"), bounds="small")
+    monkeypatch.setattr(explore, "DIVIDED_FROM", 1 << 40)
+    whole = figures(instance)
+    may_take, asked = Explorer.may_take, 0
+
+    def short(self: Explorer, extra: int) -> bool:
+        nonlocal asked
+        if self.divided is None:
+            return may_take(self, extra)
+        asked += 1
+        return asked <= granted
+
+    monkeypatch.setattr(Explorer, "may_take", short)
+    monkeypatch.setattr(explore, "DIVIDED_FROM", 20_000)
+    assert figures(instance) == whole
+    assert by_parts
+    assert asked == granted + 1
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_counterexamples_are_those_of_whole_states(
     threads: int, request: pytest.FixtureRequest
