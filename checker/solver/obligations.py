@@ -35,6 +35,15 @@ class Script:
     declared: tuple[str, ...]
     asserted: str
 
+    @cached_property
+    def digest(self) -> str:
+        """The same for the same text."""
+        return _digest((*self.declared, self.asserted))
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+
 
 def script(*terms: Term) -> Script:
     """The terms in print. Obligations share what they assume, so that it is printed once."""
@@ -77,8 +86,18 @@ class Obligation:
     @cached_property
     def key(self) -> str:
         """The same for the same obligation in any run."""
-        told = f"{self.subject}, {self.case}, {self.k}\n{self.text}{self.assumed}"
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        return _digest((self.question, *sorted(self.needs(self.assumed)), *self.assumed))
+
+    @cached_property
+    def question(self) -> str:
+        """The same for the same claim, whatever may be used."""
+        return _digest((self.subject, self.case, str(self.k), self.claim[0].digest))
+
+    def needs(self, used: Iterable[str]) -> frozenset[str]:
+        """What is asserted besides the claim proper, of facts only those that are used."""
+        wanted = {*used}
+        pieces = (piece for name, pieces in self.facts if name in wanted for piece in pieces)
+        return frozenset(piece.digest for piece in (*self.claim[1:], *pieces))
 
     @property
     def certificate(self) -> str:
@@ -214,7 +233,9 @@ class Answers:
     """Answers to obligations, told as they come; in a file those of earlier runs by this Z3 as
     well, but for what it couldn't tell, which is asked again.
 
-    Raises KeptError for a file that can't be used.
+    What was unsatisfiable from some facts is so from more, so that a lemma that is added has only
+    those obligations asked anew that use a fact that has changed. Raises KeptError for a file that
+    can't be used.
     """
 
     def __init__(
@@ -222,25 +243,40 @@ class Answers:
     ) -> None:
         self.on_settled = on_settled
         self.kept = None if path is None else Kept(path, VERSION)
-        self.new: dict[str, Settled] = {}
+        self.exact: dict[str, Settled] = {}
+        self.proved: dict[str, list[tuple[frozenset[str], Settled]]] = {}  # by question
+        for told in () if self.kept is None else self.kept.found.values():
+            try:
+                answer = Settled.read(told["answer"])
+                self._know(answer, told["question"], frozenset(told["needs"]))
+            except (KeyError, TypeError):
+                raise KeptError(f"{path} holds answers of another version") from None
 
     def get(self, item: Obligation) -> Settled | None:
         """The answer to an obligation, if it is there."""
-        if item.key in self.new or self.kept is None:
-            return self.new.get(item.key)
-        told = self.kept.get(item.key)
-        try:
-            return None if told is None else Settled.read(told)
-        except TypeError:
-            raise KeptError(f"{self.kept.path} holds answers of another version") from None
+        if item.key in self.exact:
+            return self.exact[item.key]
+        if item.question in self.proved:
+            there = item.needs(item.assumed)
+            for needs, answer in self.proved[item.question]:
+                if needs <= there:
+                    return replace(answer, key=item.key)
+        return None
 
-    def add(self, answer: Settled) -> None:
+    def add(self, item: Obligation, answer: Settled) -> None:
         """One more answer."""
-        self.new[answer.key] = answer
+        needs = item.needs(answer.used) if answer.verdict == "unsat" else frozenset[str]()
+        self._know(answer, item.question, needs)
         if self.kept is not None and answer.verdict != "unknown":
-            self.kept.add(answer.key, answer.as_json())
+            told = {"answer": answer.as_json(), "question": item.question, "needs": sorted(needs)}
+            self.kept.add(answer.key, told)
         if self.on_settled is not None:
             self.on_settled(answer)
+
+    def _know(self, answer: Settled, question: str, needs: frozenset[str]) -> None:
+        self.exact[answer.key] = answer
+        if answer.verdict == "unsat":
+            self.proved.setdefault(question, []).append((needs, answer))
 
     def close(self) -> None:
         """Leaves the file to other processes."""

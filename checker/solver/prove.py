@@ -225,16 +225,18 @@ class _Run:
         """Settles obligations, those that there is no answer to yet, the first while others are
         made."""
         found: dict[str, Settled | None] = {}
+        asked: dict[str, Obligation] = {}
 
         def unsettled() -> Iterator[Obligation]:
             for item in items:
                 found[item.key] = self.known.get(item)
                 if found[item.key] is None:
+                    asked[item.key] = item
                     yield item
 
         try:
             for answer in settle_all(unsettled(), self.options.timeout, self.options.spread):
-                self.known.add(answer)
+                self.known.add(asked[answer.key], answer)
                 found[answer.key] = answer
         finally:  # Ctrl-C leaves what there is
             self.asked |= {key: answer for key, answer in found.items() if answer is not None}

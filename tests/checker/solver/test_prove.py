@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from itertools import pairwise
@@ -238,7 +239,8 @@ def test_a_run_that_is_broken_off_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     """Answers are in the file as soon as they are there, but for those that Z3 couldn't give."""
     file = tmp_path / "answers.jsonl"
     known = Answers(file)
-    known.add(Settled("none", "P", "row", 1, "unknown", 1.0, (), "timeout"))
+    asked = Obligation("P", "row", 1, [Script((), "(assert true)\n")])
+    known.add(asked, Settled(asked.key, "P", "row", 1, "unknown", 1.0, (), "timeout"))
     before = prove(ktx.system, constants=ONE, options=QUICK, known=known)
     known.close()
     *first, last = file.read_text().splitlines(keepends=True)
@@ -254,6 +256,41 @@ def test_a_run_that_is_broken_off_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     after = prove(ktx.system, constants=ONE, options=QUICK, known=Answers(file))
     assert after.verdict is Verdict.HOLDS
     assert [len(again), len(after.asked)] == [1, len(before.asked)]
+
+
+CLAIM, RANGE, FIRST, SECOND, UNUSED = (Script((), f"(assert {name})\n") for name in "abcde")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "facts", "is_known"),
+    [
+        ("unsat", {"First": FIRST, "Second": SECOND, "Third": UNUSED}, True),  # one more
+        ("unsat", {"First": FIRST}, True),  # one that wasn't used is gone
+        ("unsat", {"Second": SECOND}, False),  # the one that was used is gone
+        ("unsat", {"First": UNUSED, "Second": SECOND}, False),  # and is another one
+        ("sat", {"First": FIRST, "Second": SECOND, "Third": UNUSED}, False),
+        ("sat", {"First": FIRST, "Second": SECOND}, True),
+    ],
+)
+def test_what_follows_from_some_facts_isnt_asked_again_with_others(
+    tmp_path: Path, verdict: str, facts: dict[str, Script], is_known: bool
+) -> None:
+    def asked(facts: Mapping[str, Script]) -> Obligation:
+        named = tuple((name, (piece,)) for name, piece in facts.items())
+        return Obligation("P", "row", 1, [CLAIM, RANGE], named)
+
+    before, later = asked({"First": FIRST, "Second": SECOND}), asked(facts)
+    used = ("First",) if verdict == "unsat" else ()
+    known = Answers(tmp_path / "answers.jsonl")
+    known.add(before, Settled(before.key, "P", "row", 1, verdict, 1.0, used))
+    known.close()
+    for answers in (known, Answers(tmp_path / "answers.jsonl")):
+        found = answers.get(later)
+        assert (found is not None) == is_known
+        assert found is None or (found.key, found.used) == (later.key, used)
+        assert answers.get(replace(later, claim=later.claim[1:])) is None
+        assert answers.get(replace(later, claim=later.claim[:1])) is None
+        assert answers.get(replace(later, case="another row")) is None
 
 
 def another_solver(text: str) -> str:
