@@ -24,30 +24,15 @@ from ..messages import (
     producer,
     transaction,
 )
-from .entry import (
-    ONGOING,
-    adding_for,
-    asks,
-    dated,
-    fenced,
-    is_prepared,
-    is_settled,
-    partitions,
-    pending,
-    pending_partitions,
-    producer_epoch,
-    same_producer,
-    state,
-    txn_start_timestamp,
-)
+from . import entry
 
 
 def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
     """What is prepared when partitions are added. TransactionMetadata.prepareAddPartitions"""
     return {
-        pending: ONGOING,
-        pending_partitions: partitions | wanted,
-    } | dated(if_(is_settled, now, txn_start_timestamp), version)
+        entry.pending: entry.ONGOING,
+        entry.pending_partitions: entry.partitions | wanted,
+    } | entry.dated(if_(entry.is_settled, now, entry.txn_start_timestamp), version)
 
 
 def add_partitions_rows(
@@ -64,12 +49,12 @@ def add_partitions_rows(
     """
     source = "TransactionCoordinator.handleAddPartitionsToTransaction"
     busy = answer(Errors.CONCURRENT_TRANSACTIONS)
-    unknown, other = same_producer(request, answer, source)
+    unknown, other = entry.same_producer(request, answer, source)
     return (
         unknown,
         Row(
             "transition in flight",
-            when=pending.is_set,
+            when=entry.pending.is_set,
             during=pending_first,
             reply=busy,
             source="KAFKA-18660",
@@ -77,28 +62,28 @@ def add_partitions_rows(
         other,
         Row(
             "other epoch",
-            when=request.producer_epoch != producer_epoch,
-            reply=answer(fenced),
+            when=request.producer_epoch != entry.producer_epoch,
+            reply=answer(entry.fenced),
             source=source,
         ),
         Row(
             "transition in flight, same epoch",
-            when=pending.is_set,
+            when=entry.pending.is_set,
             during=~pending_first,
             reply=busy,
             source=source,
         ),
-        Row("commit or abort under way", when=is_prepared, reply=busy, source=source),
+        Row("commit or abort under way", when=entry.is_prepared, reply=busy, source=source),
         Row(
             "already added",
-            when=(state == ONGOING) & all_there,
+            when=(entry.state == entry.ONGOING) & all_there,
             reply=answer(Errors.NONE),
             source=source,
         ),
         Row(
             "add",
             set={
-                adding_for[request.producer]: wanted,
+                entry.adding_for[request.producer]: wanted,
             }
             | adding(wanted, version)
             | asks,
@@ -122,9 +107,9 @@ add_partitions = Table(
     rows=add_partitions_rows(
         AddPartitionsToTxn,
         _add_answer,
-        asks(AddPartitionsToTxn),
+        entry.asks(AddPartitionsToTxn),
         AddPartitionsToTxn.partitions,
-        (AddPartitionsToTxn.partitions - partitions) == set_of(),
+        (AddPartitionsToTxn.partitions - entry.partitions) == set_of(),
         AddPartitionsToTxn.client_transaction_version,
     ),
 )
@@ -137,22 +122,22 @@ def _leader_answer(error: Expression) -> Sending:
 _VERIFY = "TransactionCoordinator.handleVerifyPartitionsInTransaction"
 _verify_only = only(
     verification & ~transaction_version_2,
-    *same_producer(AddPartitionsByLeader, _leader_answer, _VERIFY, "verify, "),
+    *entry.same_producer(AddPartitionsByLeader, _leader_answer, _VERIFY, "verify, "),
     Row(
         "verify, other epoch",
-        when=AddPartitionsByLeader.producer_epoch != producer_epoch,
-        reply=_leader_answer(fenced),
+        when=AddPartitionsByLeader.producer_epoch != entry.producer_epoch,
+        reply=_leader_answer(entry.fenced),
         source=_VERIFY,
     ),
     Row(
         "verify, commit or abort under way",
-        when=is_prepared,
+        when=entry.is_prepared,
         reply=_leader_answer(Errors.CONCURRENT_TRANSACTIONS),
         source=_VERIFY,
     ),
     Row(
         "verify, in the transaction",
-        when=AddPartitionsByLeader.partition.is_in(partitions),
+        when=AddPartitionsByLeader.partition.is_in(entry.partitions),
         reply=_leader_answer(Errors.NONE),
         source=_VERIFY,
     ),
@@ -178,7 +163,7 @@ add_partitions_by_leader = Table(
             _leader_answer,
             {},
             set_of(AddPartitionsByLeader.partition),
-            AddPartitionsByLeader.partition.is_in(partitions),
+            AddPartitionsByLeader.partition.is_in(entry.partitions),
             2,
         ),
     ),

@@ -5,17 +5,7 @@ from __future__ import annotations
 from ...language import Row, Table, event, set_of
 from ..features import completes_once, own_completion_cancelled
 from ..messages import FAILOVERS, FAULTS, Errors, clock, producer, transaction
-from .entry import (
-    client_transaction_version,
-    completing,
-    coordinator_epoch,
-    last_producer_epoch,
-    next_id,
-    partitions,
-    previous_id,
-    producer_epoch,
-    producer_id,
-)
+from . import entry
 from .failover import reloaded
 from .log import completed_record, logged_epoch, logged_partitions, tell_all
 from .markers import completion_dropped, left_behind
@@ -43,15 +33,15 @@ written_again = Table(
             set={
                 **reloaded(
                     {
-                        producer_id: _record.producer_id,
-                        producer_epoch: _record.producer_epoch,
-                        last_producer_epoch: _record.last_producer_epoch,
-                        previous_id: previous_id,
-                        next_id: None,
+                        entry.producer_id: _record.producer_id,
+                        entry.producer_epoch: _record.producer_epoch,
+                        entry.last_producer_epoch: _record.last_producer_epoch,
+                        entry.previous_id: entry.previous_id,
+                        entry.next_id: None,
                         logged_epoch: _record.producer_epoch,
-                        partitions: set_of(),
+                        entry.partitions: set_of(),
                         logged_partitions: set_of(),
-                        client_transaction_version: _record.client_transaction_version,
+                        entry.client_transaction_version: _record.client_transaction_version,
                     },
                     _record.state,
                 ),
@@ -65,11 +55,11 @@ written_again = Table(
 )
 
 # the same broker again: an election to another one lies between
-_is_back = left_behind.is_set & (left_behind.value + 2 <= coordinator_epoch)
+_is_back = left_behind.is_set & (left_behind.value + 2 <= entry.coordinator_epoch)
 answered_late = Table(
     transaction,
     on=late_answer,
-    when=(FAULTS > 2) & (FAILOVERS > 0) & completing & _is_back & ~completion_dropped,
+    when=(FAULTS > 2) & (FAILOVERS > 0) & entry.completing & _is_back & ~completion_dropped,
     rows=(
         Row(
             "cancels the completion under way",

@@ -37,46 +37,8 @@ from ..messages import (
     transaction,
 )
 from ..proposals import retry_by_entry
-from .entry import (
-    COMPLETE_ABORT,
-    COMPLETE_COMMIT,
-    ENDED,
-    FENCE_TAKEN,
-    ID_TAKEN,
-    NEW_ID,
-    NOBODY,
-    ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
-    PREPARE_TRANSITION,
-    asks,
-    c,
-    client_transaction_version,
-    continue_fence,
-    dated,
-    ends_ahead,
-    ends_strictly,
-    entry_version,
-    exhausted,
-    failed_fence,
-    fence_end,
-    fenced,
-    fenced_for,
-    fencing,
-    in_transition,
-    is_known,
-    is_prepared,
-    is_settled,
-    last_producer_epoch,
-    next_id,
-    pending,
-    pending_epoch,
-    pending_last_epoch,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
-)
+from . import entry
+from .entry import c
 
 Updates = Mapping[Expression, Operand]
 
@@ -85,12 +47,12 @@ def tell_fencers(error: Expression, when: Expression | bool = True) -> Sending:
     """The answer to whose InitProducerId made the coordinator abort a transaction."""
     return to_each(
         c,
-        lift(when) & (fenced_for[c] == connection.at(c)),
+        lift(when) & (entry.fenced_for[c] == connection.at(c)),
         InitProducerIdResponse(
             producer=c,
             error=error,
             connection=connection.at(c),
-            producer_id=producer_id,
+            producer_id=entry.producer_id,
             producer_epoch=NO_EPOCH,
         ),
     )
@@ -131,7 +93,7 @@ class End(NamedTuple):
         if self.is_from_client:
             answer = answer_on(
                 connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
-                producer=EndTxn.producer, error=error, producer_id=producer_id,
+                producer=EndTxn.producer, error=error, producer_id=entry.producer_id,
                 producer_epoch=epoch,
             )  # fmt: skip
             return Row(
@@ -140,19 +102,25 @@ class End(NamedTuple):
             )  # fmt: skip
         told = Errors.CONCURRENT_TRANSACTIONS if error is Errors.NONE else error
         return Row(
-            name, when=when, set={**(updates or {}), **_FENCE_IS_OVER, fenced_for: NOBODY},
+            name, when=when,
+            set={**(updates or {}), entry.fence_end: None, entry.fenced_for: entry.NOBODY},
             send=(tell_fencers(told),), source=source, note=note, during=during,
         )  # fmt: skip
 
-    def prepare(self, name: str, updates: Updates, source: str, *, when: Operand = True) -> Row:
-        """A row that prepares a record, for which the caller waits."""
-        waits = asks(EndTxn) if self.is_from_client else _FENCE_IS_OVER
-        return Row(name, when=when, set={**updates, **waits}, source=source)
+    def prepare(
+        self, name: str, updates: Updates, source: str, *, when: Operand = True,
+        start: Expression = entry.txn_start_timestamp,
+    ) -> Row:  # fmt: skip
+        """A row that prepares a record, with this start of the transaction. A client waits for it;
+        a fence is over."""
+        waits = entry.asks(EndTxn) if self.is_from_client else {entry.fence_end: None}
+        record = {**updates, **entry.dated(start, entry.entry_version)}
+        return Row(name, when=when, set={**record, **waits}, source=source)
 
     def overtaken(self, source: str) -> tuple[Row, ...]:
         """What an end that comes late finds where a fence ends its own transaction alone."""
         row = self.refuse(
-            "overtaken", Errors.CONCURRENT_TRANSACTIONS, source, when=~fencing,
+            "overtaken", Errors.CONCURRENT_TRANSACTIONS, source, when=~entry.fencing,
             during=late_fence_end_refused,
         )  # fmt: skip
         return () if self.is_from_client else (row,)
@@ -160,39 +128,40 @@ class End(NamedTuple):
     def meets_a_fence(self, *, updates: Updates | None = None, note: str = "") -> tuple[Row, ...]:
         return self.from_client(
             self.refuse(
-                "commit meets a fence", Errors.UNKNOWN_SERVER_ERROR, PREPARE_TRANSITION,
-                when=fencing & ~self.aborts, updates=updates, note=note,
+                "commit meets a fence", Errors.UNKNOWN_SERVER_ERROR, entry.PREPARE_TRANSITION,
+                when=entry.fencing & ~self.aborts, updates=updates, note=note,
             )
         )  # fmt: skip
 
     def unknown(self, source: str) -> Row:
         return self.refuse(
             "unknown transactional id", Errors.INVALID_PRODUCER_ID_MAPPING, source,
-            when=~is_known & ~pending.is_set,
+            when=~entry.is_known & ~entry.pending.is_set,
         )  # fmt: skip
 
     def other_producer(self, source: str, *, unless: Expression | None = None) -> Row:
-        other = self.producer_id != producer_id
+        other = self.producer_id != entry.producer_id
         return self.refuse(
             "other producer id", Errors.INVALID_PRODUCER_ID_MAPPING, source,
             when=other if unless is None else other & ~unless,
         )  # fmt: skip
 
 
-_FENCE_IS_OVER: Updates = {fence_end: None}
 BY_CLIENT = End(EndTxn.producer_id, EndTxn.producer_epoch, EndTxn.result == Result.COMMIT)
-BY_FENCE = End(fence_end.value.producer_id, fence_end.value.producer_epoch, None)
+BY_FENCE = End(entry.fence_end.value.producer_id, entry.fence_end.value.producer_epoch, None)
 OVERTAKES = "abort overtakes a fence"
 
 # Before version 2 -------------------------------------------------------------------------------
 
 _END_1 = "TransactionCoordinator.endTransactionWithTV1"
+# KAFKA-9666: a fence takes its epoch before the append
+_epoch_before = if_(failed_fence_kept, NO_EPOCH, entry.producer_epoch)
 
 
 def _before_version_2(end: End) -> tuple[Row, ...]:
-    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
+    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
     # of a client before 2.6, of a fence in all releases
-    may_be_ahead = ~ends_strictly if end.is_from_client else TRUE
+    may_be_ahead = ~entry.ends_strictly if end.is_from_client else TRUE
     return only(
         ~transaction_version_2,
         end.unknown(_END_1),
@@ -200,49 +169,48 @@ def _before_version_2(end: End) -> tuple[Row, ...]:
         end.other_producer(_END_1),
         *end.from_client(
             end.refuse(
-                "other epoch", fenced, "KAFKA-9600", when=end.epoch != producer_epoch,
-                during=ends_strictly,
+                "other epoch", entry.fenced, "KAFKA-9600", when=end.epoch != entry.producer_epoch,
+                during=entry.ends_strictly,
             ),
         ),
         end.refuse(
-            "stale epoch", fenced, "TransactionCoordinator.endTransaction before 2.6",
-            when=end.epoch < producer_epoch, during=may_be_ahead,
+            "stale epoch", entry.fenced, "TransactionCoordinator.endTransaction before 2.6",
+            when=end.epoch < entry.producer_epoch, during=may_be_ahead,
         ),
         end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=in_transition
+            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=entry.in_transition
         ),
         end.prepare(
             end.named(OVERTAKES, "abort with the bumped epoch"),
             {
-                pending: PREPARE_ABORT,
-                producer_epoch: end.epoch,
-                pending_epoch: end.epoch,
-                pending_last_epoch: FENCE_TAKEN[last_producer_epoch],
-            }
-            | FENCE_TAKEN
-            | ENDED,
+                entry.pending: entry.PREPARE_ABORT,
+                entry.producer_epoch: end.epoch,
+                entry.last_producer_epoch: _epoch_before,
+                entry.failed_fence: failed_fence_kept,
+                entry.pending_epoch: end.epoch,
+                entry.pending_last_epoch: _epoch_before,
+            },
             _END_1,
-            when=fencing & end.aborts,
+            when=entry.fencing & end.aborts,
         ),
         *end.meets_a_fence(),
         end.prepare(
             end.named("end", "abort a later transaction"),
             {
-                pending: prepare,
-                pending_epoch: producer_epoch,
-                pending_last_epoch: last_producer_epoch,
-                ends_ahead: may_be_ahead & (end.epoch > producer_epoch),
-            }
-            | ENDED,
+                entry.pending: prepare,
+                entry.pending_epoch: entry.producer_epoch,
+                entry.pending_last_epoch: entry.last_producer_epoch,
+                entry.ends_ahead: may_be_ahead & (end.epoch > entry.producer_epoch),
+            },
             "TransactionMetadata.prepareAbortOrCommit",
-            when=state == ONGOING,
+            when=entry.state == entry.ONGOING,
         ),
         end.refuse(
             "ended so already", Errors.NONE, _END_1,
-            when=state == end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT),
+            when=entry.state == end.of_result(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT),
         ),
         end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=state == prepare
+            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=entry.state == prepare
         ),
         end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, _END_1),
     )  # fmt: skip
@@ -251,16 +219,8 @@ def _before_version_2(end: End) -> tuple[Row, ...]:
 # Version 2 --------------------------------------------------------------------------------------
 
 END_2 = "TransactionCoordinator.endTransaction"
-_needs_id = exhausted & (rotation_on_fence | ~fencing)
-NO_FENCE: Updates = {pending: None}
-
-
-def id_taken(needed: Expression) -> dict[Expression, Expression]:
-    return {offered_id: if_(needed, ID_TAKEN[offered_id], offered_id)}
-
-
-def next_id_taken(needed: Expression) -> dict[Expression, Expression]:
-    return {next_id: if_(needed, offered_id, None)} | id_taken(needed)
+_needs_id = entry.exhausted & (rotation_on_fence | ~entry.fencing)
+_ID_TAKEN: Updates = {offered_id: if_(_needs_id, entry.ID_TAKEN[offered_id], offered_id)}
 
 
 def _version_2(end: End) -> tuple[Row, ...]:
@@ -271,56 +231,60 @@ def _version_2(end: End) -> tuple[Row, ...]:
 
 def _refused(end: End) -> tuple[Row, ...]:
     """By whose the end is, and by what the transaction is at."""
-    retry_of_bump = (end.producer_id == producer_id) & (producer_epoch == end.epoch + 1)
+    retry_of_bump = (end.producer_id == entry.producer_id) & (entry.producer_epoch == end.epoch + 1)
     retry_of_overflow = (
-        (previous_id == end.producer_id) & (end.epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
+        (entry.previous_id == end.producer_id)
+        & (end.epoch == LARGEST_EPOCH - 1)
+        & (entry.producer_epoch == 0)
     )
-    is_retry = ~fencing & (retry_of_bump | retry_of_overflow)
-    ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
-    is_current = end.epoch == producer_epoch
+    is_retry = ~entry.fencing & (retry_of_bump | retry_of_overflow)
+    ends = entry.state.is_in(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
+    is_current = end.epoch == entry.producer_epoch
     if not end.is_from_client:
-        is_current = if_(fencing, end.epoch >= producer_epoch, is_current)
-    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
-    done = end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT)
+        is_current = if_(entry.fencing, end.epoch >= entry.producer_epoch, is_current)
+    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
+    done = end.of_result(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
     return (
         end.unknown(END_2),
         *end.overtaken(END_2),
         end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, END_2, when=in_transition
+            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.in_transition
         ),
         end.other_producer(END_2, unless=is_retry & retry_of_overflow),
         *end.from_client(
             end.refuse(
-                "retry of an end without a new epoch", fenced, END_2,
-                when=is_retry & (is_prepared | ends) & (client_transaction_version != 2),
+                "retry of an end without a new epoch", entry.fenced, END_2,
+                when=is_retry
+                & (entry.is_prepared | ends)
+                & (entry.client_transaction_version != 2),
                 during=retry_by_entry,
             ),
         ),
         end.refuse(
-            "other epoch", fenced, END_2,
+            "other epoch", entry.fenced, END_2,
             when=~if_(
-                is_prepared,
+                entry.is_prepared,
                 is_retry & retry_of_bump,
                 if_(ends, is_retry | is_current, is_current),
             ),
         ),
         end.refuse(
-            "ended so already", Errors.NONE, END_2, when=is_retry & (state == done),
-            epoch=producer_epoch,
+            "ended so already", Errors.NONE, END_2, when=is_retry & (entry.state == done),
+            epoch=entry.producer_epoch,
         ),
         end.refuse(
             "ended otherwise already", Errors.INVALID_TXN_STATE, END_2, when=is_retry & ends
         ),
         end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, END_2, when=state == prepare
+            "end under way", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
         ),
         end.refuse(
-            "other end under way", Errors.INVALID_TXN_STATE, END_2, when=is_prepared
+            "other end under way", Errors.INVALID_TXN_STATE, END_2, when=entry.is_prepared
         ),
         *end.from_client(
             end.refuse(
                 "commit of nothing", Errors.INVALID_TXN_STATE, END_2,
-                when=~end.aborts & is_settled,
+                when=~end.aborts & entry.is_settled,
             ),
         ),
     )  # fmt: skip
@@ -336,26 +300,30 @@ def _without_an_epoch(end: End) -> tuple[Row, ...]:
                 "no producer id for the abort",
             ),
             Errors.COORDINATOR_LOAD_IN_PROGRESS, END_2,
-            when=fencing & end.aborts & _needs_id & ~offered_id.is_set,
-            updates=NO_FENCE,
+            when=entry.fencing & end.aborts & _needs_id & ~offered_id.is_set,
+            updates={entry.pending: None},
             during=rotation_on_fence,
             note=end.named("The fence finds no fence pending, and holds an epoch that nobody took.",
                            ""),
         ),
         end.refuse(
-            "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, NEW_ID,
+            "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, entry.NEW_ID,
             when=_needs_id & ~offered_id.is_set,
         ),
         *end.meets_a_fence(
             note="Where epochs are used up, a producer id is taken all the same.",
-            updates=id_taken(_needs_id),
+            updates=_ID_TAKEN,
         ),
         *(() if end.is_from_client else (
             end.refuse(
                 "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
                 "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
-                when=fencing & (end.epoch == LARGEST_EPOCH),
-                updates={**NO_FENCE, producer_epoch: end.epoch, last_producer_epoch: NO_EPOCH},
+                when=entry.fencing & (end.epoch == LARGEST_EPOCH),
+                updates={
+                    entry.pending: None,
+                    entry.producer_epoch: end.epoch,
+                    entry.last_producer_epoch: NO_EPOCH,
+                },
                 during=~single_fence_bump,
                 note="The transaction stays open, and nobody holds the epoch that could end it.",
             ),
@@ -363,51 +331,54 @@ def _without_an_epoch(end: End) -> tuple[Row, ...]:
         end.refuse(
             "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
             "TransactionMetadata.prepareTransitionTo, an epoch below 0",
-            when=(producer_epoch == LARGEST_EPOCH) & (~end.aborts | ~rotation_on_fence),
+            when=(entry.producer_epoch == LARGEST_EPOCH) & (~end.aborts | ~rotation_on_fence),
             note="The producer id that was taken for it is lost.",
-            updates=id_taken(_needs_id),
+            updates=_ID_TAKEN,
         ),
     )  # fmt: skip
 
 
 def _prepared(end: End) -> tuple[Row, ...]:
     """The end begins, with the next epoch for the client."""
-    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
+    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
     # in 4.0.0 the end takes an epoch after that of the fence
     ended = (
-        producer_epoch
+        entry.producer_epoch
         if end.is_from_client
-        else if_(single_fence_bump | ~fencing, producer_epoch, end.epoch)
+        else if_(single_fence_bump | ~entry.fencing, entry.producer_epoch, end.epoch)
     )
-    bumped: dict[Expression, Operand] = {
-        pending_epoch: minimum(ended + 1, LARGEST_EPOCH),
-        pending_last_epoch: ended,
+    next_epoch: Updates = {
+        entry.pending_epoch: minimum(ended + 1, LARGEST_EPOCH),
+        entry.pending_last_epoch: ended,
+        entry.next_id: if_(_needs_id, offered_id, None),
+        **_ID_TAKEN,
     }
-    with_new_id = bumped | next_id_taken(_needs_id)
     return (
         end.prepare(
             end.named(OVERTAKES, "abort, which bumps the epoch"),
             {
-                pending: PREPARE_ABORT,
-                producer_epoch: ended,
-                last_producer_epoch: if_(single_fence_bump, last_producer_epoch, NO_EPOCH),
-                failed_fence: if_(single_fence_bump, failed_fence, failed_fence_kept),
-            }
-            | with_new_id
-            | ENDED,
+                entry.pending: entry.PREPARE_ABORT,
+                entry.producer_epoch: ended,
+                entry.last_producer_epoch: if_(
+                    single_fence_bump, entry.last_producer_epoch, NO_EPOCH
+                ),
+                entry.failed_fence: if_(single_fence_bump, entry.failed_fence, failed_fence_kept),
+                **next_epoch,
+            },
             f"{END_2}, KAFKA-19367, KAFKA-20090",
-            when=fencing,
+            when=entry.fencing,
         ),
         end.prepare(
             end.named("end", "abort a later transaction"),
-            {pending: prepare} | with_new_id | ENDED,
+            {entry.pending: prepare, **next_epoch},
             "TransactionMetadata.prepareAbortOrCommit",
-            when=state == ONGOING,
+            when=entry.state == entry.ONGOING,
         ),
         end.prepare(
             "abort of nothing",
-            {pending: PREPARE_ABORT} | with_new_id | dated(now, entry_version),
+            {entry.pending: entry.PREPARE_ABORT, **next_epoch},
             "KIP-890 part 2, the empty abort",
+            start=now,
         ),
     )  # fmt: skip
 
@@ -420,8 +391,8 @@ _ELSEWHERE = (producer, clock, producer_id_manager)
 end_txn = Table(transaction, on=EndTxn, others=_ELSEWHERE, rows=_rows(BY_CLIENT))
 fence_continues = Table(
     transaction,
-    on=continue_fence,
+    on=entry.continue_fence,
     others=_ELSEWHERE,
-    when=fence_end.is_set,
+    when=entry.fence_end.is_set,
     rows=_rows(BY_FENCE),
 )

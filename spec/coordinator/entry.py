@@ -31,7 +31,6 @@ from ...language import (
 from ..features import (
     controller_hands_out_ids,
     exact_end_epoch,
-    failed_fence_kept,
     producer_fenced_error,
     strict_end_txn_epoch,
     transaction_version_2,
@@ -162,11 +161,6 @@ bumped_epoch = minimum(producer_epoch + 1, LARGEST_EPOCH)
 ID_TAKEN: dict[Expression, Expression] = {
     offered_id: if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
 }
-# KAFKA-9666: what a fence that takes its epoch before the append makes of the epoch before
-FENCE_TAKEN: dict[Expression, Expression] = {
-    last_producer_epoch: if_(failed_fence_kept, NO_EPOCH, producer_epoch),
-    failed_fence: failed_fence_kept,
-}
 NOBODY = each(c, None)
 entry_version = if_(transaction_version_2, 2, 0)
 fence_epoch = if_(failed_fence, producer_epoch, bumped_epoch)
@@ -197,18 +191,6 @@ def dated(
 
 ENDED = dated(version=entry_version)
 INITIALIZED = dated(NO_TIMESTAMP, client_transaction_version)
-
-
-def ending(target: Expression, bumps: Expression) -> dict[Expression, Expression | int]:
-    """What is prepared when a transaction ends, where the end takes a new epoch or not.
-
-    TransactionMetadata.prepareAbortOrCommit
-    """
-    return {
-        pending: target,
-        pending_epoch: if_(bumps, bumped_epoch, producer_epoch),
-        pending_last_epoch: if_(bumps, producer_epoch, last_producer_epoch),
-    } | dated(version=if_(bumps, 2, 0))
 
 
 PREPARE_TRANSITION = "TransactionMetadata.prepareTransitionTo"

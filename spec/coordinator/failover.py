@@ -22,40 +22,8 @@ from ..messages import (
     producer_id_manager,
     transaction,
 )
-from .entry import (
-    COMPLETE_ABORT,
-    COMPLETE_COMMIT,
-    DEAD,
-    EMPTY,
-    NOBODY,
-    ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
-    client_transaction_version,
-    completing,
-    coordinator_epoch,
-    dated,
-    ends_ahead,
-    failed_fence,
-    fence_end,
-    fenced_for,
-    in_transition,
-    is_known,
-    is_prepared,
-    is_settled,
-    last_producer_epoch,
-    next_id,
-    p,
-    partitions,
-    pending,
-    pending_id,
-    pending_version,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
-    txn_start_timestamp,
-)
+from . import entry
+from .entry import p
 from .log import (
     FORGOTTEN,
     NOBODY_ASKS,
@@ -84,53 +52,61 @@ _memory_lost: Updates = {
     **NOTHING_PENDING,
     **NOBODY_ASKS,
     unsettled: None,
-    fence_end: None,
-    fenced_for: NOBODY,
-    ends_ahead: False,
-    failed_fence: False,
+    entry.fence_end: None,
+    entry.fenced_for: entry.NOBODY,
+    entry.ends_ahead: False,
+    entry.failed_fence: False,
     left_behind: if_(
         own_completion_cancelled | (FAULTS < 3) | (size(marker_sent) == 0),
         left_behind,
-        some(coordinator_epoch),
+        some(entry.coordinator_epoch),
     ),
     completion_dropped: False,
     marker_sent: set_of(),
     marker_connection: each(p, marker_connection[p] + 1),
-    coordinator_epoch: coordinator_epoch + 1,
+    entry.coordinator_epoch: entry.coordinator_epoch + 1,
 }
 
 
-def reloaded(fields: Updates, target: Expression = state) -> Updates:
+def reloaded(fields: Updates, target: Expression = entry.state) -> Updates:
     """The entry as a new coordinator has it, where the log's last record is of the state `target`
     and says `fields`. An end that is decided is on its way to be complete before any request."""
 
     def said(of: Expression, in_log: Expression, without: Operand) -> Expression:
         return if_(in_log, fields.get(of, of), without)
 
-    decided = target.is_in(PREPARE_COMMIT, PREPARE_ABORT)
-    version = said(client_transaction_version, decided, pending_version)
+    decided = target.is_in(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
+    version = said(entry.client_transaction_version, decided, entry.pending_version)
     return {
         **fields,
         **_memory_lost,
-        **{of: if_(decided, at, of) for of, at in dated(version=version).items()},
-        pending: if_(decided, if_(target == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT), None),
-        pending_id: fields.get(producer_id, producer_id),
-        txn_start_timestamp: if_(
-            target == EMPTY, NO_TIMESTAMP, fields.get(txn_start_timestamp, txn_start_timestamp)
+        **{of: if_(decided, at, of) for of, at in entry.dated(version=version).items()},
+        entry.pending: if_(
+            decided,
+            if_(target == entry.PREPARE_COMMIT, entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT),
+            None,
         ),
-        last_producer_epoch: said(last_producer_epoch, last_epoch_in_log, NO_EPOCH),
-        previous_id: said(previous_id, rotation_in_log, None),
-        next_id: said(next_id, rotation_in_log, None),
+        entry.pending_id: fields.get(entry.producer_id, entry.producer_id),
+        entry.txn_start_timestamp: if_(
+            target == entry.EMPTY,
+            NO_TIMESTAMP,
+            fields.get(entry.txn_start_timestamp, entry.txn_start_timestamp),
+        ),
+        entry.last_producer_epoch: said(entry.last_producer_epoch, last_epoch_in_log, NO_EPOCH),
+        entry.previous_id: said(entry.previous_id, rotation_in_log, None),
+        entry.next_id: said(entry.next_id, rotation_in_log, None),
     }
 
 
-_is_kept = failover.record_kept & in_transition & (~completing | (size(partitions) == 0))
+_is_kept = (
+    failover.record_kept & entry.in_transition & (~entry.completing | (size(entry.partitions) == 0))
+)
 
 
 def _found(name: str, target: Expression) -> Row:
     return Row(
         name,
-        when=_is_kept & (pending == target),
+        when=_is_kept & (entry.pending == target),
         goto=target,
         set=reloaded(RECORDS[target], target),
         send=tell_all(Errors.NOT_COORDINATOR),
@@ -142,27 +118,31 @@ fails_over = Table(
     transaction,
     on=failover,
     others=(producer, producer_id_manager, clock),
-    when=(FAILOVERS > 0) & (is_known | pending.is_set) & (~failover.record_kept | _is_kept),
+    when=(FAILOVERS > 0)
+    & (entry.is_known | entry.pending.is_set)
+    & (~failover.record_kept | _is_kept),
     rows=(
-        _found("the new epoch is in the log", EMPTY),
-        _found("the new partitions are in the log", ONGOING),
-        _found("the commit is in the log", PREPARE_COMMIT),
-        _found("the abort is in the log", PREPARE_ABORT),
-        _found("the completed commit is in the log", COMPLETE_COMMIT),
-        _found("the completed abort is in the log", COMPLETE_ABORT),
+        _found("the new epoch is in the log", entry.EMPTY),
+        _found("the new partitions are in the log", entry.ONGOING),
+        _found("the commit is in the log", entry.PREPARE_COMMIT),
+        _found("the abort is in the log", entry.PREPARE_ABORT),
+        _found("the completed commit is in the log", entry.COMPLETE_COMMIT),
+        _found("the completed abort is in the log", entry.COMPLETE_ABORT),
         Row(
             "the tombstone is in the log",
             when=_is_kept,
-            goto=EMPTY,
-            set={**reloaded(FORGOTTEN), pending_id: offered_id.value},
+            goto=entry.EMPTY,
+            set={**reloaded(FORGOTTEN), entry.pending_id: offered_id.value},
             send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),
         Row(
             "no new record is in the log",
             set={
-                **reloaded({producer_epoch: logged_epoch, partitions: logged_partitions}),
-                next_id: if_(rotation_in_log & is_prepared, next_id, None),
+                **reloaded(
+                    {entry.producer_epoch: logged_epoch, entry.partitions: logged_partitions}
+                ),
+                entry.next_id: if_(rotation_in_log & entry.is_prepared, entry.next_id, None),
             },
             send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
@@ -177,15 +157,15 @@ def surfaces(
     """The row of a coordinator that finds a record of the state `target` as the log's last, which
     was prepared in a state that the entry is in."""
     fields: Updates = {
-        producer_id: found.producer_id,
-        producer_epoch: found.producer_epoch,
-        last_producer_epoch: found.last_producer_epoch,
+        entry.producer_id: found.producer_id,
+        entry.producer_epoch: found.producer_epoch,
+        entry.last_producer_epoch: found.last_producer_epoch,
         logged_epoch: found.producer_epoch,
-        partitions: found.partitions,
+        entry.partitions: found.partitions,
         logged_partitions: found.partitions,
-        previous_id: some(producer_id),
-        next_id: found.next_id,
-        client_transaction_version: found.client_transaction_version,
+        entry.previous_id: some(entry.producer_id),
+        entry.next_id: found.next_id,
+        entry.client_transaction_version: found.client_transaction_version,
     }
     return Row(
         name,
@@ -198,23 +178,25 @@ def surfaces(
 
 
 _record = unsettled.value
-_is_open_or_settled = is_settled | (state == ONGOING)
+_is_open_or_settled = entry.is_settled | (entry.state == entry.ONGOING)
 fails_over_late = Table(
     transaction,
     on=late_failover,
     others=(producer, producer_id_manager, clock),
-    when=unsettled.is_set & ((_record.state != DEAD) | may_come_back),
+    when=unsettled.is_set & ((_record.state != entry.DEAD) | may_come_back),
     doc="The failure of an append and of its coordinator are one fault.",
     rows=(
-        surfaces("the new epoch is in the log", _record, EMPTY, is_settled),
-        surfaces("the new partitions are in the log", _record, ONGOING, _is_open_or_settled),
-        surfaces("the commit is in the log", _record, PREPARE_COMMIT, state == ONGOING),
-        surfaces("the abort is in the log", _record, PREPARE_ABORT, _is_open_or_settled),
+        surfaces("the new epoch is in the log", _record, entry.EMPTY, entry.is_settled),
+        surfaces("the new partitions are in the log", _record, entry.ONGOING, _is_open_or_settled),
+        surfaces(
+            "the commit is in the log", _record, entry.PREPARE_COMMIT, entry.state == entry.ONGOING
+        ),
+        surfaces("the abort is in the log", _record, entry.PREPARE_ABORT, _is_open_or_settled),
         Row(
             "the tombstone is in the log",
-            when=is_settled & (_record.state == DEAD),
-            goto=EMPTY,
-            set={**reloaded(FORGOTTEN), pending_id: offered_id.value},
+            when=entry.is_settled & (_record.state == entry.DEAD),
+            goto=entry.EMPTY,
+            set={**reloaded(FORGOTTEN), entry.pending_id: offered_id.value},
             send=tell_all(Errors.NOT_COORDINATOR),
             source=_LOADED,
         ),

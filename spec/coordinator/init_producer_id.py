@@ -21,52 +21,26 @@ from ..messages import (
     producer_id_manager,
     transaction,
 )
-from .entry import (
-    EMPTY,
-    ID_TAKEN,
-    INITIALIZED,
-    NEW_ID,
-    ONGOING,
-    asks,
-    exhausted,
-    fence_epoch,
-    fence_to_come,
-    fence_with,
-    fenced,
-    fenced_for,
-    is_known,
-    is_prepared,
-    last_producer_epoch,
-    no_id_error,
-    pending,
-    pending_epoch,
-    pending_id,
-    pending_last_epoch,
-    pending_timeout_ms,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
-)
+from . import entry
 
+Updates = Mapping[Expression, Operand]
 _init = "TransactionCoordinator.prepareInitProducerIdTransit"
 _is_expected = expected_epoch & (InitProducerId.expected_epoch != NO_EPOCH)
 _expected = InitProducerId.expected_epoch
-_init_asks = (
-    {
-        pending: EMPTY,
-        pending_id: producer_id,
-        pending_timeout_ms: InitProducerId.transaction_timeout_ms,
-    }
-    | INITIALIZED
-    | asks(InitProducerId)
-)
+_prepared: Updates = {
+    entry.pending: entry.EMPTY,
+    entry.pending_id: entry.producer_id,
+    entry.pending_timeout_ms: InitProducerId.transaction_timeout_ms,
+    **entry.INITIALIZED,
+    **entry.asks(InitProducerId),
+}
+"""What each record that it prepares says, and who waits for it."""
 
 
 def _init_answer(error: Expression) -> Sending:
     return answer_on(
         connection.at(InitProducerId.producer), InitProducerIdResponse, InitProducerId.connection,
-        producer=InitProducerId.producer, error=error, producer_id=producer_id,
+        producer=InitProducerId.producer, error=error, producer_id=entry.producer_id,
         producer_epoch=NO_EPOCH,
     )  # fmt: skip
 
@@ -74,17 +48,14 @@ def _init_answer(error: Expression) -> Sending:
 def rotation(new_id: Expression, records_last: Expression) -> dict[Expression, Expression | int]:
     """What is prepared when a new producer id replaces one whose epochs are used up."""
     return {
-        pending_id: new_id,
-        pending_epoch: 0,
-        pending_last_epoch: if_(records_last, producer_epoch, NO_EPOCH),
+        entry.pending_id: new_id,
+        entry.pending_epoch: 0,
+        entry.pending_last_epoch: if_(records_last, entry.producer_epoch, NO_EPOCH),
     }
 
 
 def increment_rows(
-    is_expected: Expression,
-    expected: Expression,
-    prepared: Mapping[Expression, Operand],
-    refusal: Sending,
+    *, is_expected: Expression, expected: Expression, prepared: Updates, refusal: Sending
 ) -> tuple[Row, ...]:
     """The rows for the next epoch, with or without an epoch that the producer is expected to hold.
 
@@ -95,23 +66,33 @@ def increment_rows(
         Row(
             "new producer",
             when=~is_expected,
-            set={**prepared, pending_epoch: producer_epoch + 1, pending_last_epoch: NO_EPOCH},
+            set={
+                **prepared,
+                entry.pending_epoch: entry.producer_epoch + 1,
+                entry.pending_last_epoch: NO_EPOCH,
+            },
             source=source,
         ),
         Row(
             "bump of the current epoch",
-            when=(expected == producer_epoch) | ~is_known,
+            when=(expected == entry.producer_epoch) | ~entry.is_known,
             during=expected_epoch,
-            set={**prepared}
-            | {pending_epoch: producer_epoch + 1, pending_last_epoch: producer_epoch},
+            set={
+                **prepared,
+                entry.pending_epoch: entry.producer_epoch + 1,
+                entry.pending_last_epoch: entry.producer_epoch,
+            },
             source=f"KIP-360, {source}",
         ),
         Row(
             "retry of a bump",
-            when=expected == last_producer_epoch,
+            when=expected == entry.last_producer_epoch,
             during=expected_epoch,
-            set={**prepared}
-            | {pending_epoch: producer_epoch, pending_last_epoch: last_producer_epoch},
+            set={
+                **prepared,
+                entry.pending_epoch: entry.producer_epoch,
+                entry.pending_last_epoch: entry.last_producer_epoch,
+            },
             source=f"KIP-360, {source}",
         ),
         Row(
@@ -127,62 +108,71 @@ init_producer_id = Table(
     transaction,
     on=InitProducerId,
     others=(producer, clock, producer_id_manager),
-    bounded_when=~((state == ONGOING) & ~pending.is_set & fence_to_come),
+    bounded_when=~((entry.state == entry.ONGOING) & ~entry.pending.is_set & entry.fence_to_come),
     rows=(
         Row(
             "transition in flight",
-            when=pending.is_set,
+            when=entry.pending.is_set,
             reply=_init_answer(Errors.CONCURRENT_TRANSACTIONS),
             source=_init,
         ),
         Row(
             "other producer id",
             when=_is_expected
-            & is_known
-            & (InitProducerId.expected_id != producer_id)
-            & ~((previous_id == InitProducerId.expected_id) & (_expected >= LARGEST_EPOCH - 1)),
+            & entry.is_known
+            & (InitProducerId.expected_id != entry.producer_id)
+            & ~(
+                (entry.previous_id == InitProducerId.expected_id) & (_expected >= LARGEST_EPOCH - 1)
+            ),
             during=expected_epoch,
-            reply=_init_answer(fenced),
+            reply=_init_answer(entry.fenced),
             source="KIP-360, TransactionCoordinator.isValidProducerId",
         ),
         Row(
             "commit or abort under way",
-            when=is_prepared,
+            when=entry.is_prepared,
             reply=_init_answer(Errors.CONCURRENT_TRANSACTIONS),
             source=_init,
         ),
         Row(
             "fence at the largest epoch",
-            when=(state == ONGOING) & (producer_epoch == LARGEST_EPOCH),
+            when=(entry.state == entry.ONGOING) & (entry.producer_epoch == LARGEST_EPOCH),
             during=~rotation_on_fence,
             reply=_init_answer(Errors.UNKNOWN_SERVER_ERROR),
             source="TransactionMetadata.prepareFenceProducerEpoch before 4.3",
         ),
         Row(
             "fence the open transaction",
-            when=state == ONGOING,
-            set=fence_with(if_(fence_bumps_epoch, fence_epoch, producer_epoch))
-            | {fenced_for[InitProducerId.producer]: some(InitProducerId.connection)},
+            when=entry.state == entry.ONGOING,
+            set={
+                **entry.fence_with(if_(fence_bumps_epoch, entry.fence_epoch, entry.producer_epoch)),
+                entry.fenced_for[InitProducerId.producer]: some(InitProducerId.connection),
+            },
             source="KIP-98, TransactionMetadata.prepareFenceProducerEpoch",
         ),
         Row(
             "epochs used up, other epoch",
-            when=exhausted & _is_expected & (_expected != producer_epoch),
+            when=entry.exhausted & _is_expected & (_expected != entry.producer_epoch),
             reply=_init_answer(Errors.UNKNOWN_SERVER_ERROR),
             source="TransactionMetadata.prepareIncrementProducerEpoch",
         ),
         Row(
             "no producer id to be had",
-            when=exhausted & ~offered_id.is_set,
-            reply=_init_answer(no_id_error),
-            source=f"{NEW_ID}, ProducerIdManager.getNewProducerIdBlock",
+            when=entry.exhausted & ~offered_id.is_set,
+            reply=_init_answer(entry.no_id_error),
+            source=f"{entry.NEW_ID}, ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
             "new producer id",
-            when=exhausted,
-            set=_init_asks | rotation(offered_id.value, _is_expected) | ID_TAKEN,
+            when=entry.exhausted,
+            set={**_prepared, **rotation(offered_id.value, _is_expected), **entry.ID_TAKEN},
             source="TransactionMetadata.prepareProducerIdRotation",
         ),
-        *increment_rows(_is_expected, _expected, _init_asks, _init_answer(fenced)),
+        *increment_rows(
+            is_expected=_is_expected,
+            expected=_expected,
+            prepared=_prepared,
+            refusal=_init_answer(entry.fenced),
+        ),
     ),
 )

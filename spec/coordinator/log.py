@@ -59,51 +59,9 @@ from ..messages import (
     producer_id_manager,
     transaction,
 )
+from . import entry
 from .end_txn import tell_fencers
-from .entry import (
-    COMPLETE_ABORT,
-    COMPLETE_COMMIT,
-    EMPTY,
-    ID_TAKEN,
-    NOBODY,
-    ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
-    TransactionState,
-    adding_for,
-    asked_by,
-    c,
-    client_transaction_version,
-    completing,
-    dated,
-    ends_ahead,
-    failed_fence,
-    fence_to_come,
-    fenced,
-    fenced_for,
-    in_transition,
-    is_prepared,
-    last_producer_epoch,
-    next_id,
-    p,
-    partitions,
-    pending,
-    pending_epoch,
-    pending_id,
-    pending_last_epoch,
-    pending_partitions,
-    pending_start_timestamp,
-    pending_timeout_ms,
-    pending_update_timestamp,
-    pending_version,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
-    txn_last_update_timestamp,
-    txn_start_timestamp,
-    txn_timeout_ms,
-)
+from .entry import c, p
 from .markers import completion_dropped
 
 Updates = Mapping[Expression, Operand]
@@ -116,7 +74,7 @@ logged_partitions = transaction.field(
 )
 
 LogRecord = record(
-    "LogRecord", state=TransactionState, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
+    "LogRecord", state=entry.TransactionState, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
     last_producer_epoch=EPOCH, next_id=Optional(PRODUCER_ID), partitions=Set(PARTITION),
     client_transaction_version=Int(0, 2),
 )  # fmt: skip
@@ -140,66 +98,69 @@ append_failure = event(
 # What a record says -----------------------------------------------------------------------------
 
 NOTHING_PENDING: Updates = {
-    pending: None,
-    pending_id: producer_id,
-    pending_epoch: NO_EPOCH,
-    pending_last_epoch: NO_EPOCH,
-    pending_partitions: set_of(),
+    entry.pending: None,
+    entry.pending_id: entry.producer_id,
+    entry.pending_epoch: NO_EPOCH,
+    entry.pending_last_epoch: NO_EPOCH,
+    entry.pending_partitions: set_of(),
 }
-_switches = next_id.is_set
-_previous_at_all = {previous_id: if_(previous_id_forgotten, some(producer_id), previous_id)}
+_switches = entry.next_id.is_set
+_previous_id = if_(previous_id_forgotten, some(entry.producer_id), entry.previous_id)
 _dated: Updates = {
-    txn_start_timestamp: pending_start_timestamp,
-    txn_last_update_timestamp: pending_update_timestamp,
-    client_transaction_version: pending_version,
+    entry.txn_start_timestamp: entry.pending_start_timestamp,
+    entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+    entry.client_transaction_version: entry.pending_version,
+}
+_initialized: Updates = {
+    entry.producer_id: entry.pending_id,
+    entry.producer_epoch: entry.pending_epoch,
+    entry.last_producer_epoch: entry.pending_last_epoch,
+    logged_epoch: entry.pending_epoch,
+    logged_partitions: set_of(),
+    entry.previous_id: some(entry.producer_id),
+    entry.txn_timeout_ms: entry.pending_timeout_ms,
+    **_dated,
+    # the start of the transaction before is kept
+    entry.txn_start_timestamp: if_(previous_id_forgotten, NO_TIMESTAMP, entry.txn_start_timestamp),
+}
+_added: Updates = {
+    entry.partitions: entry.pending_partitions,
+    logged_epoch: entry.producer_epoch,
+    logged_partitions: entry.pending_partitions,
+    entry.previous_id: _previous_id,
+    **_dated,
+}
+_decided: Updates = {
+    entry.producer_epoch: entry.pending_epoch,
+    entry.last_producer_epoch: entry.pending_last_epoch,
+    logged_epoch: entry.pending_epoch,
+    logged_partitions: entry.partitions,
+    entry.previous_id: _previous_id,
+    entry.failed_fence: False,
+    **_dated,
 }
 _completed: Updates = {
-    producer_id: if_(_switches, next_id.value, producer_id),
-    producer_epoch: if_(_switches, 0, producer_epoch),
-    logged_epoch: if_(_switches, 0, producer_epoch),
+    entry.producer_id: if_(_switches, entry.next_id.value, entry.producer_id),
+    entry.producer_epoch: if_(_switches, 0, entry.producer_epoch),
+    logged_epoch: if_(_switches, 0, entry.producer_epoch),
     logged_partitions: set_of(),
-    previous_id: if_(
-        previous_id_forgotten | (pending_version == 2), some(producer_id), previous_id
+    entry.previous_id: if_(
+        previous_id_forgotten | (entry.pending_version == 2),
+        some(entry.producer_id),
+        entry.previous_id,
     ),
-    next_id: None,
-    failed_fence: False,
-} | _dated
-_decided: Updates = (
-    {
-        producer_epoch: pending_epoch,
-        last_producer_epoch: pending_last_epoch,
-        logged_epoch: pending_epoch,
-        logged_partitions: partitions,
-        failed_fence: False,
-    }
-    | _dated
-    | _previous_at_all
-)
+    entry.next_id: None,
+    entry.failed_fence: False,
+    **_dated,
+}
 
 RECORDS: Mapping[Expression, Updates] = {
-    EMPTY: {
-        producer_id: pending_id,
-        producer_epoch: pending_epoch,
-        last_producer_epoch: pending_last_epoch,
-        logged_epoch: pending_epoch,
-        logged_partitions: set_of(),
-        previous_id: some(producer_id),
-        txn_timeout_ms: pending_timeout_ms,
-    }
-    | _dated
-    # the start of the transaction before is kept
-    | {txn_start_timestamp: if_(previous_id_forgotten, NO_TIMESTAMP, txn_start_timestamp)},
-    ONGOING: {
-        partitions: pending_partitions,
-        logged_epoch: producer_epoch,
-        logged_partitions: pending_partitions,
-    }
-    | _dated
-    | _previous_at_all,
-    PREPARE_COMMIT: _decided,
-    PREPARE_ABORT: _decided,
-    COMPLETE_COMMIT: _completed,
-    COMPLETE_ABORT: _completed,
+    entry.EMPTY: _initialized,
+    entry.ONGOING: _added,
+    entry.PREPARE_COMMIT: _decided,
+    entry.PREPARE_ABORT: _decided,
+    entry.COMPLETE_COMMIT: _completed,
+    entry.COMPLETE_ABORT: _completed,
 }
 """What the entry becomes when the record of a state is in the log.
 
@@ -208,33 +169,33 @@ TransactionMetadata.completeTransitionTo
 
 FORGOTTEN: Updates = {
     # the next request about the id makes a new entry, with the next producer id
-    producer_id: offered_id.value,
-    producer_epoch: NO_EPOCH,
-    last_producer_epoch: NO_EPOCH,
+    entry.producer_id: offered_id.value,
+    entry.producer_epoch: NO_EPOCH,
+    entry.last_producer_epoch: NO_EPOCH,
     logged_epoch: NO_EPOCH,
-    previous_id: None,
-    next_id: None,
-    failed_fence: False,
-} | ID_TAKEN
+    entry.previous_id: None,
+    entry.next_id: None,
+    entry.failed_fence: False,
+} | entry.ID_TAKEN
 # a bounded run goes on with a forgotten id as long as there are producer ids for it
 may_come_back = (LATEST > 0) | offered_id.is_set
 
 # The append succeeds ----------------------------------------------------------------------------
 
 _APPENDED = "TransactionMetadata.completeTransitionTo"
-NOBODY_ASKS: Updates = {asked_by: NOBODY, adding_for: each(c, set_of())}
+NOBODY_ASKS: Updates = {entry.asked_by: entry.NOBODY, entry.adding_for: each(c, set_of())}
 
 
 def _tell_added(error: Expression) -> tuple[Sending, Sending]:
     """The answer to whoever asked for partitions to be added, a client or a leader."""
-    wanted = pending == ONGOING
+    wanted = entry.pending == entry.ONGOING
     return (
         to_each(
             c,
-            wanted & ~transaction_version_2 & (asked_by[c] == connection.at(c)),
+            wanted & ~transaction_version_2 & (entry.asked_by[c] == connection.at(c)),
             to_each(
                 p,
-                p.is_in(adding_for[c]),
+                p.is_in(entry.adding_for[c]),
                 AddPartitionsToTxnResponse(
                     producer=c, partition=p, error=error, connection=connection.at(c)
                 ),
@@ -245,7 +206,7 @@ def _tell_added(error: Expression) -> tuple[Sending, Sending]:
             wanted & transaction_version_2,
             to_each(
                 p,
-                p.is_in(adding_for[c]),
+                p.is_in(entry.adding_for[c]),
                 AddPartitionsByLeaderResponse(producer=c, partition=p, error=error),
             ),
         ),
@@ -255,12 +216,12 @@ def _tell_added(error: Expression) -> tuple[Sending, Sending]:
 def _tell_initialized(error: Expression, epoch: Operand) -> Sending:
     return to_each(
         c,
-        (pending == EMPTY) & (asked_by[c] == connection.at(c)),
+        (entry.pending == entry.EMPTY) & (entry.asked_by[c] == connection.at(c)),
         InitProducerIdResponse(
             producer=c,
             error=error,
             connection=connection.at(c),
-            producer_id=pending_id,
+            producer_id=entry.pending_id,
             producer_epoch=epoch,
         ),
     )
@@ -269,7 +230,7 @@ def _tell_initialized(error: Expression, epoch: Operand) -> Sending:
 def _tell_ended(when: Expression, error: Expression, new_id: Operand, epoch: Operand) -> Sending:
     return to_each(
         c,
-        when & (asked_by[c] == connection.at(c)),
+        when & (entry.asked_by[c] == connection.at(c)),
         EndTxnResponse(
             producer=c,
             error=error,
@@ -283,7 +244,7 @@ def _tell_ended(when: Expression, error: Expression, new_id: Operand, epoch: Ope
 def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> Row:
     return Row(
         name,
-        when=pending == target,
+        when=entry.pending == target,
         goto=target,
         set={**NOTHING_PENDING, **RECORDS[target], **more, unsettled: None},
         send=send,
@@ -291,16 +252,18 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
     )
 
 
-_ahead = ~transaction_version_2 & ends_ahead
+_ahead = ~transaction_version_2 & entry.ends_ahead
 _told_ahead = (
-    _tell_ended(_ahead, fenced, producer_id, NO_EPOCH),
-    tell_fencers(fenced, _ahead & ~fence_to_come),
+    _tell_ended(_ahead, entry.fenced, entry.producer_id, NO_EPOCH),
+    tell_fencers(entry.fenced, _ahead & ~entry.fence_to_come),
 )
 _AHEAD: Updates = {
-    asked_by: if_(_ahead, NOBODY, asked_by),
-    fenced_for: if_(_ahead & ~fence_to_come, NOBODY, fenced_for),
+    entry.asked_by: if_(_ahead, entry.NOBODY, entry.asked_by),
+    entry.fenced_for: if_(_ahead & ~entry.fence_to_come, entry.NOBODY, entry.fenced_for),
 }
-_FENCERS_TOLD: Updates = {fenced_for: if_(fence_to_come, fenced_for, NOBODY)}
+_FENCERS_TOLD: Updates = {
+    entry.fenced_for: if_(entry.fence_to_come, entry.fenced_for, entry.NOBODY)
+}
 """Where a client's end has overtaken a fence, its thread will tell who has fenced."""
 
 # two threads have the answers of two brokers
@@ -310,13 +273,13 @@ _COMPLETED_TWICE: Updates = {
         None,
         some(
             LogRecord(
-                state=pending.value,
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                last_producer_epoch=last_producer_epoch,
+                state=entry.pending.value,
+                producer_id=entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+                last_producer_epoch=entry.last_producer_epoch,
                 next_id=None,
                 partitions=set_of(),
-                client_transaction_version=pending_version,
+                client_transaction_version=entry.pending_version,
             )
         ),
     )
@@ -326,53 +289,60 @@ log_appended = Table(
     transaction,
     on=log_append,
     others=(producer, producer_id_manager),
-    when=in_transition & (~completing | (size(partitions) == 0)),
+    when=entry.in_transition & (~entry.completing | (size(entry.partitions) == 0)),
     bounded_when=~completion_dropped,
     rows=(
         _appended(
             "producer id given out",
-            EMPTY,
-            _tell_initialized(Errors.NONE, pending_epoch),
+            entry.EMPTY,
+            _tell_initialized(Errors.NONE, entry.pending_epoch),
             more=NOBODY_ASKS,
         ),
-        _appended("partitions added", ONGOING, *_tell_added(Errors.NONE), more=NOBODY_ASKS),
-        _appended("commit decided", PREPARE_COMMIT, *_told_ahead, more=_AHEAD),
-        _appended("abort decided", PREPARE_ABORT, *_told_ahead, more=_AHEAD),
-        _appended("commit completed", COMPLETE_COMMIT, more=_COMPLETED_TWICE),
-        _appended("abort completed", COMPLETE_ABORT, more=_COMPLETED_TWICE),
+        _appended("partitions added", entry.ONGOING, *_tell_added(Errors.NONE), more=NOBODY_ASKS),
+        _appended("commit decided", entry.PREPARE_COMMIT, *_told_ahead, more=_AHEAD),
+        _appended("abort decided", entry.PREPARE_ABORT, *_told_ahead, more=_AHEAD),
+        _appended("commit completed", entry.COMPLETE_COMMIT, more=_COMPLETED_TWICE),
+        _appended("abort completed", entry.COMPLETE_ABORT, more=_COMPLETED_TWICE),
         Row(
             "transactional id forgotten",
-            goto=EMPTY,
-            set={**NOTHING_PENDING, **FORGOTTEN, pending_id: offered_id.value, unsettled: None},
+            goto=entry.EMPTY,
+            set={
+                **NOTHING_PENDING,
+                **FORGOTTEN,
+                entry.pending_id: offered_id.value,
+                unsettled: None,
+            },
             source="TransactionStateManager.writeTombstonesForExpiredTransactionalIds",
         ),
     ),
 )
 
 COMPLETING: Updates = {
-    pending: if_(state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT)
-} | dated(version=client_transaction_version)
+    entry.pending: if_(
+        entry.state == entry.PREPARE_COMMIT, entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT
+    )
+} | entry.dated(version=entry.client_transaction_version)
 """What is prepared when an end is decided. TransactionMetadata.prepareComplete"""
 
-_new_pair = transaction_version_2 & overflow_answered & next_id.is_set
+_new_pair = transaction_version_2 & overflow_answered & entry.next_id.is_set
 completion_begins = Table(
     transaction,
     on=begin_completion,
     others=(producer, clock),
-    when=is_prepared & ~pending.is_set & ~_ahead,
+    when=entry.is_prepared & ~entry.pending.is_set & ~_ahead,
     rows=(
         Row(
             "answer and send markers",
-            set=COMPLETING | {asked_by: NOBODY} | _FENCERS_TOLD,
+            set=COMPLETING | {entry.asked_by: entry.NOBODY} | _FENCERS_TOLD,
             send=(
-                tell_fencers(Errors.CONCURRENT_TRANSACTIONS, ~fence_to_come),
+                tell_fencers(Errors.CONCURRENT_TRANSACTIONS, ~entry.fence_to_come),
                 _tell_ended(
-                    is_prepared,
+                    entry.is_prepared,
                     Errors.NONE,
-                    if_(_new_pair, next_id.value, producer_id),
+                    if_(_new_pair, entry.next_id.value, entry.producer_id),
                     if_(
                         transaction_version_2,
-                        if_(_new_pair, 0, producer_epoch),
+                        if_(_new_pair, 0, entry.producer_epoch),
                         NO_EPOCH,
                     ),
                 ),
@@ -384,7 +354,9 @@ completion_begins = Table(
 
 # The append fails -------------------------------------------------------------------------------
 
-_awaits_end = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
+_awaits_end = entry.pending.is_in(entry.PREPARE_COMMIT, entry.PREPARE_ABORT) | (
+    entry.is_prepared & ~entry.pending.is_set
+)
 
 
 def tell_all(error: Expression, fencers: Expression | bool = True) -> tuple[Sending, ...]:
@@ -393,7 +365,7 @@ def tell_all(error: Expression, fencers: Expression | bool = True) -> tuple[Send
         tell_fencers(error, fencers),
         _tell_initialized(error, NO_EPOCH),
         *_tell_added(error),
-        _tell_ended(_awaits_end, error, producer_id, NO_EPOCH),
+        _tell_ended(_awaits_end, error, entry.producer_id, NO_EPOCH),
     )
 
 
@@ -402,17 +374,17 @@ TRANSITION_FORGOTTEN: Updates = {
     **NOTHING_PENDING,
     **NOBODY_ASKS,
     **_FENCERS_TOLD,
-    ends_ahead: False,
-    next_id: if_(is_prepared, next_id, None),
+    entry.ends_ahead: False,
+    entry.next_id: if_(entry.is_prepared, entry.next_id, None),
 }
-_adds = pending == ONGOING
+_adds = entry.pending == entry.ONGOING
 append_fails = Table(
     transaction,
     on=append_failure,
     others=(producer,),
     when=(APPEND_FAILURES > 0)
-    & in_transition
-    & (~completing | ((REAL == 1) & ~append_failure.record_kept))
+    & entry.in_transition
+    & (~entry.completing | ((REAL == 1) & ~append_failure.record_kept))
     & ((FAILOVERS > 0) | ~append_failure.record_kept),
     doc="A Complete record is appended again, so that its failure is a delay in a bounded run.",
     rows=(
@@ -423,27 +395,31 @@ append_fails = Table(
                 **TRANSITION_FORGOTTEN,
                 unsettled: some(
                     LogRecord(
-                        state=pending.value,
-                        producer_id=if_(pending == EMPTY, pending_id, producer_id),
-                        producer_epoch=if_(_adds, producer_epoch, pending_epoch),
-                        last_producer_epoch=if_(_adds, last_producer_epoch, pending_last_epoch),
-                        next_id=next_id,
-                        partitions=if_(
-                            pending == EMPTY,
-                            set_of(),
-                            if_(_adds, pending_partitions, partitions),
+                        state=entry.pending.value,
+                        producer_id=if_(
+                            entry.pending == entry.EMPTY, entry.pending_id, entry.producer_id
                         ),
-                        client_transaction_version=pending_version,
+                        producer_epoch=if_(_adds, entry.producer_epoch, entry.pending_epoch),
+                        last_producer_epoch=if_(
+                            _adds, entry.last_producer_epoch, entry.pending_last_epoch
+                        ),
+                        next_id=entry.next_id,
+                        partitions=if_(
+                            entry.pending == entry.EMPTY,
+                            set_of(),
+                            if_(_adds, entry.pending_partitions, entry.partitions),
+                        ),
+                        client_transaction_version=entry.pending_version,
                     )
                 ),
             },
-            send=tell_all(append_failure.error, ~fence_to_come),
+            send=tell_all(append_failure.error, ~entry.fence_to_come),
             source=_APPEND,
         ),
         Row(
             "forget the transition",
             set=TRANSITION_FORGOTTEN,
-            send=tell_all(append_failure.error, ~fence_to_come),
+            send=tell_all(append_failure.error, ~entry.fence_to_come),
             source=_APPEND,
         ),
     ),

@@ -5,34 +5,23 @@ from __future__ import annotations
 from ...language import Row, Table, if_
 from ..features import rotation_on_fence, timeout_bumps_epoch, two_phase_commit
 from ..messages import LARGEST_EPOCH, LONGEST, TIMEOUTS, clock, is_past, transaction
-from .entry import (
-    ONGOING,
-    fence_epoch,
-    fence_to_come,
-    fence_with,
-    pending,
-    producer_epoch,
-    state,
-    timeout,
-    txn_start_timestamp,
-    txn_timeout_ms,
-)
+from . import entry
 
 transaction_timeout = Table(
     transaction,
-    on=timeout,
+    on=entry.timeout,
     when=(TIMEOUTS > 0)
-    & (state == ONGOING)
-    & ~pending.is_set
-    & is_past(txn_start_timestamp + txn_timeout_ms)
-    & ~(two_phase_commit & (LONGEST > 0) & (txn_timeout_ms == LONGEST))
-    & (rotation_on_fence | (producer_epoch < LARGEST_EPOCH)),
-    bounded_when=~fence_to_come,
+    & (entry.state == entry.ONGOING)
+    & ~entry.pending.is_set
+    & is_past(entry.txn_start_timestamp + entry.txn_timeout_ms)
+    & ~(two_phase_commit & (LONGEST > 0) & (entry.txn_timeout_ms == LONGEST))
+    & (rotation_on_fence | (entry.producer_epoch < LARGEST_EPOCH)),
+    bounded_when=~entry.fence_to_come,
     others=(clock,),
     rows=(
         Row(
             "fence the open transaction",
-            set=fence_with(if_(timeout_bumps_epoch, fence_epoch, producer_epoch)),
+            set=entry.fence_with(if_(timeout_bumps_epoch, entry.fence_epoch, entry.producer_epoch)),
             source="KAFKA-6119, TransactionCoordinator.abortTimedOutTransactions",
         ),
     ),

@@ -38,40 +38,10 @@ from ...language import (
 from ...language.expressions import Operand
 from ...language.variants import Variant
 from ..client import state as client
+from ..coordinator import entry
 from ..coordinator.add_partitions import add_partitions_by_leader, adding
 from ..coordinator.end_txn import end_txn, fence_continues
-from ..coordinator.entry import (
-    ENDED,
-    ID_TAKEN,
-    NEW_ID,
-    ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
-    asked_by,
-    asks,
-    c,
-    client_transaction_version,
-    continue_fence,
-    fence_end,
-    fence_epoch,
-    fence_to_come,
-    fence_with,
-    fenced,
-    fencing,
-    in_transition,
-    is_prepared,
-    last_producer_epoch,
-    next_id,
-    no_id_error,
-    partitions,
-    pending,
-    pending_epoch,
-    pending_last_epoch,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
-)
+from ..coordinator.entry import c
 from ..coordinator.failover import failover, fails_over, fails_over_late, late_failover
 from ..coordinator.init_producer_id import init_producer_id
 from ..coordinator.log import (
@@ -161,39 +131,39 @@ force_terminate = event(
 i = PRODUCER.variable("i")
 _KIP = "KIP-939"
 _is_kept = client_epoch != NO_EPOCH
-_client_id = if_(client_id.is_set, client_id.value, producer_id)
+_client_id = if_(client_id.is_set, client_id.value, entry.producer_id)
 _keeps = _is_kept & (client.producer_epoch == client_epoch) & (client.producer_id == _client_id)
 _is_newest = (
-    (state == ONGOING)
-    & ~pending.is_set
+    (entry.state == entry.ONGOING)
+    & ~entry.pending.is_set
     & ~_is_kept
-    & (client.producer_epoch == producer_epoch)
-    & (client.producer_id == producer_id)
+    & (client.producer_epoch == entry.producer_epoch)
+    & (client.producer_id == entry.producer_id)
 )
-_facing = if_(_is_kept, client_epoch, producer_epoch)
+_facing = if_(_is_kept, client_epoch, entry.producer_epoch)
 _used_up = _facing >= LARGEST_EPOCH - 1
 _no_id = ~offered_id.is_set
-_may_keep = (state == ONGOING) & ~pending.is_set
+_may_keep = (entry.state == entry.ONGOING) & ~entry.pending.is_set
 _is_keeping = pending_client_epoch != NO_EPOCH
 _NOT_KEEPING: dict[Expression, Operand] = {pending_client_epoch: NO_EPOCH, pending_client_id: None}
-_next_id = if_(next_id.is_set, next_id.value, _client_id)
-_next_epoch = if_(next_id.is_set, 0, client_epoch + 1)
+_next_id = if_(entry.next_id.is_set, entry.next_id.value, _client_id)
+_next_epoch = if_(entry.next_id.is_set, 0, client_epoch + 1)
 _AFTER_END: dict[Expression, Operand] = {
-    producer_id: _next_id,
-    producer_epoch: _next_epoch,
+    entry.producer_id: _next_id,
+    entry.producer_epoch: _next_epoch,
     logged_epoch: _next_epoch,
-    last_producer_epoch: client_epoch,
-    previous_id: some(_client_id),
+    entry.last_producer_epoch: client_epoch,
+    entry.previous_id: some(_client_id),
     client_epoch: NO_EPOCH,
     client_id: None,
     logged_client_epoch: NO_EPOCH,
     logged_client_id: None,
 }
 _ENDS_KEPT: dict[Expression, Operand] = {
-    pending_epoch: minimum(producer_epoch + 1, LARGEST_EPOCH),
-    pending_last_epoch: producer_epoch,
-    next_id: if_(_used_up, offered_id, None),
-    offered_id: if_(_used_up, ID_TAKEN[offered_id], offered_id),
+    entry.pending_epoch: minimum(entry.producer_epoch + 1, LARGEST_EPOCH),
+    entry.pending_last_epoch: entry.producer_epoch,
+    entry.next_id: if_(_used_up, offered_id, None),
+    offered_id: if_(_used_up, entry.ID_TAKEN[offered_id], offered_id),
 }
 """What an end prepares where an instance keeps the transaction: markers have the epoch after that
 of the transaction, and the client gets the one after its own, or a new producer id."""
@@ -207,10 +177,10 @@ def _tell_keeper(error: Expression, epoch: Operand, when: Expression) -> Sending
     """The answer to whose InitProducerId keeps the transaction."""
     return to_each(
         c,
-        when & (asked_by[c] == connection.at(c)),
+        when & (entry.asked_by[c] == connection.at(c)),
         InitProducerIdResponse(
             producer=c, error=error, connection=connection.at(c),
-            producer_id=if_(pending_client_id.is_set, pending_client_id.value, producer_id),
+            producer_id=if_(pending_client_id.is_set, pending_client_id.value, entry.producer_id),
             producer_epoch=epoch,
         ),
     )  # fmt: skip
@@ -262,14 +232,14 @@ _OF_CLIENTS = (
                 & _is_kept
                 & (client_epoch == InitProducerIdResponse.producer_epoch)
                 & (_client_id == InitProducerIdResponse.producer_id)
-                & (state == ONGOING),
+                & (entry.state == entry.ONGOING),
                 goto=client.IN_TRANSACTION,
                 set={
                     client.producer_id: InitProducerIdResponse.producer_id,
                     client.producer_epoch: InitProducerIdResponse.producer_epoch,
                     **client.NEW_SEQUENCES,
                     client.txn: some(0),
-                    client.added: partitions,
+                    client.added: entry.partitions,
                 },
                 source="TransactionManager.InitProducerIdHandler, State.PREPARED_TRANSACTION",
                 note="Whether there is one is in the response (OngoingTxnProducerId).",
@@ -284,12 +254,13 @@ _OF_CLIENTS = (
 def _refused(name: str, when: Expression, error: Expression) -> Row:
     answer = answer_on(
         connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
-        producer=EndTxn.producer, error=error, producer_id=producer_id, producer_epoch=NO_EPOCH,
+        producer=EndTxn.producer, error=error, producer_id=entry.producer_id,
+        producer_epoch=NO_EPOCH,
     )  # fmt: skip
     return Row(name, when=_is_kept & when, reply=answer, source=_KIP)
 
 
-_wanted = if_(EndTxn.result == Result.COMMIT, PREPARE_COMMIT, PREPARE_ABORT)
+_wanted = if_(EndTxn.result == Result.COMMIT, entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
 _ended = _row(completion_begins, "answer and send markers")
 
 
@@ -318,8 +289,8 @@ def _found(row: Row, is_new: Expression) -> Row:
     if "completed" in row.name:
         found_then = {
             **_AFTER_END,
-            last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
-            previous_id: if_(rotation_in_log, some(_client_id), None),
+            entry.last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
+            entry.previous_id: if_(rotation_in_log, some(_client_id), None),
         }
         more |= {
             each: if_(_is_kept, at, row.set.get(each, each)) for each, at in found_then.items()
@@ -333,8 +304,8 @@ def _found(row: Row, is_new: Expression) -> Row:
 
 
 _KEPT: dict[Expression, Operand] = {
-    **adding(partitions, client_transaction_version),
-    **asks(InitProducerId),
+    **adding(entry.partitions, entry.client_transaction_version),
+    **entry.asks(InitProducerId),
 }
 
 _OF_COORDINATORS = (
@@ -363,17 +334,19 @@ _OF_COORDINATORS = (
                     InitProducerIdResponse,
                     InitProducerId.connection,
                     producer=InitProducerId.producer,
-                    error=no_id_error,
-                    producer_id=producer_id,
+                    error=entry.no_id_error,
+                    producer_id=entry.producer_id,
                     producer_epoch=NO_EPOCH,
                 ),
-                source=NEW_ID,
+                source=entry.NEW_ID,
             ),
             Row(
                 "keep the open transaction under a new producer id",
                 when=_may_keep,
                 during=prepared_kept,
-                set=_KEPT | ID_TAKEN | {pending_client_epoch: 0, pending_client_id: offered_id},
+                set=_KEPT
+                | entry.ID_TAKEN
+                | {pending_client_epoch: 0, pending_client_id: offered_id},
                 source=f"{_KIP}, NextProducerId and NextProducerEpoch",
             ),
         ),
@@ -385,9 +358,9 @@ _OF_COORDINATORS = (
         rows=(
             Row(
                 "open transaction kept",
-                when=(pending == ONGOING) & _is_keeping,
-                goto=ONGOING,
-                set={**NOTHING_PENDING, **RECORDS[ONGOING], **NOBODY_ASKS, unsettled: None}
+                when=(entry.pending == entry.ONGOING) & _is_keeping,
+                goto=entry.ONGOING,
+                set={**NOTHING_PENDING, **RECORDS[entry.ONGOING], **NOBODY_ASKS, unsettled: None}
                 | {
                     client_epoch: pending_client_epoch,
                     client_id: pending_client_id,
@@ -407,25 +380,27 @@ _OF_COORDINATORS = (
         on=EndTxn,
         others=(*end_txn.others, kept),
         rows=(
-            _refused("kept, transition in flight", in_transition, Errors.CONCURRENT_TRANSACTIONS),
+            _refused(
+                "kept, transition in flight", entry.in_transition, Errors.CONCURRENT_TRANSACTIONS
+            ),
             _refused(
                 "kept by another",
                 (EndTxn.producer_epoch != client_epoch) | (EndTxn.producer_id != _client_id),
-                fenced,
+                entry.fenced,
             ),
             _refused(
                 "no producer id to end what is kept",
-                (state == ONGOING) & _used_up & _no_id,
-                no_id_error,
+                (entry.state == entry.ONGOING) & _used_up & _no_id,
+                entry.no_id_error,
             ),
             Row(
                 "end what is kept",
-                when=_is_kept & (state == ONGOING),
-                set={pending: _wanted, **_ENDS_KEPT, **ENDED, **asks(EndTxn)},
+                when=_is_kept & (entry.state == entry.ONGOING),
+                set={entry.pending: _wanted, **_ENDS_KEPT, **entry.ENDED, **entry.asks(EndTxn)},
                 source=f"{_KIP}, TransactionMetadata.prepareAbortOrCommit",
             ),
-            _refused("kept, end under way", state == _wanted, Errors.CONCURRENT_TRANSACTIONS),
-            _refused("kept, other end under way", is_prepared, Errors.INVALID_TXN_STATE),
+            _refused("kept, end under way", entry.state == _wanted, Errors.CONCURRENT_TRANSACTIONS),
+            _refused("kept, other end under way", entry.is_prepared, Errors.INVALID_TXN_STATE),
         ),
     ),
     Table(
@@ -441,7 +416,7 @@ _OF_COORDINATORS = (
                     *_ended.send[:1],
                     to_each(
                         c,
-                        asked_by[c] == connection.at(c),
+                        entry.asked_by[c] == connection.at(c),
                         EndTxnResponse(
                             producer=c,
                             error=Errors.NONE,
@@ -463,7 +438,7 @@ _OF_COORDINATORS = (
             Row(
                 "kept by a newer instance",
                 when=_is_kept,
-                reply=AddPartitionsByLeaderResponse(error=fenced),
+                reply=AddPartitionsByLeaderResponse(error=entry.fenced),
                 source=_KIP,
             ),
         ),
@@ -484,35 +459,40 @@ _OF_COORDINATORS = (
         transaction,
         on=force_terminate,
         others=(database, kept, producer),
-        when=(state == ONGOING)
-        & ~pending.is_set
-        & ~fence_to_come
+        when=(entry.state == entry.ONGOING)
+        & ~entry.pending.is_set
+        & ~entry.fence_to_come
         & (decision == some(Result.ABORT))
         & ~any_of(i, client.txn.at(i).is_set),
         rows=(
             Row(
                 "fence the prepared transaction",
-                set=fence_with(fence_epoch),
+                set=entry.fence_with(entry.fence_epoch),
                 source="KafkaAdminClient.forceTerminateTransaction, InitProducerId",
             ),
         ),
     ),
     Table(
         transaction,
-        on=continue_fence,
+        on=entry.continue_fence,
         others=(*fence_continues.others, kept),
         rows=(
             Row(
                 "no producer id to abort what is kept",
-                when=_is_kept & fencing & _used_up & _no_id,
-                set={pending: None, fence_end: None},
-                source=NEW_ID,
+                when=_is_kept & entry.fencing & _used_up & _no_id,
+                set={entry.pending: None, entry.fence_end: None},
+                source=entry.NEW_ID,
                 note="The operator may ask again.",
             ),
             Row(
                 "abort what is kept",
-                when=_is_kept & fencing,
-                set={pending: PREPARE_ABORT, fence_end: None, **_ENDS_KEPT, **ENDED},
+                when=_is_kept & entry.fencing,
+                set={
+                    entry.pending: entry.PREPARE_ABORT,
+                    entry.fence_end: None,
+                    **_ENDS_KEPT,
+                    **entry.ENDED,
+                },
                 source="TransactionMetadata.prepareAbortOrCommit",
             ),
         ),
@@ -540,8 +520,9 @@ _OF_COORDINATORS = (
 
 prepared_stands = step_property(
     "PreparedStands",
-    (prepared.is_set & (state == ONGOING) & after(is_prepared)).implies(
-        decision == some(if_(after(state == PREPARE_COMMIT), Result.COMMIT, Result.ABORT))
+    (prepared.is_set & (entry.state == entry.ONGOING) & after(entry.is_prepared)).implies(
+        decision
+        == some(if_(after(entry.state == entry.PREPARE_COMMIT), Result.COMMIT, Result.ABORT))
     ),
     "A prepared transaction is ended as its database has decided, and not before.",
     _KIP,

@@ -13,50 +13,20 @@ from typing import ClassVar
 from epochfence.language import Expression, Row, Sending, Table, if_, minimum
 from epochfence.language.expressions import TRUE, rewrite
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.spec.coordinator import log, tables
+from epochfence.spec.coordinator import entry, log, tables
 from epochfence.spec.coordinator.add_partitions import add_partitions, add_partitions_by_leader
 from epochfence.spec.coordinator.end_txn import (
     BY_CLIENT,
     BY_FENCE,
     END_2,
-    NO_FENCE,
     OVERTAKES,
     End,
     end_txn,
     fence_continues,
-    id_taken,
-    next_id_taken,
-)
-from epochfence.spec.coordinator.entry import (
-    COMPLETE_ABORT,
-    COMPLETE_COMMIT,
-    ENDED,
-    FENCE_TAKEN,
-    NEW_ID,
-    ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
-    client_transaction_version,
-    ending,
-    ends_ahead,
-    exhausted,
-    fenced,
-    fencing,
-    in_transition,
-    is_prepared,
-    last_producer_epoch,
-    offered_id,
-    pending,
-    pending_epoch,
-    pending_last_epoch,
-    pending_version,
-    previous_id,
-    producer_epoch,
-    state,
 )
 from epochfence.spec.coordinator.init_producer_id import init_producer_id
-from epochfence.spec.features import transaction_version_2
-from epochfence.spec.messages import LARGEST_EPOCH, NO_EPOCH, Errors
+from epochfence.spec.features import failed_fence_kept, transaction_version_2
+from epochfence.spec.messages import LARGEST_EPOCH, NO_EPOCH, Errors, offered_id
 from epochfence.tests.conformance.metadata_functions import (
     TABLES,
     Functions,
@@ -67,97 +37,136 @@ from epochfence.tests.conformance.metadata_functions import (
 RELEASE = "3.9"
 
 
+_needs_id = transaction_version_2 & entry.exhausted & ~entry.fencing
+_ID_TAKEN = {offered_id: if_(_needs_id, entry.ID_TAKEN[offered_id], offered_id)}
+
+
 def _ends(end: End) -> tuple[Row, ...]:
     """What the request's version is decides what the end does to the epoch, what the version of the
     end before was decides which epochs count."""
-    bumps_since = ~fencing & (client_transaction_version == 2)
-    retry_of_bump = bumps_since & (producer_epoch == end.epoch + 1)
-    retry_of_overflow = bumps_since & (
-        (previous_id == end.producer_id) & (end.epoch == LARGEST_EPOCH - 1) & (producer_epoch == 0)
-    )
-    is_current = end.epoch == producer_epoch
-    needs_id = transaction_version_2 & exhausted & ~fencing
-    prepare = end.of_result(PREPARE_COMMIT, PREPARE_ABORT)
-    ahead = ~TRUE if end.is_from_client else end.epoch > producer_epoch
+    done = end.of_result(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
+    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
     return (
-        end.unknown(END_2),
-        *end.overtaken(END_2),
-        end.other_producer(END_2, unless=retry_of_overflow),
-        end.refuse(
-            "other epoch", fenced, END_2,
-            when=~if_(
-                bumps_since & is_prepared,
-                retry_of_bump,
-                if_(
-                    bumps_since & state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT),
-                    retry_of_bump | retry_of_overflow,
-                    if_(
-                        bumps_since, is_current,
-                        is_current if end.is_from_client else end.epoch >= producer_epoch,
-                    ),
-                ),
-            ),
-        ),
-        end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, END_2, when=in_transition
-        ),
+        *_whose(end),
         *end.meets_a_fence(),
+        *_without_an_epoch(end),
+        *_prepared(end, prepare),
         end.refuse(
-            "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, NEW_ID,
-            when=(state == ONGOING) & needs_id & ~offered_id.is_set,
-        ),
-        *(() if end.is_from_client else (
-            end.refuse(
-                "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
-                "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
-                when=fencing & transaction_version_2 & (end.epoch == LARGEST_EPOCH),
-                updates={**NO_FENCE, producer_epoch: end.epoch, last_producer_epoch: NO_EPOCH},
-                note="The transaction stays open, and nobody holds the epoch that could end it.",
-            ),
-        )),
-        end.refuse(
-            "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
-            "TransactionMetadata.prepareTransitionTo, an epoch below 0",
-            when=(state == ONGOING) & transaction_version_2 & (producer_epoch == LARGEST_EPOCH),
-            updates=id_taken(needs_id),
-        ),
-        end.prepare(
-            end.named(OVERTAKES, "abort with the bumped epoch"),
-            {
-                pending: PREPARE_ABORT,
-                producer_epoch: end.epoch,
-                pending_epoch: if_(
-                    transaction_version_2, minimum(end.epoch + 1, LARGEST_EPOCH), end.epoch
-                ),
-                pending_last_epoch: if_(transaction_version_2, end.epoch, NO_EPOCH),
-            }
-            | FENCE_TAKEN
-            | ENDED,
-            END_2,
-            when=fencing,
-        ),
-        end.prepare(
-            end.named("end", "abort a later transaction"),
-            ending(prepare, transaction_version_2)
-            | next_id_taken(needs_id)
-            | {ends_ahead: ~transaction_version_2 & ahead},
-            "TransactionMetadata.prepareAbortOrCommit",
-            when=state == ONGOING,
+            "ended so already", Errors.NONE, END_2, epoch=entry.producer_epoch,
+            when=entry.state == done,
         ),
         end.refuse(
-            "ended so already", Errors.NONE, END_2, epoch=producer_epoch,
-            when=state == end.of_result(COMPLETE_COMMIT, COMPLETE_ABORT),
-        ),
-        end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, END_2, when=state == prepare
+            "end under way", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
         ),
         end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, END_2),
     )  # fmt: skip
 
 
+def _whose(end: End) -> tuple[Row, ...]:
+    """By whose the end is."""
+    bumps_since = ~entry.fencing & (entry.client_transaction_version == 2)
+    retry_of_bump = bumps_since & (entry.producer_epoch == end.epoch + 1)
+    retry_of_overflow = (
+        bumps_since
+        & (entry.previous_id == end.producer_id)
+        & (end.epoch == LARGEST_EPOCH - 1)
+        & (entry.producer_epoch == 0)
+    )
+    is_current = end.epoch == entry.producer_epoch
+    is_newer = is_current if end.is_from_client else end.epoch >= entry.producer_epoch
+    ends = entry.state.is_in(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
+    return (
+        end.unknown(END_2),
+        *end.overtaken(END_2),
+        end.other_producer(END_2, unless=retry_of_overflow),
+        end.refuse(
+            "other epoch", entry.fenced, END_2,
+            when=~if_(
+                bumps_since & entry.is_prepared,
+                retry_of_bump,
+                if_(
+                    bumps_since & ends,
+                    retry_of_bump | retry_of_overflow,
+                    if_(bumps_since, is_current, is_newer),
+                ),
+            ),
+        ),
+        end.refuse(
+            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.in_transition
+        ),
+    )  # fmt: skip
+
+
+def _without_an_epoch(end: End) -> Iterator[Row]:
+    """What comes of an end that can't have the producer id or the epoch that it needs."""
+    is_open = entry.state == entry.ONGOING
+    yield end.refuse(
+        "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, entry.NEW_ID,
+        when=is_open & _needs_id & ~offered_id.is_set,
+    )  # fmt: skip
+    if not end.is_from_client:
+        yield end.refuse(
+            "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
+            "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
+            when=entry.fencing & transaction_version_2 & (end.epoch == LARGEST_EPOCH),
+            updates={
+                entry.pending: None,
+                entry.producer_epoch: end.epoch,
+                entry.last_producer_epoch: NO_EPOCH,
+            },
+            note="The transaction stays open, and nobody holds the epoch that could end it.",
+        )  # fmt: skip
+    yield end.refuse(
+        "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
+        "TransactionMetadata.prepareTransitionTo, an epoch below 0",
+        when=is_open & transaction_version_2 & (entry.producer_epoch == LARGEST_EPOCH),
+        updates=_ID_TAKEN,
+    )  # fmt: skip
+
+
+def _prepared(end: End, prepare: Expression) -> tuple[Row, ...]:
+    """The end begins. In version 2 it takes an epoch, after that of a fence where it ends one."""
+    ahead = ~TRUE if end.is_from_client else end.epoch > entry.producer_epoch
+    bumps = transaction_version_2
+    return (
+        end.prepare(
+            end.named(OVERTAKES, "abort with the bumped epoch"),
+            {
+                entry.pending: entry.PREPARE_ABORT,
+                entry.producer_epoch: end.epoch,
+                entry.last_producer_epoch: if_(failed_fence_kept, NO_EPOCH, entry.producer_epoch),
+                entry.failed_fence: failed_fence_kept,
+                entry.pending_epoch: if_(bumps, minimum(end.epoch + 1, LARGEST_EPOCH), end.epoch),
+                entry.pending_last_epoch: if_(bumps, end.epoch, NO_EPOCH),
+            },
+            END_2,
+            when=entry.fencing,
+        ),
+        end.prepare(
+            end.named("end", "abort a later transaction"),
+            {
+                entry.pending: prepare,
+                entry.pending_epoch: if_(bumps, entry.bumped_epoch, entry.producer_epoch),
+                entry.pending_last_epoch: if_(
+                    bumps, entry.producer_epoch, entry.last_producer_epoch
+                ),
+                entry.next_id: if_(_needs_id, offered_id, None),
+                **_ID_TAKEN,
+                entry.ends_ahead: ~bumps & ahead,
+            },
+            "TransactionMetadata.prepareAbortOrCommit",
+            when=entry.state == entry.ONGOING,
+        ),
+    )
+
+
 def _forgets_version(row: Row) -> Row:
     """A record with a new epoch or a new partition is of no version."""
-    return replace(row, set={**row.set, pending_version: 0}) if pending_version in row.set else row
+    return (
+        replace(row, set={**row.set, entry.pending_version: 0})
+        if entry.pending_version in row.set
+        else row
+    )
 
 
 def _tells_epoch(row: Row) -> Row:
@@ -176,8 +185,8 @@ def _forgets_epoch(row: Row) -> Row:
     """An end of version 2 that is completed has no epoch before it."""
     if row.name not in ("commit completed", "abort completed"):
         return row
-    last = if_(pending_version == 2, producer_epoch, last_producer_epoch)
-    return replace(row, set={**row.set, last_producer_epoch: last})
+    last = if_(entry.pending_version == 2, entry.producer_epoch, entry.last_producer_epoch)
+    return replace(row, set={**row.set, entry.last_producer_epoch: last})
 
 
 def _tables() -> Iterator[Table]:
@@ -219,5 +228,5 @@ class DraftFunctions(Functions, DraftCoordinator):
 
     tables: ClassVar = (
         *DraftCoordinator.tables,
-        *(end_table(state == ONGOING) if table is ended else table for table in TABLES),
+        *(end_table(entry.state == entry.ONGOING) if table is ended else table for table in TABLES),
     )
