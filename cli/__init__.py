@@ -1,4 +1,4 @@
-"""The command line: thin commands that call the rooms."""
+"""The command line: thin commands that call the other packages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .screen import Command
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
-    epilog="epochfence COMMAND --help has examples.",
+    epilog="epochfence COMMAND --help shows examples.",
     pretty_exceptions_enable=False,
 )
 
@@ -47,12 +47,14 @@ def _version(asked: bool) -> None:
 def common(
     _: Annotated[
         bool,
-        typer.Option("--version", is_eager=True, callback=_version, help="Show it and exit."),
+        typer.Option(
+            "--version", is_eager=True, callback=_version, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
-    """Kafka's exactly-once protocol as tables: explored, checked, drawn.
+    """Check, prove, run and draw Kafka's exactly-once protocol, declared as tables.
 
-    A SYSTEM of your own, FILE.py, is run as a program: take none that you don't trust.
+    A SYSTEM that you give as FILE.py runs as a Python program: don't use one you don't trust.
     """
 
 
@@ -83,16 +85,16 @@ for _command in (
     tables.list_,
 ):
     _name = _command.__name__.rstrip("_")
-    # Help breaks its lines by itself.
-    _told = "\n\n".join(
+    # Typer breaks the lines of a help text itself.
+    _help = "\n\n".join(
         " ".join(each.split()) for each in cleandoc(_command.__doc__ or "").split("\n\n")
     )
-    app.command(_name, cls=Command, help=_told, epilog=examples.shown(_name))(_command)
+    app.command(_name, cls=Command, help=_help, epilog=examples.shown(_name))(_command)
 
 
 def main() -> None:
-    """Runs the command line in a process of its own."""
-    # Else Numba has colorama, where that is installed, reset the terminal's colours at the end.
+    """Runs the command line: the entry point of the process."""
+    # Without it Numba lets colorama, if that is installed, reset the terminal's colours at exit.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     with printed(), whole_errors():
         app()

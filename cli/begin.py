@@ -1,4 +1,4 @@
-"""The command that begins a protocol of one's own."""
+"""`new`: starts a protocol of your own."""
 
 from __future__ import annotations
 
@@ -21,17 +21,20 @@ TAKEN = {"conftest", "epochfence", "pytest"}
 
 def new(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Lower-case letters, digits and _.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="The protocol's name: lower-case letters, digits and _."
+        ),
     ],
 ) -> None:  # fmt: skip
-    """Write NAME.py, a small protocol to begin with, and test_NAME.py, which checks it."""
+    """Start a protocol: write NAME.py, a small example, and test_NAME.py, which checks it."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or len(name) > LONGEST:
         fail(
-            f"{name[:LONGEST]}: a name has lower-case letters, digits and _, begins with a letter, "
-            f"and has at most {LONGEST} characters"
+            f"{name[:LONGEST]}: a name starts with a lower-case letter, contains only lower-case "
+            f"letters, digits and _, and has at most {LONGEST} characters"
         )
     if name in TAKEN or name in sys.stdlib_module_names or keyword.iskeyword(name):
-        fail(f"{name}: this is a name of Python's or of a library's: take another")
+        fail(f"{name}: Python or a library uses this name: choose another")
     templates = Path(__file__).parent
     parts = {
         Path(f"{name}.py"): "declaration.template",
@@ -39,11 +42,11 @@ def new(
     }
     for path in parts:
         if os.path.lexists(path):
-            fail(f"{path} is there already, and stays as it is: take another name or folder")
+            fail(f"{path} exists and is not overwritten: choose another name or folder")
     for path, template in parts.items():
         text = templates.joinpath(template).read_text(encoding="utf-8")
         write_whole(path, Template(text).substitute(name=name))
-    print(f"{name}.py and test_{name}.py are there. Now try:")
+    print(f"Wrote {name}.py and test_{name}.py. Now try:")
     print(f"  epochfence check {name}.py")
     print(f"  epochfence check {name}.py --protocol 1")
     print(f"  pytest test_{name}.py")

@@ -1,4 +1,4 @@
-"""The command that explores a system by hand, in a browser."""
+"""`explore`: steps through a system by hand, in a browser."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ def explore(
     with_: On = None,
     without: Off = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="Of this machine; 0: any that is free.")
+        int,
+        typer.Option("--port", min=0, max=65_535, help="Port on localhost; 0 picks a free one."),
     ] = PORT,
     trace: Annotated[
         Path | None,
         typer.Option(
             "--trace",
             metavar="FILE",
-            help="Begin at the end of this ITF trace, at its release and constants.",
+            help="Start at the end of this trace (ITF), with its release and constants.",
         ),
     ] = None,
 ) -> None:
-    """Explore SYSTEM by hand in a browser: take steps, and see why others aren't possible."""
+    """Explore SYSTEM by hand in a browser: take steps, and see why other steps are impossible."""
     with needing("check", "explore"):
         import uvicorn
 
@@ -66,7 +67,7 @@ def explore(
     try:
         declared = load_system(system)
         if of is not None and not is_called(of.system, system, declared.name):
-            fail(f"{trace} is of {of.system}, not of {declared.name}")
+            fail(f"{trace} is a trace of {of.system}, not of {declared.name}")
         instance = at(protocol)
         releases = [r for r in declared.protocols.releases if r != instance.protocol]
         explorer = Explorer(instance, releases, at)
@@ -81,21 +82,21 @@ def explore(
             fail(f"{trace}: {error}")
     listening = _listening(port)
     at_port = listening.getsockname()[1]
-    print(f"http://{HOST}:{at_port}/{path} shows {instance.system.name}; Ctrl-C ends it.")
+    print(f"http://{HOST}:{at_port}/{path} shows {instance.system.name}. Press Ctrl-C to stop.")
     sys.stdout.flush()
-    # At "error" it would print the traceback of each request that Ctrl-C breaks off.
+    # At level "error" it prints a traceback for each request that Ctrl-C interrupts.
     config = uvicorn.Config(
         application(explorer), log_level="critical", access_log=False, server_header=False,
         lifespan="off", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=64 << 10,
     )  # fmt: skip
     try:
         uvicorn.Server(config).run(sockets=[listening])
-    except KeyboardInterrupt:  # which is how it ends
+    except KeyboardInterrupt:  # the normal end
         raise typer.Exit from None
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket on this port, or the end with one line."""
+    """A socket on this port; exits with one line if the port can't be used."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -104,6 +105,6 @@ def _listening(port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         if error.errno == errno.EADDRINUSE:
-            fail(f"--port {port}: another program has it: take another, or 0 for any that is free")
+            fail(f"--port {port}: in use by another program: choose another, or 0 for a free one")
         fail(f"--port {port}: {os.strerror(error.errno or 0)}")
     return listening

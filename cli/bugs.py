@@ -1,4 +1,4 @@
-"""The command that shows known bugs: each by its smallest run, and the run that is mended."""
+"""`bugs`: lists known bugs, or shows the shortest run of one and the same run with the fix."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 def bugs(
     name: Annotated[
-        str | None, typer.Argument(metavar="ID", help="A bug to show (default: list them all).")
+        str | None, typer.Argument(metavar="ID", help="The bug to show (default: list all).")
     ] = None,
     trace: TraceFile = None,
     output: Json = None,
 ) -> None:
-    """List the known bugs, or show one: the shortest run that breaks, and the same run fixed."""
+    """List the known bugs, or show one: the shortest run that breaks, and the check of its fix."""
     console = screen()
     if name is None:
         if trace is not None:
-            fail("--trace is for one bug: name it")
+            fail("--trace needs the ID of a bug")
         _list(console)
         write_json(output, [_about(bug) for bug in BUGS])
         return
@@ -50,11 +50,11 @@ def bugs(
         broken = check(bug.broken())
         if broken.trace is not None:
             report.show_trace(broken.trace, console)
-        _tell("Broken", bug, broken, console)
+        _print_run("Broken", bug, broken, console)
         fixed = check(bug.fixed())
-        _tell("Mended", bug, fixed, console)
+        _print_run("Fixed", bug, fixed, console)
         control = check(bug.control())
-        _tell("Control", bug, control, console)
+        _print_run("Control", bug, control, console)
     except Disagreement as error:
         internal(error)
     results = {"broken": broken, "fixed": fixed, "control": control}
@@ -63,7 +63,7 @@ def bugs(
     write_json(output, about)
     shown = all(_is_shown(bug, run) for run in (broken, control))
     if not (shown and fixed.verdict is Verdict.HOLDS):
-        internal(RuntimeError(f"{bug.id} isn't what spec/bugs says of it"))
+        internal(RuntimeError(f"{bug.id}: the result differs from its declaration in spec/bugs"))
 
 
 def _is_shown(bug: Bug, result: Result) -> bool:
@@ -80,7 +80,7 @@ def _list(console: Console) -> None:
     for bug in BUGS:
         table.add_row(*map(Text, (bug.id, bug.property, bug.affected, bug.title)))
     console.print(table)
-    console.print(f"{len(BUGS)} bugs; epochfence bugs ID shows one.")
+    console.print(f"{len(BUGS)} bugs. Run epochfence bugs ID to see one.")
 
 
 def _head(bug: Bug, console: Console) -> None:
@@ -97,16 +97,16 @@ def _head(bug: Bug, console: Console) -> None:
             console.print(f"  {name}: {text}", markup=False)
 
 
-def _tell(which: str, bug: Bug, result: Result, console: Console) -> None:
-    """A line for one of the runs: how it is set, and what it came to."""
-    mended = which == "Mended"
+def _print_run(which: str, bug: Bug, result: Result, console: Console) -> None:
+    """Prints a line for one of the runs: its settings and its result."""
+    is_fixed = which == "Fixed"
     release = bug.shown_at if which == "Broken" else bug.fixed_at
-    setting = f"{'with' if mended else 'without'} {', '.join(bug.fix)}"
-    came = "holds" if result.trace is None else f"breaks after {len(result.trace.steps)} steps"
-    colour = "green" if (result.trace is None) is mended else "red"
+    setting = f"{'with' if is_fixed else 'without'} {', '.join(bug.fix)}"
+    outcome = "holds" if result.trace is None else f"breaks after {len(result.trace.steps)} steps"
+    colour = "green" if (result.trace is None) is is_fixed else "red"
     console.print(
         f"[bold]{which}[/bold]: {escape(bug.system)}, protocol {release}, {setting}: "
-        f"{bug.property} [{colour}]{came}[/], {result.states:,} states, "
+        f"{bug.property} [{colour}]{outcome}[/], {result.states:,} states, "
         f"{result.seconds + result.compile_seconds:.1f} s"
     )
 

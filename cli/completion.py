@@ -1,4 +1,4 @@
-"""What a shell may complete a word with. No file of a user's is run for that."""
+"""Shell completion. It never runs a user's file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def protocols(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def bounds(context: typer.Context, incomplete: str) -> list[str]:
-    """The bounds that a shipped system names."""
+    """The named bounds of a shipped system."""
     system = _named(context)
     return [] if system is None else _beginning(system.bound_names, incomplete)
 
@@ -53,15 +53,15 @@ def features(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def constants(context: typer.Context, incomplete: str) -> list[str]:
-    """The constants of a shipped system, before their values."""
+    """The constants of a shipped system, each as `NAME=`."""
     system = _named(context)
     every = () if system is None else system.constant_infos
     return _beginning([f"{item.name}=" for item in every], incomplete)
 
 
 def _named(context: typer.Context) -> System | None:
-    """The shipped system that stands before the word. Where that is an option's value, arguments
-    are left as words."""
+    """The shipped system on the command line so far. While an option's value is completed,
+    arguments are still unparsed words."""
     words = [context.params.get("system"), *context.args]
     name = next((word for word in words if word in SHIPPED), None)
     return None if name is None else shipped(name)

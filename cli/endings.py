@@ -1,4 +1,4 @@
-"""How a command ends: with a result, with one line of what is wrong, or with a fault of ours."""
+"""How a command ends: with a result, with a one-line error, or with an internal error."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from .screen import heed_in_help, show_kinds
 
 USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
 NO_THREAD = "can't start new thread"  # as Python's threading has it
-LONGEST = 800  # characters of a line that says what is wrong
+LONGEST = 800  # characters of an error message
 WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
 
 
 def fail(message: object) -> NoReturn:
-    """Ends with one clear line and the exit code for wrong usage."""
+    """Exits with a one-line error and the exit code for wrong usage."""
     print(f"epochfence: {in_a_line(message)}", file=sys.stderr)
     raise typer.Exit(USAGE)
 
 
 def in_a_line(message: object) -> str:
-    """The message on one line. Of a long one, which quotes its input, the middle is left out."""
+    """The message on one line. The middle of a long one, which quotes its input, is cut out."""
     line = " ".join(str(message).splitlines())
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} … {line[-half:]}"
 
 
 class Commands(TyperGroup):
-    """The commands, with one line of what is wrong where the command line is, or a place to write
-    to."""
+    """The commands, with a one-line error for a wrong command line or an output that can't be
+    written."""
 
     def main(self, *arguments: Any, **named: Any) -> NoReturn:
         """Runs the command that the arguments name, and exits."""
@@ -52,34 +52,34 @@ class Commands(TyperGroup):
             context = error.ctx
             path = "epochfence" if context is None else context.command_path
             message = in_a_line(" ".join(error.format_message().split()))
-            if message:  # and none where help was shown instead
-                message = f"{message.rstrip('.')} ({path} --help tells more)"
+            if message:  # it is empty after help was shown
+                message = f"{message.rstrip('.')} (see {path} --help)"
             code = USAGE
         except (CantWrite, ChildProcessError) as error:
             code, message = USAGE, in_a_line(error)
         except MemoryError as error:
-            code, message = USAGE, f"there isn't enough memory{f': {error}' if str(error) else ''}"
+            code, message = USAGE, f"not enough memory{f': {error}' if str(error) else ''}"
         except RecursionError:
             code, message = USAGE, TOO_DEEP
         except BrokenExecutor:
-            why = "it was killed, or had too little memory; what --results keeps stays"
-            code, message = USAGE, f"a process of this command is gone: {why}"
+            why = "it was killed, or ran out of memory; the file of --results is intact"
+            code, message = USAGE, f"a worker process died: {why}"
         except RuntimeError as error:
             if NO_THREAD not in str(error):
                 raise
-            code, message = USAGE, f"there isn't enough memory: {NO_THREAD}"
-        if message:  # here what an error held is free: to end takes memory, too
+            code, message = USAGE, f"not enough memory: {NO_THREAD}"
+        if message:  # printed here, where the memory that an error held is free again
             print(f"epochfence: {message}", file=sys.stderr)
         sys.exit(code)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Prints the help of them all."""
+        """Prints the help of all commands."""
         heed_in_help()
         show_kinds(self.get_params(ctx))
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; Ctrl-C that it doesn't answer itself is told."""
+        """Runs the command; prints `interrupted` on a Ctrl-C that it doesn't handle."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
@@ -88,7 +88,7 @@ class Commands(TyperGroup):
 
 
 class _StandardOutput(io.FileIO):
-    """Descriptor 1. Once it can't be written to, the command ends; what still comes is dropped."""
+    """Descriptor 1. The first failed write ends the command; later writes are dropped."""
 
     error: OSError | None = None
 
@@ -104,20 +104,22 @@ class _StandardOutput(io.FileIO):
 
 @contextmanager
 def whole_errors() -> Generator[None]:
-    """Tells in a line that Python has lost an error, as it may for want of memory."""
+    """Prints one line where Python has lost an exception, as it may when memory is short."""
     try:
         yield
     except SystemError as error:
         if "without" not in str(error):
             raise
-        print(f"epochfence: Python lost an error, as for want of memory: {error}", file=sys.stderr)
+        print(
+            f"epochfence: Python lost an error, maybe for lack of memory: {error}", file=sys.stderr
+        )
         raise SystemExit(USAGE) from None
 
 
 @contextmanager
 def printed() -> Generator[None]:
-    """Standard output that is looked after: one line where a disk is full, and an end by SIGPIPE,
-    as other programs end, where nobody reads any more."""
+    """Guards standard output: prints one line when a disk is full, and ends by SIGPIPE, as other
+    programs do, when the reader has gone."""
     if sys.stdout is None:  # it was closed
         yield
         return
@@ -142,28 +144,30 @@ def printed() -> Generator[None]:
 
 @contextmanager
 def needing(*extras: str) -> Generator[None]:
-    """Ends with one line where a package is missing that these extras of ours bring."""
+    """Exits with one line if a package of these extras isn't installed."""
     try:
         yield
     except ModuleNotFoundError as missing:
         wanted = ",".join(extras)
-        fail(f"{missing.name} is not installed: pip install '.[{wanted}]' in Epochfence's folder")
+        fail(
+            f"{missing.name} is not installed: run pip install '.[{wanted}]' in Epochfence's folder"
+        )
 
 
 def internal(error: Exception) -> NoReturn:
-    """Ends with the exit code for a fault of the program's own."""
+    """Exits with the code for an internal error."""
     print(f"epochfence: internal error, please report it: {error}", file=sys.stderr)
     raise typer.Exit(INTERNAL) from None
 
 
-def tell_wait(file: Path) -> None:
-    """Tells whoever sits before a terminal that a FIFO is read: without a writer, for ever."""
+def announce_wait(file: Path) -> None:
+    """Prints, on a terminal, that a FIFO is read: without a writer it never ends."""
     with suppress(OSError):
         if file.is_fifo() and sys.stderr.isatty():
-            print(f"epochfence: {file} is a pipe: waiting for who writes it", file=sys.stderr)
+            print(f"epochfence: {file} is a pipe: waiting for data", file=sys.stderr)
 
 
 def write_json(output: Output | None, data: object) -> None:
-    """Writes the result for machines, if it is wanted."""
+    """Writes the result as JSON, if there is an output for it."""
     if output is not None:
         output.write(json.dumps(data, indent=2) + "\n")

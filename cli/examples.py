@@ -1,4 +1,4 @@
-"""Examples that each command's --help shows; the documentation runs most of them."""
+"""The examples in each command's --help. The tests of the documentation run most of them."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 
 
 def shown(command: str) -> str:
-    """The examples of a command, below its options."""
+    """The examples of a command, which its help shows below the options."""
     lines = [f"  epochfence {line}" for line in EXAMPLES.get(command, ())]
     return "\n\n".join(["Examples:", *lines]) if lines else ""

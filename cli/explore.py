@@ -1,4 +1,4 @@
-"""Commands that explore every interleaving of a system, or of many variants of it."""
+"""`check` and `sweep`: explore every interleaving of a system, or of many variants of it."""
 
 from __future__ import annotations
 
@@ -68,72 +68,86 @@ def check(
     with_: On = None,
     without: Off = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, max=64, help="Default: all cores.")
+        int | None,
+        typer.Option(
+            "--threads", min=1, max=64, help="Number of threads (default: all cores)."
+        ),
     ] = None,
     memory: Annotated[
         float | None,
-        typer.Option("--memory", metavar="GiB", help="The most to use (default: 3/4 of the free)."),
+        typer.Option("--memory", metavar="GiB", help="Memory limit (default: 3/4 of free memory)."),
     ] = None,
     spill: Annotated[
         Path | None,
-        typer.Option("--spill", metavar="DIR", help="Keep states in DIR where memory is short."),
+        typer.Option("--spill", metavar="DIR", help="Move states to DIR when memory runs short."),
     ] = None,
     no_symmetry: Annotated[
-        bool, typer.Option("--no-symmetry", help="Keep apart states that differ only by renaming.")
+        bool,
+        typer.Option(
+            "--no-symmetry", help="Count states that differ only by renaming separately."
+        ),
     ] = False,
     no_slicing: Annotated[
-        bool, typer.Option("--no-slicing", help="Keep fields that no property or row needs.")
+        bool, typer.Option("--no-slicing", help="Keep fields that no property or row reads.")
     ] = False,
     no_deadlock: NoDeadlock = False,
     explain_size: Annotated[
         bool,
         typer.Option(
-            "--explain-size", help="Show what makes the states many, and what to bound first."
+            "--explain-size", help="Show which parts cause most states, and what to bound first."
         ),
     ] = False,
     checkpoint: Annotated[
-        Path | None, typer.Option("--checkpoint", metavar="DIR", help="Save each finished level.")
+        Path | None,
+        typer.Option(
+            "--checkpoint", metavar="DIR", help="Save every finished level to DIR."
+        ),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option("--resume", metavar="DIR", help="Continue a checkpoint, or a run on Spark."),
+        typer.Option("--resume", metavar="DIR", help="Continue a checkpoint, or a Spark run."),
     ] = None,
     engine: Engine = "local",
     master: Master = None,
     spark_ui: SparkUi = None,
     shards: Annotated[
         int | None,
-        typer.Option("--shards", min=1, max=256, help="On Spark (default: 2 for each core)."),
+        typer.Option(
+            "--shards", min=1, max=256, help="Shards of a Spark run (default: 2 per core)."
+        ),
     ] = None,
     storage: Annotated[
         str | None,
-        typer.Option("--storage", metavar="URI", help="The folder of a run on Spark."),
+        typer.Option("--storage", metavar="URI", help="Folder for the data of a Spark run."),
     ] = None,
     hand_over: Annotated[
         int | None,
         typer.Option(
             "--hand-over", min=0, metavar="N",
-            help="Spark takes over at a level of more than N states (default: 200,000).",
+            help="Switch to Spark when a level has more than N states (default: 200,000).",
         ),
     ] = None,
     progress: Annotated[
-        bool, typer.Option("--progress", help="Check properties of progress as well.")
+        bool, typer.Option("--progress", help="Check progress properties too.")
     ] = False,
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="List each row: why no run takes it, or how often.")
+        bool,
+        typer.Option(
+            "--coverage", help="List every row: how often it is taken, or why never."
+        ),
     ] = False,
     all_traces: Annotated[
         int,
         typer.Option(
             "--all-traces", min=1, max=MOST_TRACES, metavar="N", show_default=False,
-            help="Look for up to N counterexamples that differ in their rows, the shortest first.",
+            help="Find up to N counterexamples that take different rows, shortest first.",
         ),
     ] = 1,
     against: Annotated[
         Path | None,
         typer.Option(
             "--against", metavar="FILE",
-            help="Compare with an earlier run's --json (exit 14: all holds, something changed).",
+            help="Compare with the --json of an earlier run (exit 14: all holds, but it changed).",
         ),
     ] = None,
     strict: Strict = False,
@@ -144,9 +158,9 @@ def check(
     sarif: SarifFile = None,
     output: Json = None,
 ) -> None:  # fmt: skip
-    """Explore every interleaving of SYSTEM within its bounds and report what holds."""
+    """Explore every interleaving of SYSTEM within its bounds and report which properties hold."""
     if checkpoint is not None and resume is not None:
-        fail("--checkpoint and --resume exclude each other: a resumed run goes on saving")
+        fail("give --checkpoint or --resume, not both: a resumed run saves its levels anyway")
     most = memory_of(memory)
     check_engine(
         engine,
@@ -159,25 +173,25 @@ def check(
         },
     )
     if all_traces > 1 and (engine == "spark" or progress):
-        fail("--all-traces is for --engine local, and without --progress")
+        fail("--all-traces needs --engine local, without --progress")
     if engine == "spark" and explain_size:
-        fail("--explain-size is for --engine local: take smaller bounds, or --memory")
+        fail("--explain-size needs --engine local: use smaller bounds, or --memory")
     if engine == "spark" and checkpoint is not None:
-        fail("--checkpoint is for --engine local: a run on Spark is kept in --storage")
+        fail("--checkpoint needs --engine local: a Spark run is saved in --storage")
     if resume is not None and storage is not None:
-        fail("--resume and --storage exclude each other: a resumed run stays in its folder")
+        fail("give --resume or --storage, not both: a resumed run stays in its folder")
     if spill is not None and (engine == "spark" or progress):
-        fail("--spill is for --engine local, and without --progress")
+        fail("--spill needs --engine local, without --progress")
     if keep_going and (checkpoint is not None or resume is not None):
-        fail("--keep-going is for runs that are not saved: without --checkpoint and --resume")
+        fail("--keep-going can't be used with --checkpoint or --resume")
     if keep_going and engine == "spark":
-        fail("--keep-going is for --engine local")
+        fail("--keep-going needs --engine local")
     protocol = mixed(protocol, client=client, coordinator=coordinator, leader=leader)
     instance = checked_instance(
         system, protocol, bounds, constants, with_, without, properties, most, progress
     )
     if engine == "spark" and instance.progress:
-        fail(f"{instance.progress[0].name} is a property of progress: take --engine local")
+        fail(f"{instance.progress[0].name} is a progress property: it needs --engine local")
     with needing("check"):
         from ..checker import summary, under_way
         from ..checker.baseline import BaselineError, read_baseline
@@ -229,24 +243,24 @@ def check(
     console = screen()
     saved = result.engine.get("storage") or resume or checkpoint
     summary.tell(result, console, coverage=coverage, resume=None if saved is None else str(saved))
-    told = result.as_json()
+    data = result.as_json()
     if baseline is not None:
-        told |= _tell_moved(result, baseline, str(against), console)
+        data |= _print_moved(result, baseline, str(against), console)
     write_traces(places, result, instance, system)
     write_pages(page, junit, sarif, result, instance)
-    write_json(output, told)
-    raise typer.Exit(told["exit_code"])
+    write_json(output, data)
+    raise typer.Exit(data["exit_code"])
 
 
-def _tell_moved(
+def _print_moved(
     result: Result, baseline: dict[str, Any], name: str, console: Console
 ) -> dict[str, Any]:
-    """Prints what has moved since the baseline; what the result's data has of it."""
+    """Prints what changed since the baseline; returns the keys that it adds to the JSON result."""
     from ..checker import report
     from ..checker.baseline import MOVED, compare
 
     if result.verdict.value in UNDECIDED:
-        console.print(f"Not compared with {name}: this run came to no end.", markup=False)
+        console.print(f"Not compared with {name}: this run didn't finish.", markup=False)
         return {}
     moved = compare(baseline, result)
     code = MOVED if moved and not result.verdict.value else result.verdict.value
@@ -259,7 +273,9 @@ def sweep(
     protocols: Annotated[
         str | None,
         typer.Option(
-            "--protocols", metavar="A..B", help="As 2.0..4.3 or 2.5,4.3 (default: the newest)."
+            "--protocols",
+            metavar="A..B",
+            help="Releases, as 2.0..4.3 or 2.5,4.3 (default: newest).",
         ),
     ] = None,
     bounds: Bounds = DEFAULT,
@@ -277,7 +293,7 @@ def sweep(
     strict: Strict = False,
     output: Json = None,
 ) -> None:
-    """Explore SYSTEM under every combination of releases and constants; one table of verdicts."""
+    """Check SYSTEM under every combination of releases and constants; print a table of verdicts."""
     most = memory_of(memory)
     check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
     with needing("check"):

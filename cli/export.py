@@ -1,4 +1,4 @@
-"""The command that writes a system for another checker."""
+"""`export`: writes a system for TLC, or a trace as a test in Java."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def export(
     form: Annotated[
         Literal["tla", "junit"],
         typer.Argument(
-            metavar="FORM", help="tla: for TLC; junit: of a trace, for a broker or Kafka's classes."
+            metavar="FORM", help="tla: a system in TLA+; junit: a trace as a test in Java."
         ),
     ],
     system: Annotated[
-        str, typer.Argument(metavar="SYSTEM|TRACE", help="A system, or a trace in ITF for junit.")
+        str, typer.Argument(metavar="SYSTEM|TRACE", help="A system; for junit a trace (ITF).")
     ],
-    folder: Annotated[Path, typer.Option("-o", metavar="DIR", help="Where the files go.")],
+    folder: Annotated[Path, typer.Option("-o", metavar="DIR", help="Folder for the files.")],
     protocol: Protocol = None,
     bounds: Bounds = DEFAULT,
     constants: Constants = None,
@@ -49,18 +49,18 @@ def export(
     without: Off = None,
     no_deadlock: NoDeadlock = False,
     classes: Annotated[
-        bool, typer.Option("--classes", help="junit: of Kafka's own classes, without a broker.")
+        bool, typer.Option("--classes", help="junit: test Kafka's classes, without a broker.")
     ] = False,
 ) -> None:
-    """Write SYSTEM for another checker, in TLA+, or TRACE as a test of Kafka, in Java."""
+    """Write SYSTEM in TLA+ for another checker, or TRACE as a test of Kafka in Java."""
     if form == "junit":
         given = (protocol, constants, properties, with_, without, no_deadlock)
         if any(given) or bounds != DEFAULT:
-            fail(f"{system} says of which system, release and constants it is: leave them to it")
+            fail(f"{system} sets its own release and constants: leave out these options")
         _junit(Path(system), folder, classes)
         return
     if classes:
-        fail("--classes is for export junit")
+        fail("--classes needs export junit")
     instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
     if no_deadlock:
         instance = ending_anywhere(instance)
@@ -85,8 +85,8 @@ def export(
 
 
 def _junit(file: Path, folder: Path, classes: bool) -> None:
-    """Writes a Maven project with the run of a trace as a test: of a broker where that can take it,
-    or else of Kafka's classes."""
+    """Writes a Maven project with the run of a trace as a test: of a broker if a broker can take
+    it, else of Kafka's classes."""
     from ..model.serve.schedule import NoSchedule
 
     _, instance, _ = taken(file)
@@ -120,20 +120,20 @@ def _junit(file: Path, folder: Path, classes: bool) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run that breaks something, as it is to be written."""
+    """A run that breaks a property, and what a test says of it."""
 
     instance: Instance
     chart: Chart
     broken: Sequence[str]
 
     def seen(self, known: Container[str]) -> str:
-        """Of what it breaks, the first that can be looked at."""
+        """The first broken property that a test can observe."""
         return next((name for name in self.broken if name in known), "".join(self.broken[:1]))
 
     def reason(self, broken: str) -> str:
-        """What it is, in a sentence."""
+        """What the run shows, in a sentence."""
         of = f"{self.instance.system.name} at {self.instance.protocol}"
-        return f"{broken} is broken. The run is one of {of}, in {len(self.chart.steps)} steps."
+        return f"{broken} is broken. This is a run of {of}, in {len(self.chart.steps)} steps."
 
 
 def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
@@ -149,8 +149,8 @@ def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
 
 
 def _of_classes(run: _Run, outside: str) -> tuple[str, dict[str, str]]:
-    """A test of Kafka's classes. Raises NoSchedule, which tells of `outside` too: why there is none
-    of a broker."""
+    """A test of Kafka's classes. Raises NoSchedule, whose message includes `outside`: why there is
+    no test of a broker."""
     from ..model.serve.java_classes import ENDS, class_test
     from ..model.serve.schedule import NoSchedule
 

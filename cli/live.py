@@ -1,4 +1,4 @@
-"""The command that holds a real broker against the executable machines."""
+"""`conform`: compares a real broker with the oracle."""
 
 from __future__ import annotations
 
@@ -23,71 +23,90 @@ if TYPE_CHECKING:
 
 def conform(
     bootstrap: Annotated[
-        str, typer.Option("--bootstrap", metavar="HOST:PORT", help="A broker of the cluster.")
+        str,
+        typer.Option(
+            "--bootstrap", metavar="HOST:PORT", help="Address of a broker of the cluster."
+        ),
     ],
     protocol: Annotated[
         str | None,
-        typer.Option("--protocol", metavar="R", help="The release (default: by its versions)."),
+        typer.Option(
+            "--protocol", metavar="R", help="Release (default: from the broker's API versions)."
+        ),
     ] = None,
     as_client: Annotated[
         str | None,
-        typer.Option("--as-client", metavar="R", help="Send what clients of this release send."),
+        typer.Option("--as-client", metavar="R", help="Send requests as clients of this release."),
     ] = None,
     suite: Annotated[
-        Literal["directed", "random", "all"], typer.Option("--suite", help="What is sent.")
+        Literal["directed", "random", "all"],
+        typer.Option(
+            "--suite", help="Which requests to send."
+        ),
     ] = "all",
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0, metavar="S", help="How long requests are drawn.")
+        float,
+        typer.Option(
+            "--seconds", min=0, metavar="S", help="Duration of the random requests."
+        ),
     ] = 30,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="What requests are drawn with.")
+        int, typer.Option("--seed", metavar="N", help="Seed of the random requests.")
     ] = 0,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Don't wait for markers: allow answers before and after.")
+        bool,
+        typer.Option(
+            "--raw", help="Don't wait for markers; accept answers from before and after."
+        ),
     ] = False,
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="A client's properties: TLS and SASL."),
+        typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
     ] = None,
     shared: Annotated[
         bool,
-        typer.Option("--shared", help="Run beside topics of others, and on any count of brokers."),
+        typer.Option(
+            "--shared", help="Allow a cluster with other topics and any number of brokers."
+        ),
     ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the topics of the run.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Don't delete the topics of the run.")
+    ] = False,
     restart_command: Annotated[
         str | None,
         typer.Option(
             "--restart-command", metavar="COMMAND",
-            help="Kills the broker and starts it again; with it, restarts are drawn.",
+            help="Kills and restarts the broker. With it, random requests include restarts.",
         ),
     ] = None,
     debugger: Annotated[
         str | None,
         typer.Option(
             "--debugger", metavar="HOST:PORT",
-            help="Where the broker's JVM takes a debugger: requests are held on their way.",
+            help="Debug port of the broker's JVM. With it, requests are stopped half-way.",
         ),
     ] = None,
     alter_configs: Annotated[
         bool,
         typer.Option(
             "--alter-configs",
-            help="Change settings of the brokers and of the transaction log for moments.",
+            help="Change settings of the brokers and the transaction log for a short time.",
         ),
     ] = False,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR", help="A trace of each disagreement, for diff."),
+        typer.Option("--save", metavar="DIR", help="Write a trace of each disagreement, for diff."),
     ] = None,
     junit: Annotated[
         Output | None,
         typer.Option(
-            "--junit", metavar="FILE", parser=output_of, help="A test case for each row, as XML."
+            "--junit", metavar="FILE", parser=output_of,
+            help="Write a JUnit report with a test case for each row.",
         ),
     ] = None,
     output: Json = None,
 ) -> None:  # fmt: skip
-    """Compare a real broker with the oracle: each row by a short way, then random requests."""
+    """Compare a real broker with the oracle: a short test for each row, then random requests."""
     with needing("broker"):
         from ..model.live import report
         from ..model.live.cluster import LiveCluster
@@ -96,7 +115,7 @@ def conform(
         from ..model.live.threads import Threads
     for release in filter(None, (protocol, as_client)):
         if release not in RELEASED:
-            fail(f"{release}: no release is called so: take one of {', '.join(RELEASED)}")
+            fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
     if save is not None:
         make_folder("--save", save)
     try:
@@ -129,14 +148,14 @@ def conform(
 
 
 def security_of(config: Path | None) -> Security:
-    """What a file of properties says of how brokers are talked to."""
+    """The TLS and SASL settings of a properties file."""
     from ..model.live.connection import Security, security
 
     return Security() if config is None else security(properties_of(config))
 
 
 def properties_of(config: Path) -> dict[str, str]:
-    """The properties in a file, none of which a message shows."""
+    """The properties in a file. No message shows their values."""
     from ..model.client.config import read_properties
 
     try:
@@ -144,27 +163,27 @@ def properties_of(config: Path) -> dict[str, str]:
     except OSError as error:
         fail(f"can't read {config}: {error.strerror}")
     except ValueError:
-        fail(f"{config}: a line is not name=value")  # which isn't shown: it may hold a secret
+        fail(f"{config}: a line is not name=value")  # not shown: it may hold a secret
 
 
 def _release(cluster: LiveCluster, protocol: str | None) -> str:
-    """The release that the cluster is held to: the one that is named, or that of its versions."""
+    """The release to compare with: the given one, or the one that the API versions imply."""
     proposed = cluster.release
     if protocol is None and proposed is None:
         fail(
-            "the broker's versions are those of no release that is known here: name the one to "
-            f"hold it to by --protocol ({', '.join(RELEASED)})"
+            "the broker's API versions match no known release: give the release to compare with by "
+            f"--protocol ({', '.join(RELEASED)})"
         )
     return protocol or str(proposed)
 
 
 def restarts(command: str) -> Callable[[], None]:
-    """Runs the command that restarts the broker."""
+    """A function that runs the command that restarts the broker."""
     from ..model.live.connection import BrokerError
 
     def restart() -> None:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise BrokerError(f"--restart-command ended with {done.returncode}")
+            raise BrokerError(f"--restart-command failed with exit code {done.returncode}")
 
     return restart

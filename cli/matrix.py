@@ -1,4 +1,4 @@
-"""The command that prints what holds at which release."""
+"""`matrix`: prints which property holds at which release."""
 
 from __future__ import annotations
 
@@ -34,28 +34,36 @@ from .screen import beside, screen
 def matrix(
     systems: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SYSTEM...", help="Names, or FILE.py[:NAME] (default: all)."),
+        typer.Argument(
+            metavar="SYSTEM...", help="Shipped systems, or FILE.py[:NAME] (default: all)."
+        ),
     ] = None,
     protocols: Annotated[
         str | None,
-        typer.Option("--protocols", metavar="A..B", help="As 2.0..4.3 or 2.5,4.3 (default: all)."),
+        typer.Option(
+            "--protocols", metavar="A..B", help="Releases, as 2.0..4.3 or 2.5,4.3 (default: all)."
+        ),
     ] = None,
     clients: Annotated[
         str | None,
         typer.Option(
-            "--clients", metavar="A..B", help="Clients of these releases, at brokers of the others."
+            "--clients",
+            metavar="A..B",
+            help="Releases of clients; --protocols then names brokers'.",
         ),
     ] = None,
     bounds: Annotated[
         str | None,
-        typer.Option("--bounds", metavar="NAME", help="Bounds (default: small, where there are)."),
+        typer.Option(
+            "--bounds", metavar="NAME", help="Named bounds (default: small, if it has them)."
+        ),
     ] = None,
     constants: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A constant.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a constant.")
     ] = None,
     properties: Properties = None,
     progress: Annotated[
-        bool, typer.Option("--progress", help="Look for what must come to happen as well.")
+        bool, typer.Option("--progress", help="Check progress properties too.")
     ] = False,
     no_deadlock: NoDeadlock = False,
     jobs: Jobs = None,
@@ -66,8 +74,8 @@ def matrix(
     results: Results = None,
     output: Json = None,
 ) -> None:
-    """Print which properties of SYSTEMs hold at which releases, and by which known bug others
-    break."""
+    """Print which properties of the SYSTEMs hold at which releases, and which known bugs break the
+    others."""
     most = memory_of(memory)
     check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
     with needing("check"):
@@ -112,7 +120,7 @@ def matrix(
 
 
 def _protocols(system: System, protocols: str | None, clients: str | None) -> list[str]:
-    """What is asked about: releases, or pairs of them. Raises DeclarationError."""
+    """The releases to check, or pairs of client and broker. Raises DeclarationError."""
     from ..checker.sweep import releases
 
     known = system.protocols

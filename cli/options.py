@@ -1,4 +1,4 @@
-"""The options that commands share, and what is read from them."""
+"""Options that several commands share, and functions that read their values."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SMALL = "small"
-LONGEST = 100  # characters of a value that a message shows
+LONGEST = 100  # characters of a value in an error message
 
 SystemName = Annotated[
     str,
     typer.Argument(
         metavar="SYSTEM",
-        help="A name, or FILE.py[:NAME], which is run as Python.",
+        help="A shipped system, or FILE.py[:NAME], which runs as Python code.",
         autocompletion=completion.systems,
     ),
 ]
@@ -39,19 +39,19 @@ Protocol = Annotated[
         "--protocol",
         "--broker",
         metavar="R",
-        help="The release (default: the newest), or R+PART=R with parts of other releases.",
+        help="Release (default: the newest). 3.9+client=2.7 gives one part another release.",
         autocompletion=completion.protocols,
     ),
 ]
 Client = Annotated[
-    str | None, typer.Option("--client", metavar="R", help="The client's release, if it differs.")
+    str | None, typer.Option("--client", metavar="R", help="Release of the client, if another.")
 ]
 Coordinator = Annotated[
     str | None,
-    typer.Option("--coordinator", metavar="R", help="The coordinator's release, if it differs."),
+    typer.Option("--coordinator", metavar="R", help="Release of the coordinator, if another."),
 ]
 Leader = Annotated[
-    str | None, typer.Option("--leader", metavar="R", help="The leaders' release, if it differs.")
+    str | None, typer.Option("--leader", metavar="R", help="Release of the leaders, if another.")
 ]
 Constants = Annotated[
     list[str] | None,
@@ -64,7 +64,7 @@ Bounds = Annotated[
     typer.Option(
         "--bounds",
         metavar="NAME",
-        help="Bounds that the system names.",
+        help="A named set of bounds of the system, such as small.",
         autocompletion=completion.bounds,
     ),
 ]
@@ -91,41 +91,46 @@ Properties = Annotated[
     typer.Option(
         "--property",
         metavar="P",
-        help="Check this property (default: all).",
+        help="Check only this property (repeatable; default: all).",
         autocompletion=completion.properties,
     ),
 ]
-Engine = Annotated[str, typer.Option("--engine", metavar="E", help="local (default), or spark.")]
+Engine = Annotated[str, typer.Option("--engine", metavar="E", help="local or spark.")]
 Master = Annotated[
     str | None,
-    typer.Option("--master", metavar="URL", help="Spark's cluster (default: this machine)."),
+    typer.Option(
+        "--master", metavar="URL", help="URL of the Spark cluster (default: this machine)."
+    ),
 ]
 SparkUi = Annotated[
-    bool | None, typer.Option("--spark-ui", help="Serve Spark's web pages, to this machine only.")
+    bool | None, typer.Option("--spark-ui", help="Serve Spark's web UI on localhost.")
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", min=1, max=64, help="Processes. Default: all cores.")
+    int | None,
+    typer.Option("--jobs", min=1, max=64, help="Number of processes (default: all cores)."),
 ]
 MemoryOfEach = Annotated[
     float | None,
-    typer.Option("--memory", metavar="GiB", help="The most for each (default: a fair share)."),
+    typer.Option(
+        "--memory", metavar="GiB", help="Memory limit of each process (default: an equal share)."
+    ),
 ]
 Ranges = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=A..B", help="A constant's values, as 1..3 or 1,2,5."),
+    typer.Option("--set", metavar="NAME=A..B", help="Values of a constant, as 1..3 or 1,2,5."),
 ]
 Results = Annotated[
     Path | None,
     typer.Option(
         "--results",
         metavar="FILE",
-        help="Keep each result as a line of JSON; results that are there aren't computed again.",
+        help="Save each result to FILE as a line of JSON, and reuse the results found there.",
     ),
 ]
 
 
 def output_of(text: str) -> Output:
-    """The place for a result that an option names. Raises CantWrite."""
+    """The output file that an option names. Raises CantWrite."""
     return Output(Path(text))
 
 
@@ -136,88 +141,90 @@ def _silence() -> Generator[None]:
 
 
 def _alone(context: typer.Context, output: Output | None) -> Output | None:
-    """With `--json -`, nothing else goes to standard output."""
+    """Suppresses all other output on standard output where the option is `-`."""
     if output is not None and output.is_standard_output:
         context.with_resource(_silence())
     return output
 
 
-def _json(told: str) -> Any:
+def _json(content: str) -> Any:
     return typer.Option(
         "--json", metavar="FILE", parser=output_of, callback=_alone,
-        help=f"Write {told} as JSON; - is standard output, which then has nothing else.",
+        help=f"Write {content} as JSON. - means standard output, without the usual text.",
     )  # fmt: skip
 
 
 NoDeadlock = Annotated[
-    bool, typer.Option("--no-deadlock", help="Don't look for deadlocks: a run may end anywhere.")
+    bool, typer.Option("--no-deadlock", help="Don't report deadlocks: a run may end in any state.")
 ]
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Inconclusive (20) where something holds vacuously for no known reason."
+        "--strict", help="Exit with 20 if something holds vacuously, for no reason known."
     ),
 ]
 KeepGoing = Annotated[
     bool,
-    typer.Option("--keep-going", help="Continue after a property breaks, and report on each one."),
+    typer.Option(
+        "--keep-going", help="Continue after a broken property, and report every property."
+    ),
 ]
 Json = Annotated[Output | None, _json("the result")]
 TraceFile = Annotated[
     Output | None,
     typer.Option(
         "--trace", metavar="FILE", parser=output_of,
-        help="Write the counterexample as a trace in ITF, for replay; a second one goes to "
-        "NAME-2.itf.json beside it, and so on.",
+        help="Write the counterexample as a trace (ITF), for replay. Further ones go to "
+        "NAME-2.itf.json, NAME-3.itf.json and so on.",
     ),
 ]  # fmt: skip
 ReportFile = Annotated[
     Output | None,
     typer.Option(
         "--report", metavar="FILE.html", parser=output_of, callback=_alone,
-        help="Write verdict, coverage and counterexample as a page that needs no network.",
+        help="Write verdict, coverage and counterexample as an HTML page.",
     ),
 ]  # fmt: skip
 JUnitFile = Annotated[
     Output | None,
     typer.Option(
         "--junit", metavar="FILE.xml", parser=output_of, callback=_alone,
-        help="Write a test case for each property, as test runners do.",
+        help="Write a JUnit report with a test case for each property.",
     ),
 ]  # fmt: skip
 SarifFile = Annotated[
     Output | None,
     typer.Option(
         "--sarif", metavar="FILE", parser=output_of, callback=_alone,
-        help="Write what is broken as SARIF, at the line of the row whose step breaks it.",
+        help="Write broken properties as SARIF, each at the line of the row that breaks it.",
     ),
 ]  # fmt: skip
 JsonLines = Annotated[Output | None, _json("a line for each row,")]
 
 
 def make_folder(option: str, folder: Path) -> None:
-    """Ends with one line where there is no such folder and it can't be made."""
+    """Creates the folder if it is missing; exits with one line if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        fail(f"{option} {folder}: no folder can be made here: {error.strerror}")
+        fail(f"{option} {folder}: can't create this folder: {error.strerror}")
 
 
 def bounds_of(system: System, given: str | None) -> str:
-    """The bounds that are asked for, or small ones where a system has them."""
+    """The bounds that are given, else the small ones where the system has them."""
     if given is not None:
         return given
     return SMALL if SMALL in system.bound_names else DEFAULT
 
 
 def mixed(protocol: str | None, **parts: str | None) -> str | None:
-    """The protocol with the releases that parts of the system have for themselves."""
+    """The protocol, with the releases that single parts have instead."""
     own = [f"{MIXED}{part}={release}" for part, release in parts.items() if release is not None]
     return (protocol or "") + "".join(own) if own else protocol
 
 
 def spread_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool | None) -> Spread:
-    """The processes that pieces of work go to: of this machine, or Spark's."""
+    """The worker processes: on this machine, or Spark's."""
     with needing("check"):
         from ..checker.check import available_threads
         from ..checker.spark.options import SparkOptions
@@ -229,19 +236,19 @@ def spread_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool 
 
 
 def memory_of(gib: float | None) -> int | None:
-    """The bytes of --memory, or the end with one line."""
+    """The bytes of --memory (GiB); exits with one line if it is no valid number."""
     if gib is not None and not 0 < gib < 1e6:  # which NaN isn't
-        fail(f"--memory {gib:g}: give a number of GiB above 0 and below a million")
+        fail(f"--memory {gib:g}: must be above 0 and below 1,000,000 (GiB)")
     return None if gib is None else int(gib * 2**30)
 
 
 def check_engine(engine: str, **for_spark: object) -> None:
-    """Ends with one line where there is no such engine, or an option is for the other one."""
+    """Exits with one line if the engine is unknown, or an option needs the other engine."""
     if engine not in ("local", "spark"):
-        fail(f"--engine {engine}: local or spark")
+        fail(f"--engine {engine}: must be local or spark")
     for option, value in for_spark.items():
         if engine == "local" and value is not None:
-            fail(f"{option} is for --engine spark")
+            fail(f"{option} needs --engine spark")
 
 
 def checked_instance(
@@ -255,13 +262,13 @@ def checked_instance(
     memory: int | None = None,
     progress: bool = False,
 ) -> Instance:
-    """The system that the command line names, with a property to check at least; with `progress`,
-    those of progress are among them."""
+    """The system that the command line names, with at least one property to check. With
+    `progress`, its progress properties are included."""
     instance = instance_of(
         system, protocol, bounds, constants, with_, without, properties, memory, progress
     )
     if not instance.properties and not instance.progress:
-        fail(f"{system} names no property: without one there is nothing to check")
+        fail(f"{system} declares no property: there is nothing to check")
     return instance
 
 
@@ -276,9 +283,9 @@ def instance_of(
     memory: int | None = None,
     progress: bool = False,
 ) -> Instance:
-    """The system that the command line names, or the end with one line that says what is wrong.
+    """The system that the command line names; exits with one line that says what is wrong.
 
-    Running a FILE.py may take `memory` bytes (none: a default).
+    A FILE.py may use `memory` bytes while it runs (None: a default).
     """
     try:
         return instantiate(
@@ -296,12 +303,12 @@ def instance_of(
 
 
 def constants_of(given: list[str] | None) -> dict[str, int]:
-    """The values of --set, or the end with one line."""
+    """The values of --set; exits with one line if one is wrong."""
     return settings_of(given, int, "NAME=VALUE with a whole number")
 
 
 def settings_of(given: list[str] | None, read: Callable[[str], T], form: str) -> dict[str, T]:
-    """What --set says of each constant, or the end with one line where it isn't in this form."""
+    """The value that --set gives each constant; exits with one line if it isn't in this form."""
     values: dict[str, T] = {}
     for pair in given or []:
         name, _, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Commands that hold a system under test, or its files, against the executable machines."""
+"""`decode`, `judge` and `config`: compare a system under test, or its files, with the oracle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 
 from ..files import Output
 from ..language import DeclarationError
-from .endings import USAGE, fail, needing, tell_wait, write_json
+from .endings import USAGE, announce_wait, fail, needing, write_json
 from .options import Engine, Json, JsonLines, Master, Protocol, SparkUi, check_engine
 from .screen import screen
 
@@ -28,8 +28,7 @@ def decode(
         Path,
         typer.Argument(
             metavar="FILE|DIR",
-            help="A file from a broker's disk, a pipe, or - for standard input; of a folder, all "
-            "files in it.",
+            help="A file of a broker, a folder of such files, a pipe, or - for standard input.",
         ),
     ],
     kind: Annotated[
@@ -37,14 +36,14 @@ def decode(
         typer.Option(
             "--as", metavar="KIND",
             help="log, transaction-log, offsets-log, metadata-log, snapshot or transaction-index "
-            "(default: by the name).",
+            "(default: from the file's name).",
         ),
     ] = None,
     limit: Annotated[
         int,
         typer.Option(
             "--limit", min=1, max=1 << 20, metavar="MiB",
-            help="The largest batch, decompressed; others are passed over (default: 256).",
+            help="Skip batches that are larger than this when decompressed (default: 256).",
             show_default=False,
         ),
     ] = 256,
@@ -57,41 +56,45 @@ def decode(
         fail(missing)
     kinds = ", ".join(each.value for each in Kind)
     if kind is not None and kind not in kinds.split(", "):
-        fail(f"--as {kind}: take one of {kinds}")
+        fail(f"--as {kind}: unknown kind: choose one of {kinds}")
     is_folder = file.is_dir()
     if is_folder and kind is not None:
-        fail(f"--as {kind}: {file} is a folder, of which each file is taken by its name")
+        fail(f"--as {kind}: {file} is a folder, where file names decide: leave out --as")
     files, others = files_in(file) if is_folder else ([file], [])
     if is_folder and not files:
-        fail(f"{file} has no file whose name says what is in it: name a file, with --as")
+        fail(f"{file}: no file name in this folder shows its kind: give one file, with --as")
     wrong = 0
     with nullcontext() if output is None else output.writing() as lines:
-        told = output is None or not output.is_standard_output
+        prints = output is None or not output.is_standard_output
         for each in files:
             try:
                 chosen = kind_of(each) if kind is None else Kind(kind)
             except ValueError:
                 if file != Path("-") and not file.exists():
                     fail(f"can't read {file}: No such file or directory")
-                fail(
-                    f"{file}: its name says nothing of what is in it: take --as with one of {kinds}"
-                )
+                fail(f"{file}: its name doesn't show its kind: add --as with one of {kinds}")
             place = {"file": str(each.relative_to(file))} if is_folder else {}
-            if told and is_folder:
+            if prints and is_folder:
                 print(f"{each}:")
-            wrong += _decode(each, chosen, limit << 20, lines, place, told=told)
+            wrong += _decode(each, chosen, limit << 20, lines, place, prints=prints)
     if others:
         names = ", ".join(sorted({each.name for each in others}))
-        print(f"not decoded, by their names: {names}", file=sys.stderr)
+        print(f"not decoded (unknown file names): {names}", file=sys.stderr)
     if wrong:
         raise typer.Exit(USAGE)
 
 
 def _decode(
-    file: Path, kind: Kind, limit: int, lines: BinaryIO | None, place: dict[str, str], *, told: bool
+    file: Path,
+    kind: Kind,
+    limit: int,
+    lines: BinaryIO | None,
+    place: dict[str, str],
+    *,
+    prints: bool,
 ) -> int:
-    """Decodes a file: to lines of JSON, and to the screen where it is `told`. How many errors there
-    are in it, each of which is a line of standard error."""
+    """Decodes a file to lines of JSON, and to the screen if `prints`. Returns how many errors the
+    file has; each is printed as a line of standard error."""
     from ..model.records.batch import BatchTooLarge
     from ..model.records.files import Row, read_stream
     from ..model.records.report import json_line, tell
@@ -100,7 +103,7 @@ def _decode(
 
     def read() -> Iterator[Row | RecordError]:
         try:
-            tell_wait(file)
+            announce_wait(file)
             standard = str(file) == "-"
             with nullcontext(sys.stdin.buffer) if standard else file.open("rb") as opened:
                 yield from read_stream(opened, kind, limit)
@@ -116,10 +119,10 @@ def _decode(
                 yield item
             else:
                 wrong += 1
-                remedy = " (--limit takes more)" if isinstance(item, BatchTooLarge) else ""
+                remedy = " (raise --limit)" if isinstance(item, BatchTooLarge) else ""
                 print(f"epochfence: {file}: {item}{remedy}", file=sys.stderr)
 
-    if told:
+    if prints:
         tell(rows(), screen())
     else:
         for _ in rows():
@@ -130,42 +133,45 @@ def _decode(
 def judge(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE|DIR]...", help="JSON lines; of a folder, all *.jsonl in it."),
+        typer.Argument(
+            metavar="[FILE|DIR]...", help="Histories: *.jsonl files, or folders of them."
+        ),
     ] = None,
     application: Annotated[
-        bool, typer.Option("--application", help="What producers were told, and what was read.")
+        bool, typer.Option("--application", help="Histories of an application: sends and reads.")
     ] = False,
     segments: Annotated[
-        bool, typer.Option("--segments", help="DIRs are brokers' data directories: their files.")
+        bool, typer.Option("--segments", help="Judge the files in brokers' data directories.")
     ] = False,
     protocol: Protocol = None,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="The most steps of a key's searches.")
+        int, typer.Option("--limit", min=1, metavar="N", help="Most search steps for each key.")
     ] = 1_000_000,
     runs: Annotated[
         Literal["one", "each"] | None,
-        typer.Option("--runs", help="Files whose lines name no run: of one run, or of one each."),
+        typer.Option("--runs", help="If lines have no field run: files are one run, or one each."),
     ] = None,
     engine: Engine = "local",
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="URI", help="On Spark: JSON lines, Parquet, or folders."),
+        typer.Option("--input", metavar="URI", help="On Spark: *.jsonl, Parquet, or folders."),
     ] = None,
     folder: Annotated[
-        str | None, typer.Option("--output", metavar="URI", help="On Spark: a new folder.")
+        str | None,
+        typer.Option("--output", metavar="URI", help="On Spark: a new folder for the results."),
     ] = None,
     master: Master = None,
     spark_ui: SparkUi = None,
     output: Json = None,
 ) -> None:
-    """Judge recorded histories: does some allowed order explain the answers to clients?"""
+    """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
     check_engine(
         engine,
         **{"--input": inputs, "--output": folder, "--master": master, "--spark-ui": spark_ui},
     )
     if segments:
         if application or runs is not None or inputs or not files:
-            fail("--segments takes data directories, and neither --application, --runs nor --input")
+            fail("--segments needs data directories; it excludes --application, --runs and --input")
         if engine == "spark":
             spark = (master, bool(spark_ui))
             return judge_files_on_spark(files, protocol, folder, spark, output)
@@ -173,7 +179,7 @@ def judge(
     if engine == "spark":
         spark = (master, bool(spark_ui))
         if runs is not None:
-            fail("--runs is for --engine local: on Spark, give lines the field run")
+            fail("--runs needs --engine local: on Spark, give each line a field run")
         return judge_on_spark(files, application, protocol, limit, inputs, folder, spark, output)
     from ..model.engine.errors import ModelError
     from ..model.judge.histories import BadLine, NoHistory, files_in
@@ -182,13 +188,13 @@ def judge(
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
     if application and runs is not None:
-        fail("--runs is for histories of requests: an application's view is of one run")
+        fail("--runs can't be used with --application: such a history is one run")
     try:
         files, others = files_in(files)
         for other in others:
-            print(f"epochfence: {other}: skipped, its name isn't *.jsonl", file=sys.stderr)
+            print(f"epochfence: {other}: skipped: its name isn't *.jsonl", file=sys.stderr)
         for file in files:
-            tell_wait(file)
+            announce_wait(file)
         if application:
             code, data = tell_anomalies(files)
         else:
@@ -202,7 +208,7 @@ def judge(
 
 
 def judge_files(directories: list[Path], protocol: str | None, output: Output | None) -> NoReturn:
-    """Judges what lies in brokers' data directories."""
+    """Judges the files in brokers' data directories."""
     with needing("broker"):
         from ..model.judge.segments.directories import judge_segments
         from ..model.judge.segments.report import lines
@@ -225,9 +231,9 @@ def judge_files_on_spark(
     spark: tuple[str | None, bool],
     output: Output | None,
 ) -> NoReturn:
-    """Judges what lies in brokers' data directories of any size, to a folder."""
+    """Judges the files in brokers' data directories of any size; writes to a folder."""
     if folder is None:
-        fail("--segments with --engine spark writes to --output")
+        fail("--segments with --engine spark needs --output URI")
     with needing("check", "spark"), needing("broker"):
         from ..checker import report
         from ..checker.check import available_threads
@@ -258,11 +264,11 @@ def judge_on_spark(
     spark: tuple[str | None, bool],
     output: Output | None,
 ) -> NoReturn:
-    """Judges histories of any size, to a folder."""
+    """Judges histories of any size; writes to a folder."""
     if files or not inputs or folder is None:
-        fail("--engine spark judges what --input names, and writes to --output")
+        fail("--engine spark needs --input URI and --output URI, and no FILE")
     if application:
-        fail("--application is for --engine local")
+        fail("--application needs --engine local")
     with needing("check", "spark"):
         from ..checker import report
         from ..checker.check import available_threads
@@ -286,16 +292,17 @@ def judge_on_spark(
 def config(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="Settings."),
+        typer.Argument(metavar="[FILE] [NAME=VALUE]...", help="Settings, or files of properties."),
     ] = None,
     kind: Annotated[
         Literal["producer", "consumer", "broker"],
-        typer.Option("--of", help="Whose settings they are."),
+        typer.Option("--of", help="Whose settings these are."),
     ] = "producer",
     protocol: Protocol = None,
     output: Json = None,
 ) -> None:
-    """What a producer, consumer or broker makes of its settings, or the error that it raises."""
+    """Print the settings that a producer, consumer or broker ends up with, or the error that it
+    raises."""
     from ..model.client.config import RESOLVED, ConfigError, read_properties, unknown
 
     given: dict[str, str] = {}
@@ -303,7 +310,7 @@ def config(
     for setting in settings or []:
         name, equals, value = setting.partition("=")
         if not name:
-            fail(f"{setting}: the name of a setting comes before its value")
+            fail(f"{setting}: write NAME=VALUE; the name is missing")
         try:
             found = {name: value} if equals else read_properties(Path(setting))
         except OSError as error:
@@ -318,7 +325,7 @@ def config(
             fail(f"{name}: no {kind} has this setting; did you mean {near}?")
         if name not in from_files:
             fail(f"{name}: no {kind} has this setting")
-        print(f"epochfence: {name} is passed over: no setting of a {kind}'s", file=sys.stderr)
+        print(f"epochfence: {name} is ignored: no {kind} has this setting", file=sys.stderr)
     try:
         resolved = RESOLVED[kind](given, protocol)
     except ConfigError as error:

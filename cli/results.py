@@ -1,4 +1,4 @@
-"""What shows a result, or writes it for others: as a page, as the test cases of a test runner."""
+"""Writes a result for other tools: as an HTML page, JUnit or SARIF."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def needed_for(page: Output | None) -> None:
-    """Ends with one line where the page couldn't be written for want of a package."""
+    """Exits with one line if a package is missing that the page needs."""
     if page is not None:
         with needing("check"):
             from ..diagrams.report import page as _  # noqa: F401
@@ -24,7 +24,7 @@ def write_pages(
     page: Output | None, junit: Output | None, sarif: Output | None, result: Result,
     instance: Instance,
 ) -> None:  # fmt: skip
-    """Writes the result to where it is wanted. Raises CantWrite."""
+    """Writes the result to each output that is given. Raises CantWrite."""
     if page is not None:
         from ..diagrams.report.page import to_html
 

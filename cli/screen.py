@@ -1,4 +1,4 @@
-"""What commands print to: as wide as the terminal, and plain where NO_COLOR asks for that."""
+"""The consoles that commands print to: as wide as the terminal, plain text with NO_COLOR."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ WIDTH, NARROWEST = 100, 60  # columns
 
 
 def styled() -> Literal["auto"] | None:
-    """Rich's colour system. Of NO_COLOR alone Rich would leave out colours, not bold print: here
-    nothing is written but the text."""
+    """Rich's colour system; none with NO_COLOR. (Rich itself would still print bold text then.)"""
     return None if os.environ.get("NO_COLOR") else "auto"
 
 
 def screen() -> Console:
-    """Where results are printed: as wide as a narrow terminal, else of 100 columns."""
+    """The console for results: at most 100 columns, fewer on a narrow terminal."""
     width = WIDTH
     if sys.stdout.isatty():
         width = max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
@@ -29,19 +28,19 @@ def screen() -> Console:
 
 
 def beside() -> Console:
-    """Standard error, where a command tells how far it has come."""
+    """The console for progress lines: standard error."""
     return Console(stderr=True, color_system=styled())
 
 
 def heed_in_help() -> None:
-    """Has Typer's help heed NO_COLOR as results do."""
+    """Makes Typer's help follow NO_COLOR, as results do."""
     from typer import rich_utils
 
     rich_utils.COLOR_SYSTEM = styled()
 
 
 def show_kinds(parameters: Iterable[Any]) -> None:
-    """Has Typer's help show no type for a switch, which takes no value, and N for a number."""
+    """Makes Typer's help show no type for a switch, which takes no value, and N for a number."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""

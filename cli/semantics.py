@@ -1,4 +1,4 @@
-"""The command that prints what delivery comes to, by the settings of producer, brokers and
+"""`semantics` and `window`: print the delivery guarantees of settings of producer, brokers and
 consumer."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..checker.sweep import Piece
 
 BOUNDS = (CLIENTS, REPLICAS)
-_ONE_RECORD = "InOrder"  # says nothing of one record, which is what REPLICAS has
+_ONE_RECORD = "InOrder"  # it needs two records; REPLICAS has one
 COLUMNS = {
     "AtMostOnce": "at most once",
     "AtLeastOnce": "at least once",
@@ -48,12 +48,11 @@ COLUMNS = {
     "NoSilentLoss": "no silent loss",
     "InOrder": "in order",
 }
-"""Of the table, by the property; exactly once is at most and at least once."""
+"""The table's columns, by property. Exactly once means at most and at least once."""
 
 
 def pieces(cell: Cell, protocol: str, memory: int = 0) -> list[Piece]:
-    """The runs that say what a cell comes to: with the faults of clients, then with three
-    replicas."""
+    """The runs that decide a cell: with the faults of clients, then with three replicas."""
     from ..checker.sweep import Piece
 
     system = shipped("delivery")
@@ -71,10 +70,13 @@ def pieces(cell: Cell, protocol: str, memory: int = 0) -> list[Piece]:
 def semantics(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME=VALUE]...", help="Settings by Kafka's names, and commit=."),
+        typer.Argument(metavar="[NAME=VALUE]...", help="Kafka's settings, and commit=."),
     ] = None,
     show: Annotated[
-        str | None, typer.Option("--show", metavar="CELL", help="Print a cell's shortest runs.")
+        str | None,
+        typer.Option(
+            "--show", metavar="CELL", help="Print the shortest runs of a cell of the table."
+        ),
     ] = None,
     protocol: Protocol = None,
     jobs: Jobs = None,
@@ -82,14 +84,14 @@ def semantics(
     results: Results = None,
     output: Json = None,
 ) -> None:
-    """Print which settings give which delivery: at most once, at least once, exactly once, in
-    order."""
+    """Print which settings give which delivery guarantee: at most once, at least once, exactly
+    once, in order."""
     release = protocol or KAFKA.newest
     try:
         KAFKA.features_at(release)
         if show is not None:
             if settings:
-                fail("--show is for one cell: leave the settings out")
+                fail("--show needs no settings: it names a cell")
             _show(show, release, memory)
             return
         cells = _chosen(settings or [], release)
@@ -122,8 +124,8 @@ def semantics(
 
 
 def _chosen(settings: list[str], release: str) -> list[Cell]:
-    """The cells with these settings; ends with one line where Kafka refuses them, or none has
-    them. Raises DeclarationError for an unknown release."""
+    """The cells with these settings; exits with one line if Kafka refuses the settings or no cell
+    has them. Raises DeclarationError for an unknown release."""
     from ..model.client.config import ConfigError, resolve, unknown
 
     choices: dict[str, str] = {}
@@ -131,7 +133,7 @@ def _chosen(settings: list[str], release: str) -> list[Cell]:
     for setting in settings:
         name, equals, value = setting.partition("=")
         if not equals or not name:
-            fail(f"{setting}: give a setting and its value, as acks=all")
+            fail(f"{setting}: write NAME=VALUE, as acks=all")
         (choices if name in CHOICES else producer)[name] = value
     for name, value in choices.items():
         choices[name] = value = _parsed(name, value, release)
@@ -146,13 +148,13 @@ def _chosen(settings: list[str], release: str) -> list[Cell]:
         fail(f"ConfigException: {error}")
     cells = [cell for cell in every_cell() if fits(cell, choices, dict(resolved))]
     if not cells:
-        fail(f"no cell has {' '.join(settings)}: epochfence semantics prints those that there are")
+        fail(f"no cell has {' '.join(settings)}: epochfence semantics lists all cells")
     return cells
 
 
 def _parsed(name: str, value: str, release: str) -> str:
-    """A setting of consumer, topic or brokers as Kafka takes it; ends with one line where its class
-    of settings refuses it."""
+    """A setting of consumer, topic or brokers as Kafka parses it; exits with one line if Kafka
+    refuses it."""
     from ..model.client.config import ConfigError, resolve_broker, resolve_consumer
 
     try:
@@ -166,7 +168,7 @@ def _parsed(name: str, value: str, release: str) -> str:
 
 
 def sign(found: dict[str, Answer], name: str) -> str:
-    """What a column says of a cell: that it holds, or after how many steps it is broken."""
+    """A cell's entry in a column: `yes`, or `no` with the steps of the shortest run."""
     if not name:
         both = [found["AtMostOnce"], found["AtLeastOnce"]]
         if any(answer.verdict == "broken" for answer in both):
@@ -179,13 +181,13 @@ def sign(found: dict[str, Answer], name: str) -> str:
 
 
 def _counted(console: Console) -> Callable[[dict[str, Any]], None]:
-    """Tells how many runs are done, after every tenth."""
+    """Prints how many runs are done, after every tenth."""
     runs = count(1)
 
     def tell(_: dict[str, Any]) -> None:
         done = next(runs)
         if done % 10 == 0:
-            console.print(f"{done} runs are done")
+            console.print(f"{done} runs done")
 
     return tell
 
@@ -215,7 +217,7 @@ def _tell(cells: list[Cell], answers: list[dict[str, Answer]], console: Console)
         if table.row_count:
             console.print(table)
             console.print()
-    console.print("no, N: the shortest run that breaks it has N steps; --show CELL prints it")
+    console.print("no, N: the shortest run that breaks it has N steps. --show CELL prints it.")
 
 
 def _colour(sign: str) -> str:
@@ -223,8 +225,8 @@ def _colour(sign: str) -> str:
 
 
 def _show(name: str, release: str, memory: float | None) -> None:
-    """Prints a cell's settings, or what isn't promised, and the shortest run that breaks each
-    property that is broken. Raises DeclarationError where there is no such cell."""
+    """Prints the settings of a cell, or a guarantee that Kafka doesn't give, and the shortest run
+    for each broken property. Raises DeclarationError for an unknown cell."""
     console = screen()
     for item in NOT_PROMISED:
         if item.name == name:
@@ -271,8 +273,8 @@ def window(
     protocol: Protocol = None,
     output: Json = None,
 ) -> None:
-    """Print how many requests in flight are safe, by how many batches a leader remembers of an
-    idempotent producer (Kafka's: 5 and 5)."""
+    """Print how many requests in flight are safe for an idempotent producer, by the number of its
+    batches that a leader remembers (Kafka: 5 and 5)."""
     release = protocol or KAFKA.newest
     with needing("check"):
         from ..checker.asked import asked
@@ -294,7 +296,7 @@ def window(
     console = screen()
     console.print(table)
     console.print(
-        "yes: no duplicate, and in order; no, N: the shortest run with a duplicate has N steps"
+        "yes: no duplicate, and in order. no, N: the shortest run that breaks this has N steps."
     )
     write_json(
         output,
@@ -309,7 +311,7 @@ def window(
 
 
 def window_piece(cached: int, in_flight: int, protocol: str) -> Piece:
-    """The run for a leader that remembers so many batches, and so many requests in flight."""
+    """The run for `cached` batches that a leader remembers and `in_flight` requests."""
     from ..checker.sweep import Piece
 
     constants = tuple(window_constants(cached, in_flight).items())
@@ -317,7 +319,7 @@ def window_piece(cached: int, in_flight: int, protocol: str) -> Piece:
 
 
 def window_sign(found: dict[str, Answer]) -> str:
-    """Whether all of the window's properties hold, or after how many steps the first breaks."""
+    """`yes` if the window's properties hold, or `no` with the steps of the shortest run."""
     broken = [answer.steps for answer in found.values() if answer.verdict == "broken"]
     if broken:
         return f"no, {min(steps for steps in broken if steps is not None)}"

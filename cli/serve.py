@@ -1,4 +1,4 @@
-"""The commands that stand between Kafka's clients and a cluster: one in memory, or real brokers."""
+"""`serve` and `proxy`: a cluster in memory, a proxy to real brokers, both with injected faults."""
 
 from __future__ import annotations
 
@@ -26,60 +26,63 @@ if TYPE_CHECKING:
     from ..model.serve.server import Server
 
 INCONCLUSIVE = 20
-"""The exit code where a fault didn't come about: the run wasn't the one that was asked for."""
+"""The exit code when an injected fault never happened: this wasn't the requested run."""
 
 FaultTexts = Annotated[
     list[str] | None,
     typer.Option(
         "--fault", metavar="DO:REQUEST[:NTH]",
-        help="What goes wrong at a request, as lose_answer:EndTxn; or JSON, as in a script.",
+        help="Inject a fault at a request, as lose_answer:EndTxn; or JSON, as in a script.",
     ),
 ]  # fmt: skip
-Script = Annotated[Path | None, typer.Option("--script", metavar="FILE", help="Faults, as JSON.")]
+Script = Annotated[
+    Path | None,
+    typer.Option("--script", metavar="FILE", help="Inject the faults in this file (JSON)."),
+]
 TraceFile = Annotated[
     Path | None,
     typer.Option(
         "--trace", metavar="FILE",
-        help="What goes wrong in a run of the checker: a trace in ITF, as check --trace writes it.",
+        help="Inject the faults of a counterexample: a trace (ITF) from check --trace.",
     ),
 ]  # fmt: skip
 Rate = Annotated[
     float,
     typer.Option(
         "--random", min=0, max=1, metavar="RATE",
-        help="Faults at random, for so large a part of the protocol's requests.",
+        help="Inject faults at random into this fraction of the protocol's requests.",
     ),
 ]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="What --random draws them with.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --random.")]
 RandomScript = Annotated[
     Output | None,
     typer.Option(
         "--random-script", metavar="FILE", parser=output_of,
-        help="Write those that came about at random as a script, which brings them about again.",
+        help="Write the faults of --random as a script that repeats them.",
     ),
 ]  # fmt: skip
 ControlPort = Annotated[
     int | None,
     typer.Option(
         "--control", min=0, max=65_535, metavar="PORT",
-        help="Take faults over HTTP, at this port on loopback; 0 takes any.",
+        help="Accept faults over HTTP on this port of localhost; 0 picks a free one.",
     ),
 ]  # fmt: skip
 HistoryFile = Annotated[
     Output | None,
     typer.Option(
         "--history", metavar="FILE", parser=output_of,
-        help="Record what is asked and told, for judge: a line of JSON for each.",
+        help="Record every request and answer as a line of JSON, for judge.",
     ),
 ]  # fmt: skip
 Seconds = Annotated[
     float | None,
-    typer.Option("--seconds", min=0, metavar="S", help="End by itself after so long."),
+    typer.Option("--seconds", min=0, metavar="S", help="Stop after this time."),
 ]
 
 
 class Wanted(NamedTuple):
-    """What goes wrong on demand, and what is written of it."""
+    """The faults to inject, and the files to write."""
 
     faults: list[str]
     script: Path | None
@@ -96,49 +99,56 @@ def serve(
     protocol: Annotated[
         str | None,
         typer.Option(
-            "--protocol", metavar="R", help="The release (default: the trace's, or the newest)."
+            "--protocol", metavar="R", help="Release (default: the trace's, or the newest)."
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="The first broker's; 0 takes any.")
+        int,
+        typer.Option(
+            "--port", min=0, max=65_535, help="Port of the first broker; 0 picks free ones."
+        ),
     ] = 9092,
     brokers: Annotated[
-        int, typer.Option("--brokers", min=1, max=5, help="How many brokers, each on a port.")
+        int,
+        typer.Option(
+            "--brokers", min=1, max=5, help="Number of brokers, each on its own port."
+        ),
     ] = 1,
     topics: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="NAME[:N]", help="A topic, of N partitions."),
+        typer.Option(
+            "--topic", metavar="NAME[:N]", help="Create a topic with N partitions (repeatable)."
+        ),
     ] = None,
     partitions: Annotated[
         int,
         typer.Option(
             "--partitions", min=1, max=1000, metavar="N",
-            help="The partitions of a topic that is made because a client names it.",
+            help="Number of partitions of a topic that is created automatically.",
         ),
     ] = 1,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST", help="The address to listen on.")
+        str, typer.Option("--listen", metavar="HOST", help="Address to listen on.")
     ] = "127.0.0.1",
     acls: Annotated[
         Path | None,
         typer.Option(
             "--acls", metavar="FILE",
-            help='Who may do what, as JSON: {"acls": [...]}; whoever asks is User:ANONYMOUS, or by '
-            "--users.",
+            help='ACLs as JSON: {"acls": [...]}. Without --users every client is User:ANONYMOUS.',
         ),
     ] = None,
     users: Annotated[
         Path | None,
         typer.Option(
             "--users", metavar="FILE",
-            help="Want SASL, PLAIN or SCRAM: users and their passwords, name=password on a line.",
+            help="Require SASL PLAIN or SCRAM. FILE has a line name=password for each user.",
         ),
     ] = None,
     unsecured_tokens: Annotated[
         bool,
         typer.Option(
             "--unsecured-tokens",
-            help="Take SASL/OAUTHBEARER: whoever has an unsigned token is its subject.",
+            help="Accept SASL/OAUTHBEARER with unsigned tokens; the subject is the user.",
         ),
     ] = False,
     faults: FaultTexts = None,
@@ -151,18 +161,18 @@ def serve(
     history: HistoryFile = None,
     seconds: Seconds = None,
 ) -> None:  # fmt: skip
-    """Serve a cluster in memory, with the oracle in it, to Kafka's clients until Ctrl-C."""
+    """Run a cluster in memory for Kafka's clients, answered by the oracle, until Ctrl-C."""
     with needing("broker"):
         from ..model.serve.server import Server
     schedule: Schedule | None = None
     if trace is not None:
         instance, _, schedule = scheduled(trace, by_clock=False)
         if protocol not in (None, instance.protocol):
-            fail(f"{trace} is of release {instance.protocol}, not of {protocol}")
+            fail(f"{trace} is a trace of release {instance.protocol}, not of {protocol}")
         protocol = instance.protocol
     protocol = protocol or NEWEST
     if protocol not in RELEASED:
-        fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
+        fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
     named = _topics(topics or [], partitions)
     passwords = None if users is None else _passwords(users)
     try:
@@ -183,27 +193,30 @@ def serve(
 
 def proxy(
     upstream: Annotated[
-        str, typer.Option("--upstream", metavar="HOST:PORT", help="A broker of the cluster.")
+        str,
+        typer.Option(
+            "--upstream", metavar="HOST:PORT", help="Address of a broker of the cluster."
+        ),
     ],
     listen: Annotated[
         str,
         typer.Option(
             "--listen", metavar="HOST:PORT",
-            help="Where it listens, for the first broker; the others follow. Port 0 takes any.",
+            help="Where to listen for the first broker; others get the next ports. 0: free ports.",
         ),
     ] = "127.0.0.1:9192",
     config: Annotated[
         Path | None,
         typer.Option(
             "--config", metavar="FILE",
-            help="A client's properties for the brokers: TLS and SASL. Clients need none.",
+            help="Client properties file for the brokers, with TLS and SASL. Clients need none.",
         ),
     ] = None,
     restart_command: Annotated[
         str | None,
         typer.Option(
             "--restart-command", metavar="COMMAND",
-            help="Kills the broker and starts it again, for fail_over_coordinator.",
+            help="Kills and restarts the broker; fail_over_coordinator needs it.",
         ),
     ] = None,
     faults: FaultTexts = None,
@@ -216,7 +229,7 @@ def proxy(
     history: HistoryFile = None,
     seconds: Seconds = None,
 ) -> None:  # fmt: skip
-    """Stand between Kafka's clients and real brokers, until Ctrl-C, with faults in between."""
+    """Run a proxy between Kafka's clients and real brokers that injects faults, until Ctrl-C."""
     with needing("broker"):
         from ..model.live.connection import BrokerError
         from ..model.serve.proxy import Proxy
@@ -238,7 +251,7 @@ def proxy(
 
 
 def _run(served: Served, what: str, wanted: Wanted) -> None:
-    """Serves until a signal comes or the time is over, and tells what became of the faults."""
+    """Serves until a signal or the time limit, then prints what became of the faults."""
     from ..model.serve.faults import script_text
     from ..model.serve.history import History
     from ..model.serve.wire import CantListen
@@ -285,7 +298,7 @@ def _controls() -> type[Control]:
 
 
 def _put(faults: Faults, wanted: Wanted) -> None:
-    """Puts faults in place."""
+    """Adds the faults that the options name."""
     from ..model.serve.faults import BadFault, Drawn, read_script, read_short
 
     place = "--script"
@@ -308,11 +321,11 @@ def _put(faults: Faults, wanted: Wanted) -> None:
     if wanted.rate:
         faults.drawn = Drawn(wanted.rate, wanted.seed)
     elif wanted.random_script is not None:
-        fail("--random-script: nothing is drawn without --random RATE")
+        fail("--random-script needs --random RATE")
 
 
 def _authorize(server: Server, file: Path) -> None:
-    """Puts the table of ACLs in a file in force."""
+    """Applies the ACLs in a file."""
     from ..model.engine.errors import ModelError
     from ..model.requests import acls_of
     from ..strict_json import NotJson, read_json
@@ -322,26 +335,26 @@ def _authorize(server: Server, file: Path) -> None:
     except OSError as error:
         fail(f"can't read {file}: {error.strerror}")
     except NotJson as error:
-        fail(f"{file}: no JSON ({error})")
+        fail(f"{file}: not valid JSON ({error})")
     except ModelError as error:
         fail(f"{file}: {error}")
 
 
 def _passwords(file: Path) -> dict[str, str]:
-    """The users that a file names, with their passwords, which no message shows."""
+    """The users in a file, with their passwords. No message shows a password."""
     found = properties_of(file)
     if not found:
-        fail(f"{file} names no user: write name=password on a line")
+        fail(f"{file} names no user: write a line name=password for each")
     return found
 
 
 def _topics(texts: list[str], partitions: int) -> dict[str, int]:
-    """The topics that --topic names, with their counts of partitions."""
+    """The topics of --topic, each with its number of partitions."""
     found: dict[str, int] = {}
     for text in texts:
         name, colon, count = text.partition(":")
         if colon and not (count.isascii() and count.isdigit() and 0 < int(count) <= 1000):
-            fail(f"--topic {text}: write NAME, or NAME:N with N partitions, 1 to 1000")
+            fail(f"--topic {text}: write NAME, or NAME:N with 1 to 1000 partitions")
         if name in found:
             fail(f"--topic {text}: {name} is given twice")
         found[name] = int(count) if colon else partitions

@@ -1,4 +1,4 @@
-"""Commands that ask Z3: counterexamples of some steps, proofs, faults of tables."""
+"""`bound`, `prove` and `lint`: the commands that use Z3."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ from .screen import beside, screen
 
 def bound(
     system: SystemName,
-    depth: Annotated[int, typer.Option("--depth", metavar="K", min=1, help="The most steps.")],
+    depth: Annotated[
+        int, typer.Option("--depth", metavar="K", min=1, help="Maximum number of steps.")
+    ],
     protocol: Protocol = None,
     bounds: Bounds = DEFAULT,
     constants: Constants = None,
@@ -48,7 +50,7 @@ def bound(
     without: Off = None,
     integers: Annotated[
         bool,
-        typer.Option("--integers", help="Leave constants open that aren't set and bound numbers."),
+        typer.Option("--integers", help="Leave unset constants that bound only numbers open."),
     ] = False,
     no_deadlock: NoDeadlock = False,
     output: Json = None,
@@ -56,7 +58,7 @@ def bound(
     """Look for the shortest counterexample of up to K steps with Z3."""
     instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
     if instance.progress:
-        fail(f"{instance.progress[0].name} is a property of progress: take check")
+        fail(f"{instance.progress[0].name} is a progress property: use epochfence check")
     with needing("check"):
         from ..checker import report, summary
         from ..checker.solver.bound import bound as run
@@ -87,8 +89,8 @@ def prove(
         str,
         typer.Argument(
             metavar="SYSTEM|MACHINE",
-            help="A name, or FILE.py[:NAME]; a shipped machine stands for the properties that "
-            "look at it.",
+            help="A shipped system, FILE.py[:NAME], or a shipped machine, for the properties that "
+            "read it.",
         ),
     ],
     protocol: Protocol = None,
@@ -96,39 +98,43 @@ def prove(
     constants: Ranges = None,
     properties: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="P", help="Prove this property (default: all)."),
+        typer.Option(
+            "--property", metavar="P", help="Prove only this property (repeatable; default: all)."
+        ),
     ] = None,
     with_: On = None,
     without: Off = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="Seconds for each obligation.")
+        float, typer.Option("--timeout", metavar="S", help="Time limit of each obligation.")
     ] = 60.0,
     jobs: Jobs = None,
     engine: Engine = "local",
     master: Master = None,
     spark_ui: SparkUi = None,
     no_lemmas: Annotated[
-        bool, typer.Option("--no-lemmas", help="Do without the declared lemmas.")
+        bool, typer.Option("--no-lemmas", help="Don't use the declared lemmas.")
     ] = False,
     suggest: Annotated[
         bool,
-        typer.Option("--suggest", help="Look for lemmas for what isn't inductive, and print them."),
+        typer.Option("--suggest", help="Search lemmas for properties that aren't inductive."),
     ] = False,
     deadline: Annotated[
-        float, typer.Option("--deadline", metavar="S", help="Seconds to look for lemmas.")
+        float, typer.Option("--deadline", metavar="S", help="Time limit of --suggest.")
     ] = 120.0,
     certificate: Annotated[
         Path | None,
-        typer.Option("--certificate", metavar="DIR", help="Write each obligation as SMT-LIB."),
+        typer.Option(
+            "--certificate", metavar="DIR", help="Write each obligation to DIR as SMT-LIB."
+        ),
     ] = None,
     results: Results = None,
     output: Json = None,
 ) -> None:
-    """Prove properties for all numbers: constants that aren't set and only bound numbers may have
-    any value."""
+    """Prove properties without bounds on numbers: an unset constant that bounds only numbers may
+    have any value."""
     for option, seconds in {"--timeout": timeout, "--deadline": deadline}.items():
         if not 0 < seconds < 1e6:  # Z3 counts milliseconds in 32 bits
-            fail(f"{option} {seconds:g}: give a number of seconds above 0 and below a million")
+            fail(f"{option} {seconds:g}: must be above 0 and below 1,000,000 (seconds)")
     check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
     from ..diagrams.find import find_system
 
@@ -200,15 +206,15 @@ def lint(
         str | None,
         typer.Argument(
             metavar="MACHINE|SYSTEM",
-            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped).",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all shipped ones).",
         ),
     ] = None,
     protocol: Protocol = None,
     constants: Constants = None,
     output: Json = None,
 ) -> None:
-    """Check each table by itself, in every state that its types allow, with Z3, and find what no
-    run uses."""
+    """Check each table alone with Z3, in every state that its types allow, and find rows that no
+    run can take."""
     from ..diagrams.find import find_tables
 
     with needing("check"):
@@ -236,6 +242,8 @@ def lint(
     except DeclarationError as error:
         fail(error)
     if interrupted:
-        console.print(f"Not all was looked at. (exit {BROKEN if faults else INTERRUPTED})")
+        console.print(
+            f"Interrupted: not every table was checked. (exit {BROKEN if faults else INTERRUPTED})"
+        )
     write_json(output, {"findings": told, "vacuous": vacuous, "interrupted": interrupted})
     raise typer.Exit(BROKEN if faults else INTERRUPTED if interrupted else 0)

@@ -1,4 +1,4 @@
-"""Commands that show what is declared."""
+"""`list`, `diagram` and `diff`: the commands that show declarations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..files import Output
 from ..language import DeclarationError, instantiate
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
-from .endings import fail, needing, tell_wait, write_json
+from .endings import announce_wait, fail, needing, write_json
 from .options import Constants, Json, bounds_of, constants_of
 from .screen import screen
 from .traces import run_of
@@ -19,10 +19,10 @@ from .traces import run_of
 
 def list_(
     rows: Annotated[
-        bool, typer.Option("--rows", help="Every row of spec/, and the systems that have it.")
+        bool, typer.Option("--rows", help="List every row in spec/ with the systems that use it.")
     ] = False,
 ) -> None:
-    """The shipped systems: properties, protocols, constants with their ranges and defaults."""
+    """List the shipped systems: properties, releases, constants with their ranges and defaults."""
     from ..spec.catalogue import describe
     from ..spec.explored import declared_tables, places, tell_rows
 
@@ -46,9 +46,8 @@ def diagram(
         Path | None,
         typer.Option(
             "--output", "-o", metavar="FILE",
-            help="Its ending says what is drawn: .html (a page with every row, and a slider of "
-            "releases), .svg, .png, .dot or .gv, .mmd (Mermaid). Without it, DOT goes to standard "
-            "output.",
+            help="The file; its ending selects the format: .html (interactive, with every row and "
+            "release), .svg, .png, .dot or .gv, .mmd (Mermaid). Default: DOT on standard output.",
         ),
     ] = None,
     machine: Annotated[
@@ -58,41 +57,43 @@ def diagram(
     protocol: Annotated[
         str | None,
         typer.Option(
-            "--protocol", metavar="R", help="One release (default: all); a page begins with it."
+            "--protocol", metavar="R", help="Draw one release (default: all); .html starts with it."
         ),
     ] = None,
     detail: Annotated[
         Literal["states", "rows"],
         typer.Option(
             "--detail",
-            help="A machine at a glance, an arrow for each pair of states, or with each row.",
+            help="An arrow for each pair of states, or for each row.",
         ),
     ] = "states",
     event: Annotated[
         str | None,
-        typer.Option("--event", metavar="NAME", help="The rows of this event (--detail rows)."),
+        typer.Option(
+            "--event", metavar="NAME", help="Draw only the rows of this event (--detail rows)."
+        ),
     ] = None,
     all_rows: Annotated[
         bool,
         typer.Option(
-            "--all-rows", help="Draw rows that leave the state alone as well (--detail rows)."
+            "--all-rows", help="Also draw rows that don't change the state (--detail rows)."
         ),
     ] = False,
     trace: Annotated[
         Path | None,
-        typer.Option("--trace", metavar="FILE", help="Lay this trace, in ITF, over a page."),
+        typer.Option("--trace", metavar="FILE", help="Show this trace (ITF) in the .html page."),
     ] = None,
 ) -> None:  # fmt: skip
-    """Draw a machine's states, or who sends what to whom in a system."""
+    """Draw the states of a MACHINE, or which machines of a SYSTEM exchange which messages."""
     from ..diagrams.find import find_graph
     from ..diagrams.render import DrawingError, into, to_dot
 
     if output is not None and output.suffix.lower() == ".html":
         if detail != "states" or event is not None or all_rows:
-            fail("--detail, --event and --all-rows aren't for .html: a page has every row")
+            fail("--detail, --event and --all-rows can't be used with .html: it has every row")
         return diagram_page(name, machine, protocol, output, trace)
     if trace is not None:
-        fail("--trace is for a page: -o FILE.html")
+        fail("--trace needs -o FILE.html")
     try:
         draw = None if output is None else into(output)
         graph = find_graph(
@@ -132,24 +133,26 @@ def diff(
         str | None,
         typer.Argument(
             metavar="MACHINE|SYSTEM|TRACE",
-            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all that is shipped); "
-            "or FILE.jsonl, requests to run on both.",
+            help="A shipped machine or system, or FILE.py[:SYSTEM] (default: all shipped ones); "
+            "or FILE.jsonl with requests to run on both.",
         ),
     ] = None,
     behaviour: Annotated[
         bool,
-        typer.Option("--behaviour", help="Find the shortest runs of a SYSTEM that differ, by row."),
+        typer.Option("--behaviour", help="Find the shortest runs of SYSTEM that differ."),
     ] = False,
     bounds: Annotated[
         str | None,
         typer.Option(
-            "--bounds", metavar="NAME", help="Of a run (default: small, where there are)."
+            "--bounds", metavar="NAME", help="Named bounds (default: small, if it has them)."
         ),
     ] = None,
     constants: Constants = None,
     states: Annotated[
         int | None,
-        typer.Option("--states", min=1, metavar="N", help="The most to look at (default: 10,000)."),
+        typer.Option(
+            "--states", min=1, metavar="N", help="Maximum number of states (default: 10,000)."
+        ),
     ] = None,
     output: Json = None,
 ) -> None:
@@ -162,7 +165,7 @@ def diff(
     if behaviour:
         return diff_behaviour(name or "transactions", protocols, bounds, constants, states, output)
     if bounds is not None or constants or states is not None:
-        fail("--bounds, --set and --states are for --behaviour")
+        fail("--bounds, --set and --states need --behaviour")
     if name is not None and name.endswith(".jsonl"):
         return diff_answers(Path(name), before, after, output)
     try:
@@ -207,14 +210,14 @@ def diff_answers(trace: Path, before: str, after: str, output: Output | None) ->
     from ..model.engine.errors import ModelError
     from ..model.requests import difference, read, told
 
-    tell_wait(trace)
+    announce_wait(trace)
     try:
         requests = read(trace.read_text(encoding="utf-8"))
         found = difference(requests, before, after)
     except OSError as error:
         fail(f"can't read {trace}: {error.strerror}")
     except UnicodeDecodeError:
-        fail(f"{trace}: not a text in UTF-8")
+        fail(f"{trace}: not UTF-8 text")
     except (ModelError, DeclarationError) as error:
         fail(f"{trace}: {error}")
     for item in found:

@@ -1,4 +1,4 @@
-"""The commands that take a trace again, and what writes one."""
+"""`replay` and `explain` take the steps of a trace again. Other commands write traces by this."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from ..files import Output
 from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
 from ..spec.load import load_system
-from .endings import fail, needing, tell_wait, write_json
+from .endings import announce_wait, fail, needing, write_json
 from .options import Bounds, Constants, Json, Off, On, Protocol, constants_of
 from .screen import screen
 
@@ -29,11 +29,11 @@ CHARTS = (".svg", ".mmd")
 
 
 TraceArgument = Annotated[
-    Path, typer.Argument(metavar="TRACE", help="A trace in ITF, as check --trace writes it.")
+    Path, typer.Argument(metavar="TRACE", help="A trace (ITF) from check --trace.")
 ]
 OfSystem = Annotated[
     str | None,
-    typer.Argument(metavar="SYSTEM", help="The system, if the trace doesn't name it."),
+    typer.Argument(metavar="SYSTEM", help="The system, if the trace doesn't name one."),
 ]
 
 
@@ -48,24 +48,24 @@ def replay(
     chart: Annotated[
         Path | None,
         typer.Option(
-            "--chart", metavar="FILE", help="Draw it as well: FILE.svg, or FILE.mmd (Mermaid)."
+            "--chart",
+            metavar="FILE",
+            help="Draw a sequence chart: FILE.svg, or FILE.mmd (Mermaid).",
         ),
     ] = None,
     test: Annotated[
         Path | None,
-        typer.Option(
-            "--pytest", metavar="FILE", help="Write a test for pytest that takes the run again."
-        ),
+        typer.Option("--pytest", metavar="FILE", help="Write a pytest file that repeats the run."),
     ] = None,
     brief: Annotated[
         bool,
-        typer.Option("--brief", help="Draw only the changes of each machine's state."),
+        typer.Option("--brief", help="In the chart, draw only changes of machines' states."),
     ] = False,
     output: Json = None,
 ) -> None:
-    """Take the steps of TRACE again, one by one, and report what is broken at its end, and why."""
+    """Repeat the steps of TRACE one by one, and report what is broken at its end, and why."""
     if chart is not None and chart.suffix.lower() not in CHARTS:
-        fail(f"{chart}: its ending must be .svg, or .mmd (Mermaid)")
+        fail(f"{chart}: the name must end with .svg or .mmd (Mermaid)")
     drawing = None if chart is None else Output(chart)
     place = None if test is None else Output(test)
     name, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
@@ -91,7 +91,7 @@ def explain(
     with_: On = None,
     without: Off = None,
 ) -> None:
-    """Describe TRACE in sentences, each with its source in Kafka, and why its end is broken."""
+    """Describe TRACE in sentences, each with its source in Kafka, and say why its end is broken."""
     _, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker.chart.chart import chart_of
     from ..checker.chart.story import story
@@ -112,7 +112,7 @@ def taken(
     constants: list[str] | None = None, with_: list[str] | None = None,
     without: list[str] | None = None,
 ) -> tuple[str, Instance, Outcome]:  # fmt: skip
-    """The system, by its name too, and its trace in a file, taken again; or the end with one line
+    """The name of the system, its instance, and the replayed trace of a file; exits with one line
     that says what is wrong."""
     with needing("check"):
         from ..checker.itf import read_trace
@@ -121,7 +121,7 @@ def taken(
         found = read_trace(file.read_bytes())
         given = (protocol, constants, with_, without)
         if found.settings is not None and (any(given) or system is not None or bounds != DEFAULT):
-            fail(f"{file} says of which system, release and constants it is: leave them to it")
+            fail(f"{file} sets its own system, release and constants: leave out these options")
         if found.settings is not None:
             system = found.settings.system
             instance = instance_of(load_system(system), found.settings)
@@ -131,13 +131,12 @@ def taken(
                 switch_on=with_ or (), switch_off=without or (), progress=True,
             )  # fmt: skip
         else:
-            fail(f"{file} doesn't say of which system it is: name it behind the file")
+            fail(f"{file} doesn't name its system: give SYSTEM after the file")
         return system, instance, run(instance, found)
 
 
 def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedule]:
-    """A trace, taken again, and the schedule that it is; or the end with one line that says why it
-    is none."""
+    """A replayed trace and its schedule of faults; exits with one line if it can't be scheduled."""
     _, instance, outcome = taken(file)
     from ..checker.chart.chart import chart_of
     from ..model.serve.schedule import NoSchedule, schedule_of
@@ -150,8 +149,8 @@ def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedul
 
 
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
-    """The run of a trace of this system, which is called `name` here, at this release if one is
-    given; or the end with one line that says what is wrong. What else a trace names isn't loaded.
+    """The run of a trace of this system, called `name` on the command line, at this release if one
+    is given; exits with one line that says what is wrong. It loads no file that the trace names.
     """
     from ..checker.itf import read_trace
     from ..checker.replay import replay as run
@@ -160,9 +159,9 @@ def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple
         found = read_trace(file.read_bytes())
         of = found.settings
         if of is not None and not is_called(of.system, name, system.name):
-            fail(f"{file} is of {of.system}, not of {system.name}")
+            fail(f"{file} is a trace of {of.system}, not of {system.name}")
         if of is not None and protocol not in (None, of.protocol):
-            fail(f"{file} is of release {of.protocol}, not of {protocol}")
+            fail(f"{file} is a trace of release {of.protocol}, not of {protocol}")
         instance = instantiate(system, protocol) if of is None else instance_of(system, of)
         outcome = run(instance, found)
     assert outcome.trace is not None
@@ -171,10 +170,10 @@ def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple
 
 @contextmanager
 def reading(file: Path) -> Generator[None]:
-    """Ends with one line where the trace in the file can't be read or taken."""
+    """Exits with one line if the trace in the file can't be read or replayed."""
     from ..checker.itf import TraceError
 
-    tell_wait(file)
+    announce_wait(file)
     try:
         yield
     except OSError as error:
@@ -184,14 +183,14 @@ def reading(file: Path) -> Generator[None]:
 
 
 def is_called(system: str, *names: str) -> bool:
-    """Whether it is one of these names, or a file that one of them names in another way."""
+    """Whether the system has one of these names, or one of them is another path to its file."""
     path = os.path.realpath(system.partition(":")[0])
     files = [os.path.realpath(name.partition(":")[0]) for name in names if ".py" in name]
     return system in names or path in files
 
 
 def instance_of(declared: System, of: Settings) -> Instance:
-    """The instance of a system that a trace is of; progress included."""
+    """The instance that a trace was made from, with progress properties."""
     usual = declared.protocols.features_at(of.protocol)
     return instantiate(
         declared, of.protocol, of.constants, progress=True,
@@ -212,26 +211,26 @@ def _draw(outcome: Outcome, output: Output, in_brief_of: System | None) -> None:
 
 
 def numbered(output: Output | None, most: int) -> list[Output]:
-    """The place for the first of so many traces, and the places beside it for the others."""
+    """The output for the first trace, and the outputs beside it for the others."""
     if output is None:
         return []
     if most > 1 and output.is_standard_output:
-        fail("--trace -: name a file, as --all-traces writes several")
+        fail("--trace -: give a file name, because --all-traces writes several files")
     return [output] + [Output(_beside(output.path, number)) for number in range(2, most + 1)]
 
 
 def _beside(first: Path, number: int) -> Path:
-    """The place of a further trace: x-2.itf.json beside x.itf.json."""
+    """The path of a further trace: x-2.itf.json beside x.itf.json."""
     name, dot, ending = first.name.partition(".")
     return first.with_name(f"{name}-{number}{dot}{ending}")
 
 
 def write_traces(places: list[Output], result: Result, instance: Instance, system: str) -> None:
-    """Writes each counterexample to its place, as far as they are wanted."""
+    """Writes each counterexample to its output, if there is one."""
     from ..checker.itf import Settings, as_itf
 
     if places and not result.counterexamples:
-        print(f"epochfence: no counterexample: {places[0].path} isn't written", file=sys.stderr)
+        print(f"epochfence: no counterexample: {places[0].path} not written", file=sys.stderr)
         return
     of = Settings(
         system, instance.protocol, tuple(sorted(instance.features)), dict(instance.chosen)
@@ -244,8 +243,8 @@ def write_traces(places: list[Output], result: Result, instance: Instance, syste
 
 
 def _remove_earlier(first: Path, written: int, system: str) -> None:
-    """Removes the further traces that an earlier run has left beside the first, and says so. A file
-    that isn't a trace of the system stays."""
+    """Removes further traces that an earlier run left beside the first, and prints each. It keeps
+    files that are no trace of the system."""
     from ..checker.itf import TraceError, read_trace
 
     for number in count(written + 1):
@@ -258,4 +257,4 @@ def _remove_earlier(first: Path, written: int, system: str) -> None:
             return
         with suppress(OSError):
             path.unlink()
-            print(f"epochfence: {path}, of an earlier run, is removed", file=sys.stderr)
+            print(f"epochfence: removed {path}, a trace of an earlier run", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The command that writes vectors for implementations in other languages."""
+"""`vectors`: writes test vectors for implementations in other languages."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from .options import make_folder
 
 
 def vectors(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or an older run's.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A new folder, or that of an earlier run.")
+    ],
     protocol: Annotated[
-        str, typer.Option("--protocol", metavar="R", help="The release (default: the newest).")
+        str, typer.Option("--protocol", metavar="R", help="Release (default: the newest).")
     ] = NEWEST,
     machine: Annotated[
         Literal["coordinator", "leader"] | None,
-        typer.Option("--machine", help="One of them (default: both)."),
+        typer.Option("--machine", help="Only this machine (default: both)."),
     ] = None,
 ) -> None:
-    """Write what each row of coordinator and leader does as JSON, for tests in any language."""
+    """Write test vectors for each row of coordinator and leader as JSON, for any language."""
     with needing("broker"):
         from ..model.vectors.search import OF_MACHINES, Search
         from ..model.vectors.written import SCHEMA, text, vectors
     if protocol not in RELEASED:
-        fail(f"{protocol}: no release is called so: take one of {', '.join(RELEASED)}")
+        fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
     machines = tuple(OF_MACHINES) if machine is None else (machine,)
     names = {SCHEMA, *(f"{name}.json" for name in OF_MACHINES)}
     foreign = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     for name in foreign:
         if name not in names:
-            fail(f"{folder} has other files ({name}), and stays as it is: take a new folder")
+            fail(f"{folder} has other files ({name}) and is left as it is: choose a new folder")
     make_folder("DIR", folder)
     places = {name: Output(folder / name) for name in (SCHEMA, *(f"{m}.json" for m in machines))}
     search = Search(protocol)
@@ -47,7 +49,7 @@ def vectors(
 
 
 def schema_text() -> str:
-    """The form of the files."""
+    """The JSON schema of the files."""
     from ..model.vectors import written
 
     return Path(written.__file__).with_name(written.SCHEMA).read_text(encoding="utf-8")

@@ -160,7 +160,7 @@ def test_settings_that_no_rule_looks_at_are_passed_over(tmp_path: Path) -> None:
     ended = epochfence("config", file)
     assert ended.code == 0
     assert ended.err == (
-        "epochfence: schema.registry.url is passed over: no setting of a producer's\n"
+        "epochfence: schema.registry.url is ignored: no producer has this setting\n"
     )
     file.write_text("retrys=3\n")
     assert epochfence("config", file).code == 2

@@ -265,9 +265,9 @@ def test_a_report_and_test_cases_are_written(tmp_path: Path, declared: Path) -> 
         ((KTX, "--without", "speed"), "no feature of ktx is called speed"),
         (("missing.py",), "missing.py: no such file"),
         ((KTX + ":other",), "has no system called other (it has: system)"),
-        ((KTX, "--memory", "0"), "--memory 0: give a number of GiB above 0"),
-        ((KTX, "--memory", "-1"), "--memory -1: give a number of GiB above 0"),
-        ((KTX, "--checkpoint", "a", "--resume", "b"), "--checkpoint and --resume exclude"),
+        ((KTX, "--memory", "0"), "--memory 0: must be above 0"),
+        ((KTX, "--memory", "-1"), "--memory -1: must be above 0"),
+        ((KTX, "--checkpoint", "a", "--resume", "b"), "give --checkpoint or --resume, not both"),
         ((KTX, "--resume", "no-such-folder"), "no-such-folder holds no run to resume"),
     ],
 )
@@ -293,7 +293,7 @@ def test_wrong_usage_ends_with_2(arguments: tuple[str, ...]) -> None:
 def test_a_system_without_a_property_is_an_error_and_no_pass(declared: Path) -> None:
     ended = epochfence("check", f"{declared}:empty")
     assert (ended.code, ended.out) == (2, "")
-    assert "names no property: without one there is nothing to check" in ended.err
+    assert "declares no property: there is nothing to check" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_killed_process_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ended = epochfence(*words, "--set", "E=2..3")
     *others, line = ended.err.splitlines()  # the other run may be done before
     assert (ended.code, len(others) < 2) == (2, True)
-    assert "a process of this command is gone: it was killed, or had too little memory" in line
+    assert "a worker process died: it was killed, or ran out of memory" in line
     assert kept.read_bytes().startswith(before)
 
 
@@ -129,7 +129,7 @@ def test_a_fifo_is_waited_for_not_in_silence(words: tuple[str, ...], tmp_path: P
         fifo.write_bytes(b"")
         assert process.wait() in (0, 2, 20)
     told = os.read(ours, 1_000).decode()
-    assert f"epochfence: {fifo} is a pipe: waiting for who writes it" in told
+    assert f"epochfence: {fifo} is a pipe: waiting for data" in told
     for end in (ours, theirs):
         os.close(end)
 
@@ -137,7 +137,7 @@ def test_a_fifo_is_waited_for_not_in_silence(words: tuple[str, ...], tmp_path: P
 @pytest.mark.slow(1)
 def test_addresses_that_the_system_refuses() -> None:
     line = told_in_a_line(under(resource.RLIMIT_AS, 16 << 30, "check", LEASE, "--memory", "200"))
-    assert "there isn't enough memory: can't reserve " in line
+    assert "not enough memory: can't reserve " in line
     assert "ulimit -v is 16777216: raise it, or give --memory less" in line
 
 
@@ -146,7 +146,7 @@ def test_memory_that_is_gone_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
         raise MemoryError
 
     monkeypatch.setattr("epochfence.checker.check.prepare", refused)
-    assert told_in_a_line(epochfence("check", LEASE)) == "epochfence: there isn't enough memory"
+    assert told_in_a_line(epochfence("check", LEASE)) == "epochfence: not enough memory"
 
 
 def test_an_error_that_python_loses_for_want_of_memory(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +154,7 @@ def test_an_error_that_python_loses_for_want_of_memory(capsys: pytest.CaptureFix
     with pytest.raises(SystemExit, match="2"), whole_errors():
         raise SystemError(lost)
     told = capsys.readouterr().err
-    assert told == f"epochfence: Python lost an error, as for want of memory: {lost}\n"
+    assert told == f"epochfence: Python lost an error, maybe for lack of memory: {lost}\n"
     with pytest.raises(SystemError, match="of ours"), whole_errors():
         raise SystemError("of ours")
 

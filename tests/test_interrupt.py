@@ -135,7 +135,7 @@ def test_lint_tells_what_it_has_found(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("epochfence.checker.solver.lint._Lint._overlap", After(1))
     ended = epochfence("lint", LEASE, "--json", str(told))
     assert (whole.code, ended.code) == (0, 130)
-    assert ended.out.endswith("Not all was looked at. (exit 130)\n")
+    assert ended.out.endswith("Interrupted: not every table was checked. (exit 130)\n")
     assert "none" in whole.out
     assert [line for line in ended.out.splitlines() if "none" in line] == [
         "  vacuous in every run: none"  # which needs no solver

@@ -63,7 +63,7 @@ def test_it_overwrites_nothing(here: Path, there: str) -> None:
     (here / there).symlink_to(here / "nowhere")
     ended = epochfence("new", "counting")
     assert (ended.code, ended.out) == (2, "")
-    assert f"{there} is there already" in ended.err
+    assert f"{there} exists and is not overwritten" in ended.err
     assert [path.name for path in here.iterdir()] == [there]
 
 

@@ -80,7 +80,7 @@ def test_the_command_shows_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (("--bounds", "small"), "--bounds, --set and --states are for --behaviour"),
+        (("--bounds", "small"), "--bounds, --set and --states need --behaviour"),
         (("--behaviour", "--bounds", "huge"), "no bounds called huge"),
         (("--behaviour", "--set", "x=1"), "has no constant x"),
         (("--behaviour", "--states", "0"), "--states"),

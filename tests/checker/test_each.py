@@ -162,8 +162,8 @@ def test_the_command_goes_on(tmp_path: Path) -> None:
     assert items["Answered"]["trace"]["loop"] is not None
     assert len(items["CanBeAnswered"]["trace"]["steps"]) == 3
     for more, says in (
-        (("--checkpoint", tmp_path / "saved"), "--keep-going is for runs that are not saved"),
-        (("--engine", "spark"), "--keep-going is for --engine local"),
+        (("--checkpoint", tmp_path / "saved"), "--keep-going can't be used with --checkpoint"),
+        (("--engine", "spark"), "--keep-going needs --engine local"),
     ):
         refused = epochfence(*CHECK, "--keep-going", *more)
         assert refused.code == 2

@@ -117,4 +117,4 @@ def test_a_search_that_met_a_limit_says_it_too() -> None:
 def test_spark_does_not_say_it() -> None:
     ended = epochfence("check", LEASE, "--explain-size", "--engine", "spark")
     assert ended.code == 2
-    assert "--explain-size is for --engine local" in ended.err
+    assert "--explain-size needs --engine local" in ended.err

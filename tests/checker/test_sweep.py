@@ -180,7 +180,7 @@ def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
         (("--protocols", "1..9"), "no protocol is called 9"),
         (("--property", "Nothing"), "Nothing"),
         (("--engine", "cluster"), "--engine cluster: local or spark"),
-        (("--master", "local[2]"), "--master is for --engine spark"),
+        (("--master", "local[2]"), "--master needs --engine spark"),
         (("--memory", "0"), "--memory 0"),
         (("--results", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
         (("--results", LEASE), "lease.py, line 1: no result that was kept"),

@@ -160,7 +160,7 @@ def _refusal(case: Case, err: str) -> str | None:
 
 
 def _is_note(line: str) -> bool:
-    return "is passed over" in line or "skipped" in line
+    return "is ignored" in line or "skipped" in line
 
 
 def emptied(folder: Path) -> None:

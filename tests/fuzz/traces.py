@@ -109,7 +109,7 @@ def run(case: Case, folder: Path) -> Ended:
         try:
             trace = case.files[FILE].decode()
         except UnicodeDecodeError:
-            told = f"epochfence: {FILE}: not a text in UTF-8\n"
+            told = f"epochfence: {FILE}: not UTF-8 text\n"
             raise SystemExit(REFUSED) from None
         try:
             replay(read(trace), Oracle(case.words[1]), case.words[1])

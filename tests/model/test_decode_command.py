@@ -120,9 +120,9 @@ def test_a_snapshot_and_an_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("y.txt",), "y.txt: its name says nothing of what is in it: take --as with one of log, "),
+        (("y.txt",), "y.txt: its name doesn't show its kind: add --as with one of log, "),
         (("x.txt",), "can't read x.txt: No such file or directory"),
-        (("x.log", "--as", "y"), "--as y: take one of log, transaction-log, "),
+        (("x.log", "--as", "y"), "--as y: unknown kind: choose one of log, transaction-log, "),
         (("x.log",), "can't read x.log: No such file or directory"),
         ((".", "--as", "log"), "--as log: . is a folder"),
     ],
@@ -274,7 +274,7 @@ def test_a_batch_above_the_limit_is_passed_over(name: str, tmp_path: Path) -> No
     path.write_bytes(compressed(*BOMBS[name]) + AFTER)
     done = epochfence("decode", path, "--limit", "1", "--json", "-")
     assert done.exit_code == 2
-    assert "more than the limit of 1 MiB (--limit takes more)" in done.stderr
+    assert "more than the limit of 1 MiB (raise --limit)" in done.stderr
     assert done.stderr.count("\n") == 1
     error, batch, _ = map(json.loads, done.stdout.splitlines())
     assert (error["what"], batch["offset"]) == ("error", 9)
@@ -357,7 +357,7 @@ def test_a_folder_is_decoded_whole(transaction_log: Path, tmp_path: Path) -> Non
         str(transaction_log.relative_to(tmp_path)),
     }
     names = "meta.properties, replication-offset-checkpoint"
-    assert done.stderr == f"not decoded, by their names: {names}\n"
+    assert done.stderr == f"not decoded (unknown file names): {names}\n"
     shown = epochfence("decode", tmp_path).stdout
     assert f"{transaction_log}:\n" in shown
     assert "feature_level 2" in shown
@@ -368,4 +368,4 @@ def test_a_folder_is_decoded_whole(transaction_log: Path, tmp_path: Path) -> Non
 def test_a_folder_without_such_files_is_told(tmp_path: Path) -> None:
     done = epochfence("decode", tmp_path)
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "has no file whose name says what is in it" in done.stderr
+    assert "no file name in this folder shows its kind" in done.stderr

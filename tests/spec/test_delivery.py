@@ -245,7 +245,7 @@ REFUSED = {
     "replication.factor=2": "the table has",
     "commit=never": "the table has",
     "ack=1": "did you mean acks?",
-    "acks": "give a setting and its value",
+    "acks": "write NAME=VALUE",
 }
 
 

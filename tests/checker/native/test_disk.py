@@ -155,4 +155,4 @@ def test_what_cant_be_asked_for_is_told_in_a_line(tmp_path: Path) -> None:
     for words in (["--engine", "spark"], ["--progress"]):
         told = CliRunner().invoke(app, ["check", str(KTX), "--spill", str(tmp_path), *words])
         assert told.exit_code == 2
-        assert "--spill is for --engine local, and without --progress" in told.output
+        assert "--spill needs --engine local, without --progress" in told.output

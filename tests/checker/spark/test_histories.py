@@ -403,8 +403,8 @@ def test_what_cannot_be_judged_is_one_line_and_leaves_nothing(
     ("more", "told"),
     [
         ((), "give FILEs with histories, or --engine spark"),
-        (("--input", "x"), "--input is for --engine spark"),
-        (("f", "--output", "x"), "--output is for --engine spark"),
+        (("--input", "x"), "--input needs --engine spark"),
+        (("f", "--output", "x"), "--output needs --engine spark"),
         (("--engine", "spark", "--input", "x"), "judges what --input names"),
         (("f", "--engine", "spark", "--input", "x", "--output", "y"), "judges what --input names"),
         (("--engine", "spark", "--input", "x", "--output", "y", "--application"), "--engine local"),

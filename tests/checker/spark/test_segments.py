@@ -118,7 +118,7 @@ def _of_a_running_broker(spark: Any, directories: list[Path], tmp_path: Path) ->
 def test_what_the_command_takes(tmp_path: Path) -> None:
     ended = epochfence("judge", "--segments", tmp_path, "--engine", "spark")
     assert (ended.code, ended.err) == (
-        2, "epochfence: --segments with --engine spark writes to --output\n",
+        2, "epochfence: --segments with --engine spark needs --output URI\n",
     )  # fmt: skip
     ended = epochfence("judge", "--segments", tmp_path / "no", "--engine", "spark", "--input", "x")
-    assert "neither --application, --runs nor --input" in ended.err
+    assert "it excludes --application, --runs and --input" in ended.err

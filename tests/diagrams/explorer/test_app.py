@@ -212,7 +212,7 @@ def test_what_is_wrong_is_said_in_a_line(words: tuple[str, ...], says: str) -> N
 def test_a_port_in_use_is_said_in_a_line(port: int) -> None:
     ended = epochfence("explore", LEASE, "--port", str(port))
     assert (ended.code, ended.out) == (2, "")
-    assert f"--port {port}: another program has it" in ended.err
+    assert f"--port {port}: in use by another program" in ended.err
 
 
 def test_a_trace_of_another_declaration_is_said_in_a_line(traces: Path) -> None:

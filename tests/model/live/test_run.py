@@ -93,7 +93,7 @@ def test_a_broker_of_an_unknown_release_is_held_to_the_one_that_is_named() -> No
     with running(OracleBroker("4.3"), features=newer) as place:
         done = conform(place, "--suite", "random", "--seconds", "0")
         assert done.exit_code == 2
-        assert "name the one to hold it to by --protocol" in done.stderr
+        assert "give the release to compare with by --protocol" in done.stderr
         named = conform(place, "--suite", "random", "--seconds", "0", "--protocol", "4.3")
     assert named.exit_code == 0
 
@@ -101,7 +101,7 @@ def test_a_broker_of_an_unknown_release_is_held_to_the_one_that_is_named() -> No
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--protocol", "9.9"], "9.9: no release is called so: take one of "),
+        (["--protocol", "9.9"], "9.9: unknown release: choose one of "),
         (["--config", "nowhere.properties"], "can't read nowhere.properties: No such file"),
     ],
 )

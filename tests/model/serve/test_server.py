@@ -251,7 +251,7 @@ def test_a_command_that_ends_by_itself() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--protocol", "1.9"], "no release is called so"),
+        (["--protocol", "1.9"], "unknown release"),
         (["--topic", "a:0"], "write NAME, or NAME:N"),
         (["--topic", "a:1", "--topic", "a"], "given twice"),
         (["--topic", "a/b"], "INVALID_TOPIC_EXCEPTION"),

@@ -147,9 +147,9 @@ def test_bad_input_is_told_and_nothing_written(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     for arguments, why in (
         ((str(tmp_path),), "has other files (mine.txt)"),
-        ((str(tmp_path / "new"), "--protocol", "9.9"), "no release is called so"),
+        ((str(tmp_path / "new"), "--protocol", "9.9"), "unknown release"),
         ((str(tmp_path / "new"), "--machine", "client"), "--machine"),
-        ((str(tmp_path / "mine.txt"),), "no folder can be made here"),
+        ((str(tmp_path / "mine.txt"),), "can't create this folder"),
     ):
         ended = epochfence("vectors", *arguments)
         assert ended.code == 2
