@@ -112,16 +112,16 @@ def _elsewhere(line: Line) -> None:
 
 
 DAMAGES: Final[dict[str, Damage]] = {
-    "Produce is told an offset one too high": _more("base_offset", "Produce", 1, told=True),
-    "Produce is told an offset one too low": _more("base_offset", "Produce", -1, told=True),
-    "InitProducerId is told an epoch one too high":
+    "Produce's answer: an offset one too high": _more("base_offset", "Produce", 1, told=True),
+    "Produce's answer: an offset one too low": _more("base_offset", "Produce", -1, told=True),
+    "InitProducerId's answer: an epoch one too high":
         _more("producer_epoch", "InitProducerId", 1, told=True),
-    "InitProducerId is told another producer id":
+    "InitProducerId's answer: another producer id":
         _more("producer_id", "InitProducerId", 7, told=True),
-    "EndTxn is told an epoch one too high": _more("producer_epoch", "EndTxn", 1, told=True),
-    "Produce is told an error": _refused("Produce"),
-    "AddPartitionsToTxn is told an error": _refused("AddPartitionsToTxn"),
-    "EndTxn is told an error": _refused("EndTxn"),
+    "EndTxn's answer: an epoch one too high": _more("producer_epoch", "EndTxn", 1, told=True),
+    "Produce's answer: an error": _refused("Produce"),
+    "AddPartitionsToTxn's answer: an error": _refused("AddPartitionsToTxn"),
+    "EndTxn's answer: an error": _refused("EndTxn"),
     "Produce in a later epoch": _more("producer_epoch", "Produce", 1),
     "Produce with a later sequence": _more("base_sequence", "Produce", 1),
     "Produce with a record more": _more("count", "Produce", 1),
@@ -142,8 +142,8 @@ DAMAGES: Final[dict[str, Damage]] = {
         f"{request} that was never sent": _twice(request)
         for request in ("Produce", "EndTxn", "WriteTxnMarkers")
     },
-    "two lines of a key have each other's times": _late,
-    "an answer is lost (which may be)": _lost,
+    "two lines of a key swap their times": _late,
+    "an answer is lost (which is allowed)": _lost,
 }  # fmt: skip
 
 
