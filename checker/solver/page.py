@@ -9,6 +9,7 @@ With names of systems behind it, or numbers of sections, only those are written 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from .obligations import Answers
 from .prove import Options, Proof, Proofs, prove
 
 ROOT = Path(__file__).parents[2]
+_NUMBER = re.compile(r"\A\d+\.")
 HEAD = """# Proofs
 
 What `epochfence prove` proves, beyond the bounds of a check. Constants that only bound numbers
@@ -37,24 +39,16 @@ A *ranking* proves that a fair run comes to what it must: numbers that no step r
 events that lower them. [Progress](progress.md#proved-without-bounds) has the rule. It is of runs
 with any number of faults, as long as there is a last one.
 
-What isn't proved is told as it is: *not inductive* means that there is a state in which the
-property and all lemmas hold and from which a step breaks it; perhaps no run reaches that state.
-Nothing follows for the property but that lemmas are missing;
-[`--suggest`](language.md#lemmas-suggested) looks for them.
+*Not inductive* means that there is a state in which the property and all lemmas hold and from which
+a step breaks it. Perhaps no run reaches that state. Nothing follows for the property but that
+lemmas are missing; [`--suggest`](language.md#lemmas-suggested) looks for them.
 
 Of `producer-ids`, `HandedOutOnce` is proved at each release from 3.5 to the newest (with two
 brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks come from ZooKeeper,
 it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended that it is proved.
 
-Of `transactions`, five more properties hold at 4.3 as far as their own obligations go: `Atomic`,
-`StableOffsetForward`, `ReadCommittedStays`, `EpochsInTurn` and `OneEpochForADecision`, each asked
-with all lemmas assumed, for one client, two partitions and one transaction. A whole run of them, in
-which each lemma that they use is proved as well, isn't on this page.
-
-`NotFencedByItself` isn't proved. Six rows break it from states in which a client without a rival
-has an answer that no coordinator gives it, such as INVALID_PRODUCER_EPOCH to its first
-InitProducerId. The lemma that is missing ties a lone client to the coordinator's entry: the entry
-has the client's producer id and epoch, or those that follow its end or a fence by timeout.
+`NotFencedByItself` of `transactions` can't be proved at 4.3 for any number of faults, as it doesn't
+hold: two faults break it ([finding 8](findings.md)).
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
 of its sections anew, `SECTIONS=transactions` those of a system. Times are of the machine that wrote
@@ -102,6 +96,13 @@ CASES = (
     Case(
         "transactions", {"partitions": 1, "transactions": 1},
         ("FencedForGood", "NoLostAcknowledgement", "OutcomeAsTold"),
+    ),
+    Case(
+        "transactions", {"producers": 1, "transactions": 1},
+        (
+            "Atomic", "StableOffsetForward", "ReadCommittedStays", "EpochsInTurn",
+            "OneEpochForADecision",
+        ),
     ),
     _COMPLETES,
     replace(_COMPLETES, protocol="4.2"),
@@ -166,12 +167,12 @@ def section(number: int, case: Case, result: Proofs) -> str:
     release = " with ".join((result.protocol, *case.switch_on))
     heading = ", ".join((f"{result.system}, release {release}", *_values(case.constants)))
     proved = sum(proof.verdict == "proved" for proof in result.proofs)
-    longest = max((answer.seconds for answer in result.asked), default=0.0)
+    seconds = [answer.seconds for answer in result.asked]
     lines = [
         f"\n## {number}. {heading}\n",
         f"**{proved} of {len(result.proofs)} properties are proved, for any "
-        f"{', '.join(result.open)}**: {len(result.asked)} obligations in {result.seconds:.1f} s, "
-        f"the longest {longest:.2f} s ({result.solver}).\n",
+        f"{', '.join(result.open)}**: {len(result.asked)} obligations in {sum(seconds):.1f} s, "
+        f"the longest {max(seconds, default=0.0):.2f} s ({result.solver}).\n",
         f"All constants: {', '.join(_values(result.constants))}.\n",
         "| property | statement | what became of it | lemmas | obligations | s |",
         "|---|---|---|---|--:|--:|",
@@ -205,7 +206,8 @@ def _is_wanted(at: int, case: Case, sections: list[str]) -> bool:
 
 
 def _kept(page: Path, places: list[int]) -> dict[int, str]:
-    """The sections of these cases as they are on the page, which may lack the other ones."""
+    """The sections of these cases as they are on the page, which may lack the other ones, under the
+    numbers that they have now."""
     if not places:
         return {}
     _, *before = page.read_text(encoding="utf-8").split("\n## ")
@@ -213,8 +215,10 @@ def _kept(page: Path, places: list[int]) -> dict[int, str]:
         before = [before[at] for at in places]
     if len(before) != len(places):
         sys.exit(f"{page} has {len(before)} sections of {len(CASES)}: name those that are new")
-    texts = ("\n## " + text.removesuffix("\n") + "\n" for text in before)
-    return dict(zip(places, texts, strict=True))
+    return {
+        at: "\n## " + _NUMBER.sub(f"{at + 1}.", text, count=1).removesuffix("\n") + "\n"
+        for at, text in zip(places, before, strict=True)
+    }
 
 
 def main() -> None:

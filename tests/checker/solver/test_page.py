@@ -63,6 +63,22 @@ def test_sections_that_are_not_named_stay_as_they_are(
         assert "| NoHanging |" in text.split("\n## ")[-1]
 
 
+@pytest.mark.slow(2)
+def test_sections_behind_a_new_one_get_new_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "proofs.md"
+    written.write_text(PAGE, encoding="utf-8")
+    monkeypatch.setattr(page, "CASES", (Case("bench/ktx.py", {"I": 2}, ("NoHanging",)), *CASES))
+    monkeypatch.setattr(sys, "argv", ["page", str(written), "1"])
+    page.main()
+    first, *others = written.read_text(encoding="utf-8").split("\n## ")[1:]
+    assert first.startswith("1. ktx")
+    for number, (part, before) in enumerate(zip(others, parts(), strict=True), 2):
+        assert part.startswith(f"{number}. ")
+        assert part.partition(".")[2].strip() == before.partition(".")[2].strip()
+
+
 def test_a_page_that_lacks_sections_that_are_not_named_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
