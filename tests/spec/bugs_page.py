@@ -17,7 +17,7 @@ from epochfence.spec.bugs import BUGS, Bug
 
 PAGE = Path(__file__).parents[2] / "docs" / "bugs.md"
 HEAD = (
-    "| bug | what goes wrong | affected | breaks | steps | states | mended | s |\n"
+    "| bug | what goes wrong | affected | breaks | steps | states | fixed | s |\n"
     "|---|---|---|---|---:|---:|---:|---:|"
 )
 TABLE = re.compile(r"(?<=<!-- bugs -->\n)(.*?)(?=<!-- end of bugs -->)", re.DOTALL)
