@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .journal import Kept
+from .journal import Journal
 from .matrix import OnResult
 from .sweep import Piece, sweep
-from .workers import Spread
+from .workers import Workers
 
-_ALONE = Spread()
+_ALONE = Workers()
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Answer:
 
 def asked(
     questions: Sequence[Sequence[Piece]],
-    spread: Spread = _ALONE,
-    kept: Kept | None = None,
+    workers: Workers = _ALONE,
+    journal: Journal | None = None,
     on_result: OnResult | None = None,
     *,
     traces: bool = False,
@@ -54,7 +54,7 @@ def asked(
             number: _left(questions[number][run], found[number], traces) for number in numbers
         }
         wanted = {number: piece for number, piece in pieces.items() if piece.properties}
-        results = sweep(list(wanted.values()), spread, kept, on_result)
+        results = sweep(list(wanted.values()), workers, journal, on_result)
         if len(results) < len(wanted):
             raise KeyboardInterrupt
         for number, result in zip(wanted, results, strict=True):

@@ -1,4 +1,4 @@
-"""Results kept in a file as they come, so that a run that is broken off can go on."""
+"""A journal: a file to which each result is added, so that a stopped run can continue."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _valid = validator(
 )
 
 
-class KeptError(Exception):
-    """A file of results that can't be used."""
+class JournalError(Exception):
+    """A journal that can't be used."""
 
 
-class Kept:
-    """Results in a file of JSON lines, by plain data that names each; each is written as soon as it
-    is there, with a checksum. `digest` stands for all else that they depend on: others in the file
-    are left alone. The file is this process's until `close`.
+class Journal:
+    """Results in a file of JSON lines, each under a key of plain data. A result is written at once,
+    with a checksum. `digest` identifies everything else that results depend on: results with
+    another digest stay in the file and are not used. The process locks the file until `close`.
 
-    Raises KeptError where the file can't be read or written, is in use, or holds something else.
+    Raises JournalError if the file can't be read or written, is in use, or has other content.
     """
 
     def __init__(self, path: Path, digest: str) -> None:
@@ -41,21 +41,21 @@ class Kept:
             self.file = os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise KeptError(f"can't use {path}: {reason}") from None
+            raise JournalError(f"can't use {path}: {reason}") from None
         try:
             self._read()
         except OSError as error:
             self.close()
-            raise KeptError(f"can't use {path}: {error.strerror}") from None
-        except KeptError:
+            raise JournalError(f"can't use {path}: {error.strerror}") from None
+        except JournalError:
             self.close()
             raise
 
     def _read(self) -> None:
         if not stat.S_ISREG(os.fstat(self.file.fileno()).st_mode):
-            raise KeptError(f"can't use {self.path}: it is no plain file")
+            raise JournalError(f"can't use {self.path}: it is not a regular file")
         if not lock(self.file.fileno()):
-            raise KeptError(f"{self.path} is in use: another process keeps its results there")
+            raise JournalError(f"{self.path} is in use by another process")
         whole = self.file.readall()
         lines = whole.splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n") and _HEAD.startswith(lines[-1][: len(_HEAD)]):
@@ -64,19 +64,19 @@ class Kept:
             try:
                 told = unseal(line, _valid)
             except Damaged as error:
-                raise KeptError(
-                    f"{self.path}, line {number}: no result that was kept: {error}; "
-                    "without a damaged line, its result is found again"
+                raise JournalError(
+                    f"{self.path}, line {number}: not a saved result: {error}; "
+                    "delete a damaged line, and its result is computed again"
                 ) from None
             if told["digest"] == self.digest:
                 self.found[_key(told["chosen"])] = told["result"]
 
     def get(self, chosen: Any) -> Any | None:
-        """The result of that name that is there already."""
+        """The saved result under this key, or None."""
         return self.found.get(_key(chosen))
 
     def add(self, chosen: Any, result: Any) -> None:
-        """Keeps a result, whole or not at all. Raises KeptError."""
+        """Saves a result, completely or not at all. Raises JournalError."""
         line = json.dumps(seal({"digest": self.digest, "chosen": chosen, "result": result}))
         before = os.fstat(self.file.fileno()).st_size
         try:
@@ -86,10 +86,10 @@ class Kept:
             os.fsync(self.file.fileno())
         except OSError as error:
             self.file.truncate(before)
-            raise KeptError(f"can't write {self.path}: {error.strerror}") from None
+            raise JournalError(f"can't write {self.path}: {error.strerror}") from None
 
     def close(self) -> None:
-        """Leaves the file to other processes."""
+        """Releases the file to other processes."""
         self.file.close()
 
 

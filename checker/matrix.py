@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias
 
 from ..language import System
 from .fault import DEADLOCK
-from .journal import Kept
+from .journal import Journal
 from .mended import Asking, Fixes, Known, ended_early
 from .sweep import Piece, sweep
 from .verdict import Verdict
-from .workers import Spread
+from .workers import Workers
 
-_ALONE = Spread()
+_ALONE = Workers()
 OnResult: TypeAlias = Callable[[dict[str, Any]], None]
 
 
@@ -81,8 +81,8 @@ def matrix(
     piece: Piece,
     protocols: Sequence[str],
     known: Iterable[Known] = (),
-    spread: Spread = _ALONE,
-    kept: Kept | None = None,
+    workers: Workers = _ALONE,
+    journal: Journal | None = None,
     on_result: OnResult | None = None,
     *,
     progress: bool = False,
@@ -106,7 +106,8 @@ def matrix(
     for protocol in dict.fromkeys(alike.values()):
         here = replace(piece, protocol=protocol, properties=(*safety, *asked), keep_going=True)
         askings.append(_cells(here, [bug for bug in known if _has(system, protocol, bug)]))
-    cells = _all_answered(askings, _Runs(settled, lambda new: sweep(new, spread, kept, on_result)))
+    runs = _Runs(settled, lambda new: sweep(new, workers, journal, on_result))
+    cells = _all_answered(askings, runs)
     stuck = (DEADLOCK,) if piece.deadlock else ()
     names = tuple(dict.fromkeys((*safety, *stuck, *asked, *(cell.name for cell in cells))))
     return Matrix(

@@ -45,7 +45,7 @@ TITLES = {
 }
 
 
-def tell_moved(moved: Moved, baseline: str, code: int, console: Console) -> None:
+def print_moved(moved: Moved, baseline: str, code: int, console: Console) -> None:
     """Prints what is otherwise than in a baseline: what changed, and rows by name."""
     if not moved:
         console.print(f"As in {baseline}: verdict, states and every row.", markup=False)
@@ -83,7 +83,7 @@ def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
         console.print(f"Never taken or met, for a known reason: {told}.", markup=False)
 
 
-def tell_unexplained(
+def print_unexplained(
     found: Sequence[str], console: Console, option: str = "--json FILE", told: str = "HOLDS, but: "
 ) -> None:
     """What is vacuous for no known reason, behind the verdict."""
@@ -97,7 +97,7 @@ def tell_unexplained(
 MOST_PARTS, MOST_LEAVES = 20, 10
 
 
-def tell_size(size: Size, console: Console) -> None:
+def print_size(size: Size, console: Console) -> None:
     """Prints what makes states: parts by their effect, channels, and leaves by their values."""
     console.print(
         f"What makes the {size.states:,} states found. Without a part, those that differ in "
@@ -143,7 +143,7 @@ _KINDS = {
 }
 
 
-def tell_lint(
+def print_lint(
     system: System, tables: Sequence[Table], found: Sequence[Finding],
     vacuous: Sequence[Vacuity], console: Console, *, is_whole: bool = True,
 ) -> None:  # fmt: skip
@@ -168,7 +168,7 @@ def tell_lint(
     _known_reasons(vacuous, console)
 
 
-def tell_proofs(result: Proofs, console: Console) -> None:
+def print_proofs(result: Proofs, console: Console) -> None:
     """Prints what became of each property, with runs and steps, then the lemmas."""
     constants = [*settings(result.constants), *(f"{name} any" for name in result.open)]
     console.print(named(result, constants), markup=False)
@@ -207,7 +207,7 @@ def tell_proofs(result: Proofs, console: Console) -> None:
     )
 
 
-def tell_suggestions(found: Suggestions, console: Console) -> None:
+def print_suggestions(found: Suggestions, console: Console) -> None:
     """Prints lemmas for what isn't inductive, as a declaration has them, and what they do."""
     explored = f"{found.states:,} states{'' if found.whole else ' (not all there are)'}"
     if found.states:
@@ -258,7 +258,7 @@ def show_piece(count: int | None, console: Console) -> Callable[[Mapping[str, An
     return show
 
 
-def tell_sweep(
+def print_sweep(
     system: str,
     varied: Sequence[str],
     results: Sequence[Mapping[str, Any]],
@@ -297,12 +297,12 @@ def tell_sweep(
         f"[bold {colour}]Everything holds in {holding} of {expected} runs.[/] "
         f"(exit {verdict.value}, {verdict.name})"
     )
-    tell_unexplained(
+    print_unexplained(
         [f"{text} (in {runs} of {len(results)} runs)" for text, runs in vacuous.items()], console
     )
 
 
-def tell_histories(found: Summary, output: str, console: Console) -> None:
+def print_histories(found: Summary, output: str, console: Console) -> None:
     """Prints what judged histories came to: keys by finding, what isn't explained, bad lines."""
     for fault in found.faults:
         where = f" at {fault['file']}, line {fault['line']}" if fault["file"] else ""
@@ -319,7 +319,7 @@ def tell_histories(found: Summary, output: str, console: Console) -> None:
     )
 
 
-def tell_segments(found: Segments, output: str, console: Console) -> None:
+def print_segments(found: Segments, output: str, console: Console) -> None:
     """Prints what judged data directories came to: the first findings, and counts."""
     for finding in found.findings:
         console.print(Text(str(finding)))
@@ -364,7 +364,7 @@ def named(result: Outcome | Proofs, constants: Sequence[str] = ()) -> str:
     return f"{told}; {', '.join(constants)}" if constants else told
 
 
-def tell_replayed(result: Outcome, console: Console) -> None:
+def print_replayed(result: Outcome, console: Console) -> None:
     """Prints a run that was taken again, and what is broken at its end."""
     console.print(named(result, settings(result.constants)), markup=False)
     if result.trace is not None:

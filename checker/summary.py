@@ -15,10 +15,10 @@ from .lines import wrapped
 from .report import (
     TITLES,
     named,
+    print_size,
+    print_unexplained,
     settings,
     show_trace,
-    tell_size,
-    tell_unexplained,
 )
 from .vacuity import ENDED_EARLY, NO_REASON, by_reason, reason, vacuously
 from .verdict import Outcome, PropertyVerdict, Result, Verdict
@@ -44,12 +44,12 @@ def tell(
     _items("Checked", _checked(result), console)
     _items("Not checked", _not_checked(result, listed=coverage), console)
     if result.size is not None:
-        tell_size(result.size, console)
+        print_size(result.size, console)
     if coverage:
-        _tell_coverage(result, console)
+        _print_coverage(result, console)
 
 
-def tell_bounded(result: Bounded, console: Console) -> None:
+def print_bounded(result: Bounded, console: Console) -> None:
     """Prints what bounded model checking came to, in the form of an exploration's result."""
     _verdict(result, console)
     took = f"{result.depth} of {result.most} steps, {result.seconds:.2f} s, {result.solver}"
@@ -74,7 +74,7 @@ def _verdict(result: Outcome, console: Console) -> None:
         gravest = sorted(result.unexplained, key=lambda item: item.kind not in GRAVE)
         holds = result.verdict is Verdict.HOLDS
         told_as = "HOLDS, but: " if holds else "Vacuous: "
-        tell_unexplained([str(item) for item in gravest], console, "--coverage", told_as)
+        print_unexplained([str(item) for item in gravest], console, "--coverage", told_as)
     every = result.counterexamples if isinstance(result, Result) else []
     if result.trace is not None and len(every) < 2:
         console.print()
@@ -144,7 +144,7 @@ def _checked(result: Result) -> Iterator[str]:
         taken, every = len(result.rows) - len(result.never_taken), len(result.rows)
         all_taken = f"each of the {every} rows is taken by some run"
         yield all_taken if taken == every else f"{taken} of the {every} rows are taken"
-    yield from enumeration_told(result)
+    yield from enumeration_lines(result)
     if result.symmetry:
         yield f"states counted up to renaming of {', '.join(result.symmetry)} (symmetry)"
     effort = result.progress
@@ -159,7 +159,7 @@ def _checked(result: Result) -> Iterator[str]:
     yield from _left_out(result)
 
 
-def enumeration_told(result: Result) -> Iterator[str]:
+def enumeration_lines(result: Result) -> Iterator[str]:
     """How many counterexamples were found, and what is known of others."""
     found = result.enumeration
     if found is None:
@@ -243,7 +243,7 @@ def _unknown(result: Outcome) -> Iterator[str]:
         yield "deadlocks: not looked for"
 
 
-def _tell_coverage(result: Result, console: Console) -> None:
+def _print_coverage(result: Result, console: Console) -> None:
     """Prints what no run takes or meets, one by one, then the rows that some run takes."""
     items = [(reason(item), item) for item in result.vacuous]
     named_rows = {row for _, item in items for row in item.rows}
@@ -265,10 +265,10 @@ def _tell_coverage(result: Result, console: Console) -> None:
             console.print(Text(f"  {row}"), soft_wrap=True)
     taken = [(name, times) for name, times in result.rows if times]
     if taken:
-        _tell_taken(taken, result.first_depths, console)
+        _print_taken(taken, result.first_depths, console)
 
 
-def _tell_taken(
+def _print_taken(
     taken: list[tuple[str, int]], first_depths: Mapping[str, int], console: Console
 ) -> None:
     """Prints how often each of these rows was taken, and how early."""

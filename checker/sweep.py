@@ -16,13 +16,13 @@ from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, i
 from ..language.protocols import MIXED
 from .check import Options, available_threads, check
 from .fault import RANGE
-from .journal import Kept
+from .journal import Journal
 from .native.memory import fair_limit
 from .sealed import checksum, program
 from .verdict import Verdict
-from .workers import Spread
+from .workers import Workers
 
-_ALONE = Spread()
+_ALONE = Workers()
 MOST_PIECES = 10_000
 _INSTALLED = ("stdlib", "purelib", "platlib")  # modules that come with a version of their own
 
@@ -173,26 +173,26 @@ def digest(piece: Piece) -> str:
 
 def sweep(
     every: Sequence[Piece],
-    spread: Spread = _ALONE,
-    kept: Kept | None = None,
+    workers: Workers = _ALONE,
+    journal: Journal | None = None,
     on_result: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """The results of all pieces, in their order; those that are `kept` aren't explored again, but
-    for those that came to no end.
+    """The results of all pieces, in their order. A piece whose result is in the `journal` isn't
+    explored again, unless its run didn't finish.
 
-    Ctrl-C ends it with those that are there, if there are some. Raises KeptError, SparkError, and
-    DeclarationError for a declaration that is faulty as a whole.
+    Ctrl-C ends it with the results so far, if there are some. Raises JournalError, SparkError, and
+    DeclarationError for a declaration that is wrong as a whole.
     """
-    results = [_known(kept, piece) for piece in every]
+    results = [_known(journal, piece) for piece in every]
     left = [at for at, result in enumerate(results) if result is None]
     name = f"sweep {every[0].system.name}" if every else "sweep"
     try:
-        for at, result in spread.each(explore, [every[at] for at in left], name):
+        for at, result in workers.each(explore, [every[at] for at in left], name):
             if result["exit_code"] == Verdict.INTERRUPTED.value:
                 raise KeyboardInterrupt
             results[left[at]] = result
-            if kept is not None:
-                kept.add(every[left[at]].chosen, result)
+            if journal is not None:
+                journal.add(every[left[at]].chosen, result)
             if on_result is not None:
                 on_result(result)
     except KeyboardInterrupt:
@@ -201,9 +201,9 @@ def sweep(
     return [result for result in results if result is not None]
 
 
-def _known(kept: Kept | None, piece: Piece) -> dict[str, Any] | None:
+def _known(journal: Journal | None, piece: Piece) -> dict[str, Any] | None:
     """The result that is there already; with more memory, one without an end may come to one."""
-    result = None if kept is None else kept.get(piece.chosen)
+    result = None if journal is None else journal.get(piece.chosen)
     if result is None or result["exit_code"] == Verdict.INCONCLUSIVE.value:
         return None
     verdicts = {item["name"]: item["verdict"] for item in result["properties"]}

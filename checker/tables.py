@@ -26,7 +26,7 @@ CLIENT = "client="
 _MOST = 4  # so many releases are listed
 
 
-def tell_matrix(found: Matrix, console: Console) -> None:
+def print_matrix(found: Matrix, console: Console) -> None:
     """Prints a line for each property that doesn't hold everywhere, with a sign for each release;
     of pairs a line for each client, with the signs of all that breaks at a broker."""
     console.print(f"[bold]{escape(found.system)}[/bold]")
@@ -138,7 +138,7 @@ def _listed(names: Sequence[str]) -> str:
     return shown if len(names) <= _MOST else f"{shown} and {len(names) - _MOST} more"
 
 
-def tell_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) -> None:
+def print_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) -> None:
     """Prints how many cells hold, are explained, and aren't."""
     cells = [cell for each in found for cell in each.every_cell]
     counts = {
@@ -154,7 +154,7 @@ def tell_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) ->
     console.print(f"[bold {colour}]Of {len(cells):,} cells {parts}.[/] ({code})")
 
 
-def tell_behaviour(found: Behaviour, before: str, after: str, console: Console) -> None:
+def print_behaviour(found: Behaviour, before: str, after: str, console: Console) -> None:
     """Prints the shortest run in which two protocols differ, then each difference by its rows."""
     for first in found.found[:1]:
         show_trace(first.run, console, f"The shortest run in which {before} and {after} differ")

@@ -1,4 +1,4 @@
-"""Independent pieces of work, spread over processes of this machine or over Spark's executors."""
+"""Runs independent pieces of work in processes of this machine, or on Spark's executors."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Where pieces are worked on: in so many processes of this machine, or by Spark's executors."""
+class Workers:
+    """The workers: `jobs` processes of this machine, or Spark's executors."""
 
     jobs: int = 1
     spark: SparkOptions | None = None
     pool: Executor | None = None
 
     @contextmanager
-    def together(self, name: str) -> Generator[Spread]:
-        """The same for many calls of `each`: processes, or Spark, are started once for all.
+    def together(self, name: str) -> Generator[Workers]:
+        """The same workers for many calls of `each`: processes, or Spark, are started only once.
 
-        Raises SparkError where Spark doesn't start, ChildProcessError where the system gives no
-        more processes, or not what they need to talk to each other.
+        Raises SparkError if Spark doesn't start, ChildProcessError if the system can't start
+        processes or give them the means to communicate.
         """
         if self.spark is not None:
             from .spark.session import session
@@ -67,11 +67,11 @@ class Spread:
     def each(
         self, work: Callable[[Piece], Result], pieces: Iterable[Piece], name: str, at_once: int = 1
     ) -> Iterator[tuple[int, Result]]:
-        """The pieces' places and results, as they are done, the first while further pieces are
-        made; `at_once` go to one task of Spark's.
+        """Yields (index of the piece, result) in the order of completion, while `pieces` is still
+        being read. `at_once` pieces go to one Spark task.
 
-        `work`, pieces and results are pickled; `name` is what Spark's stages are called. Raises
-        what `together` raises.
+        `work`, pieces and results are pickled; `name` names Spark's stages. Raises what `together`
+        raises.
         """
         if self.spark is not None:
             yield from _on_spark(self.spark, work, list(pieces), name, at_once)
@@ -96,7 +96,7 @@ def _starting() -> Generator[None]:
     except (OSError, RuntimeError) as error:  # a process, or a thread
         why = (error.strerror if isinstance(error, OSError) else str(error)) or "none can be had"
         raise ChildProcessError(
-            f"can't start processes ({why}): --jobs 1 needs no others"
+            f"can't start processes ({why}): try --jobs 1, which needs none"
         ) from None
 
 

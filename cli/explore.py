@@ -43,7 +43,7 @@ from .options import (
     memory_of,
     mixed,
     settings_of,
-    spread_of,
+    workers_of,
 )
 from .results import needed_for, write_pages
 from .screen import beside, screen
@@ -264,7 +264,7 @@ def _print_moved(
         return {}
     moved = compare(baseline, result)
     code = MOVED if moved and not result.verdict.value else result.verdict.value
-    report.tell_moved(moved, name, code, console)
+    report.print_moved(moved, name, code, console)
     return {"exit_code": code, "against": moved.as_json()}
 
 
@@ -299,9 +299,9 @@ def sweep(
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
-        from ..checker.journal import Kept, KeptError
+        from ..checker.journal import Journal, JournalError
         from ..checker.spark.options import SparkError
-    spread = spread_of(jobs, engine, master, spark_ui)
+    workers = workers_of(jobs, engine, master, spark_ui)
     try:
         declared = load_system(system, most)
         given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
@@ -319,14 +319,14 @@ def sweep(
             memory=most or 0,
             strict=strict,
         )
-        file = None if results is None else Kept(results, sweeps.digest(every[0]))
+        file = None if results is None else Journal(results, sweeps.digest(every[0]))
         show = report.show_piece(len(every), beside())
-        with needing("check", "spark"), closing(file) if file else nullcontext() as kept:
-            found = sweeps.sweep(every, spread, kept, show)
-    except (DeclarationError, SparkError, KeptError) as error:
+        with needing("check", "spark"), closing(file) if file else nullcontext() as journal:
+            found = sweeps.sweep(every, workers, journal, show)
+    except (DeclarationError, SparkError, JournalError) as error:
         fail(error)
     varied = [name for name, values in given.items() if len(values) > 1]
     verdict = sweeps.worst(found, len(every))
-    report.tell_sweep(declared.name, varied, found, verdict, screen(), len(every))
+    report.print_sweep(declared.name, varied, found, verdict, screen(), len(every))
     write_json(output, {"exit_code": verdict.value, "results": found})
     raise typer.Exit(verdict.value)

@@ -26,7 +26,7 @@ from .options import (
     check_engine,
     memory_of,
     settings_of,
-    spread_of,
+    workers_of,
 )
 from .screen import beside, screen
 
@@ -82,9 +82,9 @@ def matrix(
         from ..checker import matrix as matrices
         from ..checker import report, tables
         from ..checker import sweep as sweeps
-        from ..checker.journal import Kept, KeptError
+        from ..checker.journal import Journal, JournalError
         from ..checker.spark.options import SparkError
-    spread = spread_of(jobs, engine, master, spark_ui)
+    workers = workers_of(jobs, engine, master, spark_ui)
     console, told = screen(), beside()
     given = settings_of(constants, int, "NAME=VALUE with a whole number")
     found: list[matrices.Matrix] = []
@@ -101,20 +101,20 @@ def matrix(
         ]  # fmt: skip
         for piece in pieces:
             piece.instance()
-        with needing("check", "spark"), spread.together("matrix") as together:
+        with needing("check", "spark"), workers.together("matrix") as together:
             for piece, names in zip(pieces, wanted, strict=True):
-                file = None if results is None else Kept(results, sweeps.digest(piece))
-                with closing(file) if file else nullcontext() as kept:
+                file = None if results is None else Journal(results, sweeps.digest(piece))
+                with closing(file) if file else nullcontext() as journal:
                     show = report.show_piece(None, told)
                     one = matrices.matrix(
-                        piece, names, BUGS, together, kept, show, progress=progress
+                        piece, names, BUGS, together, journal, show, progress=progress
                     )
                 found.append(one)
-                tables.tell_matrix(one, console)
-    except (DeclarationError, SparkError, KeptError) as error:
+                tables.print_matrix(one, console)
+    except (DeclarationError, SparkError, JournalError) as error:
         fail(error)
     verdict = matrices.outcome(found)
-    tables.tell_outcome(found, verdict, console)
+    tables.print_outcome(found, verdict, console)
     write_json(output, {"exit_code": verdict.value, "systems": [each.as_json() for each in found]})
     raise typer.Exit(verdict.value)
 

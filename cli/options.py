@@ -18,7 +18,7 @@ from . import completion
 from .endings import fail, needing
 
 if TYPE_CHECKING:
-    from ..checker.workers import Spread
+    from ..checker.workers import Workers
 
 T = TypeVar("T")
 
@@ -223,14 +223,14 @@ def mixed(protocol: str | None, **parts: str | None) -> str | None:
     return (protocol or "") + "".join(own) if own else protocol
 
 
-def spread_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool | None) -> Spread:
+def workers_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool | None) -> Workers:
     """The worker processes: on this machine, or Spark's."""
     with needing("check"):
         from ..checker.check import available_threads
         from ..checker.spark.options import SparkOptions
-        from ..checker.workers import Spread
+        from ..checker.workers import Workers
     threads = jobs or available_threads()
-    return Spread(
+    return Workers(
         threads, SparkOptions(threads, master, ui=bool(spark_ui)) if engine == "spark" else None
     )
 

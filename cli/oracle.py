@@ -183,7 +183,7 @@ def judge(
         return judge_on_spark(files, application, protocol, limit, inputs, folder, spark, output)
     from ..model.engine.errors import ModelError
     from ..model.judge.histories import BadLine, NoHistory, files_in
-    from ..model.judge.verdicts import tell_anomalies, tell_judgements
+    from ..model.judge.verdicts import print_anomalies, print_judgements
 
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
@@ -196,9 +196,9 @@ def judge(
         for file in files:
             announce_wait(file)
         if application:
-            code, data = tell_anomalies(files)
+            code, data = print_anomalies(files)
         else:
-            code, data = tell_judgements(files, protocol, limit, runs)
+            code, data = print_judgements(files, protocol, limit, runs)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (BadLine, NoHistory, DeclarationError, ModelError) as error:
@@ -249,7 +249,7 @@ def judge_files_on_spark(
         fail(f"can't read {error.filename}: {error.strerror}")
     except (DeclarationError, SparkError) as error:
         fail(error)
-    report.tell_segments(found, folder, Console(width=100, highlight=False, soft_wrap=True))
+    report.print_segments(found, folder, Console(width=100, highlight=False, soft_wrap=True))
     write_json(output, found.as_json())
     raise typer.Exit(found.outcome.exit_code)
 
@@ -284,7 +284,7 @@ def judge_on_spark(
             found = judge_histories(running, inputs, folder, judging)
     except (DeclarationError, SparkError) as error:
         fail(error)
-    report.tell_histories(found, folder, Console(width=100, highlight=False, soft_wrap=True))
+    report.print_histories(found, folder, Console(width=100, highlight=False, soft_wrap=True))
     write_json(output, found.as_json())
     raise typer.Exit(found.exit_code)
 

@@ -30,7 +30,7 @@ from ..spec.delivery.promised import window as window_constants
 from ..spec.features import KAFKA
 from ..spec.systems import shipped
 from .endings import fail, internal, needing, write_json
-from .options import Jobs, Json, MemoryOfEach, Protocol, Results, memory_of, spread_of
+from .options import Jobs, Json, MemoryOfEach, Protocol, Results, memory_of, workers_of
 from .screen import beside, screen
 
 if TYPE_CHECKING:
@@ -99,17 +99,17 @@ def semantics(
         fail(error)
     with needing("check"):
         from ..checker.asked import asked
-        from ..checker.journal import Kept, KeptError
+        from ..checker.journal import Journal, JournalError
         from ..checker.sweep import digest
     console, told = screen(), beside()
     questions = [pieces(cell, release, memory_of(memory) or 0) for cell in cells]
     try:
-        file = None if results is None else Kept(results, digest(questions[0][0]))
-        with closing(file) if file else nullcontext() as kept:
-            spread = spread_of(jobs, "local", None, None)
-            with spread.together("semantics") as together:
-                answers = asked(questions, together, kept, _counted(told))
-    except (DeclarationError, KeptError) as error:
+        file = None if results is None else Journal(results, digest(questions[0][0]))
+        with closing(file) if file else nullcontext() as journal:
+            workers = workers_of(jobs, "local", None, None)
+            with workers.together("semantics") as together:
+                answers = asked(questions, together, journal, _counted(told))
+    except (DeclarationError, JournalError) as error:
         fail(error)
     _tell(cells, answers, console)
     write_json(

@@ -168,7 +168,7 @@ def serve(
     if trace is not None:
         instance, _, schedule = scheduled(trace, by_clock=False)
         if protocol not in (None, instance.protocol):
-            fail(f"{trace} is a trace of release {instance.protocol}, not of {protocol}")
+            fail(f"{trace} is a trace of release {instance.protocol}, not {protocol}")
         protocol = instance.protocol
     protocol = protocol or NEWEST
     if protocol not in RELEASED:

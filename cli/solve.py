@@ -32,7 +32,7 @@ from .options import (
     constants_of,
     make_folder,
     settings_of,
-    spread_of,
+    workers_of,
 )
 from .screen import beside, screen
 
@@ -79,7 +79,7 @@ def bound(
         fail(error)
     except Disagreement as error:
         internal(error)
-    summary.tell_bounded(result, screen())
+    summary.print_bounded(result, screen())
     write_json(output, result.as_json())
     raise typer.Exit(result.verdict.value)
 
@@ -141,7 +141,7 @@ def prove(
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
-        from ..checker.journal import KeptError
+        from ..checker.journal import JournalError
         from ..checker.solver.obligations import Answers
         from ..checker.solver.prove import Options
         from ..checker.solver.prove import prove as run
@@ -152,7 +152,7 @@ def prove(
         from ..checker.trace import Disagreement
     options = Options(
         timeout=timeout,
-        spread=spread_of(jobs, engine, master, spark_ui),
+        workers=workers_of(jobs, engine, master, spark_ui),
         certificates=certificate,
         lemmas=not no_lemmas,
         spacer=not suggest,
@@ -177,7 +177,7 @@ def prove(
                     options=options,
                     known=known,
                 )
-                report.tell_proofs(result, console)
+                report.print_proofs(result, console)
                 told: dict[str, object] = {}
                 if suggest:
                     settings = Settings(
@@ -186,11 +186,11 @@ def prove(
                     )  # fmt: skip
                     lemmas = suggested(settings, result, options)
                     told["suggestions"] = lemmas.as_json()
-                    report.tell_suggestions(lemmas, console)
+                    report.print_suggestions(lemmas, console)
                 found.append(result.as_json() | told)
                 if result.interrupted:
                     break
-    except (DeclarationError, KeptError, SolverError, SparkError) as error:
+    except (DeclarationError, JournalError, SolverError, SparkError) as error:
         fail(error)
     except Disagreement as error:
         internal(error)
@@ -235,7 +235,7 @@ def lint(
                         found.append(finding)
                 except KeyboardInterrupt:
                     interrupted = True
-                report.tell_lint(system, tables, found, never, console, is_whole=not interrupted)
+                report.print_lint(system, tables, found, never, console, is_whole=not interrupted)
                 vacuous += [{"system": system.name, **each.as_json()} for each in never]
                 told += [{"system": system.name, **finding.as_json()} for finding in found]
                 faults += sum(finding.is_fault for finding in found)

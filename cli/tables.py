@@ -24,10 +24,10 @@ def list_(
 ) -> None:
     """List the shipped systems: properties, releases, constants with their ranges and defaults."""
     from ..spec.catalogue import describe
-    from ..spec.explored import declared_tables, places, tell_rows
+    from ..spec.explored import declared_tables, places, print_rows
 
     if rows:
-        for line in tell_rows(places(declared_tables(), map(shipped, SHIPPED))):
+        for line in print_rows(places(declared_tables(), map(shipped, SHIPPED))):
             print(line)
         return
     console = screen()
@@ -184,7 +184,7 @@ def diff_behaviour(
     """Runs a system under two releases side by side, and prints where they differ."""
     with needing("check"):
         from ..checker import behaviour
-        from ..checker.tables import tell_behaviour
+        from ..checker.tables import print_behaviour
     try:
         system = load_system(name)
         before, after = (
@@ -194,7 +194,7 @@ def diff_behaviour(
     except DeclarationError as error:
         fail(error)
     found = behaviour.compare(before, after, states or behaviour.MOST)
-    tell_behaviour(found, *protocols, screen())
+    print_behaviour(found, *protocols, screen())
     write_json(
         output,
         {

@@ -71,7 +71,7 @@ def replay(
     name, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
     from ..checker import report
 
-    report.tell_replayed(outcome, screen())
+    report.print_replayed(outcome, screen())
     if drawing is not None:
         _draw(outcome, drawing, instance.system if brief else None)
     if place is not None:
@@ -161,7 +161,7 @@ def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple
         if of is not None and not is_called(of.system, name, system.name):
             fail(f"{file} is a trace of {of.system}, not of {system.name}")
         if of is not None and protocol not in (None, of.protocol):
-            fail(f"{file} is a trace of release {of.protocol}, not of {protocol}")
+            fail(f"{file} is a trace of release {of.protocol}, not {protocol}")
         instance = instantiate(system, protocol) if of is None else instance_of(system, of)
         outcome = run(instance, found)
     assert outcome.trace is not None

@@ -78,7 +78,7 @@ def has_row(system: System, row: Row) -> bool:
     )
 
 
-def tell_rows(found: Iterable[Place]) -> Iterator[str]:
+def print_rows(found: Iterable[Place]) -> Iterator[str]:
     """A line for each row, and one for all."""
     count = left = 0
     for place in found:

@@ -454,7 +454,7 @@ LEASE = str(Path(__file__).parents[1] / "docs" / "examples" / "lease.py")
         (("prove", LEASE, "--suggest", "--deadline", "0"), 2, "above 0"),
         (("prove", LEASE, "--certificate", f"{LEASE}/folder"), 2, "Not a directory"),
         (("prove", LEASE, "--property", "X"), 2, "no property X"),
-        (("prove", LEASE, "--results", LEASE), 2, "line 1: no result that was kept"),
+        (("prove", LEASE, "--results", LEASE), 2, "line 1: not a saved result"),
         (("prove", "nothing"), 2, "nothing is called nothing"),
         (("prove", "clock"), 2, "no property of transactions looks at clock"),
         (("lint", "nothing"), 2, "nothing is called nothing"),

@@ -17,7 +17,7 @@ import pytest
 
 from epochfence.checker import sweep as sweeps
 from epochfence.checker.sweep import Piece, explore
-from epochfence.checker.workers import Spread
+from epochfence.checker.workers import Workers
 from epochfence.cli.endings import whole_errors
 from epochfence.tests import test_endings as importable  # in other processes, by this name
 from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, epochfence
@@ -96,7 +96,7 @@ def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("submit", "shutdown"):  # Python's own joins a thread that never ran
         monkeypatch.setattr(ProcessPoolExecutor, name, refused)
     with pytest.raises(ChildProcessError, match="can't start new thread"):
-        list(Spread(2).each(abs, [1, 2], "test"))
+        list(Workers(2).each(abs, [1, 2], "test"))
 
 
 def without_a_thread(piece: Piece) -> dict[str, Any]:

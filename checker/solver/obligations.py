@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...files import write_whole
-from ..journal import Kept, KeptError
+from ..journal import Journal, JournalError
 from ..sealed import checksum
-from ..workers import Spread
+from ..workers import Workers
 from .terms import VERSION, Term, z3
 
 _NAMED = "assumed: "
@@ -223,26 +223,26 @@ def _number(value: Term) -> int:
     return int(z3.is_true(value)) if z3.is_bool(value) else value.as_long()
 
 
-def settle_all(items: Iterable[Obligation], timeout: float, spread: Spread) -> Iterator[Settled]:
-    """The answers to all of them, spread, as they come."""
+def settle_all(items: Iterable[Obligation], timeout: float, workers: Workers) -> Iterator[Settled]:
+    """The answers to all obligations from the worker processes, as they come."""
     ask = partial(settle, timeout=timeout)
-    return (answer for _, answer in spread.each(ask, items, "prove", at_once=_AT_ONCE))
+    return (answer for _, answer in workers.each(ask, items, "prove", at_once=_AT_ONCE))
 
 
 class Answers:
     """Answers to obligations, told as they come; in a file those of earlier runs by this Z3 as
     well, but for what it couldn't tell, which is asked again.
 
-    What was unsatisfiable from some facts is so from more, so that a lemma that is added has only
-    those obligations asked anew that use a fact that has changed. Raises KeptError for a file that
-    can't be used.
+    An obligation that is unsatisfiable from some facts is also unsatisfiable from more. So after a
+    lemma was added, only obligations that use a changed fact are asked again. Raises JournalError
+    for a file that can't be used.
     """
 
     def __init__(
         self, path: Path | None = None, on_settled: Callable[[Settled], None] | None = None
     ) -> None:
         self.on_settled = on_settled
-        self.kept = None if path is None else Kept(path, VERSION)
+        self.kept = None if path is None else Journal(path, VERSION)
         self.exact: dict[str, Settled] = {}
         self.proved: dict[str, list[tuple[frozenset[str], Settled]]] = {}  # by question
         for told in () if self.kept is None else self.kept.found.values():
@@ -250,7 +250,7 @@ class Answers:
                 answer = Settled.read(told["answer"])
                 self._know(answer, told["question"], frozenset(told["needs"]))
             except (KeyError, TypeError):
-                raise KeptError(f"{path} holds answers of another version") from None
+                raise JournalError(f"{path} holds answers of another version") from None
 
     def get(self, item: Obligation) -> Settled | None:
         """The answer to an obligation, if it is there."""

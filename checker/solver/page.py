@@ -20,7 +20,7 @@ from ...language import Key, System
 from ...spec.load import load_system
 from ...spec.producer_ids.state import BROKER
 from ..check import available_threads
-from ..workers import Spread
+from ..workers import Workers
 from .cutoff import cutoff
 from .obligations import Answers
 from .prove import Options, Proof, Proofs, prove
@@ -121,7 +121,7 @@ def run(case: Case, known: Answers | None = None) -> Proofs:
     """The proofs of a case; what is known isn't asked again."""
     options = Options(
         timeout=60,
-        spread=Spread(available_threads()),
+        workers=Workers(available_threads()),
         most=case.most,
         depth=case.depth,
         spacer=case.spacer,

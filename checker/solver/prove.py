@@ -17,7 +17,7 @@ from ...model.engine.interpreter import Interpreter
 from ..graph import Node
 from ..trace import Trace, told
 from ..verdict import Verdict
-from ..workers import Spread
+from ..workers import Workers
 from .bound import bound
 from .induction import Induction, Subject
 from .invariants import conditions, find_invariant, question
@@ -36,7 +36,7 @@ class Options:
     for a counterexample, a folder for certificates, whether declared lemmas are used."""
 
     timeout: float = 60.0
-    spread: Spread = field(default_factory=Spread)
+    workers: Workers = field(default_factory=Workers)
     most: int = 2
     depth: int = 10
     certificates: Path | None = None
@@ -168,8 +168,8 @@ def prove(
             )
         )  # fmt: skip
 
-    with options.spread.together("prove") as spread:
-        run = _Run(replace(options, spread=spread), known or Answers(), declared)
+    with options.workers.together("prove") as workers:
+        run = _Run(replace(options, workers=workers), known or Answers(), declared)
         attempt = _Attempt(run, induction([*lemmas, *wanted]))
         _check_steps(attempt.induction)
         try:
@@ -235,7 +235,7 @@ class _Run:
                     yield item
 
         try:
-            for answer in settle_all(unsettled(), self.options.timeout, self.options.spread):
+            for answer in settle_all(unsettled(), self.options.timeout, self.options.workers):
                 self.known.add(asked[answer.key], answer)
                 found[answer.key] = answer
         finally:  # Ctrl-C leaves what there is
@@ -421,7 +421,7 @@ class _Harder:
         depth, timeout = self.options.depth, self.options.timeout
         look = partial(bound, depth=depth, only_properties=True, timeout=timeout)
         settled: set[str] = set()
-        for at, found in self.options.spread.each(look, alone, "refute"):
+        for at, found in self.options.workers.each(look, alone, "refute"):
             proof = self.run.proof(names[at])
             proof.seconds += found.seconds
             if found.verdict is Verdict.BROKEN:
@@ -456,7 +456,7 @@ class _Harder:
         asked = [question(self.induction, self._subject(name), self.facts) for name in names]
         ask = partial(find_invariant, timeout=self.options.timeout)
         found = [
-            (names[at], answer) for at, answer in self.options.spread.each(ask, asked, "Spacer")
+            (names[at], answer) for at, answer in self.options.workers.each(ask, asked, "Spacer")
         ]
         return {
             name

@@ -12,7 +12,7 @@ from typing import Any
 from ...checker.chart.chart import Chart, ChartStep, chart_of
 from ...checker.report import TITLES
 from ...checker.settled import declared_rows
-from ...checker.summary import enumeration_told
+from ...checker.summary import enumeration_lines
 from ...checker.trace import Trace
 from ...checker.vacuity import ENDED_EARLY, NO_REASON
 from ...checker.verdict import PropertyVerdict, Result, Verdict
@@ -64,7 +64,7 @@ def to_html(instance: Instance, result: Result) -> str:
         never=_by_reason(row for row in rows if not row.taken),
         rows=len(rows), unknown=NO_REASON,
         plot=plot_of(result.levels), traces=[*_traces(instance, result)],
-        enumeration=[*enumeration_told(result)],
+        enumeration=[*enumeration_lines(result)],
     )  # fmt: skip
 
 

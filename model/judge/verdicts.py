@@ -13,7 +13,7 @@ from .judge import Finding, Judgement, judge, worst
 from .operations import Settings, shown
 
 
-def tell_judgements(
+def print_judgements(
     paths: Sequence[Path], protocol: str | None, limit: int, runs: str | None = None
 ) -> tuple[int, Mapping[str, Any]]:
     """Judges each key of the files' history; the exit code and the result for machines. The worst
@@ -108,7 +108,7 @@ def _as_json(judgement: Judgement) -> Mapping[str, Any]:
     }
 
 
-def tell_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
+def print_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
     """Tells the anomalies that an application saw, and what couldn't be judged; the exit code and
     the result for machines. Raises BadLine and OSError."""
     lines = ((str(p), number, line) for p in paths for number, line in read_lines(p, "application"))

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, Prepared, check
-from epochfence.checker.journal import Kept, KeptError
+from epochfence.checker.journal import Journal, JournalError
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
@@ -89,16 +89,16 @@ def test_a_damaged_file_of_results(damages: Damages, tmp_path: Path) -> None:
     for folder, digest in zip(folders, ("this declaration", "another"), strict=True):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        with closing(Kept(folder / "results.jsonl", digest)) as kept:
+        with closing(Journal(folder / "results.jsonl", digest)) as kept:
             for name, result in results.items():
                 kept.add(name, result if digest != "another" else {"exit_code": 0, "states": 1})
     for damage in damages:
         apply(*folders, *damage)
     refused, found = "", None
     try:
-        with closing(Kept(folders[0] / "results.jsonl", "this declaration")) as kept:
+        with closing(Journal(folders[0] / "results.jsonl", "this declaration")) as kept:
             found = {name: kept.get(name) for name in results}
-    except KeptError as error:
+    except JournalError as error:
         refused = str(error)
     if found is not None:
         assert all(found[name] in (None, result) for name, result in results.items())

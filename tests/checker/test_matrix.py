@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.journal import Kept
+from epochfence.checker.journal import Journal
 from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, matrix, outcome
 from epochfence.checker.spark.options import SparkOptions
 from epochfence.checker.sweep import Piece, digest
-from epochfence.checker.tables import tell_matrix
+from epochfence.checker.tables import print_matrix
 from epochfence.checker.verdict import Verdict
-from epochfence.checker.workers import Spread
+from epochfence.checker.workers import Workers
 from epochfence.cli.options import bounds_of
 from epochfence.language import Int, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.bugs import BUGS
@@ -234,8 +234,8 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
     done: list[dict[str, Any]] = []
 
     def again() -> Matrix:
-        with closing(Kept(tmp_path / "kept.jsonl", digest(PIECE))) as kept:
-            return matrix(PIECE, ["1", "2"], (), kept=kept, on_result=done.append)
+        with closing(Journal(tmp_path / "kept.jsonl", digest(PIECE))) as journal:
+            return matrix(PIECE, ["1", "2"], (), journal=journal, on_result=done.append)
 
     first = again()
     assert done
@@ -253,14 +253,14 @@ def test_on_spark_it_goes_on_to_the_same(tmp_path: Path) -> None:
     piece = Piece(shipped("coordinators"), names[0], (), bounds="small")
     file, rest = tmp_path / "kept.jsonl", list[dict[str, Any]]()
     known = digest(piece)
-    with closing(Kept(file, known)) as kept:
-        here = matrix(piece, names, BUGS, kept=kept)
+    with closing(Journal(file, known)) as journal:
+        here = matrix(piece, names, BUGS, journal=journal)
     assert {"broken", "holds"} <= {cell.verdict for cell in here.every_cell}
     whole = file.read_text().splitlines(keepends=True)
     file.write_text(whole[0])
-    with closing(Kept(file, known)) as kept:
-        spread = Spread(2, SparkOptions(2))
-        there = matrix(piece, names, BUGS, spread, kept, rest.append)
+    with closing(Journal(file, known)) as journal:
+        workers = Workers(2, SparkOptions(2))
+        there = matrix(piece, names, BUGS, workers, journal, rest.append)
     assert there == here
     assert len(rest) == len(whole) - 1 > 0
     chosen = [[json.loads(line)["chosen"] for line in lines]
@@ -336,7 +336,7 @@ def test_pairs_have_a_letter_for_all_that_breaks_however_much_that_is() -> None:
     cells = {(pair, name): cell(pair, name) for pair in pairs for name in ("Once", "Kept")}
     found = Matrix("s", ("Once", "Kept"), tuple(pairs), {pair: pair for pair in pairs}, cells)
     with (console := Console(width=80)).capture() as told:
-        tell_matrix(found, console)
+        print_matrix(found, console)
     lines = [line.rstrip() for line in told.get().splitlines()]
     rows = {line.split()[0]: "".join(line.split()[1:]) for line in lines if line[:1].isdigit()}
     assert rows["1.0"] == "A" * 9 + "B" * 9

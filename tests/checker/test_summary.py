@@ -10,7 +10,7 @@ from rich.console import Console
 from epochfence import language as lang
 from epochfence.checker import summary
 from epochfence.checker.check import Options, check
-from epochfence.checker.report import MOST_VACUOUS, tell_unexplained
+from epochfence.checker.report import MOST_VACUOUS, print_unexplained
 from epochfence.checker.solver.bound import Bounded, bound
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
@@ -37,7 +37,7 @@ def told(result: Result | Bounded, *, coverage: bool = False, resume: str | None
     if isinstance(result, Result):
         summary.tell(result, console, coverage=coverage, resume=resume)
     else:
-        summary.tell_bounded(result, console)
+        summary.print_bounded(result, console)
     return out.getvalue()
 
 
@@ -176,7 +176,7 @@ def test_what_is_switched_otherwise_than_in_the_release_is_told() -> None:
 def test_of_many_things_that_never_happen_a_few_are_named() -> None:
     out = StringIO()
     console = Console(file=out, width=200, color_system=None)
-    tell_unexplained([f"row {n} is never taken" for n in range(20)], console, "--coverage")
+    print_unexplained([f"row {n} is never taken" for n in range(20)], console, "--coverage")
     named = out.getvalue()
     assert named.count("is never taken") == MOST_VACUOUS
     assert named.endswith(f"; and {20 - MOST_VACUOUS} more (--coverage lists them).\n")

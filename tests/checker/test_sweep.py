@@ -1,4 +1,4 @@
-"""Many explorations of one system: the same results as one by one, kept as they come in."""
+"""Many explorations of one system: the same results as one by one, journal as they come in."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from epochfence.checker import sweep as sweeps
 from epochfence.checker.check import check
-from epochfence.checker.journal import Kept, KeptError
+from epochfence.checker.journal import Journal, JournalError
 from epochfence.checker.verdict import Verdict
-from epochfence.checker.workers import Spread
+from epochfence.checker.workers import Workers
 from epochfence.language import DeclarationError, Protocols, instantiate
 from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import ROOT, epochfence
@@ -46,50 +46,54 @@ def test_each_is_what_a_single_run_finds() -> None:
 
 @pytest.mark.slow(1)
 def test_more_than_one_process_comes_to_the_same() -> None:
-    def told(spread: Spread) -> list[tuple[str, int, int]]:
-        results = sweeps.sweep(some(), spread)
+    def told(workers: Workers) -> list[tuple[str, int, int]]:
+        results = sweeps.sweep(some(), workers)
         return [(r["verdict"], r["states"], r["transitions"]) for r in results]
 
-    assert told(Spread(2)) == told(Spread(1))
+    assert told(Workers(2)) == told(Workers(1))
 
 
 def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     done: list[str] = []
-    with closing(Kept(file, "now")) as kept:
-        first = sweeps.sweep(some()[:3], kept=kept, on_result=lambda r: done.append(r["protocol"]))
-        with pytest.raises(KeptError, match=r"results\.jsonl is in use: another process"):
-            Kept(file, "now")
+    with closing(Journal(file, "now")) as journal:
+        first = sweeps.sweep(
+            some()[:3], journal=journal, on_result=lambda r: done.append(r["protocol"])
+        )
+        with pytest.raises(JournalError, match=r"results\.jsonl is in use: another process"):
+            Journal(file, "now")
     assert len(done) == 3
     # a run that was killed as it wrote leaves half a line
     with file.open("a") as torn:
         torn.write('{"digest": "now", "chos')
     done.clear()
-    with closing(Kept(file, "now")) as kept:
-        every = sweeps.sweep(some(), kept=kept, on_result=lambda r: done.append(r["protocol"]))
+    with closing(Journal(file, "now")) as journal:
+        every = sweeps.sweep(
+            some(), journal=journal, on_result=lambda r: done.append(r["protocol"])
+        )
     assert done == ["2"]
     assert every[:3] == first
-    with closing(Kept(file, "now")) as kept:
-        assert len(kept.found) == 4
+    with closing(Journal(file, "now")) as journal:
+        assert len(journal.found) == 4
     # of other declarations nothing is taken
-    with closing(Kept(file, "later")) as kept:
-        assert kept.found == {}
+    with closing(Journal(file, "later")) as journal:
+        assert journal.found == {}
 
 
 def test_what_came_to_no_end_is_done_again(tmp_path: Path) -> None:
     piece, *_ = some()
-    with closing(Kept(tmp_path / "results.jsonl", "now")) as kept:
-        small = sweeps.sweep([replace(piece, memory=1)], kept=kept)
+    with closing(Journal(tmp_path / "results.jsonl", "now")) as journal:
+        small = sweeps.sweep([replace(piece, memory=1)], journal=journal)
         assert sweeps.worst(small) is Verdict.INCONCLUSIVE
-        assert sweeps.sweep([piece], kept=kept) != small
+        assert sweeps.sweep([piece], journal=journal) != small
 
 
 @pytest.mark.parametrize("text", ["my notes", '{"digest": "now"}\n', "1\n", "[" * 100_000])
 def test_a_file_of_something_else_stays_as_it_is(text: str, tmp_path: Path) -> None:
     file = tmp_path / "notes"
     file.write_text(text)
-    with pytest.raises(KeptError, match="notes, line 1: no result that was kept"):
-        Kept(file, "now")
+    with pytest.raises(JournalError, match="notes, line 1: no result that was journal"):
+        Journal(file, "now")
     assert file.read_text() == text
 
 
@@ -102,17 +106,17 @@ def test_what_is_no_plain_file_is_refused(kind: str, tmp_path: Path) -> None:
         place.symlink_to(tmp_path / "elsewhere")
     else:
         place.mkdir()
-    with pytest.raises(KeptError, match=r"can't use .*place: "):
-        Kept(place, "now")
+    with pytest.raises(JournalError, match=r"can't use .*place: "):
+        Journal(place, "now")
 
 
 def test_an_edited_verdict_is_not_believed(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    with closing(Kept(file, "now")) as kept:
-        assert sweeps.worst(sweeps.sweep(some()[:1], kept=kept)) is Verdict.BROKEN
+    with closing(Journal(file, "now")) as journal:
+        assert sweeps.worst(sweeps.sweep(some()[:1], journal=journal)) is Verdict.BROKEN
     file.write_text(file.read_text().replace('"exit_code": 12', '"exit_code": 0'))
-    with pytest.raises(KeptError, match=r"line 1: .* its checksum doesn't fit"):
-        Kept(file, "now")
+    with pytest.raises(JournalError, match=r"line 1: .* its checksum doesn't fit"):
+        Journal(file, "now")
 
 
 @pytest.mark.slow(1)
@@ -158,16 +162,16 @@ def test_releases() -> None:
 
 @pytest.mark.slow(1)
 def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
-    told, kept = tmp_path / "told.json", tmp_path / "kept.jsonl"
+    told, journal = tmp_path / "told.json", tmp_path / "kept.jsonl"
     given = ("sweep", LEASE, "--protocols", "1..2", "--set", "leases=2..3", "--jobs", "1")
-    ended = epochfence(*given, "--results", kept, "--json", told)
+    ended = epochfence(*given, "--results", journal, "--json", told)
     assert ended.code == 12
     lines = [line.split() for line in ended.out.splitlines()]
     assert [line[:2] for line in lines[2:6]] == [["1", "2"], ["1", "3"], ["2", "2"], ["2", "3"]]
     assert "Everything holds in 2 of 4 runs. (exit 12, BROKEN)" in ended.out
     results = json.loads(told.read_text())["results"]
     assert [result["verdict"] for result in results] == ["broken", "broken", "holds", "holds"]
-    again = epochfence(*given, "--results", kept)
+    again = epochfence(*given, "--results", journal)
     assert (again.code, again.out, again.err) == (12, ended.out, "")
 
 
@@ -183,7 +187,7 @@ def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
         (("--master", "local[2]"), "--master needs --engine spark"),
         (("--memory", "0"), "--memory 0"),
         (("--results", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
-        (("--results", LEASE), "lease.py, line 1: no result that was kept"),
+        (("--results", LEASE), "lease.py, line 1: no result that was journal"),
     ],
 )
 def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from epochfence.checker.workers import Spread
+from epochfence.checker.workers import Workers
 
 LONG = """
 import time
-from epochfence.checker.workers import Spread
-list(Spread(2).each(time.sleep, [600, 600], "test"))
+from epochfence.checker.workers import Workers
+list(Workers(2).each(time.sleep, [600, 600], "test"))
 """
 
 
@@ -25,7 +25,7 @@ list(Spread(2).each(time.sleep, [600, 600], "test"))
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_results_come_with_their_places(jobs: int) -> None:
     made = iter(range(5))
-    assert dict(Spread(jobs).each(neg, made, "test")) == {n: -n for n in range(5)}
+    assert dict(Workers(jobs).each(neg, made, "test")) == {n: -n for n in range(5)}
 
 
 @pytest.mark.slow(1)
@@ -57,13 +57,13 @@ def test_results_that_nobody_brings_any_more_are_not_waited_for(
     thread = process._ExecutorManagerThread
     monkeypatch.setattr(thread, "wait_result_broken_or_wakeup", ends)
     with pytest.raises(BrokenExecutor):
-        list(Spread(2).each(neg, range(5), "test"))
+        list(Workers(2).each(neg, range(5), "test"))
 
 
 LARGE = """
 import os, signal, sys, time
 from threading import Timer
-from epochfence.checker.workers import Spread
+from epochfence.checker.workers import Workers
 
 def work(piece):
     time.sleep(600)
@@ -72,7 +72,7 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     Timer(1.5, lambda: os.killpg(0, signal.SIGINT)).start()
     try:
-        list(Spread(2).each(work, (bytes(2_000_000) for _ in range(10)), "test"))
+        list(Workers(2).each(work, (bytes(2_000_000) for _ in range(10)), "test"))
     except KeyboardInterrupt:
         sys.exit(7)
 """

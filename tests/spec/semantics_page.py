@@ -15,15 +15,15 @@ from pathlib import Path
 
 from epochfence.checker.asked import Answer, asked
 from epochfence.checker.check import available_threads
-from epochfence.checker.journal import Kept
+from epochfence.checker.journal import Journal
 from epochfence.checker.sweep import digest
-from epochfence.checker.workers import Spread
+from epochfence.checker.workers import Workers
 from epochfence.cli.semantics import COLUMNS, pieces, sign, window_piece, window_sign
 from epochfence.spec.delivery.cells import Cell, every_cell
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT
 from epochfence.spec.features import NEWEST
 
-_ALONE = Spread()
+_ALONE = Workers()
 PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"
 PART = "(?<=<!-- begin: {0} -->\n)(.*?)(?=<!-- end: {0} -->)"
 COMMITTED = {
@@ -42,9 +42,11 @@ class Told:
     steps: dict[str, tuple[str, ...]]
 
 
-def tell(cells: Sequence[Cell], spread: Spread = _ALONE, kept: Kept | None = None) -> list[Told]:
+def tell(
+    cells: Sequence[Cell], workers: Workers = _ALONE, journal: Journal | None = None
+) -> list[Told]:
     """What cells come to, by their runs."""
-    answers = asked([pieces(cell, NEWEST) for cell in cells], spread, kept, traces=True)
+    answers = asked([pieces(cell, NEWEST) for cell in cells], workers, journal, traces=True)
     return [
         Told(cell, found, {a.name: _steps(a) for a in found.values() if a.verdict == "broken"})
         for cell, found in zip(cells, answers, strict=True)
@@ -137,12 +139,12 @@ def renew() -> None:
     """Makes all runs and writes the page anew."""
     cells = every_cell()
     results = Path(sys.argv[1]) if len(sys.argv) > 1 else None
-    file = None if results is None else Kept(results, digest(pieces(cells[0], NEWEST)[0]))
+    file = None if results is None else Journal(results, digest(pieces(cells[0], NEWEST)[0]))
     with (
-        closing(file) if file else nullcontext() as kept,
-        Spread(available_threads()).together("semantics") as together,
+        closing(file) if file else nullcontext() as journal,
+        Workers(available_threads()).together("semantics") as together,
     ):
-        every = tell(cells, together, kept)
+        every = tell(cells, together, journal)
     found = dict.fromkeys(item for told in every for item in told.steps.items())
     runs = {item: number for number, item in enumerate(found, 1)}
     text = PAGE.read_text(encoding="utf-8")

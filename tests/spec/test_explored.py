@@ -6,7 +6,7 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.language import Row, System, Table
-from epochfence.spec.explored import Place, declared_tables, places, tell_rows
+from epochfence.spec.explored import Place, declared_tables, places, print_rows
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.spec.unexplored import UNEXPLORED, Unexplored
 
@@ -43,7 +43,7 @@ def test_a_row_is_in_the_systems_that_have_it_in_some_release() -> None:
         Place("machine.up/at last", ("mine",), ()),
         Place("machine.up/ever", (), ("of none",)),
     ]
-    assert list(tell_rows(found)) == [
+    assert list(print_rows(found)) == [
         "machine.down/by one: in no system: of itself",
         "machine.up/by one: mine",
         "machine.up/at last: mine",

@@ -260,7 +260,10 @@ def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
         (("--shards", "4"), "--shards needs --engine spark"),
         (("--storage", "x"), "--storage needs --engine spark"),
         (("--engine", "spark", "--checkpoint", "x"), "a Spark run is saved in --storage"),
-        (("--engine", "spark", "--resume", "x", "--storage", "y"), "give --resume or --storage, not both"),
+        (
+            ("--engine", "spark", "--resume", "x", "--storage", "y"),
+            "--resume or --storage, not both",
+        ),
         (("--engine", "spark", "--resume", "gone"), "gone holds no run on Spark to resume"),
         (("--engine", "spark", "--storage", "no-such://x"), "can't use no-such://x"),
     ],

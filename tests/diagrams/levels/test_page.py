@@ -374,7 +374,7 @@ def test_a_page_with_a_trace_is_written(traces: Path, tmp_path: Path) -> None:
     ("words", "said"),
     [
         ((ORDERS, "--trace", "lease.itf.json"), "not of orders"),
-        ((LEASE, "--trace", "lease.itf.json", "--protocol", "2"), "is a trace of release 1, not of 2"),
+        ((LEASE, "--trace", "lease.itf.json", "--protocol", "2"), "is a trace of release 1, not 2"),
         ((LEASE, "--trace", "cut.itf.json"), "no JSON"),
         ((LEASE, "--trace", "jump.itf.json"), "state 1: no row leads to it"),
         ((LEASE, "--trace", "none.json"), "can't read"),
