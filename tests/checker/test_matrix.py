@@ -372,7 +372,7 @@ def test_pairs_have_a_line_for_each_client() -> None:
         (("calls", "--clients", "9.9"), "no protocol is called 9.9: take "),
         ((LEASE, "--bounds", "huge"), "no bounds called huge"),
         ((LEASE, "--set", "leases=x"), "--set leases=x: write NAME=VALUE"),
-        ((LEASE, "--engine", "cluster"), "--engine cluster: local or spark"),
+        ((LEASE, "--engine", "cluster"), "--engine cluster: must be local or spark"),
         ((LEASE, "--results", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
     ],
 )

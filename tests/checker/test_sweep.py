@@ -60,7 +60,7 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
         first = sweeps.sweep(
             some()[:3], journal=journal, on_result=lambda r: done.append(r["protocol"])
         )
-        with pytest.raises(JournalError, match=r"results\.jsonl is in use: another process"):
+        with pytest.raises(JournalError, match=r"results\.jsonl is in use by another process"):
             Journal(file, "now")
     assert len(done) == 3
     # a run that was killed as it wrote leaves half a line
@@ -92,7 +92,7 @@ def test_what_came_to_no_end_is_done_again(tmp_path: Path) -> None:
 def test_a_file_of_something_else_stays_as_it_is(text: str, tmp_path: Path) -> None:
     file = tmp_path / "notes"
     file.write_text(text)
-    with pytest.raises(JournalError, match="notes, line 1: no result that was journal"):
+    with pytest.raises(JournalError, match="notes, line 1: not a saved result"):
         Journal(file, "now")
     assert file.read_text() == text
 
@@ -183,11 +183,11 @@ def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
         (("--set", "locks=1"), "locks"),
         (("--protocols", "1..9"), "no protocol is called 9"),
         (("--property", "Nothing"), "Nothing"),
-        (("--engine", "cluster"), "--engine cluster: local or spark"),
+        (("--engine", "cluster"), "--engine cluster: must be local or spark"),
         (("--master", "local[2]"), "--master needs --engine spark"),
         (("--memory", "0"), "--memory 0"),
         (("--results", "no/such/folder.jsonl"), "no/such/folder.jsonl"),
-        (("--results", LEASE), "lease.py, line 1: no result that was journal"),
+        (("--results", LEASE), "lease.py, line 1: not a saved result"),
     ],
 )
 def test_bad_input_is_one_line(more: tuple[str, ...], says: str) -> None:
