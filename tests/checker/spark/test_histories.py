@@ -408,7 +408,7 @@ def test_what_cannot_be_judged_is_one_line_and_leaves_nothing(
         (("--engine", "spark", "--input", "x"), "judges what --input names"),
         (("f", "--engine", "spark", "--input", "x", "--output", "y"), "judges what --input names"),
         (("--engine", "spark", "--input", "x", "--output", "y", "--application"), "--engine local"),
-        (("--engine", "spork"), "--engine spork: local or spark"),
+        (("--engine", "spork"), "--engine spork: must be local or spark"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_line(more: tuple[str, ...], told: str) -> None:

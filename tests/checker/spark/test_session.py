@@ -256,7 +256,7 @@ def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--engine", "spork"), "--engine spork: local or spark"),
+        (("--engine", "spork"), "--engine spork: must be local or spark"),
         (("--shards", "4"), "--shards needs --engine spark"),
         (("--storage", "x"), "--storage needs --engine spark"),
         (("--engine", "spark", "--checkpoint", "x"), "a Spark run is saved in --storage"),
