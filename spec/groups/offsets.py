@@ -6,8 +6,8 @@ An offset is *pending* from when its record is in the log until a marker ends it
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ...language import (
     Expression,
@@ -36,7 +36,7 @@ from ..group_features import (
     refused_offset_harmless,
 )
 from ..leader.markers import write_markers
-from ..leader.produce import DataBatch, append_rows, asking_rows
+from ..leader.produce import DataBatch, Question, append_rows, asking_rows
 from ..leader.state import has_ongoing_transaction, log_end_offset, unguarded
 from ..leader.verification import asks_about_offsets, refusals, verified
 from ..messages import (
@@ -105,21 +105,17 @@ def _refused_members(
 
 
 def _stored(
-    rows: tuple[Row, ...], producer_id: Expression, txn: Expression, staged: Expression
-) -> tuple[Row, ...]:
-    """The rows of an append, which makes the offset pending; one that is `staged` was pending
-    before, unless a marker has dropped it since.
+    producer_id: Expression, txn: Expression, staged: Expression
+) -> dict[Expression, Operand]:
+    """What an append makes pending: the offset. One that is `staged` was pending before, unless a
+    marker has dropped it since.
 
     OffsetMetadataManager.replay, GroupMetadata.onTxnOffsetCommitAppend
     """
     before = pending[producer_id]
     new = some(PendingOffset(offset=offset_of(txn), appended=some(log_end_offset)))
     same = before.is_set & (before.value.offset == offset_of(txn))
-    stored = {before: if_(staged, if_(same, new, before), new)}
-    return tuple(
-        dataclasses.replace(row, set={**row.set, **stored}) if row.name == "append" else row
-        for row in rows
-    )
+    return {before: if_(staged, if_(same, new, before), new)}
 
 
 def not_appended(producer_id: Expression) -> dict[Expression, Operand]:
@@ -131,13 +127,24 @@ def not_appended(producer_id: Expression) -> dict[Expression, Operand]:
     return {before: if_(refused_offset_harmless, before, None)}
 
 
+_NO_SEQUENCE = lift(NO_NUMBER)
+
+
+def _batch(producer_id: Expression, epoch: Expression, txn: Expression) -> DataBatch:
+    """The batch of an offset, as the coordinator has the log's leader append it."""
+    return DataBatch(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=_NO_SEQUENCE,
+        last_sequence=_NO_SEQUENCE, transactional=lift(True), record=lift(0), txn=txn,
+        from_client=lift(False), epoch_counts=lift(followers_only_warn), may_repeat=lift(False),
+    )  # fmt: skip
+
+
 # TxnOffsetCommit -----------------------------------------------------------------------------
 
 _request = TxnOffsetCommit
 _id, _epoch, _member = _request.producer_id, _request.producer_epoch, _request.producer
 _asks_first = asks_about_offsets & ~has_ongoing_transaction(_id, _epoch)
 _staged = asks_about_offsets & ~offsets_staged_last
-_NO_SEQUENCE = lift(NO_NUMBER)
 
 
 def _at_once(error: Expression, _: Operand = None) -> Sending:
@@ -169,29 +176,21 @@ txn_offset_commit = Table(
         ),
         *only(
             asks_about_offsets,
-            *asking_rows(_asks_first, _request, _NO_SEQUENCE, 0, _at_once, _asked),
-        ),
-        *_stored(
-            append_rows(
-                DataBatch(
-                    _id,
-                    _epoch,
-                    _NO_SEQUENCE,
-                    _NO_SEQUENCE,
-                    lift(True),
-                    lift(0),
-                    _request.txn,
-                    from_client=lift(False),
-                    epoch_counts=lift(followers_only_warn),
-                    may_repeat=lift(False),
-                ),
-                _at_once,
-                not_appended(_id),
-                unguarded(_id),
+            *asking_rows(
+                _request,
+                asks_first=_asks_first,
+                sequence=_NO_SEQUENCE,
+                record=0,
+                answer=_at_once,
+                asked=_asked,
             ),
-            _id,
-            _request.txn,
-            lift(False),
+        ),
+        *append_rows(
+            _batch(_id, _epoch, _request.txn),
+            _at_once,
+            settled=not_appended(_id),
+            left_waiting=unguarded(_id),
+            stored=_stored(_id, _request.txn, lift(False)),
         ),
     ),
 )
@@ -201,7 +200,7 @@ txn_offset_commit = Table(
 _told = AddPartitionsByLeaderResponse
 _waiting = waiting[_told.producer]
 _asker = verifying[_told.producer].value
-_its_id = _waiting.value.producer_id
+_its_id, _its_epoch = _waiting.value.producer_id, _waiting.value.producer_epoch
 _settled: dict[Expression, Operand] = {_waiting: None, verifying[_told.producer]: None}
 _given_up: dict[Expression, Operand] = {
     **_settled,
@@ -214,16 +213,14 @@ def _later(error: Expression, _: Operand = None) -> Sending:
     return _answer(_told.producer, _asker.connection, error)
 
 
-def _refused(
-    name: str, when: Expression, error: Expression, source: str, during: Expression
-) -> Row:
-    source = f"{source}, {_FAILED}"
-    return Row(name, when=when, set=_given_up, reply=_later(error), source=source, during=during)
-
-
 _rows = only(
     asks_about_offsets,
-    *refusals(_told.error, lift(~offsets_told_apart), _refused),
+    *(
+        check._replace(source=f"{check.source}, {_FAILED}").refuse(
+            _later(check.error), changes=_given_up
+        )
+        for check in refusals(_told.error, lift(~offsets_told_apart))
+    ),
     *_refused_members(
         _told.producer,
         _asker.generation,
@@ -231,32 +228,18 @@ _rows = only(
         ~_staged,
         _settled,
     ),
-    *_stored(
-        append_rows(
-            DataBatch(
-                _its_id,
-                _waiting.value.producer_epoch,
-                _NO_SEQUENCE,
-                _NO_SEQUENCE,
-                lift(True),
-                lift(0),
-                _waiting.value.txn,
-                from_client=lift(False),
-                epoch_counts=lift(followers_only_warn),
-                may_repeat=lift(False),
-                question=(
-                    ~has_ongoing_transaction(_its_id, _waiting.value.producer_epoch),
-                    _waiting.value.guarded,
-                ),
-                waited=True,
+    *append_rows(
+        replace(
+            _batch(_its_id, _its_epoch, _waiting.value.txn),
+            question=Question(
+                ~has_ongoing_transaction(_its_id, _its_epoch), _waiting.value.guarded
             ),
-            _later,
-            _settled | not_appended(_its_id),
-            updated(unguarded(_its_id), _told.producer, None),
+            waited=True,
         ),
-        _its_id,
-        _waiting.value.txn,
-        _staged,
+        _later,
+        settled=_settled | not_appended(_its_id),
+        left_waiting=updated(unguarded(_its_id), _told.producer, None),
+        stored=_stored(_its_id, _waiting.value.txn, _staged),
     ),
 )
 _joined: list[Table] = []

@@ -29,7 +29,7 @@ from ..client.epochs import DelayedProduce
 from ..features import client_epoch_bump, idempotent_starts_at_0
 from ..messages import NO_EPOCH, NO_OFFSET, RECORD, Errors, Produce, clock, partition, producer
 from . import recovery as recovery
-from .produce import Answer, AppendResponse, append_rows, of_request
+from .produce import Answer, AppendResponse, DataBatch, append_rows
 from .state import Kind, LogEntry, log, producers
 
 REFUSALS = constant(
@@ -79,7 +79,12 @@ def _rows(request: Message, answer: Answer) -> tuple[Row, ...]:
         during=idempotent_starts_at_0,
         reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, NO_OFFSET),
     )
-    return (unchecked, unknown, *append_rows(of_request(request, lift(False)), answer))
+    batch = DataBatch(
+        producer_id=request.producer_id, producer_epoch=request.producer_epoch,
+        base_sequence=request.base_sequence, last_sequence=request.base_sequence,
+        transactional=lift(False), record=request.record, txn=request.txn,
+    )  # fmt: skip
+    return (unchecked, unknown, *append_rows(batch, answer))
 
 
 def _answers_only(event: Event, allowed: Expression, name: str, error: Expression) -> Table:

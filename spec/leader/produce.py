@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...language import (
     Bool,
@@ -39,20 +39,8 @@ from ...language import (
     wrap,
 )
 from ...language.expressions import TRUE, Operand
+from .. import features
 from ..answers import answer_batch
-from ..features import (
-    batches_kept,
-    followers_only_warn,
-    no_start_in_mid_sequence,
-    offsets_verified,
-    ongoing_by_epoch,
-    stale_answer_first,
-    stale_epoch_first,
-    unknown_producer_accepted,
-    unknown_producer_told,
-    unknown_sequence_told,
-    verification,
-)
 from ..messages import (
     ANY_OFFSET,
     NO_EPOCH,
@@ -68,44 +56,32 @@ from ..messages import (
     producer,
     waiting,
 )
-from .state import (
-    GUARD,
-    BatchMetadata,
-    Kind,
-    LogEntry,
-    ProducerStateEntry,
-    Refusal,
-    asks_coordinator,
-    guards,
-    has_ongoing_transaction,
-    log,
-    log_end_offset,
-    log_start_offset,
-    maybe_create_verification_state_entry,
-    only_where,
-    orphaned,
-    producers,
-    unguarded,
-    verification_enabled,
-    verification_states,
-    where,
-)
+from . import state as leader
 
+Updates = Mapping[Expression, Operand]
+_NOTHING: Updates = MappingProxyType({})
 _ANALYZE = "UnifiedLog.analyzeAndValidateProducerState"
 CHECK_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
 _SEQUENCE = "ProducerAppendInfo.checkSequence"
 _FALSE = lift(False)
 
 
-@dataclass(frozen=True)
+class Question(NamedTuple):
+    """Whether a batch `starts` a transaction, which has to be verified, and whether the question to
+    the coordinator about it still `counts`."""
+
+    starts: Expression
+    counts: Expression
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataBatch:
     """A batch of data as a leader takes it: by default what a client sends in a bounded run, one
     record at the log's end.
 
     `from_client` says whether sequences are checked, `epoch_counts` whether the epoch is,
-    `may_repeat` whether duplicates are looked for. `question` says whether the batch starts a
-    transaction that has to be verified, and whether the question about it counts (none: there was
-    no need to ask). One that `waited` is transactional, and its version is one that knows asking.
+    `may_repeat` whether duplicates are looked for. Without a `question` there was no need to ask.
+    One that `waited` is transactional, and its version is one that knows asking.
     """
 
     producer_id: Expression
@@ -120,14 +96,46 @@ class DataBatch:
     from_client: Expression = TRUE
     epoch_counts: Expression = TRUE
     may_repeat: Expression = TRUE
-    question: tuple[Expression, Expression] | None = None
+    question: Question | None = None
     waited: bool = False
+
+    @property
+    def entry(self) -> Expression:
+        """What the leader knows of its producer id."""
+        return leader.producers[self.producer_id]
+
+    @property
+    def verified(self) -> Expression:
+        """What is kept of the question about its producer id."""
+        return leader.verification_states[self.producer_id]
+
+    @property
+    def has_new_epoch(self) -> Expression:
+        return self.producer_epoch != self.entry.producer_epoch
+
+
+class Check(NamedTuple):
+    """A check: where `when` holds, the error is answered. The first one that fails counts."""
+
+    name: str
+    when: Expression
+    error: Expression
+    source: str
+    during: Expression = TRUE
+    only_real: bool = False
+
+    def refuse(self, reply: Sending | None, *send: Sending, changes: Updates = _NOTHING) -> Row:
+        """The row that answers it."""
+        return Row(
+            self.name, when=self.when, set=dict(changes), reply=reply, send=send,
+            source=self.source, during=self.during, only_real=self.only_real,
+        )  # fmt: skip
 
 
 asker = Machine("asker", doc="Whoever appends at real ranges: a client, a coordinator, a fetcher.")
 AppendResponse = message(
     "AppendResponse", asker, only_real=True, error=Errors, first_offset=ANY_OFFSET,
-    last_offset=ANY_OFFSET, is_duplicate=Bool(), guard=Optional(GUARD),
+    last_offset=ANY_OFFSET, is_duplicate=Bool(), guard=Optional(leader.GUARD),
     message_doc="`is_duplicate`: answered from memory, nothing was appended. `guard`: the "
     "coordinator is to be asked first, under this guard.",
 )  # fmt: skip
@@ -139,9 +147,10 @@ def appended(
     last: Operand = NO_OFFSET,
     *,
     is_duplicate: bool = False,
+    guard: Operand = None,
 ) -> Sending:
     return AppendResponse(
-        error=error, first_offset=first, last_offset=last, is_duplicate=is_duplicate, guard=None
+        error=error, first_offset=first, last_offset=last, is_duplicate=is_duplicate, guard=guard
     )
 
 
@@ -154,158 +163,95 @@ def bounded_alone(sending: Sending | None) -> Sending | None:
     return None if sending is None else dataclasses.replace(sending, only_bounded=True)
 
 
-def _validation_rows(batch: DataBatch, refused: Refusal) -> tuple[Row, ...]:
-    """ProducerAppendInfo's checks of a data batch, in their order."""
-    epoch, sequence = batch.producer_epoch, batch.base_sequence
-    entry, verified = producers[batch.producer_id], verification_states[batch.producer_id]
-    new_epoch = epoch != entry.producer_epoch
-    unknown = entry.producer_epoch == NO_EPOCH
-    newest = last(entry.batch_metadata)
-    following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
-    out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
-    is_told = unknown_producer_told & (unknown | unknown_sequence_told)
+# Asking the coordinator first -------------------------------------------------------------------
 
-    def in_sequence(
-        name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
-    ) -> tuple[Row, ...]:
-        """The row, unless no batch of the kind has a sequence."""
-        counts = where(batch.from_client, when)
-        has_sequence = not batch.from_client.same_as(_FALSE)
-        return only_where(has_sequence, refused(name, counts, error, source, during))
 
+def asking_rows(
+    request: Message, *, asks_first: Expression, sequence: Expression, record: Operand,
+    answer: Answer, asked: Updates = _NOTHING,
+) -> tuple[Row, Row]:  # fmt: skip
+    """The rows for a batch of a request that the coordinator is asked about first, and what is
+    `asked` while it waits.
+
+    ReplicaManager.maybeSendPartitionsToTransactionCoordinator
+    """
+    producer_id, epoch = request.producer_id, request.producer_epoch
+    state = leader.verification_states[producer_id]
+    guard = if_(state.is_set, state.value.verification_guard, leader.guards)
+    waits = Batch(
+        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, record=record,
+        txn=request.txn, guarded=True,
+    )  # fmt: skip
+    question = AddPartitionsByLeader(
+        partition=request.partition, producer=request.producer, producer_id=producer_id,
+        producer_epoch=epoch,
+    )  # fmt: skip
+    stale = Check(
+        "stale epoch, before asking",
+        asks_first & (epoch < leader.producers[producer_id].producer_epoch),
+        Errors.INVALID_PRODUCER_EPOCH,
+        "KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
+        features.stale_epoch_first & leader.asks_coordinator,
+    )
     return (
-        refused(
-            "stale epoch",
-            where(batch.epoch_counts, epoch < entry.producer_epoch),
-            Errors.INVALID_PRODUCER_EPOCH,
-            CHECK_EPOCH,
-            # else it was refused before: in the open transaction it would be of its epoch
-            ~(stale_epoch_first & ongoing_by_epoch) if batch.waited else TRUE,
-        ),
-        *in_sequence(
-            "starts in mid-sequence",
-            verified.is_set
-            & verified.value.supports_epoch_bump
-            & (sequence != 0)
-            & (size(entry.batch_metadata) == 0),
-            out_of_order,
-            "KAFKA-18202",
-            no_start_in_mid_sequence,
-        ),
-        *in_sequence(
-            "above the first to come",
-            verified.is_set & (sequence > verified.value.lowest_sequence),
-            out_of_order,
-            _SEQUENCE,
-            asks_coordinator,
-        ),
-        *only_where(
-            not batch.waited,
-            *in_sequence(
-                "last sequence not known",
-                (unknown | (~new_epoch & (size(entry.batch_metadata) == 0))) & (sequence != 0),
-                if_(is_told, Errors.UNKNOWN_PRODUCER_ID, out_of_order),
-                "KAFKA-5793, KAFKA-7298",
-                ~unknown_producer_accepted,
+        _refused(stale, answer),
+        Row(
+            "ask the coordinator",
+            when=asks_first,
+            during=leader.asks_coordinator,
+            set={
+                **leader.maybe_create_verification_state_entry(producer_id, epoch, sequence),
+                waiting[request.producer]: some(waits),
+                **asked,
+            },
+            send=(
+                dataclasses.replace(question, only_bounded=True),
+                appended(Errors.NONE, guard=some(guard)),
             ),
-        ),
-        *in_sequence(
-            "new epoch in mid-sequence",
-            new_epoch & (sequence != 0) & ~unknown,
-            out_of_order,
-            _SEQUENCE,
-        ),
-        *in_sequence("out of order", ~new_epoch & (sequence != following), out_of_order, _SEQUENCE),
-        *only_where(
-            not (batch.waited or batch.transactional.same_as(TRUE)),
-            refused(
-                "not transactional in a transaction",
-                entry.current_txn_first_offset.is_set & ~batch.transactional,
-                Errors.INVALID_TXN_STATE,
-                "ProducerAppendInfo.appendDataBatch",
-                TRUE,
-            ),
+            source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
         ),
     )
 
 
-def _question_rows(
-    starts: Expression, stale: Expression, counts: Expression, refused: Refusal
-) -> tuple[Row, ...]:
-    """UnifiedLog's checks of a batch that `starts` a transaction, in their order: whether its epoch
-    is `stale`, and whether the question about it `counts`."""
-    return (
-        refused(
-            "stale epoch, whatever the answer",
-            starts & stale,
-            Errors.INVALID_PRODUCER_EPOCH,
-            f"KAFKA-19690, {_ANALYZE}",
-            stale_epoch_first | stale_answer_first,
-        ),
-        refused(
-            "question no longer counts",
-            starts & ~counts,
-            Errors.INVALID_TXN_STATE,
-            _ANALYZE,
-            verification,
-        ),
-    )
+# The checks of a batch, in their order, and its append -----------------------------------------
 
 
 def append_rows(
-    batch: DataBatch,
-    answer: Answer,
-    settled: Mapping[Expression, Operand] = MappingProxyType({}),
-    left_waiting: Expression = waiting,
-) -> tuple[Row, ...]:
+    batch: DataBatch, answer: Answer, *, settled: Updates = _NOTHING,
+    left_waiting: Expression = waiting, stored: Updates = _NOTHING,
+) -> tuple[Row, ...]:  # fmt: skip
     """The checks of a data batch in their order, and what appending it changes.
 
     `settled` is what the batch's outcome clears, `left_waiting` the batches that wait after an
-    append.
+    append, `stored` what else an append changes.
     """
-
-    def refused(
-        name: str,
-        when: Expression,
-        error: Expression,
-        source: str,
-        during: Expression,
-    ) -> Row:
-        return Row(
-            name, when=when, set=dict(settled), reply=bounded_alone(answer(error, NO_OFFSET)),
-            send=(appended(error),), source=source, during=during,
-        )  # fmt: skip
-
-    rows: tuple[Row, ...] = ()
-    if batch.question is not None:
-        starts, counts = batch.question
-        stale = batch.producer_epoch < producers[batch.producer_id].producer_epoch
-        rows = _question_rows(starts, stale, counts, refused)
+    checks = (*_question(batch), *_epoch(batch), *_sequence(batch), *_transaction(batch))
     return (
         *_duplicate_rows(batch, answer, settled),
-        *rows,
-        *_validation_rows(batch, refused),
-        _append_row(batch, answer, left_waiting),
+        *(_refused(check, answer, settled) for check in checks),
+        _append_row(batch, answer, left_waiting, stored),
     )
 
 
-def _duplicate_rows(
-    batch: DataBatch, answer: Answer, settled: Mapping[Expression, Operand]
-) -> tuple[Row, ...]:
-    entry = producers[batch.producer_id]
-    cached = element("cached", entry.batch_metadata)
+def _refused(check: Check, answer: Answer, changes: Updates = _NOTHING) -> Row:
+    told = bounded_alone(answer(check.error, NO_OFFSET))
+    return check.refuse(told, appended(check.error), changes=changes)
+
+
+def _duplicate_rows(batch: DataBatch, answer: Answer, settled: Updates) -> tuple[Row, ...]:
+    """One of the last batches comes again."""
+    cached = element("cached", batch.entry.batch_metadata)
     same = (cached.last_sequence == batch.last_sequence) & (
         cached.offset_delta == batch.offset_delta
     )
     found = first_of(cached, same)
     last_offset = found.value.last_offset
     first_offset = last_offset - found.value.offset_delta
-    new_epoch = batch.producer_epoch != entry.producer_epoch
-    return only_where(
+    return leader.only_where(
         not batch.may_repeat.same_as(_FALSE),
         Row(
             "duplicate",
-            when=where(batch.may_repeat, ~new_epoch & found.is_set),
+            when=leader.where(batch.may_repeat, ~batch.has_new_epoch & found.is_set),
             set=dict(settled),
             reply=bounded_alone(answer(Errors.NONE, first_offset)),
             send=(appended(Errors.NONE, first_offset, last_offset, is_duplicate=True),),
@@ -314,22 +260,123 @@ def _duplicate_rows(
     )
 
 
-def _append_row(batch: DataBatch, answer: Answer, left_waiting: Expression) -> Row:
-    entry, verified = producers[batch.producer_id], verification_states[batch.producer_id]
-    new_epoch = batch.producer_epoch != entry.producer_epoch
+def _question(batch: DataBatch) -> tuple[Check, ...]:
+    """UnifiedLog's checks of a batch that starts a transaction."""
+    if batch.question is None:
+        return ()
+    starts, counts = batch.question
+    return (
+        Check(
+            "stale epoch, whatever the answer",
+            starts & (batch.producer_epoch < batch.entry.producer_epoch),
+            Errors.INVALID_PRODUCER_EPOCH,
+            f"KAFKA-19690, {_ANALYZE}",
+            features.stale_epoch_first | features.stale_answer_first,
+        ),
+        Check(
+            "question no longer counts",
+            starts & ~counts,
+            Errors.INVALID_TXN_STATE,
+            _ANALYZE,
+            features.verification,
+        ),
+    )
+
+
+def _epoch(batch: DataBatch) -> tuple[Check, ...]:
+    """ProducerAppendInfo.checkProducerEpoch"""
+    # else it was refused before: in the open transaction it would be of its epoch
+    refused_before = features.stale_epoch_first & features.ongoing_by_epoch
+    stale = batch.producer_epoch < batch.entry.producer_epoch
+    return (
+        Check(
+            "stale epoch",
+            leader.where(batch.epoch_counts, stale),
+            Errors.INVALID_PRODUCER_EPOCH,
+            CHECK_EPOCH,
+            ~refused_before if batch.waited else TRUE,
+        ),
+    )
+
+
+def _sequence(batch: DataBatch) -> tuple[Check, ...]:
+    """ProducerAppendInfo.checkSequence, unless no batch of the kind has a sequence."""
+    sequence, new_epoch = batch.base_sequence, batch.has_new_epoch
+    entry, verified = batch.entry, batch.verified
+    unknown = entry.producer_epoch == NO_EPOCH
+    without_batches = size(entry.batch_metadata) == 0
+    newest = last(entry.batch_metadata)
+    following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
+    out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+    is_told = features.unknown_producer_told & (unknown | features.unknown_sequence_told)
+    checks = (
+        Check(
+            "starts in mid-sequence",
+            verified.is_set
+            & verified.value.supports_epoch_bump
+            & (sequence != 0)
+            & without_batches,
+            out_of_order,
+            "KAFKA-18202",
+            features.no_start_in_mid_sequence,
+        ),
+        Check(
+            "above the first to come",
+            verified.is_set & (sequence > verified.value.lowest_sequence),
+            out_of_order,
+            _SEQUENCE,
+            leader.asks_coordinator,
+        ),
+        Check(
+            "last sequence not known",
+            (unknown | (~new_epoch & without_batches)) & (sequence != 0),
+            if_(is_told, Errors.UNKNOWN_PRODUCER_ID, out_of_order),
+            "KAFKA-5793, KAFKA-7298",
+            ~features.unknown_producer_accepted,
+        ),
+        Check(
+            "new epoch in mid-sequence",
+            new_epoch & (sequence != 0) & ~unknown,
+            out_of_order,
+            _SEQUENCE,
+        ),
+        Check("out of order", ~new_epoch & (sequence != following), out_of_order, _SEQUENCE),
+    )
+    return tuple(
+        check._replace(when=leader.where(batch.from_client, check.when))
+        for check in checks
+        if not batch.from_client.same_as(_FALSE)
+        if not (batch.waited and check.name == "last sequence not known")
+    )
+
+
+def _transaction(batch: DataBatch) -> tuple[Check, ...]:
+    """ProducerAppendInfo.appendDataBatch: one that isn't transactional, while a transaction is
+    open."""
+    check = Check(
+        "not transactional in a transaction",
+        batch.entry.current_txn_first_offset.is_set & ~batch.transactional,
+        Errors.INVALID_TXN_STATE,
+        "ProducerAppendInfo.appendDataBatch",
+    )
+    return () if batch.waited or batch.transactional.same_as(TRUE) else (check,)
+
+
+def _append_row(batch: DataBatch, answer: Answer, left_waiting: Expression, stored: Updates) -> Row:
+    entry, end = batch.entry, leader.log_end_offset
+    last_offset = end + batch.offset_delta
     opened = entry.current_txn_first_offset
-    last_offset = log_end_offset + batch.offset_delta
-    metadata = BatchMetadata(
+    metadata = leader.BatchMetadata(
         last_sequence=batch.last_sequence, last_offset=last_offset,
         offset_delta=batch.offset_delta, timestamp=batch.timestamp,
     )  # fmt: skip
     return Row(
         "append",
         set={
-            log: append(
-                log,
-                LogEntry(
-                    kind=Kind.DATA,
+            leader.log: append(
+                leader.log,
+                leader.LogEntry(
+                    kind=leader.Kind.DATA,
                     producer_id=batch.producer_id,
                     producer_epoch=batch.producer_epoch,
                     idempotent_only=~batch.transactional,
@@ -337,48 +384,39 @@ def _append_row(batch: DataBatch, answer: Answer, left_waiting: Expression) -> R
                     txn=batch.txn,
                 ),
             ),
-            log_end_offset: last_offset + 1,
-            entry: ProducerStateEntry(
+            leader.log_end_offset: last_offset + 1,
+            entry: leader.ProducerStateEntry(
                 producer_epoch=batch.producer_epoch,
                 batch_metadata=if_(
-                    new_epoch | ~batches_kept,
+                    batch.has_new_epoch | ~features.batches_kept,
                     sequence_of(metadata),
                     push(entry.batch_metadata, metadata),
                 ),
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_first_offset=if_(
-                    opened.is_set | ~batch.transactional, opened, some(log_end_offset)
+                    opened.is_set | ~batch.transactional, opened, some(end)
                 ),
                 last_timestamp=batch.timestamp,
             ),
-            verified: if_(batch.transactional, None, verified),
+            batch.verified: if_(batch.transactional, None, batch.verified),
             waiting: left_waiting,
+            **stored,
         },
-        reply=bounded_alone(answer(Errors.NONE, log_end_offset)),
-        send=(appended(Errors.NONE, log_end_offset, last_offset),),
+        reply=bounded_alone(answer(Errors.NONE, end)),
+        send=(appended(Errors.NONE, end, last_offset),),
         source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
     )
 
 
 # Produce ---------------------------------------------------------------------------------------
 
-
-def of_request(batch: Message, transactional: Expression) -> DataBatch:
-    """The batch of a request in a bounded run."""
-    return DataBatch(
-        batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.base_sequence,
-        transactional, batch.record, batch.txn,
-    )  # fmt: skip
-
-
-_id, _epoch = Produce.producer_id, Produce.producer_epoch
-_transactional = ~Produce.idempotent_only
-_is_verified = Produce.from_client | (offsets_verified & Produce.from_coordinator)
-in_transaction = has_ongoing_transaction(_id, _epoch)
+_id, _transactional = Produce.producer_id, ~Produce.idempotent_only
+_is_verified = Produce.from_client | (features.offsets_verified & Produce.from_coordinator)
+in_transaction = leader.has_ongoing_transaction(_id, Produce.producer_epoch)
 """Whether the batch of a request belongs to the transaction that is open."""
 asks_first = (
-    asks_coordinator
-    & verification_enabled
+    leader.asks_coordinator
+    & leader.verification_enabled
     & _is_verified
     & _transactional
     & ~Produce.beneath_log
@@ -390,73 +428,8 @@ asks_first = (
 def _produce_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
     return answer_batch(
         Produce.producer, Produce.partition, Produce.record, Produce.txn, error, offset,
-        log_start_offset,
+        leader.log_start_offset,
     )  # fmt: skip
-
-
-def asking_rows(
-    asks_first: Expression,
-    request: Message,
-    sequence: Expression,
-    record: Operand,
-    answer: Answer,
-    updates: Mapping[Expression, Operand] = MappingProxyType({}),
-) -> tuple[Row, Row]:
-    """The rows for a batch of a request that the coordinator is asked about first, and `updates`
-    while it waits.
-
-    ReplicaManager.maybeSendPartitionsToTransactionCoordinator
-    """
-    producer_id, epoch = request.producer_id, request.producer_epoch
-    asked = verification_states[producer_id]
-    return (
-        Row(
-            "stale epoch, before asking",
-            when=asks_first & (epoch < producers[producer_id].producer_epoch),
-            during=stale_epoch_first & asks_coordinator,
-            reply=bounded_alone(answer(Errors.INVALID_PRODUCER_EPOCH, NO_OFFSET)),
-            send=(appended(Errors.INVALID_PRODUCER_EPOCH),),
-            source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
-        ),
-        Row(
-            "ask the coordinator",
-            when=asks_first,
-            during=asks_coordinator,
-            set={
-                **maybe_create_verification_state_entry(producer_id, epoch, sequence),
-                waiting[request.producer]: some(
-                    Batch(
-                        producer_id=producer_id,
-                        producer_epoch=epoch,
-                        base_sequence=sequence,
-                        record=record,
-                        txn=request.txn,
-                        guarded=True,
-                    )
-                ),
-                **updates,
-            },
-            send=(
-                dataclasses.replace(
-                    AddPartitionsByLeader(
-                        partition=request.partition,
-                        producer=request.producer,
-                        producer_id=producer_id,
-                        producer_epoch=epoch,
-                    ),
-                    only_bounded=True,
-                ),
-                AppendResponse(
-                    error=Errors.NONE,
-                    first_offset=NO_OFFSET,
-                    last_offset=NO_OFFSET,
-                    is_duplicate=False,
-                    guard=some(if_(asked.is_set, asked.value.verification_guard, guards)),
-                ),
-            ),
-            source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
-        ),
-    )
 
 
 produce = Table(
@@ -465,30 +438,35 @@ produce = Table(
     response=AppendResponse,
     others=(producer, clock),
     bounded_when=~(
-        asks_first & (waiting[Produce.producer].is_set | Produce.producer.is_in(orphaned))
+        asks_first & (waiting[Produce.producer].is_set | Produce.producer.is_in(leader.orphaned))
     ),
     doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
         *asking_rows(
-            asks_first,
             Produce,
-            Produce.base_sequence,
-            Produce.record,
-            _produce_answer,
+            asks_first=asks_first,
+            sequence=Produce.base_sequence,
+            record=Produce.record,
+            answer=_produce_answer,
         ),
         *append_rows(
-            replace(
-                of_request(Produce, _transactional),
+            DataBatch(
+                producer_id=_id,
+                producer_epoch=Produce.producer_epoch,
+                base_sequence=Produce.base_sequence,
                 last_sequence=Produce.last_sequence,
+                transactional=_transactional,
+                record=Produce.record,
+                txn=Produce.txn,
                 offset_delta=Produce.offset_delta,
                 timestamp=Produce.timestamp,
                 from_client=Produce.from_client,
+                epoch_counts=Produce.from_client
+                | (features.followers_only_warn & Produce.from_coordinator),
                 may_repeat=Produce.from_client & ~Produce.beneath_log,
-                epoch_counts=Produce.from_client | (followers_only_warn & Produce.from_coordinator),
             ),
             _produce_answer,
-            {},
-            unguarded(_id, unless=~_transactional),
+            left_waiting=leader.unguarded(_id, unless=~_transactional),
         ),
     ),
 )

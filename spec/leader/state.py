@@ -14,9 +14,6 @@ tests/spec/test_leader_refinement.py takes every event of a small leader on both
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 from ...language import (
     Bool,
     Expression,
@@ -223,10 +220,6 @@ def unguarded(producer_id: Expression, unless: Operand = False) -> Expression:
     batch = waiting[c]
     concerned = batch.is_set & (batch.value.producer_id == producer_id) & ~lift(unless)
     return each(c, if_(concerned, some(replace(batch.value, guarded=False)), batch))
-
-
-Refusal: TypeAlias = Callable[[str, Expression, Expression, str, Expression], Row]
-"""Makes the row of a refusal: its name, condition, error, source and features."""
 
 
 def only_where(there: bool, *rows: Row) -> tuple[Row, ...]:

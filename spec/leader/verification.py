@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import Expression, Message, Row, Sending, Table, lift, lost, only, set_of, updated
 from ...language.expressions import TRUE, Operand
 from ..answers import answer_batch
@@ -25,9 +23,16 @@ from ..messages import (
     producer,
     waiting,
 )
-from .produce import AppendResponse, DataBatch, append_rows, appended, bounded_alone
+from .produce import (
+    AppendResponse,
+    Check,
+    DataBatch,
+    Question,
+    append_rows,
+    appended,
+    bounded_alone,
+)
 from .state import (
-    Refusal,
     asks_coordinator,
     has_ongoing_transaction,
     log_start_offset,
@@ -36,7 +41,7 @@ from .state import (
 )
 
 _answer = AddPartitionsByLeaderResponse
-_error, _waiting = _answer.error, waiting[_answer.producer]
+_waiting = waiting[_answer.producer]
 
 
 def _waiting_answer(error: Expression, offset: Operand = NO_OFFSET) -> Sending:
@@ -51,50 +56,37 @@ _done = {_waiting: lift(None)}
 _HANDLE = "ReplicaManager.handleProduceAppend"
 
 
-def _refused(
-    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE,
-) -> Row:  # fmt: skip
-    return Row(
-        name, when=when, set=_done, reply=bounded_alone(_waiting_answer(error)),
-        send=(appended(error),), source=source, during=during,
-    )  # fmt: skip
-
-
-def refusals(error: Expression, by_kind: Expression, refused: Refusal) -> tuple[Row, ...]:
-    """The rows for what the coordinator refuses; what passes is told `by_kind`, or as it is."""
+def refusals(error: Expression, by_kind: Expression) -> tuple[Check, ...]:
+    """What the coordinator refuses; what passes is told `by_kind`, or as it is."""
     return (
-        refused(
+        Check(
             "producer fenced",
             error == Errors.PRODUCER_FENCED,
             Errors.INVALID_PRODUCER_EPOCH,
             "AddPartitionsToTxnManager",
-            TRUE,
         ),
-        dataclasses.replace(
-            refused(
-                "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
-                error == Errors.TRANSACTION_ABORTABLE,
-                Errors.INVALID_TXN_STATE,
-                "AddPartitionsToTxnManager",
-                ~abortable_error,
-            ),
+        Check(
+            "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
+            error == Errors.TRANSACTION_ABORTABLE,
+            Errors.INVALID_TXN_STATE,
+            "AddPartitionsToTxnManager",
+            ~abortable_error,
             only_real=True,
         ),
-        refused(
+        Check(
             "coordinator busy",
             by_kind & (error == Errors.CONCURRENT_TRANSACTIONS),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
             ~transaction_version_2,
         ),
-        refused(
+        Check(
             "coordinator moved",
             by_kind & error.is_in(*moved),
             Errors.NOT_ENOUGH_REPLICAS,
             _HANDLE,
-            TRUE,
         ),
-        refused("refused by the coordinator", error != Errors.NONE, error, _HANDLE, TRUE),
+        Check("refused by the coordinator", error != Errors.NONE, error, _HANDLE),
     )
 
 
@@ -113,30 +105,35 @@ verified = Table(
             set={orphaned: orphaned - set_of(_answer.producer)},
             only_bounded=True,
         ),
-        *refusals(_error, _by_kind, _refused),
+        *(
+            check.refuse(
+                bounded_alone(_waiting_answer(check.error)), appended(check.error), changes=_done
+            )
+            for check in refusals(_answer.error, _by_kind)
+        ),
         *append_rows(
             DataBatch(
-                _answer.producer_id,
-                _answer.producer_epoch,
-                _answer.base_sequence,
-                _answer.last_sequence,
-                TRUE,
-                _waiting.value.record,
-                _waiting.value.txn,
+                producer_id=_answer.producer_id,
+                producer_epoch=_answer.producer_epoch,
+                base_sequence=_answer.base_sequence,
+                last_sequence=_answer.last_sequence,
+                transactional=TRUE,
+                record=_waiting.value.record,
+                txn=_waiting.value.txn,
                 offset_delta=_answer.offset_delta,
                 timestamp=_answer.timestamp,
                 from_client=_answer.from_client,
                 epoch_counts=_answer.from_client | followers_only_warn,
                 may_repeat=_answer.from_client,
-                question=(
+                question=Question(
                     ~has_ongoing_transaction(_answer.producer_id, _answer.producer_epoch),
                     _answer.guarded,
                 ),
                 waited=True,
             ),
             _waiting_answer,
-            _done,
-            updated(unguarded(_answer.producer_id), _answer.producer, None),
+            settled=_done,
+            left_waiting=updated(unguarded(_answer.producer_id), _answer.producer, None),
         ),
     ),
 )
