@@ -347,6 +347,13 @@ renumbered_in_order = _of_clients(
     "before, in that of the heap that holds them.",
     source="KAFKA-8483, KAFKA-8484",
 )
+old_acks_ignored = _of_clients(
+    "old_acks_ignored",
+    "2.3",
+    sentence="What is acknowledged under an old producer id counts no more; before, the offset of "
+    "such a batch did.",
+    source="KAFKA-8483, KAFKA-8484, TransactionManager.handleCompletedBatch",
+)
 epoch_by_partition = _of_clients(
     "epoch_by_partition",
     "2.7",

@@ -31,7 +31,7 @@ from ...language import (
     updated,
     wrap,
 )
-from ...language.expressions import Operand
+from ...language.expressions import TRUE, Operand
 from ..answers import awaits, compares_offsets
 from ..errors import is_retriable
 from ..features import (
@@ -40,6 +40,7 @@ from ..features import (
     epoch_by_partition,
     expires_in_flight,
     late_errors_ignored,
+    old_acks_ignored,
     renumbered_in_order,
     sequence_used_when_sent,
     transactional,
@@ -312,26 +313,23 @@ def _retried(
         during=lift(during),
         set=_queued(_where, _which) | (more or {}),
         reply=react(ClientStep.RETRY),
+        # a new epoch comes first
         send=() if more else (_retry(_where, _which),),
         source=source,
     )
 
 
 def _failed(
-    name: str,
-    when: Expression,
-    during: Operand,
-    changes: dict[Expression, Operand],
-    source: str,
-) -> Row:
-    """A batch has failed, and with it a transaction if there is one."""
-    is_in_transaction = name.startswith("abortable")
+    name: str, source: str, *, during: Operand, changes: dict[Expression, Operand],
+    when: Expression = TRUE, aborts: bool = False,
+) -> Row:  # fmt: skip
+    """A batch has failed. One that `aborts` fails its transaction."""
     return Row(
         name,
         when=when,
         during=lift(during),
-        goto=TO_ABORTABLE if is_in_transaction else None,
-        set=changes | (batch_failed(_error) if is_in_transaction else {}),
+        goto=TO_ABORTABLE if aborts else None,
+        set={**changes, **(batch_failed(_error) if aborts else {})},
         reply=react(ClientStep.FAIL, _error),
         source=source,
     )
@@ -382,7 +380,7 @@ completed = Table(
                     last_acked[_where],
                 ),
                 last_acked_offset[_where]: if_(
-                    _answer.base_offset < 0,
+                    (_answer.base_offset < 0) | (old_acks_ignored & ~is_of_this_id(_batch)),
                     last_acked_offset[_where],
                     maximum(last_acked_offset[_where], _last_offset),
                 ),
@@ -409,10 +407,10 @@ completed = Table(
         ),
         _failed(
             "refused under an old producer id, and those of the new one move up",
-            ~is_retriable(_error) & ~is_of_this_id(_batch) & _adjusts,
-            resets_id,
-            _moved_up(_where, _which),
             f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5: the sequence is used twice",
+            when=~is_retriable(_error) & ~is_of_this_id(_batch) & _adjusts,
+            during=resets_id,
+            changes=_moved_up(_where, _which),
         ),
         under_old_id(_where, _which),
         _retried("try again", is_retriable(_error), f"{_SENDER}.canRetry"),
@@ -468,52 +466,53 @@ completed = Table(
         ),
         _failed(
             "abortable, and the partition starts at sequence 0",
-            _unknown,
-            transactional & client_epoch_bump,
-            _TOLD_FAILED | _untracked(_where),
             f"{_MANAGER}.resetSequenceForPartition",
+            when=_unknown,
+            during=transactional & client_epoch_bump,
+            changes=_TOLD_FAILED | _untracked(_where),
+            aborts=True,
         ),
         _failed(
             "abortable, and those behind it move up",
-            _adjusts,
-            transactional,
-            _moved_up(_where, _which),
             f"{_MANAGER}.adjustSequencesDueToFailedBatch",
+            when=_adjusts,
+            during=transactional,
+            changes=_moved_up(_where, _which),
+            aborts=True,
         ),
         _failed(
             "abortable, and whether it was appended isn't known",
-            lift(True),
-            transactional,
-            _TOLD_FAILED,
             _FAILED_BATCH,
+            during=transactional,
+            changes=_TOLD_FAILED,
+            aborts=True,
         ),
         _failed(
             "refused under an old epoch",
-            _is_old,
-            bumps_epoch & ~epoch_by_partition,
-            _TOLD_FAILED,
             f"{_FAILED_BATCH} before 2.7.1",
+            when=_is_old,
+            during=bumps_epoch & ~epoch_by_partition,
+            changes=_TOLD_FAILED,
         ),
         _failed(
             "refused: a new epoch",
-            _out_of_order | _unknown | _attempts_left,
-            bumps_epoch,
-            _TOLD_FAILED | wants_bump(_where),
             _FAILED_BATCH,
+            when=_out_of_order | _unknown | _attempts_left,
+            during=bumps_epoch,
+            changes=_TOLD_FAILED | wants_bump(_where),
         ),
         _failed(
             "refused, and those behind it move up",
-            _adjusts,
-            resets_id,
-            _moved_up(_where, _which),
             f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5",
+            when=_adjusts,
+            during=resets_id,
+            changes=_moved_up(_where, _which),
         ),
         _failed(
             "refused, and whether it was appended isn't known",
-            lift(True),
-            ~transactional,
-            _TOLD_FAILED,
             _FAILED_BATCH,
+            during=~transactional,
+            changes=_TOLD_FAILED,
         ),
     ),
 )

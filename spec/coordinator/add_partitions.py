@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from ...language import Expression, Message, Row, Sending, Table, if_, only, set_of
 from ..features import (
@@ -26,26 +27,27 @@ from ..messages import (
 )
 from . import entry
 
+_NOTHING: Mapping[Expression, Expression] = MappingProxyType({})
+
 
 def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
     """What is prepared when partitions are added. TransactionMetadata.prepareAddPartitions"""
     return {
         entry.pending: entry.ONGOING,
         entry.pending_partitions: entry.partitions | wanted,
-    } | entry.dated(if_(entry.is_settled, now, entry.txn_start_timestamp), version)
+        **entry.dated(if_(entry.is_settled, now, entry.txn_start_timestamp), version),
+    }
 
 
 def add_partitions_rows(
-    request: Message,
-    answer: Callable[[Expression], Sending],
-    asks: dict[Expression, Expression],
-    wanted: Expression,
-    all_there: Expression,
-    version: Expression | int = 0,
-) -> tuple[Row, ...]:
+    request: Message, *, answer: Callable[[Expression], Sending], wanted: Expression,
+    all_there: Expression, version: Expression | int,
+    asks: Mapping[Expression, Expression] = _NOTHING,
+) -> tuple[Row, ...]:  # fmt: skip
     """The rows of every form of the request: a client's, a leader's, for one partition or many.
 
-    `wanted` is the set of partitions, `all_there` says that the transaction has them.
+    `wanted` is the set of partitions, `all_there` says that the transaction has them, `asks` is who
+    waits for the record.
     """
     source = "TransactionCoordinator.handleAddPartitionsToTransaction"
     busy = answer(Errors.CONCURRENT_TRANSACTIONS)
@@ -84,9 +86,9 @@ def add_partitions_rows(
             "add",
             set={
                 entry.adding_for[request.producer]: wanted,
-            }
-            | adding(wanted, version)
-            | asks,
+                **adding(wanted, version),
+                **asks,
+            },
             source="TransactionMetadata.prepareAddPartitions",
         ),
     )
@@ -106,11 +108,11 @@ add_partitions = Table(
     others=(producer, clock),
     rows=add_partitions_rows(
         AddPartitionsToTxn,
-        _add_answer,
-        entry.asks(AddPartitionsToTxn),
-        AddPartitionsToTxn.partitions,
-        (AddPartitionsToTxn.partitions - entry.partitions) == set_of(),
-        AddPartitionsToTxn.client_transaction_version,
+        answer=_add_answer,
+        asks=entry.asks(AddPartitionsToTxn),
+        wanted=AddPartitionsToTxn.partitions,
+        all_there=(AddPartitionsToTxn.partitions - entry.partitions) == set_of(),
+        version=AddPartitionsToTxn.client_transaction_version,
     ),
 )
 
@@ -160,11 +162,10 @@ add_partitions_by_leader = Table(
         transaction_version_2,
         *add_partitions_rows(
             AddPartitionsByLeader,
-            _leader_answer,
-            {},
-            set_of(AddPartitionsByLeader.partition),
-            AddPartitionsByLeader.partition.is_in(entry.partitions),
-            2,
+            answer=_leader_answer,
+            wanted=set_of(AddPartitionsByLeader.partition),
+            all_there=AddPartitionsByLeader.partition.is_in(entry.partitions),
+            version=2,
         ),
     ),
 )

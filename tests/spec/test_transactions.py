@@ -157,6 +157,7 @@ HARMLESS = {
     "completes_once": "the second thread takes a second partition",
     "own_completion_cancelled": "it takes three faults",
     "renumbered_in_order": "no leader forgets at the default bounds",
+    "old_acks_ignored": "a client with a transactional id keeps its producer id",
     "expected_epoch": "with version 2 a client gets its epochs from EndTxn",
     "strict_end_txn_epoch": "version 2 has a check of its own",
     "failed_fence_kept": "version 2 takes the epoch with the record and not before",

@@ -168,13 +168,15 @@ def test_a_batch_waits_longer_each_time_since_3_7(release: str, waits: list[int]
         assert client.now_ms - before == wait
 
 
-def test_what_an_old_producer_id_had_acknowledged_does_not_count() -> None:
-    """Sender.completeBatch before 2.5"""
-    client = idempotent("2.0")
+@pytest.mark.parametrize(("release", "offset"), [("1.0", 3), ("2.1", 3), ("2.3", -1), ("2.4", -1)])
+def test_what_an_old_producer_id_had_acknowledged_does_not_count(release: str, offset: int) -> None:
+    """Sender.completeBatch, and from 2.3 TransactionManager.handleCompletedBatch, before 2.5"""
+    client = idempotent(release)
     first, second = (client.send("t-0") and only(client) for _ in range(2))
     client.answer(first, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    client.answer(second, base_offset=0)
+    client.answer(second, base_offset=3)
     assert client.machine.at("last_acked", "t-0") == -1
+    assert client.machine.at("last_acked_offset", "t-0") == offset
 
 
 def test_what_is_refused_under_an_old_producer_id_uses_a_sequence_of_the_new_one_twice() -> None:
