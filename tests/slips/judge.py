@@ -47,8 +47,8 @@ class Fate(Enum):
 
     REFUSED = "refused"
     BROKEN = "broken"
-    TOLD = "told after HOLDS"
-    LINTED = "told by lint"
+    TOLD = "reported after HOLDS"
+    LINTED = "reported by lint"
     INCONCLUSIVE = "inconclusive"
     EQUIVALENT = "equivalent"
     UNNOTICED = "unnoticed"
