@@ -24,9 +24,9 @@ from epochfence.checker.check import prepare
 from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.memory import fair_limit
 from epochfence.language import instantiate
-from epochfence.spec.systems import shipped
+from epochfence.spec.load import load_system
 
-instance = instantiate(shipped(sys.argv[1]))
+instance = instantiate(load_system(sys.argv[1]))
 prepare(instance).kernel.code.best()  # so that the cache has it
 prepared = prepare(instance)
 explorer = Explorer(prepared.kernel, prepared.packing.stride, len(prepared.labels), 1, fair_limit())
@@ -62,11 +62,12 @@ def main() -> int:
     """Runs the command line; returns the exit code."""
     parser = argparse.ArgumentParser(description="A search by two checkouts, in turns.")
     parser.add_argument("other", type=Path, help="the folder of the other checkout")
-    parser.add_argument("system", nargs="?", default="transactions")
+    parser.add_argument("system", nargs="?", default="transactions", help="a name, or FILE.py")
     parser.add_argument("--runs", type=int, default=3)
     given = parser.parse_args()
     if not (given.other / "checker").is_dir():
         parser.error(f"{given.other}: not the folder of a checkout")
+    system = str(Path(given.system).resolve()) if given.system.endswith(".py") else given.system
     times: dict[str, list[float]] = {"other": [], "here": []}
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +76,7 @@ def main() -> int:
             (Path(folder) / name / "epochfence").symlink_to(checkout)
         for turn in range(1 + given.runs):  # the first one compiles
             for name, seconds in times.items():
-                took, size, found[name] = searched(Path(folder) / name, given.system)
+                took, size, found[name] = searched(Path(folder) / name, system)
                 print(f"{name}: {took:.2f} s, {size:.2f} bytes a state", flush=True)
                 if turn:
                     seconds.append(took)

@@ -1,40 +1,163 @@
-"""Functions that Numba compiles, and where it keeps their code.
+"""Functions that Numba compiles, of which the machine code is kept on disk.
 
-Numba keeps a function's code as long as the function's own file stays as it is, though functions of
-other files are compiled into it: a caller would go on with what they were. So here code is kept
-under what all sources of this folder are.
+Numba makes LLVM IR of a function; it is compiled and kept as that of systems is (`machine_code`).
+Where the code is there, Numba isn't loaded: that would take 0.4 s and 60 MB. Code is kept under
+what all sources of this folder are, as functions of other files are compiled into a function.
+
+What is called from Python gives whole numbers, or nothing. It may not take memory and raises
+nothing: compiled code depends on nothing but the processor.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false, reportArgumentType=false
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Callable, Iterable
+from ctypes import CFUNCTYPE, addressof, c_char, c_int64
 from functools import cache, partial
 from hashlib import sha256
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import cache_from_source
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
-from numba import config, njit
+import numpy as np
+
+from .machine_code import Code, load
+from .object_cache import ObjectCache, cache_of
+from .object_code import PASSES, compiler, object_file, processor
+
+WHOLE = "i"
+_compiling = Lock()
+_seconds = [0.0]
+
+
+def compiling_seconds() -> float:
+    """How long this process has waited for Numba: once for an installation."""
+    return _seconds[0]
+
+
+class Instruction:
+    """One of `intrinsics` by its name, which is loaded where Numba is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def compilable(self) -> Any:
+        """What Numba takes for it."""
+        return getattr(import_module(f"{__package__}.intrinsics"), self.name)
+
+    def __call__(self, *_: Any) -> Any:
+        raise TypeError(f"{self.name} is for compiled functions")
+
+
+class Passed:
+    """Arguments as compiled functions take them: looked at once, and passed many times."""
+
+    def __init__(self, arguments: Iterable[Any]) -> None:
+        self.arguments = tuple(arguments)  # they stay where they are
+        self.kinds: list[str] = []
+        self.flat: list[int] = []
+        _flatten(self.arguments, self.kinds, self.flat)
+
+
+class Compiled:
+    """A function that is compiled where it is called first, or taken from a former run; it runs
+    without the interpreter's lock.
+
+    Arguments are whole numbers, contiguous arrays of whole numbers, or several of them as `Passed`.
+    """
+
+    def __init__(self, function: Callable[..., Any], inline: Literal["never", "always"]) -> None:
+        self.function = function
+        self.inline: Literal["never", "always"] = inline
+        # by kinds of arguments: how many results, what to call, what owns the code
+        self.codes: dict[tuple[str, ...], tuple[int, Any, Any]] = {}
+
+    @property
+    def name(self) -> str:
+        """The function with its module."""
+        return f"{self.function.__module__}.{self.function.__qualname__}"
+
+    def __call__(self, *arguments: Any) -> Any:
+        kinds: list[str] = []
+        flat: list[int] = []
+        _flatten(arguments, kinds, flat)
+        results, call, _ = self.codes.get(tuple(kinds)) or self._taken(tuple(kinds))
+        if not results:
+            call(0, *flat)
+            return None
+        given = (c_int64 * results)()
+        call(addressof(given), *flat)
+        return given[0] if results == 1 else tuple(given)
+
+    def _taken(self, kinds: tuple[str, ...]) -> tuple[int, Any, Any]:
+        """The code for some kinds of arguments, from the cache if that has it."""
+        with _compiling:
+            if kinds not in self.codes:
+                self.codes[kinds] = self._loaded(kinds)
+        return self.codes[kinds]
+
+    def _loaded(self, kinds: tuple[str, ...]) -> tuple[int, Any, Any]:
+        key = sha256(f"{_sources()} {compiler()} {self.name} {kinds}".encode()).hexdigest()
+        kept = _kept()
+        made = None if kept is None else kept.get(key)
+        if made is None:
+            begun = time.perf_counter()
+            from .compiling import llvm_ir  # which loads Numba
+
+            results, text = llvm_ir(self, kinds)
+            made = bytes([results]) + object_file(text, PASSES)
+            if kept is not None:
+                kept.put(key, made)
+            _seconds[0] += time.perf_counter() - begun
+        engine = load(Code((), processor(), (made[1:],)))
+        address = engine.get_function_address("entry")
+        length = sum(1 + (0 if kind == WHOLE else int(kind[-1])) for kind in kinds)
+        return made[0], CFUNCTYPE(None, *[c_int64] * (1 + length))(address), engine
 
 
 def compiled(function: Any = None, *, inline: Literal["never", "always"] = "never") -> Any:
-    """The function as Numba compiles it where it is called first, or takes it from a former run;
-    without the interpreter's lock."""
+    """The function, compiled; with `inline` it becomes a part of each that calls it."""
     if function is None:
         return partial(compiled, inline=inline)
-    others, config.CACHE_DIR = config.CACHE_DIR, str(_folder())
-    try:
-        return njit(nogil=True, cache=True, inline=inline)(function)
-    finally:
-        config.CACHE_DIR = others
+    return Compiled(function, inline)
+
+
+def _flatten(arguments: Iterable[Any], kinds: list[str], flat: list[int]) -> None:
+    """Adds the kinds of arguments, and the numbers that stand for them: an array is its address and
+    its shape."""
+    for each in arguments:
+        if isinstance(each, np.ndarray):
+            kinds.append(f"{each.dtype.char}{each.ndim}")
+            # of no bytes there need not be any
+            flat.append(addressof((c_char * 0).from_buffer(each)))
+            flat += each.shape
+        elif isinstance(each, Passed):
+            kinds += each.kinds
+            flat += each.flat
+        else:
+            kinds.append(WHOLE)
+            flat.append(int(each))
 
 
 @cache
-def _folder() -> Path:
-    """Where code is kept: in `NUMBA_CACHE_DIR`, or beside Python's own."""
-    here = Path(__file__).parent
+def _sources() -> str:
+    """All that the IR of a function depends on."""
     digest = sha256()
-    for path in sorted(here.glob("*.py")):
+    for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
-    return Path(config.CACHE_DIR or here / "__pycache__") / f"numba-{digest.hexdigest()[:16]}"
+    return f"{digest.hexdigest()} {' '.join(map(version, ('numba', 'numpy')))}"
+
+
+def _kept() -> ObjectCache | None:
+    """Where code is kept: beside Python's own, or where this user keeps that of systems."""
+    beside = Path(cache_from_source(__file__)).parent
+    there = next(folder for folder in (beside, *beside.parents) if folder.exists())
+    return ObjectCache(beside / "native") if os.access(there, os.W_OK) else cache_of("functions")

@@ -203,7 +203,7 @@ def components(
     several = len(starts)
     if several:
         for start in starts:
-            rindex[start] = 0
+            rindex[start & NUMBER] = 0
     else:
         rindex[:] = 0
     ordered = 0
@@ -211,7 +211,7 @@ def components(
     mine = np.int64(NONE)
     path, back = 0, states  # what is on the way lies below, what waits for its root above
     for turn in range(several if several else states):
-        start = np.int64(starts[turn]) if several else turn
+        start = np.int64(starts[turn] & NUMBER) if several else turn
         if region[start] == 0 or region[start] >= FAIR or rindex[start]:
             continue
         index = 1
@@ -364,13 +364,15 @@ def broken_aims(
         begin, stop = _first(bases, offsets, state), _end(bases, offsets, state)
         owed &= ~broken
         if owed and (end - first > 1 or _repeats(targets, begin, stop, state)):
-            members = order[first:end] & NUMBER
+            members = order[first:end]
             bit = one
             while owed:
                 if owed & bit:
                     owed &= ~bit
                     for member in members:
-                        region[member] = 1 if np.uint64(reached[member]) & bit else 0
+                        region[member & NUMBER] = (
+                            1 if np.uint64(reached[member & NUMBER]) & bit else 0
+                        )
                     new, open_ = np.int64(2), 1
                     while open_:
                         found, open_, new = components(
@@ -380,8 +382,8 @@ def broken_aims(
                         if found:
                             broken |= bit
                     for member in members:
-                        region[member] = 0
-                        rindex[member] = 0
+                        region[member & NUMBER] = 0
+                        rindex[member & NUMBER] = 0
                 bit <<= one
         first = end
     return broken
@@ -446,7 +448,7 @@ def nearest(
         inside = -1
         for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
             stays = region[targets[at]] == region[start]
-            if goal < 0 and masks[kinds[at], word] & bit:
+            if goal < 0 and masks[kinds[at], word] & np.uint64(bit):
                 possible = True
                 if stays and inside < 0:
                     inside = at
@@ -454,6 +456,6 @@ def nearest(
                 parents[targets[at]] = state
                 queue[tail] = targets[at]
                 tail += 1
-        if goal < 0 and (inside >= 0 or (rests and not possible)):
+        if goal < 0 and (inside >= 0 or (rests != 0 and not possible)):
             return state, inside
     return -1, -1

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numba import uint64
+from numpy import uint64
 
 from .compiled import compiled
 from .memory import load64
@@ -37,8 +37,9 @@ def mix(mixed, word):
 
 
 @compiled
-def keep(h, table, kept):
-    """Keeps a hash in the table; `kept` has the number of them and how many zeros they end in."""
+def keep(h, table, kept, spare):
+    """Keeps a hash in the table; `kept` has the number of them and how many zeros they end in,
+    `spare` is another table of the same size."""
     h *= _MIXER
     h ^= h >> uint64(32)
     if h == uint64(0):
@@ -49,10 +50,10 @@ def keep(h, table, kept):
         kept[0] += 1
     while kept[0] * 4 > table.size * 3:
         kept[1] += 1
-        all_kept = table.copy()
-        table[:] = 0
+        for at in range(table.size):
+            spare[at], table[at] = table[at], uint64(0)
         kept[0] = 0
-        for other in all_kept:
+        for other in spare:
             if other and not other & ((uint64(1) << uint64(kept[1])) - uint64(1)):
                 _put(other, table)
                 kept[0] += 1
@@ -71,17 +72,17 @@ def _put(h, table):
 
 
 @compiled
-def keep_masked(states, count, stride, words, masks, table, kept):
+def keep_masked(states, count, stride, words, masks, table, kept, spare):
     """Keeps the hashes of the bits under the masks of these words, in each of the states."""
     for i in range(count):
         h = uint64(0)
         for at in range(words.size):
             h = mix(h, load64(states + i * stride + 8 * words[at]) & masks[at])
-        keep(h, table, kept)
+        keep(h, table, kept, spare)
 
 
 @compiled
-def keep_contents(states, count, stride, there, places, table, kept):
+def keep_contents(states, count, stride, there, places, table, kept, spare):
     """Keeps the hashes of numbers in the states that have all bits of `there` (a word, a mask).
 
     A line of `places` has a number's word, its shift, its mask, and what is added to it.
@@ -94,7 +95,7 @@ def keep_contents(states, count, stride, there, places, table, kept):
         for at in range(places.shape[0]):
             raw = load64(state + 8 * places[at, 0]) >> uint64(places[at, 1])
             h = mix(h, (raw & uint64(places[at, 2])) + uint64(places[at, 3]))
-        keep(h, table, kept)
+        keep(h, table, kept, spare)
 
 
 @compiled
@@ -129,11 +130,12 @@ class Distinct:
 
     def __init__(self) -> None:
         self.table = np.zeros(1 << TABLE_BITS, dtype=np.uint64)
+        self.spare = np.zeros_like(self.table)  # takes memory only where it is used
         self.kept = np.zeros(2, dtype=np.int64)
 
     def keep_masked(self, states: int, count: int, stride: int, bits: Mask) -> None:
         """Keeps what `count` states from an address on have under a mask."""
-        keep_masked(states, count, stride, *bits, self.table, self.kept)
+        keep_masked(states, count, stride, *bits, self.table, self.kept, self.spare)
 
     def keep_contents(
         self, states: int, count: int, stride: int, there: tuple[int, int],
@@ -143,7 +145,7 @@ class Distinct:
         `there`, a mask in a word."""
         mask = np.array(there, dtype=np.uint64).view(np.int64)
         numbers = np.array(places, dtype=np.int64).reshape(-1, 4)
-        keep_contents(states, count, stride, mask, numbers, self.table, self.kept)
+        keep_contents(states, count, stride, mask, numbers, self.table, self.kept, self.spare)
 
     @property
     def count(self) -> Count:

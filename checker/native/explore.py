@@ -23,8 +23,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import psutil
-from numba.core import event
 
+from .compiled import compiling_seconds
 from .coverage import Sought, met
 from .disk import Disk
 from .lower import Kernel
@@ -113,15 +113,6 @@ def first_depths(known: Sequence[int], taken: Sequence[int], depth: int) -> list
     """The depth at which each row was first taken: that of its first count, and 0 before."""
     pairs = zip(known, taken, strict=True)
     return [before or (depth if times else 0) for before, times in pairs]
-
-
-_compiled = event.TimingListener()
-event.register("numba:compile", _compiled)
-
-
-def numba_seconds() -> float:
-    """How long this process has waited for Numba to compile: once for an installation."""
-    return _compiled.duration if _compiled.done else 0.0
 
 
 Span: TypeAlias = tuple[int, int, int]
@@ -385,8 +376,7 @@ class Explorer:
     def switch_off(self, rows: Collection[int]) -> None:
         """Takes no step by these rows, as the kernel numbers them, and none in their place."""
         for worker in self.workers:
-            worker.off = np.zeros(self.rows, dtype=np.uint8)
-            worker.off[[*rows]] = 1
+            worker.switch_off(rows)
 
     def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]:
         """The least packed states of `level` that have one of the states as a successor, in order,
@@ -478,11 +468,11 @@ def _levels(
     at_fault: Callable[[Bad], bool] | None,
 ) -> bool:
     found = carrier.found
-    before = numba_seconds()
+    before = compiling_seconds()
     begun = time.perf_counter() - found.seconds
 
     def seconds() -> float:
-        found.compiling = numba_seconds() - before
+        found.compiling = compiling_seconds() - before
         return time.perf_counter() - begun - found.compiling
 
     while True:

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import uint32, uint64
+from numpy import uint32, uint64
 
 from .compiled import compiled
 from .memory import (
@@ -277,14 +277,13 @@ def read_record(place, shard, parts, numbers):
 
 
 @compiled
-def rewrite_records(states, counts, width, parts, wider, widened):
-    """Rewrites all shards' records as other bits of the parts' numbers have them."""
-    numbers = np.zeros(parts.shape[0], dtype=np.int64)
-    scratch = np.zeros(2, dtype=np.uint64)
+def rewrite_records(states, counts, width, parts, wider, widened, numbers, words):
+    """Rewrites all shards' records as other bits of the parts' numbers have them; there is room for
+    one state's `numbers` and the two `words` of a record."""
     for shard in range(counts.size):
         for at in range(counts[shard] - 1, -1, -1):
             read_record(states[shard] + at * width, shard, parts, numbers)
-            low, high = write_record(numbers, 0, widened, scratch.ctypes.data)
+            low, high = write_record(numbers, 0, widened, words.ctypes.data)
             for byte in range(wider):
                 word = low if byte < 8 else high
                 store8(

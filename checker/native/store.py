@@ -22,11 +22,11 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numba import uint64
+from numpy import uint64
 
 from .compiled import compiled
 from .disk import Disk
-from .memory import Region, load32, load64, prefetch, store32, store64, trailing_zeros
+from .memory import Region, load32, load64, prefetch, scratch, store32, store64, trailing_zeros
 from .parts import (
     BITS,
     FIELDS,
@@ -162,7 +162,7 @@ def insert(incoming, count, stride, states, found, most, table, groups):
     size of its table. Stops before the shard might hold more than `most` states. Returns how many
     were looked at, and the new number of states.
     """
-    hashes = np.empty(BLOCK, dtype=np.uint64)
+    hashes = scratch(BLOCK)
     done = 0
     while done < count and found + BLOCK <= most:
         block = min(BLOCK, count - done)
@@ -379,7 +379,10 @@ class Store:
         for shard in range(SHARDS):
             only = np.zeros_like(self.counts)
             only[shard] = self.counts[shard]
-            rewrite_records(self.states, only, width, before, wider, self.rows_of_parts)
+            rewrite_records(
+                self.states, only, width, before, wider, self.rows_of_parts,
+                np.zeros(len(before), dtype=np.int64), np.zeros(2, dtype=np.uint64),
+            )  # fmt: skip
             self._index(shard)
             self.looked_at(self.held // SHARDS)
         return True

@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numba import uint64
+from numpy import uint64
 
 from .compiled import compiled
 from .explore import Explorer
@@ -67,15 +67,14 @@ def locate(record, h, stride, states, table, groups):
 @compiled
 def link(
     expand, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
-    bad, bad_count, starts, states, tables, groups, kind_of, targets, kinds, offsets, written,
+    bad, bad_count, starts, states, tables, groups, kind_of, targets, kinds, offsets, owners,
+    hashes, written,
 ):  # fmt: skip
     """Writes the steps from `count` states of a shard from position `first` on behind the `written`
     ones of their block; returns how many there are then, or -1 where a step leads to an unknown
     state.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
-    owners = np.empty(rows.size, dtype=np.int64)
-    hashes = np.empty(rows.size, dtype=np.uint64)
     done = 0
     while done < count:
         part = min(SLICE, count - done)
@@ -205,7 +204,8 @@ class Transitions:
             store.rows_of_parts, worker.own, worker.room.address, worker.known, worker.numbers,
             worker.sought, worker.out.address, worker.rows, worker.bad, worker.bad_count,
             self.starts, store.states, store.tables, store.groups, kind_of, targets, kinds,
-            offsets, written,
+            offsets, np.empty(worker.burst, dtype=np.int64),
+            np.empty(worker.burst, dtype=np.uint64), written,
         )  # fmt: skip
         if written < 0:
             raise RuntimeError("a step of a search leads to a state that it hasn't found")

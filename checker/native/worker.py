@@ -7,16 +7,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import nsmallest
 from typing import Any
 
 import numpy as np
-from numba import uint64
+from numpy import uint64
 
-from .compiled import compiled
+from .compiled import Passed, compiled
 from .lower import Kernel
-from .memory import Region, call_expand, prefetch
+from .memory import Region, call_expand, prefetch, scratch
 from .parts import begin_fold, end_fold, owner_of, write_record
 from .sharing import FLAG_BITS
 from .store import (
@@ -65,24 +65,26 @@ def drop_sent(states, count, stride, sent, mask):
     The table has `mask` + 1 places in pairs, each pair for the last two states that were to go
     there. A place of zeros is empty: so the state of zeros, whose hash is 0, is never dropped.
     """
-    places = np.empty(BLOCK, dtype=np.int64)
+    places = scratch(BLOCK)
     kept = 0
     for first in range(0, count, BLOCK):
         block = min(BLOCK, count - first)
         for i in range(block):
             h = hash_state(states + (first + i) * stride, stride)
-            places[i] = 0
+            places[i] = uint64(0)
             if h != uint64(0):
-                places[i] = sent + np.int64((h >> uint64(16)) & uint64(mask - 1)) * stride
-                prefetch(places[i])
+                place = sent + np.int64((h >> uint64(16)) & uint64(mask - 1)) * stride
+                places[i] = uint64(place)
+                prefetch(place)
         for i in range(block):
             state = states + (first + i) * stride
-            if places[i] != 0:
-                other = places[i] + stride
-                if same_state(state, places[i], stride) or same_state(state, other, stride):
+            place = np.int64(places[i])
+            if place != 0:
+                other = place + stride
+                if same_state(state, place, stride) or same_state(state, other, stride):
                     continue
-                copy_exactly(places[i], other, stride)
-                copy_exactly(state, places[i], stride)
+                copy_exactly(place, other, stride)
+                copy_exactly(state, place, stride)
             copy_state(state, states + kept * stride, stride)
             kept += 1
     return kept
@@ -146,8 +148,8 @@ def expand_each(
 
 @compiled
 def scatter(
-    expand, states, first, count, shard, form, parts, own, room, known, numbers, sought, out, rows,
-    bad, bad_count, taken, buckets, filled, most_filled, sent, mask, off,
+    expand, states, first, count, shard, sent, mask, form, parts, own, room, known, numbers, sought,
+    out, rows, bad, bad_count, taken, buckets, filled, most_filled, off,
 ):  # fmt: skip
     """Expands a shard's states from position `first` on and puts each successor into the bucket of
     the shard that owns it, but for those that the table at `sent` holds, where there is one (see
@@ -252,8 +254,15 @@ class Worker:
         self.fullest = np.zeros(SHARDS, dtype=np.int64)  # in bytes
         self.work_on(0)
 
+    def switch_off(self, rows: Collection[int]) -> None:
+        """Takes no step by these rows, as the kernel numbers them, and none in their place."""
+        self.off = np.zeros(len(self.taken), dtype=np.uint8)
+        self.off[[*rows]] = 1
+        self.passed = None
+
     def work_on(self, parts: int) -> None:
         """Prepares for states of so many parts."""
+        self.passed: Passed | None = None
         # threads write here all the time: none of them shares a line of the cache with another
         self.own = np.zeros((LINE + parts, 2), dtype=np.int64)[LINE // 2 :]
         self.known = np.zeros(parts * SLICE, dtype=np.int64)
@@ -312,12 +321,23 @@ class Worker:
         self.bad_count[0] = 0
         return int(
             scatter(
-                self.kernel.address, store.states[shard], first, count, shard, store.form,
-                store.rows_of_parts, self.own, self.room.address, self.known, self.numbers,
-                self.sought, self.out.address, self.rows, self.bad, self.bad_count, self.taken,
-                self.buckets, self.filled, self.most_filled, sent, mask, self.off,
+                self.kernel.address, store.states[shard], first, count, shard, sent, mask,
+                self._passed(store),
             )
         )  # fmt: skip
+
+    def _passed(self, store: Store) -> Passed:
+        """What `scatter` is given again and again."""
+        if self.passed is None or self.passed.arguments[0] is not store.form:
+            self.passed = Passed(
+                (
+                    store.form, store.rows_of_parts, self.own, self.room.address, self.known,
+                    self.numbers, self.sought, self.out.address, self.rows, self.bad,
+                    self.bad_count, self.taken, self.buckets, self.filled, self.most_filled,
+                    self.off,
+                )
+            )  # fmt: skip
+        return self.passed
 
     def noted(self) -> Iterator[tuple[int, int]]:
         """What was wrong in the states expanded last: a state's index among them, and flags."""

@@ -1,0 +1,132 @@
+"""What compiled functions do at addresses: loads, stores, prefetches, calls."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir  # pyright: ignore[reportMissingTypeStubs]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_POINTER = ir.PointerType()
+
+
+def _load(kind: Any, bits: int) -> Any:
+    def typed(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], _POINTER)
+            return builder.load(pointer, typ=ir.IntType(bits), align=1)
+
+        return kind(types.int64), generate
+
+    return typed
+
+
+def _store(kind: Any) -> Any:
+    def typed(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = builder.inttoptr(args[0], _POINTER)
+            builder.store(args[1], pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, kind), generate
+
+    return typed
+
+
+load64 = intrinsic(_load(types.uint64, 64))
+load32 = intrinsic(_load(types.uint32, 32))
+store64 = intrinsic(_store(types.uint64))
+store32 = intrinsic(_store(types.uint32))
+store8 = intrinsic(_store(types.uint8))
+
+
+@intrinsic
+def load32_acquire(typing_context: Any, address: Any) -> Any:
+    """A word that other threads may write, and what they wrote before it."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], _POINTER)
+        return builder.load_atomic(pointer, "acquire", 4, typ=ir.IntType(32))
+
+    return types.uint32(types.int64), generate
+
+
+@intrinsic
+def compare_exchange32(typing_context: Any, address: Any, expected: Any, new: Any) -> Any:
+    """Stores a word where another one is expected, in one go; returns the one that was there."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], _POINTER)
+        pair = builder.cmpxchg(pointer, args[1], args[2], "acq_rel", "acquire")
+        return builder.extract_value(pair, 0)
+
+    return types.uint32(types.int64, types.uint32, types.uint32), generate
+
+
+@intrinsic
+def fetch_add(typing_context: Any, address: Any, number: Any) -> Any:
+    """Adds to a word of 64 bits in one go; returns what was there."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], _POINTER)
+        return builder.atomic_rmw("add", pointer, args[1], "monotonic")
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def prefetch(typing_context: Any, address: Any) -> Any:
+    """Asks for the cache line at the address, to be read soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i32 = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [_POINTER, i32, i32, i32])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (_POINTER,), kind)
+        pointer = builder.inttoptr(args[0], _POINTER)
+        builder.call(function, [pointer, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """The zeros below the lowest bit that is set in a word; 64 of a word that is 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def call_expand(
+    typing_context: Any, function: Any, states: Any, count: Any, out: Any, rows: Any, bad: Any,
+    bad_count: Any,
+) -> Any:  # fmt: skip
+    """Calls a compiled system's `expand` (see `lower`) at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i64 = ir.IntType(64)
+        kind = ir.FunctionType(i64, [i64] * 6)
+        return builder.call(builder.inttoptr(args[0], kind.as_pointer()), list(args[1:]))
+
+    return types.int64(*[types.int64] * 7), generate
+
+
+@intrinsic
+def scratch(typing_context: Any, words: Any) -> Any:
+    """So many words of 64 bits, a constant, on the stack of the function."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return cgutils.alloca_once(builder, ir.IntType(64), size=words.literal_value)
+
+    if not isinstance(words, types.IntegerLiteral):
+        return None
+    return types.CPointer(types.uint64)(words), generate
