@@ -1,13 +1,18 @@
 """The command line: thin commands that call the other packages."""
 
+# ruff: noqa: E402
+
 from __future__ import annotations
 
+import gc
 import os
 from importlib.metadata import version
 from inspect import cleandoc
 from typing import Annotated
 
 import typer
+
+gc.disable()  # nothing of what is loaded is garbage
 
 from . import (
     begin,
@@ -28,6 +33,8 @@ from . import (
 )
 from .endings import Commands, printed, whole_errors
 from .screen import Command
+
+gc.enable()
 
 app = typer.Typer(
     cls=Commands,
@@ -94,6 +101,9 @@ for _command in (
 
 def main() -> None:
     """Runs the command line: the entry point of the process."""
+    gc.freeze()
+    gc.set_threshold(50_000)  # commands load hundreds of modules, which all stay
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads for nothing
     # Without it Numba lets colorama, if that is installed, reset the terminal's colours at exit.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     with printed(), whole_errors():
