@@ -38,23 +38,32 @@ _HEAD = f"""\
 
 # The protocol
 
-What the shipped systems declare, for reading. The checker, the executable model and these pages
-read the same rows.
+These pages show what the shipped systems declare. The checker and the executable model read the
+same rows.
 
-The rows of a table are numbered in the order in which they are tried: the first whose condition
-holds is taken. A row's name says in words when that is. Below it stand the releases in which the
-row is there (`none`: it only comes with single features switched on or off), what else decides it,
-and the source. `when` is the condition in the language, `name = value` a field's next value,
-`send` a message, `reply` the answer: it repeats those fields of its request that aren't shown. A
-parameter of the table's own event is `event.x`, a field of its message `request.x` or `response.x`.
+**Tables.** The rows of a table are tried in the order of their numbers; the first whose condition
+holds is taken. A row's name says in words when that is. Below the name are the releases that have
+the row (`none`: only with single features switched on or off), its other conditions, and its
+source.
 
-In a state diagram, an arrow names the events that lead from one state to another: where a state is
-prepared first and then put in force, those that ask for it. A double border marks a state that no
-arrow leaves. What is dashed is there only in the releases that stand with it. Click a drawing to
-see it large. As a page of its own, linked below each drawing, an edge opens its rows, a row its
-guard and source, and a slider fades what a release doesn't have; `epochfence diagram MACHINE -o
-FILE.html` writes it, with `--trace FILE.itf.json` laid over it. `--detail rows -o FILE.svg` draws
-each row, and `--event NAME` those of one event.
+| in a row | meaning |
+| --- | --- |
+| `when` | the condition, in the language |
+| `name = value` | a field's next value |
+| `send` | a message |
+| `reply` | the answer; fields that aren't shown repeat those of the request |
+| `event.x` | a parameter of the table's own event |
+| `request.x`, `response.x` | a field of its message |
+
+**State diagrams.** An arrow names the events that lead from one state to another. If a state is
+first prepared and then put in force, the arrow names the events that request it. A double border
+marks a state that no arrow leaves. Dashed parts are only in the releases that are named beside
+them. Click a drawing to see it large.
+
+Below each drawing is a link to it as a page of its own. There, click an edge for its rows, and a
+row for its guard and source. A slider fades what a release doesn't have. `epochfence diagram
+MACHINE -o FILE.html` writes such a page, and `--trace FILE.itf.json` lays a trace over it.
+`--detail rows -o FILE.svg` draws each row, and `--event NAME` those of one event.
 """
 
 

@@ -23,8 +23,8 @@ _HEAD = """\
 
 # Modules
 
-Each module with the first sentence of its docstring, room by room. [Architecture](architecture.md)
-says how they work together.
+The modules of each folder, each with the first sentence of its docstring.
+[Architecture](architecture.md) says how they work together.
 """
 
 
@@ -110,7 +110,7 @@ def page() -> str:
     parts = [_HEAD]
     for folder in sorted({path.parent for path in modules().values()}):
         inside = sorted(path for path in modules().values() if path.parent == folder)
-        title = "Beside the rooms" if folder == ROOT else f"`{folder.relative_to(ROOT)}/`"
+        title = "At the root" if folder == ROOT else f"`{folder.relative_to(ROOT)}/`"
         rows = [
             f"| `{path.name}` | {said} |"
             for path in inside
