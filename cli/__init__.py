@@ -32,6 +32,7 @@ from . import (
     vectors,
 )
 from .endings import Commands, printed, whole_errors
+from .grouped import grouped
 from .screen import Command
 
 gc.enable()
@@ -96,7 +97,7 @@ for _command in (
     _help = "\n\n".join(
         " ".join(each.split()) for each in cleandoc(_command.__doc__ or "").split("\n\n")
     )
-    app.command(_name, cls=Command, help=_help, epilog=examples.shown(_name))(_command)
+    app.command(_name, cls=Command, help=_help, epilog=examples.shown(_name))(grouped(_command))
 
 
 def main() -> None:

@@ -6,27 +6,27 @@ import errno
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..language import DEFAULT, DeclarationError, Instance, instantiate
+from ..language import DeclarationError, Instance, instantiate
 from ..spec.load import load_system
 from .endings import fail, needing
-from .options import Bounds, Constants, Off, On, Protocol, SystemName, constants_of
+from .options import RunOptions, SystemName
 from .traces import instance_of, is_called, reading
+
+if TYPE_CHECKING:
+    from ..diagrams.explorer.app import Explorer
 
 HOST, PORT = "127.0.0.1", 8021
 
 
 def explore(
     system: SystemName,
-    protocol: Protocol = None,
-    bounds: Bounds = DEFAULT,
-    constants: Constants = None,
-    with_: On = None,
-    without: Off = None,
+    asked: RunOptions,
     port: Annotated[
         int,
         typer.Option("--port", min=0, max=65_535, help="Port on localhost; 0 picks a free one."),
@@ -42,33 +42,27 @@ def explore(
 ) -> None:
     """Explore SYSTEM by hand in a browser: take steps, and see why other steps are impossible."""
     with needing("check", "explore"):
-        import uvicorn
-
         from ..checker.itf import TraceFile, read_trace
-        from ..diagrams.explorer.app import Explorer, application
+        from ..diagrams.explorer.app import Explorer
         from ..diagrams.explorer.session import PathError, as_text
     begin: TraceFile | None = None
     if trace is not None:
         with reading(trace):
             begin = read_trace(trace.read_bytes())
-    given = constants_of(constants)
-    asked = any((protocol, given, with_, without)) or bounds != DEFAULT
-    of = None if begin is None or asked else begin.settings
+    of = None if begin is None or asked.are_given else begin.settings
 
     def at(release: str | None) -> Instance:
-        if of is not None and release is None:
+        if of is None:
+            return replace(asked, protocol=release).instance(declared)
+        if release is None:
             return instance_of(declared, of)
-        chosen = given if of is None else of.constants
-        return instantiate(
-            declared, release, chosen, bounds=bounds, switch_on=with_ or (),
-            switch_off=without or (),
-        )  # fmt: skip
+        return instantiate(declared, release, of.constants)
 
     try:
         declared = load_system(system)
         if of is not None and not is_called(of.system, system, declared.name):
             fail(f"{trace} is a trace of {of.system}, not of {declared.name}")
-        instance = at(protocol)
+        instance = at(asked.protocol)
         releases = [r for r in declared.protocols.releases if r != instance.protocol]
         explorer = Explorer(instance, releases, at)
     except DeclarationError as error:
@@ -80,9 +74,19 @@ def explore(
                 path = f"#path={as_text(explorer.path_of(begin))}"
         except PathError as error:
             fail(f"{trace}: {error}")
+    _serve(explorer, port, path)
+
+
+def _serve(explorer: Explorer, port: int, path: str) -> None:
+    """Serves the page until Ctrl-C, beginning at this path of it."""
+    import uvicorn
+
+    from ..diagrams.explorer.app import application
+
     listening = _listening(port)
     at_port = listening.getsockname()[1]
-    print(f"http://{HOST}:{at_port}/{path} shows {instance.system.name}. Press Ctrl-C to stop.")
+    name = explorer.session.instance.system.name
+    print(f"http://{HOST}:{at_port}/{path} shows {name}. Press Ctrl-C to stop.")
     sys.stdout.flush()
     # At level "error" it prints a traceback for each request that Ctrl-C interrupts.
     config = uvicorn.Config(

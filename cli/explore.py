@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,222 +15,186 @@ from ..spec.load import load_system
 from .endings import fail, internal, needing, write_json
 from .options import (
     Bounds,
+    CheckOptions,
     Client,
-    Constants,
     Coordinator,
-    Engine,
+    EngineOptions,
     Jobs,
     Json,
     JUnitFile,
     KeepGoing,
     Leader,
-    Master,
     MemoryOfEach,
     NoDeadlock,
     Off,
     On,
     Properties,
-    Protocol,
     Ranges,
     ReportFile,
     Results,
     SarifFile,
-    SparkUi,
     Strict,
     SystemName,
     TraceFile,
-    check_engine,
-    checked_instance,
     memory_of,
     mixed,
     settings_of,
-    workers_of,
 )
 from .results import needed_for, write_pages
 from .screen import beside, screen
 from .traces import numbered, write_traces
 
 if TYPE_CHECKING:
+    from ..checker.check import Options
     from ..checker.verdict import Result
 
 MOST_TRACES = 100
 UNDECIDED = (20, 130)  # the exit codes of INCONCLUSIVE and INTERRUPTED
 
 
-def check(
-    system: SystemName,
-    protocol: Protocol = None,
-    client: Client = None,
-    coordinator: Coordinator = None,
-    leader: Leader = None,
-    bounds: Bounds = DEFAULT,
-    constants: Constants = None,
-    properties: Properties = None,
-    with_: On = None,
-    without: Off = None,
+@dataclass(frozen=True, kw_only=True)
+class MixedOptions:
+    """The releases of single parts."""
+
+    client: Client = None
+    coordinator: Coordinator = None
+    leader: Leader = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How states are searched."""
+
     threads: Annotated[
         int | None,
-        typer.Option(
-            "--threads", min=1, max=64, help="Number of threads (default: all cores)."
-        ),
-    ] = None,
+        typer.Option("--threads", min=1, max=64, help="Number of threads (default: all cores)."),
+    ] = None
     memory: Annotated[
         float | None,
         typer.Option("--memory", metavar="GiB", help="Memory limit (default: 3/4 of free memory)."),
-    ] = None,
+    ] = None
     spill: Annotated[
         Path | None,
         typer.Option("--spill", metavar="DIR", help="Move states to DIR when memory runs short."),
-    ] = None,
+    ] = None
     no_symmetry: Annotated[
         bool,
-        typer.Option(
-            "--no-symmetry", help="Count states that differ only by renaming separately."
-        ),
-    ] = False,
+        typer.Option("--no-symmetry", help="Count states that differ only by renaming separately."),
+    ] = False
     no_slicing: Annotated[
         bool, typer.Option("--no-slicing", help="Keep fields that no property or row reads.")
-    ] = False,
-    no_deadlock: NoDeadlock = False,
+    ] = False
+    no_deadlock: NoDeadlock = False
     explain_size: Annotated[
         bool,
         typer.Option(
             "--explain-size", help="Show which parts cause most states, and what to bound first."
         ),
-    ] = False,
+    ] = False
     checkpoint: Annotated[
         Path | None,
-        typer.Option(
-            "--checkpoint", metavar="DIR", help="Save every finished level to DIR."
-        ),
-    ] = None,
+        typer.Option("--checkpoint", metavar="DIR", help="Save every finished level to DIR."),
+    ] = None
     resume: Annotated[
         str | None,
         typer.Option("--resume", metavar="DIR", help="Continue a checkpoint, or a Spark run."),
-    ] = None,
-    engine: Engine = "local",
-    master: Master = None,
-    spark_ui: SparkUi = None,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkRun(EngineOptions):
+    """A search on Spark."""
+
     shards: Annotated[
         int | None,
         typer.Option(
             "--shards", min=1, max=256, help="Shards of a Spark run (default: 2 per core)."
         ),
-    ] = None,
+    ] = None
     storage: Annotated[
         str | None,
         typer.Option("--storage", metavar="URI", help="Folder for the data of a Spark run."),
-    ] = None,
+    ] = None
     hand_over: Annotated[
         int | None,
         typer.Option(
-            "--hand-over", min=0, metavar="N",
+            "--hand-over",
+            min=0,
+            metavar="N",
             help="Switch to Spark when a level has more than N states (default: 200,000).",
         ),
-    ] = None,
-    progress: Annotated[
-        bool, typer.Option("--progress", help="Check progress properties too.")
-    ] = False,
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundOptions:
+    """What is looked for, and what of it is shown."""
+
+    progress: Annotated[bool, typer.Option("--progress", help="Check progress properties too.")] = (
+        False
+    )
     coverage: Annotated[
         bool,
-        typer.Option(
-            "--coverage", help="List every row: how often it is taken, or why never."
-        ),
-    ] = False,
+        typer.Option("--coverage", help="List every row: how often it is taken, or why never."),
+    ] = False
     all_traces: Annotated[
         int,
         typer.Option(
-            "--all-traces", min=1, max=MOST_TRACES, metavar="N", show_default=False,
+            "--all-traces",
+            min=1,
+            max=MOST_TRACES,
+            metavar="N",
+            show_default=False,
             help="Find up to N counterexamples that take different rows, shortest first.",
         ),
-    ] = 1,
+    ] = 1
     against: Annotated[
         Path | None,
         typer.Option(
-            "--against", metavar="FILE",
+            "--against",
+            metavar="FILE",
             help="Compare with the --json of an earlier run (exit 14: all holds, but it changed).",
         ),
-    ] = None,
-    strict: Strict = False,
-    keep_going: KeepGoing = False,
-    trace: TraceFile = None,
-    page: ReportFile = None,
-    junit: JUnitFile = None,
-    sarif: SarifFile = None,
-    output: Json = None,
-) -> None:  # fmt: skip
+    ] = None
+    strict: Strict = False
+    keep_going: KeepGoing = False
+    trace: TraceFile = None
+    page: ReportFile = None
+    junit: JUnitFile = None
+    sarif: SarifFile = None
+    output: Json = None
+
+
+def check(
+    system: SystemName,
+    asked: CheckOptions,
+    parts: MixedOptions,
+    search: SearchOptions,
+    where: SparkRun,
+    wanted: FoundOptions,
+) -> None:
     """Explore every interleaving of SYSTEM within its bounds and report which properties hold."""
-    if checkpoint is not None and resume is not None:
-        fail("give --checkpoint or --resume, not both: a resumed run saves its levels anyway")
-    most = memory_of(memory)
-    check_engine(
-        engine,
-        **{
-            "--master": master,
-            "--shards": shards,
-            "--storage": storage,
-            "--hand-over": hand_over,
-            "--spark-ui": spark_ui,
-        },
-    )
-    if all_traces > 1 and (engine == "spark" or progress):
-        fail("--all-traces needs --engine local, without --progress")
-    if engine == "spark" and explain_size:
-        fail("--explain-size needs --engine local: use smaller bounds, or --memory")
-    if engine == "spark" and checkpoint is not None:
-        fail("--checkpoint needs --engine local: a Spark run is saved in --storage")
-    if resume is not None and storage is not None:
-        fail("give --resume or --storage, not both: a resumed run stays in its folder")
-    if spill is not None and (engine == "spark" or progress):
-        fail("--spill needs --engine local, without --progress")
-    if keep_going and (checkpoint is not None or resume is not None):
-        fail("--keep-going can't be used with --checkpoint or --resume")
-    if keep_going and engine == "spark":
-        fail("--keep-going needs --engine local")
-    protocol = mixed(protocol, client=client, coordinator=coordinator, leader=leader)
-    instance = checked_instance(
-        system, protocol, bounds, constants, with_, without, properties, most, progress
-    )
-    if engine == "spark" and instance.progress:
+    most = memory_of(search.memory)
+    _refuse(search, where, wanted)
+    protocol = mixed(asked.protocol, **vars(parts))
+    asked = replace(asked, protocol=protocol)
+    instance = asked.checked(system, most, progress=wanted.progress)
+    if where.on_spark and instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: it needs --engine local")
     with needing("check"):
         from ..checker import summary, under_way
         from ..checker.baseline import BaselineError, read_baseline
-        from ..checker.check import Options, available_threads
         from ..checker.check import check as run
         from ..checker.native.checkpoint import CheckpointError
         from ..checker.native.disk import DiskError
-        from ..checker.spark.options import HAND_OVER, SparkError, SparkOptions
+        from ..checker.spark.options import SparkError
         from ..checker.trace import Disagreement
-    needed_for(page)
-    places = numbered(trace, all_traces)
-    threads = threads or available_threads()
-    options = Options(
-        threads=threads,
-        memory=most,
-        symmetry=not no_symmetry,
-        slicing=not no_slicing,
-        deadlock=not no_deadlock,
-        explain_size=explain_size,
-        checkpoint=checkpoint,
-        resume=resume,
-        spill=spill,
-        strict=strict,
-        all_traces=all_traces,
-        keep_going=keep_going,
-        spark=None
-        if engine == "local"
-        else SparkOptions(
-            threads,
-            master,
-            shards,
-            storage,
-            HAND_OVER if hand_over is None else hand_over,
-            bool(spark_ui),
-        ),
-    )
+    needed_for(wanted.page)
+    places = numbered(wanted.trace, wanted.all_traces)
+    options = _options(search, where, wanted, most)
     try:
-        deadlock = not no_deadlock
+        deadlock = options.deadlock
+        against = wanted.against
         baseline = None if against is None else read_baseline(against, instance, deadlock=deadlock)
         runs = under_way.Runs(instance, options)
         shown = under_way.shown(beside(), runs.earlier())
@@ -241,15 +206,73 @@ def check(
         internal(error)
     runs.remember(result)
     console = screen()
-    saved = result.engine.get("storage") or resume or checkpoint
-    summary.tell(result, console, coverage=coverage, resume=None if saved is None else str(saved))
+    saved = result.engine.get("storage") or search.resume or search.checkpoint
+    resume = None if saved is None else str(saved)
+    summary.tell(result, console, coverage=wanted.coverage, resume=resume)
     data = result.as_json()
     if baseline is not None:
         data |= _print_moved(result, baseline, str(against), console)
     write_traces(places, result, instance, system)
-    write_pages(page, junit, sarif, result, instance)
-    write_json(output, data)
+    write_pages(wanted.page, wanted.junit, wanted.sarif, result, instance)
+    write_json(wanted.output, data)
     raise typer.Exit(data["exit_code"])
+
+
+def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> None:
+    """Exits with one line where options exclude each other."""
+    saves, resumes = search.checkpoint is not None, search.resume is not None
+    if saves and resumes:
+        fail("give --checkpoint or --resume, not both: a resumed run saves its levels anyway")
+    where.heed(
+        **{
+            "--shards": where.shards,
+            "--storage": where.storage,
+            "--hand-over": where.hand_over,
+        }
+    )
+    if wanted.all_traces > 1 and (where.on_spark or wanted.progress):
+        fail("--all-traces needs --engine local, without --progress")
+    if where.on_spark and search.explain_size:
+        fail("--explain-size needs --engine local: use smaller bounds, or --memory")
+    if where.on_spark and saves:
+        fail("--checkpoint needs --engine local: a Spark run is saved in --storage")
+    if resumes and where.storage is not None:
+        fail("give --resume or --storage, not both: a resumed run stays in its folder")
+    if search.spill is not None and (where.on_spark or wanted.progress):
+        fail("--spill needs --engine local, without --progress")
+    if wanted.keep_going and (saves or resumes):
+        fail("--keep-going can't be used with --checkpoint or --resume")
+    if wanted.keep_going and where.on_spark:
+        fail("--keep-going needs --engine local")
+
+
+def _options(
+    search: SearchOptions, where: SparkRun, wanted: FoundOptions, memory: int | None
+) -> Options:
+    """The options of the run."""
+    from ..checker.check import Options, available_threads
+    from ..checker.spark.options import HAND_OVER, SparkOptions
+
+    threads = search.threads or available_threads()
+    hand_over = HAND_OVER if where.hand_over is None else where.hand_over
+    spark = SparkOptions(
+        threads, where.master, where.shards, where.storage, hand_over, bool(where.spark_ui)
+    )
+    return Options(
+        threads=threads,
+        memory=memory,
+        symmetry=not search.no_symmetry,
+        slicing=not search.no_slicing,
+        deadlock=not search.no_deadlock,
+        explain_size=search.explain_size,
+        checkpoint=search.checkpoint,
+        resume=search.resume,
+        spill=search.spill,
+        strict=wanted.strict,
+        all_traces=wanted.all_traces,
+        keep_going=wanted.keep_going,
+        spark=spark if where.on_spark else None,
+    )
 
 
 def _print_moved(
@@ -286,30 +309,28 @@ def sweep(
     no_deadlock: NoDeadlock = False,
     jobs: Jobs = None,
     memory: MemoryOfEach = None,
-    engine: Engine = "local",
-    master: Master = None,
-    spark_ui: SparkUi = None,
+    *,
+    where: EngineOptions,
     results: Results = None,
     strict: Strict = False,
     output: Json = None,
 ) -> None:
     """Check SYSTEM under every combination of releases and constants; print a table of verdicts."""
     most = memory_of(memory)
-    check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
+    where.heed()
     with needing("check"):
         from ..checker import report
         from ..checker import sweep as sweeps
         from ..checker.journal import Journal, JournalError
         from ..checker.spark.options import SparkError
-    workers = workers_of(jobs, engine, master, spark_ui)
+    workers = where.workers(jobs)
     try:
         declared = load_system(system, most)
+        known = declared.protocols
         given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
         every = sweeps.pieces(
             declared,
-            sweeps.releases(
-                declared.protocols.newest if protocols is None else protocols, declared.protocols
-            ),
+            sweeps.releases(known.newest if protocols is None else protocols, known),
             given,
             bounds=bounds,
             switch_on=tuple(with_ or ()),

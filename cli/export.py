@@ -10,20 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..files import Output
-from ..language import DEFAULT, DeclarationError, Instance
+from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere
 from .endings import fail
-from .options import (
-    Bounds,
-    Constants,
-    NoDeadlock,
-    Off,
-    On,
-    Properties,
-    Protocol,
-    checked_instance,
-    make_folder,
-)
+from .options import CheckOptions, NoDeadlock, make_folder
 from .traces import taken
 
 if TYPE_CHECKING:
@@ -41,12 +31,7 @@ def export(
         str, typer.Argument(metavar="SYSTEM|TRACE", help="A system; for junit a trace (ITF).")
     ],
     folder: Annotated[Path, typer.Option("-o", metavar="DIR", help="Folder for the files.")],
-    protocol: Protocol = None,
-    bounds: Bounds = DEFAULT,
-    constants: Constants = None,
-    properties: Properties = None,
-    with_: On = None,
-    without: Off = None,
+    asked: CheckOptions,
     no_deadlock: NoDeadlock = False,
     classes: Annotated[
         bool, typer.Option("--classes", help="junit: test Kafka's classes, without a broker.")
@@ -54,14 +39,13 @@ def export(
 ) -> None:
     """Write SYSTEM in TLA+ for another checker, or TRACE as a test of Kafka in Java."""
     if form == "junit":
-        given = (protocol, constants, properties, with_, without, no_deadlock)
-        if any(given) or bounds != DEFAULT:
+        if asked.are_given or asked.properties or no_deadlock:
             fail(f"{system} sets its own release and constants: leave out these options")
         _junit(Path(system), folder, classes)
         return
     if classes:
         fail("--classes needs export junit")
-    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    instance = asked.checked(system)
     if no_deadlock:
         instance = ending_anywhere(instance)
     from ..checker.tla.module import module

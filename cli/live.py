@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -19,80 +20,91 @@ from .options import Json, make_folder, output_of
 if TYPE_CHECKING:
     from ..model.live.cluster import LiveCluster
     from ..model.live.connection import Security
+    from ..model.live.run import Report
 
 
-def conform(
+@dataclass(frozen=True, kw_only=True)
+class BrokerOptions:
+    """Which broker is asked, and what may be done to it."""
+
     bootstrap: Annotated[
         str,
         typer.Option(
             "--bootstrap", metavar="HOST:PORT", help="Address of a broker of the cluster."
         ),
-    ],
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            "--protocol", metavar="R", help="Release (default: from the broker's API versions)."
-        ),
-    ] = None,
-    as_client: Annotated[
-        str | None,
-        typer.Option("--as-client", metavar="R", help="Send requests as clients of this release."),
-    ] = None,
-    suite: Annotated[
-        Literal["directed", "random", "all"],
-        typer.Option(
-            "--suite", help="Which requests to send."
-        ),
-    ] = "all",
-    seconds: Annotated[
-        float,
-        typer.Option(
-            "--seconds", min=0, metavar="S", help="Duration of the random requests."
-        ),
-    ] = 30,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the random requests.")
-    ] = 0,
-    raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="Don't wait for markers; accept answers from before and after."
-        ),
-    ] = False,
+    ]
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
-    ] = None,
+    ] = None
     shared: Annotated[
         bool,
         typer.Option(
             "--shared", help="Allow a cluster with other topics and any number of brokers."
         ),
-    ] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Don't delete the topics of the run.")
-    ] = False,
+    ] = False
+    keep: Annotated[bool, typer.Option("--keep", help="Don't delete the topics of the run.")] = (
+        False
+    )
     restart_command: Annotated[
         str | None,
         typer.Option(
-            "--restart-command", metavar="COMMAND",
+            "--restart-command",
+            metavar="COMMAND",
             help="Kills and restarts the broker. With it, random requests include restarts.",
         ),
-    ] = None,
+    ] = None
     debugger: Annotated[
         str | None,
         typer.Option(
-            "--debugger", metavar="HOST:PORT",
+            "--debugger",
+            metavar="HOST:PORT",
             help="Debug port of the broker's JVM. With it, requests are stopped half-way.",
         ),
-    ] = None,
+    ] = None
     alter_configs: Annotated[
         bool,
         typer.Option(
             "--alter-configs",
             help="Change settings of the brokers and the transaction log for a short time.",
         ),
-    ] = False,
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions:
+    """Which requests are sent, and what counts as an answer."""
+
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--protocol", metavar="R", help="Release (default: from the broker's API versions)."
+        ),
+    ] = None
+    as_client: Annotated[
+        str | None,
+        typer.Option("--as-client", metavar="R", help="Send requests as clients of this release."),
+    ] = None
+    suite: Annotated[
+        Literal["directed", "random", "all"],
+        typer.Option("--suite", help="Which requests to send."),
+    ] = "all"
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", min=0, metavar="S", help="Duration of the random requests."),
+    ] = 30
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Seed of the random requests.")
+    ] = 0
+    raw: Annotated[
+        bool,
+        typer.Option("--raw", help="Don't wait for markers; accept answers from before and after."),
+    ] = False
+
+
+def conform(
+    broker: BrokerOptions,
+    sent: RequestOptions,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write a trace of each disagreement, for diff."),
@@ -100,51 +112,69 @@ def conform(
     junit: Annotated[
         Output | None,
         typer.Option(
-            "--junit", metavar="FILE", parser=output_of,
+            "--junit",
+            metavar="FILE",
+            parser=output_of,
             help="Write a JUnit report with a test case for each row.",
         ),
     ] = None,
     output: Json = None,
-) -> None:  # fmt: skip
+) -> None:
     """Compare a real broker with the oracle: a short test for each row, then random requests."""
     with needing("broker"):
-        from ..model.live import report
         from ..model.live.cluster import LiveCluster
         from ..model.live.connection import BrokerError
         from ..model.live.run import Run
         from ..model.live.threads import Threads
-    for release in filter(None, (protocol, as_client)):
+    for release in filter(None, (sent.protocol, sent.as_client)):
         if release not in RELEASED:
             fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
     if save is not None:
         make_folder("--save", save)
     try:
-        cluster = LiveCluster(bootstrap, security_of(config), may_be_shared=shared)
+        cluster = LiveCluster(
+            broker.bootstrap, security_of(broker.config), may_be_shared=broker.shared
+        )
     except BrokerError as error:
         fail(error)
     try:
         run = Run(
-            cluster, bootstrap, _release(cluster, protocol), settles=not raw, seed=seed,
-            as_client=as_client, restarts=restarts(restart_command) if restart_command else None,
-            threads=Threads(debugger) if debugger else None, alters=alter_configs,
-        )  # fmt: skip
-        if suite != "random":
+            cluster,
+            broker.bootstrap,
+            _release(cluster, sent.protocol),
+            settles=not sent.raw,
+            seed=sent.seed,
+            as_client=sent.as_client,
+            restarts=restarts(broker.restart_command) if broker.restart_command else None,
+            threads=Threads(broker.debugger) if broker.debugger else None,
+            alters=broker.alter_configs,
+        )
+        if sent.suite != "random":
             run.directed()
-        if suite != "directed" and run.report.ended_early is None:
-            run.random(seconds)
+        if sent.suite != "directed" and run.report.ended_early is None:
+            run.random(sent.seconds)
     except (BrokerError, DeclarationError) as error:
         fail(error)
     finally:
-        for line in cluster.close(keeps=keep):
+        for line in cluster.close(keeps=broker.keep):
             print(f"epochfence: {in_a_line(line)}", file=sys.stderr)
-    print(report.text(run.report))
+    _told(run.report, save, junit, output)
+
+
+def _told(
+    found: Report, save: Path | None, junit: Output | None, output: Output | None
+) -> NoReturn:
+    """Prints and writes what was found, and ends with its exit code."""
+    from ..model.live import report
+
+    print(report.text(found))
     if save is not None:
-        for name, lines in report.traces(run.report):
+        for name, lines in report.traces(found):
             write_whole(save / name, lines)
     if junit is not None:
-        junit.write(report.junit(run.report))
-    write_json(output, report.as_json(run.report))
-    raise typer.Exit(report.exit_code(run.report))
+        junit.write(report.junit(found))
+    write_json(output, report.as_json(found))
+    raise typer.Exit(report.exit_code(found))
 
 
 def security_of(config: Path | None) -> Security:

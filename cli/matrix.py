@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, nullcontext
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,22 +14,54 @@ from ..spec.load import load_system
 from ..spec.systems import SHIPPED
 from .endings import fail, needing, write_json
 from .options import (
-    Engine,
+    EngineOptions,
     Jobs,
     Json,
-    Master,
     MemoryOfEach,
     NoDeadlock,
     Properties,
     Results,
-    SparkUi,
     bounds_of,
-    check_engine,
     memory_of,
     settings_of,
-    workers_of,
 )
 from .screen import beside, screen
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixOptions:
+    """What is checked, at which releases."""
+
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            "--protocols", metavar="A..B", help="Releases, as 2.0..4.3 or 2.5,4.3 (default: all)."
+        ),
+    ] = None
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            "--clients",
+            metavar="A..B",
+            help="Releases of clients; --protocols then names brokers'.",
+        ),
+    ] = None
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            "--bounds", metavar="NAME", help="Named bounds (default: small, if it has them)."
+        ),
+    ] = None
+    constants: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a constant.")
+    ] = None
+    properties: Properties = None
+    progress: Annotated[bool, typer.Option("--progress", help="Check progress properties too.")] = (
+        False
+    )
+    no_deadlock: NoDeadlock = False
+    jobs: Jobs = None
+    memory: MemoryOfEach = None
 
 
 def matrix(
@@ -38,64 +71,34 @@ def matrix(
             metavar="SYSTEM...", help="Shipped systems, or FILE.py[:NAME] (default: all)."
         ),
     ] = None,
-    protocols: Annotated[
-        str | None,
-        typer.Option(
-            "--protocols", metavar="A..B", help="Releases, as 2.0..4.3 or 2.5,4.3 (default: all)."
-        ),
-    ] = None,
-    clients: Annotated[
-        str | None,
-        typer.Option(
-            "--clients",
-            metavar="A..B",
-            help="Releases of clients; --protocols then names brokers'.",
-        ),
-    ] = None,
-    bounds: Annotated[
-        str | None,
-        typer.Option(
-            "--bounds", metavar="NAME", help="Named bounds (default: small, if it has them)."
-        ),
-    ] = None,
-    constants: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Set a constant.")
-    ] = None,
-    properties: Properties = None,
-    progress: Annotated[
-        bool, typer.Option("--progress", help="Check progress properties too.")
-    ] = False,
-    no_deadlock: NoDeadlock = False,
-    jobs: Jobs = None,
-    memory: MemoryOfEach = None,
-    engine: Engine = "local",
-    master: Master = None,
-    spark_ui: SparkUi = None,
+    *,
+    asked: MatrixOptions,
+    where: EngineOptions,
     results: Results = None,
     output: Json = None,
 ) -> None:
     """Print which properties of the SYSTEMs hold at which releases, and which known bugs break the
     others."""
-    most = memory_of(memory)
-    check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
+    most = memory_of(asked.memory)
+    where.heed()
     with needing("check"):
         from ..checker import matrix as matrices
         from ..checker import report, tables
         from ..checker import sweep as sweeps
         from ..checker.journal import Journal, JournalError
         from ..checker.spark.options import SparkError
-    workers = workers_of(jobs, engine, master, spark_ui)
+    workers = where.workers(asked.jobs)
     console, told = screen(), beside()
-    given = settings_of(constants, int, "NAME=VALUE with a whole number")
+    given = settings_of(asked.constants, int, "NAME=VALUE with a whole number")
     found: list[matrices.Matrix] = []
     try:
         declared = [load_system(name, most) for name in systems or SHIPPED]
-        wanted = [_protocols(system, protocols, clients) for system in declared]
+        wanted = [_protocols(system, asked) for system in declared]
         pieces = [
             sweeps.Piece(
-                system, names[0], tuple(given.items()), bounds=bounds_of(system, bounds),
-                properties=tuple(properties) if properties else None,
-                deadlock=not no_deadlock, memory=most or 0,
+                system, names[0], tuple(given.items()), bounds=bounds_of(system, asked.bounds),
+                properties=tuple(asked.properties) if asked.properties else None,
+                deadlock=not asked.no_deadlock, memory=most or 0,
             )
             for system, names in zip(declared, wanted, strict=True)
         ]  # fmt: skip
@@ -107,7 +110,7 @@ def matrix(
                 with closing(file) if file else nullcontext() as journal:
                     show = report.show_piece(None, told)
                     one = matrices.matrix(
-                        piece, names, BUGS, together, journal, show, progress=progress
+                        piece, names, BUGS, together, journal, show, progress=asked.progress
                     )
                 found.append(one)
                 tables.print_matrix(one, console)
@@ -119,16 +122,16 @@ def matrix(
     raise typer.Exit(verdict.value)
 
 
-def _protocols(system: System, protocols: str | None, clients: str | None) -> list[str]:
+def _protocols(system: System, asked: MatrixOptions) -> list[str]:
     """The releases to check, or pairs of client and broker. Raises DeclarationError."""
     from ..checker.sweep import releases
 
     known = system.protocols
-    brokers = list(known.releases) if protocols is None else releases(protocols, known)
-    if clients is None:
+    brokers = list(known.releases) if asked.protocols is None else releases(asked.protocols, known)
+    if asked.clients is None:
         return brokers
     return [
         known.mixed(broker, {"client": client})
-        for client in releases(clients, known)
+        for client in releases(asked.clients, known)
         for broker in brokers
     ]

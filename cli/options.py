@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 import typer
 
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from ..checker.workers import Workers
 
 T = TypeVar("T")
+
+
+class Features(TypedDict):
+    """The features that are switched, as `instantiate` takes them."""
+
+    switch_on: Iterable[str]
+    switch_off: Iterable[str]
+
 
 SMALL = "small"
 LONGEST = 100  # characters of a value in an error message
@@ -223,18 +232,6 @@ def mixed(protocol: str | None, **parts: str | None) -> str | None:
     return (protocol or "") + "".join(own) if own else protocol
 
 
-def workers_of(jobs: int | None, engine: str, master: str | None, spark_ui: bool | None) -> Workers:
-    """The worker processes: on this machine, or Spark's."""
-    with needing("check"):
-        from ..checker.check import available_threads
-        from ..checker.spark.options import SparkOptions
-        from ..checker.workers import Workers
-    threads = jobs or available_threads()
-    return Workers(
-        threads, SparkOptions(threads, master, ui=bool(spark_ui)) if engine == "spark" else None
-    )
-
-
 def memory_of(gib: float | None) -> int | None:
     """The bytes of --memory (GiB); exits with one line if it is no valid number."""
     if gib is not None and not 0 < gib < 1e6:  # which NaN isn't
@@ -242,64 +239,98 @@ def memory_of(gib: float | None) -> int | None:
     return None if gib is None else int(gib * 2**30)
 
 
-def check_engine(engine: str, **for_spark: object) -> None:
-    """Exits with one line if the engine is unknown, or an option needs the other engine."""
-    if engine not in ("local", "spark"):
-        fail(f"--engine {engine}: must be local or spark")
-    for option, value in for_spark.items():
-        if engine == "local" and value is not None:
-            fail(f"{option} needs --engine spark")
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """At which release a system is run, with which bounds, constants and features."""
 
+    protocol: Protocol = None
+    bounds: Bounds = DEFAULT
+    constants: Constants = None
+    with_: On = None
+    without: Off = None
 
-def checked_instance(
-    system: str,
-    protocol: str | None,
-    bounds: str,
-    constants: list[str] | None,
-    with_: list[str] | None,
-    without: list[str] | None,
-    properties: list[str] | None,
-    memory: int | None = None,
-    progress: bool = False,
-) -> Instance:
-    """The system that the command line names, with at least one property to check. With
-    `progress`, its progress properties are included."""
-    instance = instance_of(
-        system, protocol, bounds, constants, with_, without, properties, memory, progress
-    )
-    if not instance.properties and not instance.progress:
-        fail(f"{system} declares no property: there is nothing to check")
-    return instance
+    @property
+    def are_given(self) -> bool:
+        """Whether one of them is."""
+        given = (self.protocol, self.constants, self.with_, self.without)
+        return any(given) or self.bounds != DEFAULT
 
+    @property
+    def features(self) -> Features:
+        """The features that are switched, as `instantiate` takes them."""
+        return {"switch_on": self.with_ or (), "switch_off": self.without or ()}
 
-def instance_of(
-    system: str,
-    protocol: str | None,
-    bounds: str,
-    constants: list[str] | None,
-    with_: list[str] | None = None,
-    without: list[str] | None = None,
-    properties: list[str] | None = None,
-    memory: int | None = None,
-    progress: bool = False,
-) -> Instance:
-    """The system that the command line names; exits with one line that says what is wrong.
-
-    A FILE.py may use `memory` bytes while it runs (None: a default).
-    """
-    try:
+    def instance(self, system: System, *, progress: bool = False) -> Instance:
+        """The system with them. Raises DeclarationError."""
+        given = constants_of(self.constants)
         return instantiate(
-            load_system(system, memory),
-            protocol,
-            constants_of(constants),
-            bounds=bounds,
-            switch_on=with_ or (),
-            switch_off=without or (),
-            properties=properties or None,
-            progress=progress,
+            system, self.protocol, given, bounds=self.bounds, progress=progress, **self.features
         )
-    except DeclarationError as error:
-        fail(error)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions(RunOptions):
+    """As RunOptions, and which properties are checked."""
+
+    properties: Properties = None
+
+    def checked(
+        self, system: str, memory: int | None = None, *, progress: bool = False
+    ) -> Instance:
+        """The system of that name, with at least one property to check; exits with one line that
+        says what is wrong. With `progress`, its progress properties are included. A FILE.py may use
+        `memory` bytes while it runs (None: a default)."""
+        try:
+            found = instantiate(
+                load_system(system, memory),
+                self.protocol,
+                constants_of(self.constants),
+                bounds=self.bounds,
+                properties=self.properties or None,
+                progress=progress,
+                **self.features,
+            )
+        except DeclarationError as error:
+            fail(error)
+        if not found.properties and not found.progress:
+            fail(f"{system} declares no property: there is nothing to check")
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions:
+    """Where it runs: on this machine, or on Spark."""
+
+    engine: Engine = "local"
+    master: Master = None
+    spark_ui: SparkUi = None
+
+    @property
+    def on_spark(self) -> bool:
+        return self.engine == "spark"
+
+    def heed(self, **others: object) -> None:
+        """Exits with one line if the engine is unknown, or an option needs the other engine: one of
+        these, or one of `others` that are for Spark."""
+        if self.engine not in ("local", "spark"):
+            fail(f"--engine {self.engine}: must be local or spark")
+        for option, value in {
+            "--master": self.master,
+            **others,
+            "--spark-ui": self.spark_ui,
+        }.items():
+            if not self.on_spark and value is not None:
+                fail(f"{option} needs --engine spark")
+
+    def workers(self, jobs: int | None) -> Workers:
+        """The worker processes: on this machine, or Spark's."""
+        with needing("check"):
+            from ..checker.check import available_threads
+            from ..checker.spark.options import SparkOptions
+            from ..checker.workers import Workers
+        threads = jobs or available_threads()
+        spark = SparkOptions(threads, self.master, ui=bool(self.spark_ui))
+        return Workers(threads, spark if self.on_spark else None)
 
 
 def constants_of(given: list[str] | None) -> dict[str, int]:

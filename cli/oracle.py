@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, NoReturn
 
@@ -15,7 +16,7 @@ from rich.console import Console
 from ..files import Output
 from ..language import DeclarationError
 from .endings import USAGE, announce_wait, fail, needing, write_json
-from .options import Engine, Json, JsonLines, Master, Protocol, SparkUi, check_engine
+from .options import EngineOptions, Json, JsonLines, Protocol
 from .screen import screen
 
 if TYPE_CHECKING:
@@ -130,6 +131,34 @@ def _decode(
     return wrong
 
 
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions(EngineOptions):
+    """What histories are of, and where they are judged."""
+
+    application: Annotated[
+        bool, typer.Option("--application", help="Histories of an application: sends and reads.")
+    ] = False
+    segments: Annotated[
+        bool, typer.Option("--segments", help="Judge the files in brokers' data directories.")
+    ] = False
+    protocol: Protocol = None
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, metavar="N", help="Most search steps for each key.")
+    ] = 1_000_000
+    runs: Annotated[
+        Literal["one", "each"] | None,
+        typer.Option("--runs", help="If lines have no field run: files are one run, or one each."),
+    ] = None
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="URI", help="On Spark: *.jsonl, Parquet, or folders."),
+    ] = None
+    folder: Annotated[
+        str | None,
+        typer.Option("--output", metavar="URI", help="On Spark: a new folder for the results."),
+    ] = None
+
+
 def judge(
     files: Annotated[
         list[Path] | None,
@@ -137,57 +166,29 @@ def judge(
             metavar="[FILE|DIR]...", help="Histories: *.jsonl files, or folders of them."
         ),
     ] = None,
-    application: Annotated[
-        bool, typer.Option("--application", help="Histories of an application: sends and reads.")
-    ] = False,
-    segments: Annotated[
-        bool, typer.Option("--segments", help="Judge the files in brokers' data directories.")
-    ] = False,
-    protocol: Protocol = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="Most search steps for each key.")
-    ] = 1_000_000,
-    runs: Annotated[
-        Literal["one", "each"] | None,
-        typer.Option("--runs", help="If lines have no field run: files are one run, or one each."),
-    ] = None,
-    engine: Engine = "local",
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="URI", help="On Spark: *.jsonl, Parquet, or folders."),
-    ] = None,
-    folder: Annotated[
-        str | None,
-        typer.Option("--output", metavar="URI", help="On Spark: a new folder for the results."),
-    ] = None,
-    master: Master = None,
-    spark_ui: SparkUi = None,
+    *,
+    asked: JudgeOptions,
     output: Json = None,
 ) -> None:
     """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
-    check_engine(
-        engine,
-        **{"--input": inputs, "--output": folder, "--master": master, "--spark-ui": spark_ui},
-    )
-    if segments:
-        if application or runs is not None or inputs or not files:
+    asked.heed(**{"--input": asked.inputs, "--output": asked.folder})
+    if asked.segments:
+        if asked.application or asked.runs is not None or asked.inputs or not files:
             fail("--segments needs data directories; it excludes --application, --runs and --input")
-        if engine == "spark":
-            spark = (master, bool(spark_ui))
-            return judge_files_on_spark(files, protocol, folder, spark, output)
-        return judge_files(files, protocol, output)
-    if engine == "spark":
-        spark = (master, bool(spark_ui))
-        if runs is not None:
+        if asked.on_spark:
+            return judge_files_on_spark(files, asked, output)
+        return judge_files(files, asked.protocol, output)
+    if asked.on_spark:
+        if asked.runs is not None:
             fail("--runs needs --engine local: on Spark, give each line a field run")
-        return judge_on_spark(files, application, protocol, limit, inputs, folder, spark, output)
+        return judge_on_spark(files, asked, output)
     from ..model.engine.errors import ModelError
     from ..model.judge.histories import BadLine, NoHistory, files_in
     from ..model.judge.verdicts import print_anomalies, print_judgements
 
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
-    if application and runs is not None:
+    if asked.application and asked.runs is not None:
         fail("--runs can't be used with --application: such a history is one run")
     try:
         files, others = files_in(files)
@@ -195,10 +196,10 @@ def judge(
             print(f"epochfence: {other}: skipped: its name isn't *.jsonl", file=sys.stderr)
         for file in files:
             announce_wait(file)
-        if application:
+        if asked.application:
             code, data = print_anomalies(files)
         else:
-            code, data = print_judgements(files, protocol, limit, runs)
+            code, data = print_judgements(files, asked.protocol, asked.limit, asked.runs)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (BadLine, NoHistory, DeclarationError, ModelError) as error:
@@ -225,13 +226,10 @@ def judge_files(directories: list[Path], protocol: str | None, output: Output | 
 
 
 def judge_files_on_spark(
-    directories: list[Path],
-    protocol: str | None,
-    folder: str | None,
-    spark: tuple[str | None, bool],
-    output: Output | None,
+    directories: list[Path], asked: JudgeOptions, output: Output | None
 ) -> NoReturn:
     """Judges the files in brokers' data directories of any size; writes to a folder."""
+    folder = asked.folder
     if folder is None:
         fail("--segments with --engine spark needs --output URI")
     with needing("check", "spark"), needing("broker"):
@@ -240,11 +238,10 @@ def judge_files_on_spark(
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.segments import judge_on_spark as judge_segments
         from ..checker.spark.session import session
-    master, ui = spark
-    options = SparkOptions(available_threads(), master, ui=ui)
+    options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
     try:
         with session(options, "judge") as running:
-            found = judge_segments(running, directories, folder, protocol)
+            found = judge_segments(running, directories, folder, asked.protocol)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (DeclarationError, SparkError) as error:
@@ -255,19 +252,13 @@ def judge_files_on_spark(
 
 
 def judge_on_spark(
-    files: list[Path] | None,
-    application: bool,
-    protocol: str | None,
-    limit: int,
-    inputs: list[str] | None,
-    folder: str | None,
-    spark: tuple[str | None, bool],
-    output: Output | None,
+    files: list[Path] | None, asked: JudgeOptions, output: Output | None
 ) -> NoReturn:
     """Judges histories of any size; writes to a folder."""
+    inputs, folder = asked.inputs, asked.folder
     if files or not inputs or folder is None:
         fail("--engine spark needs --input URI and --output URI, and no FILE")
-    if application:
+    if asked.application:
         fail("--application needs --engine local")
     with needing("check", "spark"):
         from ..checker import report
@@ -276,9 +267,10 @@ def judge_on_spark(
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.session import session
         from ..model.judge.operations import Settings
-    judging = Judging(Settings() if protocol is None else Settings(protocol=protocol), limit)
-    master, ui = spark
-    options = SparkOptions(available_threads(), master, ui=ui)
+    protocol = asked.protocol
+    settings = Settings() if protocol is None else Settings(protocol=protocol)
+    judging = Judging(settings, asked.limit)
+    options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
     try:
         with session(options, "judge") as running:
             found = judge_histories(running, inputs, folder, judging)

@@ -30,7 +30,7 @@ from ..spec.delivery.promised import window as window_constants
 from ..spec.features import KAFKA
 from ..spec.systems import shipped
 from .endings import fail, internal, needing, write_json
-from .options import Jobs, Json, MemoryOfEach, Protocol, Results, memory_of, workers_of
+from .options import EngineOptions, Jobs, Json, MemoryOfEach, Protocol, Results, memory_of
 from .screen import beside, screen
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def semantics(
     try:
         file = None if results is None else Journal(results, digest(questions[0][0]))
         with closing(file) if file else nullcontext() as journal:
-            workers = workers_of(jobs, "local", None, None)
+            workers = EngineOptions().workers(jobs)
             with workers.together("semantics") as together:
                 answers = asked(questions, together, journal, _counted(told))
     except (DeclarationError, JournalError) as error:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,143 +29,146 @@ if TYPE_CHECKING:
 INCONCLUSIVE = 20
 """The exit code when an injected fault never happened: this wasn't the requested run."""
 
-FaultTexts = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--fault", metavar="DO:REQUEST[:NTH]",
-        help="Inject a fault at a request, as lose_answer:EndTxn; or JSON, as in a script.",
-    ),
-]  # fmt: skip
-Script = Annotated[
-    Path | None,
-    typer.Option("--script", metavar="FILE", help="Inject the faults in this file (JSON)."),
-]
-TraceFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--trace", metavar="FILE",
-        help="Inject the faults of a counterexample: a trace (ITF) from check --trace.",
-    ),
-]  # fmt: skip
-Rate = Annotated[
-    float,
-    typer.Option(
-        "--random", min=0, max=1, metavar="RATE",
-        help="Inject faults at random into this fraction of the protocol's requests.",
-    ),
-]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --random.")]
-RandomScript = Annotated[
-    Output | None,
-    typer.Option(
-        "--random-script", metavar="FILE", parser=output_of,
-        help="Write the faults of --random as a script that repeats them.",
-    ),
-]  # fmt: skip
-ControlPort = Annotated[
-    int | None,
-    typer.Option(
-        "--control", min=0, max=65_535, metavar="PORT",
-        help="Accept faults over HTTP on this port of localhost; 0 picks a free one.",
-    ),
-]  # fmt: skip
-HistoryFile = Annotated[
-    Output | None,
-    typer.Option(
-        "--history", metavar="FILE", parser=output_of,
-        help="Record every request and answer as a line of JSON, for judge.",
-    ),
-]  # fmt: skip
-Seconds = Annotated[
-    float | None,
-    typer.Option("--seconds", min=0, metavar="S", help="Stop after this time."),
-]
 
-
-class Wanted(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class FaultOptions:
     """The faults to inject, and the files to write."""
 
-    faults: list[str]
-    script: Path | None
-    schedule: Schedule | None
-    rate: float
-    seed: int
-    random_script: Output | None
-    control: int | None
-    history: Output | None
-    seconds: float | None
+    faults: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fault",
+            metavar="DO:REQUEST[:NTH]",
+            help="Inject a fault at a request, as lose_answer:EndTxn; or JSON, as in a script.",
+        ),
+    ] = None
+    script: Annotated[
+        Path | None,
+        typer.Option("--script", metavar="FILE", help="Inject the faults in this file (JSON)."),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="Inject the faults of a counterexample: a trace (ITF) from check --trace.",
+        ),
+    ] = None
+    rate: Annotated[
+        float,
+        typer.Option(
+            "--random",
+            min=0,
+            max=1,
+            metavar="RATE",
+            help="Inject faults at random into this fraction of the protocol's requests.",
+        ),
+    ] = 0
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --random.")] = 0
+    random_script: Annotated[
+        Output | None,
+        typer.Option(
+            "--random-script",
+            metavar="FILE",
+            parser=output_of,
+            help="Write the faults of --random as a script that repeats them.",
+        ),
+    ] = None
+    control: Annotated[
+        int | None,
+        typer.Option(
+            "--control",
+            min=0,
+            max=65_535,
+            metavar="PORT",
+            help="Accept faults over HTTP on this port of localhost; 0 picks a free one.",
+        ),
+    ] = None
+    history: Annotated[
+        Output | None,
+        typer.Option(
+            "--history",
+            metavar="FILE",
+            parser=output_of,
+            help="Record every request and answer as a line of JSON, for judge.",
+        ),
+    ] = None
+    seconds: Annotated[
+        float | None,
+        typer.Option("--seconds", min=0, metavar="S", help="Stop after this time."),
+    ] = None
 
 
-def serve(
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The cluster in memory."""
+
     protocol: Annotated[
         str | None,
         typer.Option(
             "--protocol", metavar="R", help="Release (default: the trace's, or the newest)."
         ),
-    ] = None,
+    ] = None
     port: Annotated[
         int,
         typer.Option(
             "--port", min=0, max=65_535, help="Port of the first broker; 0 picks free ones."
         ),
-    ] = 9092,
+    ] = 9092
     brokers: Annotated[
         int,
-        typer.Option(
-            "--brokers", min=1, max=5, help="Number of brokers, each on its own port."
-        ),
-    ] = 1,
+        typer.Option("--brokers", min=1, max=5, help="Number of brokers, each on its own port."),
+    ] = 1
     topics: Annotated[
         list[str] | None,
         typer.Option(
             "--topic", metavar="NAME[:N]", help="Create a topic with N partitions (repeatable)."
         ),
-    ] = None,
+    ] = None
     partitions: Annotated[
         int,
         typer.Option(
-            "--partitions", min=1, max=1000, metavar="N",
+            "--partitions",
+            min=1,
+            max=1000,
+            metavar="N",
             help="Number of partitions of a topic that is created automatically.",
         ),
-    ] = 1,
+    ] = 1
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST", help="Address to listen on.")
-    ] = "127.0.0.1",
+    ] = "127.0.0.1"
     acls: Annotated[
         Path | None,
         typer.Option(
-            "--acls", metavar="FILE",
+            "--acls",
+            metavar="FILE",
             help='ACLs as JSON: {"acls": [...]}. Without --users every client is User:ANONYMOUS.',
         ),
-    ] = None,
+    ] = None
     users: Annotated[
         Path | None,
         typer.Option(
-            "--users", metavar="FILE",
+            "--users",
+            metavar="FILE",
             help="Require SASL PLAIN or SCRAM. FILE has a line name=password for each user.",
         ),
-    ] = None,
+    ] = None
     unsecured_tokens: Annotated[
         bool,
         typer.Option(
             "--unsecured-tokens",
             help="Accept SASL/OAUTHBEARER with unsigned tokens; the subject is the user.",
         ),
-    ] = False,
-    faults: FaultTexts = None,
-    script: Script = None,
-    trace: TraceFile = None,
-    rate: Rate = 0,
-    seed: Seed = 0,
-    random_script: RandomScript = None,
-    control: ControlPort = None,
-    history: HistoryFile = None,
-    seconds: Seconds = None,
-) -> None:  # fmt: skip
+    ] = False
+
+
+def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
     """Run a cluster in memory for Kafka's clients, answered by the oracle, until Ctrl-C."""
     with needing("broker"):
         from ..model.serve.server import Server
     schedule: Schedule | None = None
+    protocol, trace = cluster.protocol, wanted.trace
     if trace is not None:
         instance, _, schedule = scheduled(trace, by_clock=False)
         if protocol not in (None, instance.protocol):
@@ -173,62 +177,58 @@ def serve(
     protocol = protocol or NEWEST
     if protocol not in RELEASED:
         fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
-    named = _topics(topics or [], partitions)
-    passwords = None if users is None else _passwords(users)
+    named = _topics(cluster.topics or [], cluster.partitions)
+    passwords = None if cluster.users is None else _passwords(cluster.users)
     try:
         server = Server(
-            protocol, brokers=brokers, partitions=partitions, host=listen, port=port, topics=named,
-            passwords=passwords, unsecured_tokens=unsecured_tokens,
-        )  # fmt: skip
+            protocol,
+            brokers=cluster.brokers,
+            partitions=cluster.partitions,
+            host=cluster.listen,
+            port=cluster.port,
+            topics=named,
+            passwords=passwords,
+            unsecured_tokens=cluster.unsecured_tokens,
+        )
     except ValueError as error:
         fail(f"--topic, --users or --unsecured-tokens: {error}")
-    if acls is not None:
-        _authorize(server, acls)
-    wanted = Wanted(
-        faults or [], script, schedule, rate, seed, random_script, control, history,
-        seconds,
-    )  # fmt: skip
-    _run(server, f"Kafka {protocol} in memory", wanted)
+    if cluster.acls is not None:
+        _authorize(server, cluster.acls)
+    _run(server, f"Kafka {protocol} in memory", wanted, schedule)
 
 
 def proxy(
     upstream: Annotated[
         str,
-        typer.Option(
-            "--upstream", metavar="HOST:PORT", help="Address of a broker of the cluster."
-        ),
+        typer.Option("--upstream", metavar="HOST:PORT", help="Address of a broker of the cluster."),
     ],
     listen: Annotated[
         str,
         typer.Option(
-            "--listen", metavar="HOST:PORT",
+            "--listen",
+            metavar="HOST:PORT",
             help="Where to listen for the first broker; others get the next ports. 0: free ports.",
         ),
     ] = "127.0.0.1:9192",
     config: Annotated[
         Path | None,
         typer.Option(
-            "--config", metavar="FILE",
+            "--config",
+            metavar="FILE",
             help="Client properties file for the brokers, with TLS and SASL. Clients need none.",
         ),
     ] = None,
     restart_command: Annotated[
         str | None,
         typer.Option(
-            "--restart-command", metavar="COMMAND",
+            "--restart-command",
+            metavar="COMMAND",
             help="Kills and restarts the broker; fail_over_coordinator needs it.",
         ),
     ] = None,
-    faults: FaultTexts = None,
-    script: Script = None,
-    trace: TraceFile = None,
-    rate: Rate = 0,
-    seed: Seed = 0,
-    random_script: RandomScript = None,
-    control: ControlPort = None,
-    history: HistoryFile = None,
-    seconds: Seconds = None,
-) -> None:  # fmt: skip
+    *,
+    wanted: FaultOptions,
+) -> None:
     """Run a proxy between Kafka's clients and real brokers that injects faults, until Ctrl-C."""
     with needing("broker"):
         from ..model.live.connection import BrokerError
@@ -236,27 +236,23 @@ def proxy(
     host, _, number = listen.rpartition(":")
     if not host or not (number.isascii() and number.isdigit() and int(number) < 2**16):
         fail(f"--listen {listen}: write HOST:PORT")
-    schedule = None if trace is None else scheduled(trace, by_clock=True)[-1]
+    schedule = None if wanted.trace is None else scheduled(wanted.trace, by_clock=True)[-1]
     how = security_of(config)
     restart = restarts(restart_command) if restart_command else None
     try:
         between = Proxy(upstream, host=host, port=int(number), how=how, restart=restart)
     except BrokerError as error:
         fail(error)
-    wanted = Wanted(
-        faults or [], script, schedule, rate, seed, random_script, control, history,
-        seconds,
-    )  # fmt: skip
-    _run(between, f"proxy to {upstream}", wanted)
+    _run(between, f"proxy to {upstream}", wanted, schedule)
 
 
-def _run(served: Served, what: str, wanted: Wanted) -> None:
+def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | None) -> None:
     """Serves until a signal or the time limit, then prints what became of the faults."""
     from ..model.serve.faults import script_text
     from ..model.serve.history import History
     from ..model.serve.wire import CantListen
 
-    _put(served.faults, wanted)
+    _put(served.faults, wanted, schedule)
     controls = None if wanted.control is None else _controls()
     stopped = threading.Event()
 
@@ -271,8 +267,8 @@ def _run(served: Served, what: str, wanted: Wanted) -> None:
             stack.enter_context(served)
             http = controls and stack.enter_context(controls(served, wanted.control or 0))
             print(f"{what}: bootstrap.servers={served.bootstrap}", flush=True)
-            if wanted.schedule is not None:
-                print(f"clients of the trace: {wanted.schedule.text()}", flush=True)
+            if schedule is not None:
+                print(f"clients of the trace: {schedule.text()}", flush=True)
             if http is not None:
                 print(f"faults at {http.address}/faults", flush=True)
             stopped.wait(wanted.seconds)
@@ -297,7 +293,7 @@ def _controls() -> type[Control]:
     return Control
 
 
-def _put(faults: Faults, wanted: Wanted) -> None:
+def _put(faults: Faults, wanted: FaultOptions, schedule: Schedule | None) -> None:
     """Adds the faults that the options name."""
     from ..model.serve.faults import BadFault, Drawn, read_script, read_short
 
@@ -307,11 +303,11 @@ def _put(faults: Faults, wanted: Wanted) -> None:
             place = str(wanted.script)
             for given in read_script(wanted.script.read_bytes()):
                 faults.add(given)
-        if wanted.schedule is not None:
+        if schedule is not None:
             place = "--trace"
-            for given in wanted.schedule.faults:
+            for given in schedule.faults:
                 faults.add(dict(given))
-        for text in wanted.faults:
+        for text in wanted.faults or []:
             place = f"--fault {text}"
             faults.add(read_short(text))
     except BadFault as error:

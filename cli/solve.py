@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..language import DEFAULT, DeclarationError, instantiate
+from ..language import DeclarationError, instantiate
 from .endings import BROKEN, INTERRUPTED, fail, internal, needing, write_json
 from .options import (
-    Bounds,
+    CheckOptions,
     Constants,
-    Engine,
+    EngineOptions,
     Jobs,
     Json,
-    Master,
     NoDeadlock,
-    Off,
-    On,
-    Properties,
     Protocol,
     Ranges,
     Results,
-    SparkUi,
+    RunOptions,
     SystemName,
-    check_engine,
-    checked_instance,
     constants_of,
     make_folder,
     settings_of,
-    workers_of,
 )
 from .screen import beside, screen
+
+if TYPE_CHECKING:
+    from ..checker.solver.prove import Options
 
 
 def bound(
@@ -42,12 +39,7 @@ def bound(
     depth: Annotated[
         int, typer.Option("--depth", metavar="K", min=1, help="Maximum number of steps.")
     ],
-    protocol: Protocol = None,
-    bounds: Bounds = DEFAULT,
-    constants: Constants = None,
-    properties: Properties = None,
-    with_: On = None,
-    without: Off = None,
+    asked: CheckOptions,
     integers: Annotated[
         bool,
         typer.Option("--integers", help="Leave unset constants that bound only numbers open."),
@@ -56,7 +48,7 @@ def bound(
     output: Json = None,
 ) -> None:
     """Look for the shortest counterexample of up to K steps with Z3."""
-    instance = checked_instance(system, protocol, bounds, constants, with_, without, properties)
+    instance = asked.checked(system)
     if instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: use epochfence check")
     with needing("check"):
@@ -69,12 +61,15 @@ def bound(
         show = report.show_depth(beside())
         if integers:
             instance = lifted(
-                instance.system, protocol, constants_of(constants), bounds=bounds,
-                switch_on=with_ or (), switch_off=without or (), properties=properties or None,
-            )  # fmt: skip
-        result = run(
-            instance, depth, show, only_properties=bool(properties), deadlock=not no_deadlock
-        )
+                instance.system,
+                asked.protocol,
+                constants_of(asked.constants),
+                bounds=asked.bounds,
+                properties=asked.properties or None,
+                **asked.features,
+            )
+        named = bool(asked.properties)
+        result = run(instance, depth, show, only_properties=named, deadlock=not no_deadlock)
     except (DeclarationError, SolverError) as error:
         fail(error)
     except Disagreement as error:
@@ -82,6 +77,40 @@ def bound(
     summary.print_bounded(result, screen())
     write_json(output, result.as_json())
     raise typer.Exit(result.verdict.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProofOptions(RunOptions):
+    """What is proved, and how."""
+
+    constants: Ranges = None
+    properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--property", metavar="P", help="Prove only this property (repeatable; default: all)."
+        ),
+    ] = None
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Time limit of each obligation.")
+    ] = 60.0
+    jobs: Jobs = None
+    no_lemmas: Annotated[
+        bool, typer.Option("--no-lemmas", help="Don't use the declared lemmas.")
+    ] = False
+    suggest: Annotated[
+        bool,
+        typer.Option("--suggest", help="Search lemmas for properties that aren't inductive."),
+    ] = False
+    deadline: Annotated[
+        float, typer.Option("--deadline", metavar="S", help="Time limit of --suggest.")
+    ] = 120.0
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate", metavar="DIR", help="Write each obligation to DIR as SMT-LIB."
+        ),
+    ] = None
+    results: Results = None
 
 
 def prove(
@@ -93,103 +122,32 @@ def prove(
             "read it.",
         ),
     ],
-    protocol: Protocol = None,
-    bounds: Bounds = DEFAULT,
-    constants: Ranges = None,
-    properties: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property", metavar="P", help="Prove only this property (repeatable; default: all)."
-        ),
-    ] = None,
-    with_: On = None,
-    without: Off = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="Time limit of each obligation.")
-    ] = 60.0,
-    jobs: Jobs = None,
-    engine: Engine = "local",
-    master: Master = None,
-    spark_ui: SparkUi = None,
-    no_lemmas: Annotated[
-        bool, typer.Option("--no-lemmas", help="Don't use the declared lemmas.")
-    ] = False,
-    suggest: Annotated[
-        bool,
-        typer.Option("--suggest", help="Search lemmas for properties that aren't inductive."),
-    ] = False,
-    deadline: Annotated[
-        float, typer.Option("--deadline", metavar="S", help="Time limit of --suggest.")
-    ] = 120.0,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            "--certificate", metavar="DIR", help="Write each obligation to DIR as SMT-LIB."
-        ),
-    ] = None,
-    results: Results = None,
+    asked: ProofOptions,
+    where: EngineOptions,
     output: Json = None,
 ) -> None:
     """Prove properties without bounds on numbers: an unset constant that bounds only numbers may
     have any value."""
-    for option, seconds in {"--timeout": timeout, "--deadline": deadline}.items():
+    for option, seconds in {"--timeout": asked.timeout, "--deadline": asked.deadline}.items():
         if not 0 < seconds < 1e6:  # Z3 counts milliseconds in 32 bits
             fail(f"{option} {seconds:g}: must be above 0 and below 1,000,000 (seconds)")
-    check_engine(engine, **{"--master": master, "--spark-ui": spark_ui})
-    from ..diagrams.find import find_system
-
+    where.heed()
     with needing("check"):
-        from ..checker import report
         from ..checker import sweep as sweeps
         from ..checker.journal import JournalError
-        from ..checker.solver.obligations import Answers
         from ..checker.solver.prove import Options
-        from ..checker.solver.prove import prove as run
-        from ..checker.solver.suggest.suggest import Settings
-        from ..checker.solver.suggest.suggest import suggest as suggested
         from ..checker.solver.terms import SolverError
         from ..checker.spark.options import SparkError
         from ..checker.trace import Disagreement
     options = Options(
-        timeout=timeout,
-        workers=workers_of(jobs, engine, master, spark_ui),
-        certificates=certificate,
-        lemmas=not no_lemmas,
-        spacer=not suggest,
+        timeout=asked.timeout,
+        workers=where.workers(asked.jobs),
+        certificates=asked.certificate,
+        lemmas=not asked.no_lemmas,
+        spacer=not asked.suggest,
     )
-    console = screen()
-    found: list[dict[str, object]] = []
     try:
-        system, wanted = find_system(name)
-        given = settings_of(constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
-        if certificate is not None:
-            make_folder("--certificate", certificate)
-        with closing(Answers(results, report.show_settled(beside()))) as known:
-            for values in product(*given.values()):
-                result = run(
-                    system,
-                    protocol,
-                    dict(zip(given, values, strict=True)),
-                    bounds=bounds,
-                    switch_on=with_ or (),
-                    switch_off=without or (),
-                    properties=properties or wanted,
-                    options=options,
-                    known=known,
-                )
-                report.print_proofs(result, console)
-                told: dict[str, object] = {}
-                if suggest:
-                    settings = Settings(
-                        system, protocol, dict(zip(given, values, strict=True)), bounds,
-                        tuple(with_ or ()), tuple(without or ()), deadline,
-                    )  # fmt: skip
-                    lemmas = suggested(settings, result, options)
-                    told["suggestions"] = lemmas.as_json()
-                    report.print_suggestions(lemmas, console)
-                found.append(result.as_json() | told)
-                if result.interrupted:
-                    break
+        found = _proved(name, asked, options)
     except (DeclarationError, JournalError, SolverError, SparkError) as error:
         fail(error)
     except Disagreement as error:
@@ -199,6 +157,51 @@ def prove(
         output, found[0] if len(found) == 1 else {"exit_code": verdict.value, "results": found}
     )
     raise typer.Exit(verdict.value)
+
+
+def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, object]]:
+    """Proves it for each combination of constants, and prints what comes of it."""
+    from ..checker import report
+    from ..checker import sweep as sweeps
+    from ..checker.solver.obligations import Answers
+    from ..checker.solver.prove import prove as run
+    from ..checker.solver.suggest.suggest import Settings
+    from ..checker.solver.suggest.suggest import suggest as suggested
+    from ..diagrams.find import find_system
+
+    console = screen()
+    found: list[dict[str, object]] = []
+    system, wanted = find_system(name)
+    given = settings_of(asked.constants, sweeps.values, "NAME=1..3 or NAME=1,2,5")
+    if asked.certificate is not None:
+        make_folder("--certificate", asked.certificate)
+    with closing(Answers(asked.results, report.show_settled(beside()))) as known:
+        for values in product(*given.values()):
+            constants = dict(zip(given, values, strict=True))
+            result = run(
+                system,
+                asked.protocol,
+                constants,
+                bounds=asked.bounds,
+                properties=asked.properties or wanted,
+                options=options,
+                known=known,
+                **asked.features,
+            )
+            report.print_proofs(result, console)
+            told: dict[str, object] = {}
+            if asked.suggest:
+                settings = Settings(
+                    system, asked.protocol, constants, asked.bounds, tuple(asked.with_ or ()),
+                    tuple(asked.without or ()), asked.deadline,
+                )  # fmt: skip
+                lemmas = suggested(settings, result, options)
+                told["suggestions"] = lemmas.as_json()
+                report.print_suggestions(lemmas, console)
+            found.append(result.as_json() | told)
+            if result.interrupted:
+                break
+    return found
 
 
 def lint(

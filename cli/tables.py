@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -35,6 +36,55 @@ def list_(
         describe(shipped(name), console)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrawingOptions:
+    """What a drawing has, and where it goes."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The file; its ending selects the format: .html (interactive, with every row and "
+            "release), .svg, .png, .dot or .gv, .mmd (Mermaid). Default: DOT on standard output.",
+        ),
+    ] = None
+    machine: Annotated[
+        str | None,
+        typer.Option("--machine", metavar="NAME", help="Draw this machine of the system."),
+    ] = None
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--protocol", metavar="R", help="Draw one release (default: all); .html starts with it."
+        ),
+    ] = None
+    detail: Annotated[
+        Literal["states", "rows"],
+        typer.Option(
+            "--detail",
+            help="An arrow for each pair of states, or for each row.",
+        ),
+    ] = "states"
+    event: Annotated[
+        str | None,
+        typer.Option(
+            "--event", metavar="NAME", help="Draw only the rows of this event (--detail rows)."
+        ),
+    ] = None
+    all_rows: Annotated[
+        bool,
+        typer.Option(
+            "--all-rows", help="Also draw rows that don't change the state (--detail rows)."
+        ),
+    ] = False
+    trace: Annotated[
+        Path | None,
+        typer.Option("--trace", metavar="FILE", help="Show this trace (ITF) in the .html page."),
+    ] = None
+
+
 def diagram(
     name: Annotated[
         str,
@@ -42,62 +92,23 @@ def diagram(
             metavar="MACHINE|SYSTEM", help="A shipped machine or system, or FILE.py[:SYSTEM]."
         ),
     ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE",
-            help="The file; its ending selects the format: .html (interactive, with every row and "
-            "release), .svg, .png, .dot or .gv, .mmd (Mermaid). Default: DOT on standard output.",
-        ),
-    ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option("--machine", metavar="NAME", help="Draw this machine of the system."),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        typer.Option(
-            "--protocol", metavar="R", help="Draw one release (default: all); .html starts with it."
-        ),
-    ] = None,
-    detail: Annotated[
-        Literal["states", "rows"],
-        typer.Option(
-            "--detail",
-            help="An arrow for each pair of states, or for each row.",
-        ),
-    ] = "states",
-    event: Annotated[
-        str | None,
-        typer.Option(
-            "--event", metavar="NAME", help="Draw only the rows of this event (--detail rows)."
-        ),
-    ] = None,
-    all_rows: Annotated[
-        bool,
-        typer.Option(
-            "--all-rows", help="Also draw rows that don't change the state (--detail rows)."
-        ),
-    ] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option("--trace", metavar="FILE", help="Show this trace (ITF) in the .html page."),
-    ] = None,
-) -> None:  # fmt: skip
+    asked: DrawingOptions,
+) -> None:
     """Draw the states of a MACHINE, or which machines of a SYSTEM exchange which messages."""
     from ..diagrams.find import find_graph
     from ..diagrams.render import DrawingError, into, to_dot
 
+    output, protocol, rows = asked.output, asked.protocol, asked.detail == "rows"
     if output is not None and output.suffix.lower() == ".html":
-        if detail != "states" or event is not None or all_rows:
+        if rows or asked.event is not None or asked.all_rows:
             fail("--detail, --event and --all-rows can't be used with .html: it has every row")
-        return diagram_page(name, machine, protocol, output, trace)
-    if trace is not None:
+        return diagram_page(name, asked.machine, protocol, output, asked.trace)
+    if asked.trace is not None:
         fail("--trace needs -o FILE.html")
     try:
         draw = None if output is None else into(output)
         graph = find_graph(
-            name, machine, protocol, rows=detail == "rows", all_rows=all_rows, event=event
+            name, asked.machine, protocol, rows=rows, all_rows=asked.all_rows, event=asked.event
         )
         print(to_dot(graph), end="") if draw is None else draw(graph)
     except (DeclarationError, DrawingError) as error:

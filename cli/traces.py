@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..files import Output
-from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
+from ..language import DeclarationError, Instance, System, instantiate
 from ..spec.load import load_system
 from .endings import announce_wait, fail, needing, write_json
-from .options import Bounds, Constants, Json, Off, On, Protocol, constants_of
+from .options import Json, RunOptions
 from .screen import screen
 
 if TYPE_CHECKING:
@@ -40,11 +40,8 @@ OfSystem = Annotated[
 def replay(
     file: TraceArgument,
     system: OfSystem = None,
-    protocol: Protocol = None,
-    bounds: Bounds = DEFAULT,
-    constants: Constants = None,
-    with_: On = None,
-    without: Off = None,
+    *,
+    asked: RunOptions,
     chart: Annotated[
         Path | None,
         typer.Option(
@@ -68,7 +65,7 @@ def replay(
         fail(f"{chart}: the name must end with .svg or .mmd (Mermaid)")
     drawing = None if chart is None else Output(chart)
     place = None if test is None else Output(test)
-    name, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
+    name, instance, outcome = taken(file, system, asked)
     from ..checker import report
 
     report.print_replayed(outcome, screen())
@@ -85,14 +82,11 @@ def replay(
 def explain(
     file: TraceArgument,
     system: OfSystem = None,
-    protocol: Protocol = None,
-    bounds: Bounds = DEFAULT,
-    constants: Constants = None,
-    with_: On = None,
-    without: Off = None,
+    *,
+    asked: RunOptions,
 ) -> None:
     """Describe TRACE in sentences, each with its source in Kafka, and say why its end is broken."""
-    _, instance, outcome = taken(file, system, protocol, bounds, constants, with_, without)
+    _, instance, outcome = taken(file, system, asked)
     from ..checker.chart.chart import chart_of
     from ..checker.chart.story import story
     from ..checker.lines import wrapped
@@ -108,10 +102,8 @@ def explain(
 
 
 def taken(
-    file: Path, system: str | None = None, protocol: str | None = None, bounds: str = DEFAULT,
-    constants: list[str] | None = None, with_: list[str] | None = None,
-    without: list[str] | None = None,
-) -> tuple[str, Instance, Outcome]:  # fmt: skip
+    file: Path, system: str | None = None, asked: RunOptions | None = None
+) -> tuple[str, Instance, Outcome]:
     """The name of the system, its instance, and the replayed trace of a file; exits with one line
     that says what is wrong."""
     with needing("check"):
@@ -119,17 +111,14 @@ def taken(
         from ..checker.replay import replay as run
     with reading(file):
         found = read_trace(file.read_bytes())
-        given = (protocol, constants, with_, without)
-        if found.settings is not None and (any(given) or system is not None or bounds != DEFAULT):
+        asked = asked or RunOptions()
+        if found.settings is not None and (asked.are_given or system is not None):
             fail(f"{file} sets its own system, release and constants: leave out these options")
         if found.settings is not None:
             system = found.settings.system
             instance = instance_of(load_system(system), found.settings)
         elif system is not None:
-            instance = instantiate(
-                load_system(system), protocol, constants_of(constants), bounds=bounds,
-                switch_on=with_ or (), switch_off=without or (), progress=True,
-            )  # fmt: skip
+            instance = asked.instance(load_system(system), progress=True)
         else:
             fail(f"{file} doesn't name its system: give SYSTEM after the file")
         return system, instance, run(instance, found)
