@@ -46,7 +46,7 @@ class Workers:
         if self.spark is not None:
             from .spark.session import session
 
-            with session(self.spark, name):
+            with session(self.spark, name, carrying=True):
                 yield self
         elif self.jobs == 1 or self.pool is not None:
             yield self
@@ -185,7 +185,7 @@ def _on_spark(
         return context.parallelize(part, 1).map(work).collect()
 
     parts = ((at, pieces[at : at + at_once]) for at in range(0, len(pieces), at_once))
-    with session(options, name) as running:
+    with session(options, name, carrying=True) as running:
         context: Any = running.sparkContext
         with ThreadPoolExecutor(int(context.defaultParallelism)) as threads:
             for start_at, results in _as_done(threads, job, parts):

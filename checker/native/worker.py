@@ -91,6 +91,15 @@ def drop_sent(states, count, stride, sent, mask):
 
 
 @compiled
+def drop_sent_of_all(buckets, filled, stride, sent, mask):
+    """Drops the states in all shards' buckets that the tables at `sent` hold, one behind the other:
+    what is looked for in one of them fits into a cache."""
+    for shard in range(SHARDS):
+        table = sent + shard * (mask + 1) * stride
+        filled[shard] = drop_sent(buckets[shard], filled[shard], stride, table, mask)
+
+
+@compiled
 def drop_rows(out, rows, count, stride, off):
     """Drops the successors by rows that are switched off; returns how many are left."""
     kept = 0
@@ -148,24 +157,25 @@ def expand_each(
 
 @compiled
 def scatter(
-    expand, states, first, count, shard, sent, mask, form, parts, own, room, known, numbers, sought,
-    out, rows, bad, bad_count, taken, buckets, filled, most_filled, off,
+    expand, states, first, count, shard, whole, form, parts, own, room, known, numbers, sought, out,
+    rows, bad, bad_count, taken, buckets, filled, most_filled, off,
 ):  # fmt: skip
     """Expands a shard's states from position `first` on and puts each successor into the bucket of
-    the shard that owns it, but for those that the table at `sent` holds, where there is one (see
-    `drop_sent`), and those by rows that are switched `off`.
+    the shard that owns it, but for those by rows that are switched `off`. Where records are
+    numbers, buckets have such records, or whole states by their hash.
 
     Returns how many were expanded: fewer than `count` where a bucket holds over `most_filled`, and
     where there is no room for parts.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
+    by_parts = several > 0 and not whole
     done = 0
     fullest = 0
     while done < count and fullest <= most_filled:
         part = min(SLICE, count - done)
         before = bad_count[0]
         base = packed_states(states, first + done, part, shard, form, parts, known, 0, room)
-        if several:
+        if by_parts:
             written, left = expand_each(
                 expand, base, part, stride, out, rows, bad, bad_count, parts, known, numbers,
                 sought, off,
@@ -183,11 +193,9 @@ def scatter(
             bad[i] += uint64(done) << uint64(FLAG_BITS)
         for i in range(written):
             taken[rows[i]] += 1
-        if several:
+        if by_parts:
             here = deal_numbers(numbers, written, width, parts, buckets, filled)
         else:
-            if sent:
-                written = drop_sent(out, written, stride, sent, mask)
             here = deal(out, written, stride, buckets, filled)
         fullest = max(fullest, here)
         done += part
@@ -315,13 +323,13 @@ class Worker:
         self.filled[:] = 0
 
     def scatter(
-        self, store: Store, shard: int, first: int, count: int, sent: int = 0, mask: int = 0
+        self, store: Store, shard: int, first: int, count: int, *, whole: bool = False
     ) -> int:
         """Expands up to SPAN states; returns how many (see the function `scatter`)."""
         self.bad_count[0] = 0
         return int(
             scatter(
-                self.kernel.address, store.states[shard], first, count, shard, sent, mask,
+                self.kernel.address, store.states[shard], first, count, shard, whole,
                 self._passed(store),
             )
         )  # fmt: skip
@@ -338,6 +346,10 @@ class Worker:
                 )
             )  # fmt: skip
         return self.passed
+
+    def drop_sent(self, sent: int, mask: int) -> None:
+        """Drops whole states from the buckets (see `drop_sent_of_all`)."""
+        drop_sent_of_all(self.buckets, self.filled, self.stride, sent, mask)
 
     def noted(self) -> Iterator[tuple[int, int]]:
         """What was wrong in the states expanded last: a state's index among them, and flags."""

@@ -24,6 +24,7 @@ JAVA_REMEDY = (
 )
 LOOPBACK, LISTEN_ON = "127.0.0.1", "SPARK_LOCAL_IP"
 MASTER_WITHIN = 5.0  # seconds for a master to take a connection
+LITTLE_EFFORT = "-XX:TieredStopAtLevel=1"  # Java's compiler of most effort is left out
 
 
 def find_java() -> str:
@@ -80,8 +81,9 @@ def _listening_on(address: str | None) -> Generator[None]:
         del os.environ[LISTEN_ON]
 
 
-def settings(master: str, ui: bool = False) -> dict[str, str]:
-    """What a session of ours asks of Spark."""
+def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[str, str]:
+    """What a session of ours asks of Spark. `carrying` says that Java only carries what Python
+    computes: to compile it with effort takes longer than that saves."""
     asked = {
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
@@ -95,8 +97,16 @@ def settings(master: str, ui: bool = False) -> dict[str, str]:
         # for that: elsewhere, all of the shard would have to be read
         "spark.shuffle.reduceLocality.enabled": "false",
         "spark.locality.wait": "1min",
+        # what is sent is written once: of few shards, Spark would first write a file for each
+        "spark.shuffle.sort.bypassMergeThreshold": "0",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryoserializer.buffer.max": "2047m",  # results may be as large as without Kryo
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
+    if carrying:
+        # Spark puts these before the options of a user
+        asked["spark.driver.defaultJavaOptions"] = LITTLE_EFFORT
+        asked["spark.executor.defaultJavaOptions"] = LITTLE_EFFORT
     if master.startswith("local"):  # nothing leaves the machine
         asked["spark.shuffle.compress"] = "false"
     if is_local(master):  # Spark makes a secret up; a cluster's is given to all of its parts
@@ -104,9 +114,9 @@ def settings(master: str, ui: bool = False) -> dict[str, str]:
     return asked
 
 
-def start(master: str, name: str, *, ui: bool = False) -> Any:
-    """A Spark session: the one that there is, or a new one, with Spark's pages on request. Raises
-    SparkError."""
+def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -> Any:
+    """A Spark session: the one that there is, or a new one, with Spark's pages on request, made for
+    Java to carry what Python computes (see `settings`). Raises SparkError."""
     find_java()
     address = _own_address(master)
     from pyspark.sql import SparkSession
@@ -116,7 +126,7 @@ def start(master: str, name: str, *, ui: bool = False) -> Any:
     builder: Any = SparkSession.builder
     try:
         builder = builder.master(master).appName(name)
-        for key, value in settings(master, ui).items():
+        for key, value in settings(master, ui, carrying=carrying).items():
             builder = builder.config(key, value)
         with _listening_on(address):
             found = builder.getOrCreate()
@@ -152,10 +162,11 @@ def is_running() -> bool:
 
 
 @contextmanager
-def session(options: SparkOptions, name: str) -> Generator[Any]:
-    """A session for a command; it ends with that if it wasn't there before. Raises SparkError."""
+def session(options: SparkOptions, name: str, *, carrying: bool = False) -> Generator[Any]:
+    """A session for a command, as `start` has it; it ends with that if it wasn't there before.
+    Raises SparkError."""
     own = not is_running()
-    found = start(options.master_url, f"epochfence {name}", ui=options.ui)
+    found = start(options.master_url, f"epochfence {name}", ui=options.ui, carrying=carrying)
     try:
         yield found
     finally:

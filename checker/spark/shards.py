@@ -206,7 +206,8 @@ class ShardSet:
     # What was sent ------------------------------------------------------------------------------
 
     def sent(self, level: int, most: int) -> tuple[Region, int]:
-        """A table for the states that this shard sends (see `explore.drop_sent`), and its mask.
+        """Tables for the states that this shard sends, one for each part of the hash, and the mask
+        of each (see `drop_sent_of_all` of `native.worker`).
 
         It may hold successors of levels before `level`, as their owners have them by now. It is
         forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and
@@ -216,7 +217,7 @@ class ShardSet:
         while size < min(64 * most, MOST_SENT):
             size *= 4  # seldom, as a new table has forgotten everything
         if not self.cached:
-            return Region(size * self.stride), size - 1
+            return Region(size * self.stride), size // SHARDS - 1
         file, note = self._file("sent"), self._note
         held = os.fstat(file).st_size // self.stride
         known = int(note.read_text()) if note.exists() else level
@@ -228,7 +229,7 @@ class ShardSet:
         os.ftruncate(file, size * self.stride)
         if self._sent is None or self._sent.size != size * self.stride:
             self._sent = Region(size * self.stride, file)
-        return self._sent, size - 1
+        return self._sent, size // SHARDS - 1
 
     def keep_sent(self, level: int) -> None:
         """All successors of a level were put into the table: it is as good as its level is."""

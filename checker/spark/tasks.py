@@ -34,7 +34,7 @@ from .shards import NoRoom, ShardSet, block_of, owned_by
 from .storage import Storage
 
 OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
-PIECE = 1 << 24  # bytes of states that are sorted at once
+PIECE = 1 << 22  # bytes of states that are sorted at once
 
 
 @dataclass(frozen=True)
@@ -154,14 +154,16 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
     for part in held.owned:
         at, end = ranges[part]
         while at < end:
-            done = worker.scatter(store, part, at, min(SPAN, end - at), sent.address, mask)
+            done = worker.scatter(store, part, at, min(SPAN, end - at), whole=True)
             for index, flags in worker.noted():
                 state = store.bytes_of(part, at + index, at + index + 1)
                 for flag in flags_in(flags):
                     least[flag] = nsmallest(MOST_KEPT, [*least.get(flag, ()), state])
             at += done
             if worker.filled.max() > worker.most_filled:
+                worker.drop_sent(sent.address, mask)
                 yield from _blocks(kit, held, told)
+    worker.drop_sent(sent.address, mask)
     yield from _blocks(kit, held, told)
     held.keep_sent(level)
     told.taken = worker.taken.tolist()

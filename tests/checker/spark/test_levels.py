@@ -471,7 +471,7 @@ def test_storage_can_be_a_uri(played: InProcess, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stride", [8, 9, 16, 21])
-def test_what_is_written_is_read_sorted(stride: int, tmp_path: Path) -> None:
+def test_what_is_written_is_read_sorted_by_its_first_word(stride: int, tmp_path: Path) -> None:
     storage = Storage(str(tmp_path))
     states = [
         bytes([i % 5, 0, 0, 0, 0, 0, 0, 255 - i % 7, *bytes(stride)])[:stride] for i in range(40)
@@ -487,8 +487,8 @@ def test_what_is_written_is_read_sorted(stride: int, tmp_path: Path) -> None:
         assert sorted(cut) == sorted(
             before[at : at + stride] for at in range(0, len(before), stride)
         )
-        words = list(zip(*(c.tolist() for c in runs.columns(after, stride)), strict=True))
-        assert words == sorted(words)
+        first = runs.columns(after, stride)[0].tolist()
+        assert first == sorted(first)
 
 
 def test_runs_of_like_size_are_merged_and_large_ones_stay() -> None:

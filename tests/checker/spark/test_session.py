@@ -93,6 +93,9 @@ def test_what_is_asked_of_spark_by_master_and_on_request() -> None:
         assert "spark.authenticate" not in session.settings(master)
     assert session.settings("local")["spark.ui.enabled"] == "false"
     assert session.settings("local", ui=True)["spark.ui.enabled"] == "true"
+    of_java = "spark.driver.defaultJavaOptions"
+    assert of_java not in session.settings("local")
+    assert session.settings("local", carrying=True)[of_java] == session.LITTLE_EFFORT
 
 
 def test_a_driver_listens_where_it_faces_the_master(monkeypatch: pytest.MonkeyPatch) -> None:
