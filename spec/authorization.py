@@ -32,8 +32,8 @@ from .releases import RELEASES, TRUNK
 unauthorized_told = feature(
     "unauthorized_told",
     "1.0",
-    sentence="Who may not use a topic is told so; before, a topic that it may not describe was "
-    "called unknown.",
+    sentence="A client gets an authorization error for any topic that it may not use. Before, a "
+    "topic that it may not describe was unknown.",
     source="KAFKA-5547",
 )
 prefixed_acls = feature(
@@ -42,20 +42,20 @@ prefixed_acls = feature(
 create_by_topic = feature(
     "create_by_topic",
     "2.0",
-    sentence="Whoever may CREATE a topic may do so; before, it took CREATE on the cluster.",
+    sentence="CREATE on a topic is enough to create it. Before, it took CREATE on the cluster.",
     source="KIP-277",
 )
 idempotent_by_topic = feature(
     "idempotent_by_topic",
     "2.8",
-    sentence="Whoever may write to some topic may write idempotently, and Produce doesn't ask; "
-    "before, InitProducerId and Produce needed IDEMPOTENT_WRITE on the cluster.",
+    sentence="WRITE on any topic is enough to write idempotently, and Produce doesn't check it. "
+    "Before, InitProducerId and Produce needed IDEMPOTENT_WRITE on the cluster.",
     source="KIP-679",
 )
 markers_by_admins = feature(
     "markers_by_admins",
     "3.8",
-    sentence="WriteTxnMarkers may also come from who may ALTER the cluster.",
+    sentence="ALTER on the cluster is enough for WriteTxnMarkers, too.",
     source="KAFKA-16513, KafkaApis.handleWriteTxnMarkersRequest",
 )
 two_phase_commit_acl = feature(

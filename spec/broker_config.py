@@ -15,26 +15,26 @@ from .releases import TRUNK
 longer_retention = feature(
     "longer_retention",
     "2.0",
-    sentence="A group's offsets are kept for 7 days, and were for one.",
+    sentence="A group's offsets are kept for 7 days. Before, for one.",
     source="KIP-186",
 )
 longer_group_sessions = feature(
     "longer_group_sessions",
     "2.3",
-    sentence="A group's session may last 30 min, and 5.",
+    sentence="A group's session may last 30 min. Before, 5.",
     source="KIP-389, KAFKA-7862",
 )
 scans_often = feature(
     "scans_often",
     "2.5",
-    sentence="The coordinator looks for transactions that have timed out every 10 s, and did so "
+    sentence="The coordinator looks for transactions that have timed out every 10 s. Before, "
     "every minute.",
     source="TransactionStateManager.DefaultAbortTimedOutTransactionsIntervalMs",
 )
 longer_lag = feature(
     "longer_lag",
     "2.5",
-    sentence="A replica may lag for 30 s before it leaves the in-sync set, and 10.",
+    sentence="A replica may lag for 30 s before it leaves the in-sync set. Before, 10.",
     source="KIP-537",
 )
 id_expiry_apart = feature(
@@ -46,14 +46,14 @@ id_expiry_apart = feature(
 verification_switch = feature(
     "verification_switch",
     "3.6",
-    sentence="Leaders verify a transaction's partitions, unless that is switched off.",
+    sentence="Leaders verify a transaction's partitions, unless a setting switches that off.",
     source="KIP-890 part 1",
 )
 retries_for_leaders = feature(
     "retries_for_leaders",
     "4.0.0",
     sentence="A leader that adds a partition to a transaction for its client asks again while the "
-    "transaction before is being completed.",
+    "previous transaction is being completed.",
     source="KIP-890 part 2, AddPartitionsToTxnConfig",
 )
 BROKERS = Protocols(

@@ -34,51 +34,54 @@ from ..language.expressions import TRUE, Operand
 delivery_timeout = feature(
     "delivery_timeout",
     "2.1",
-    sentence="A record's time is delivery.timeout.ms, and retries have no bound by default.",
+    sentence="delivery.timeout.ms bounds a record's time, and retries have no bound by default.",
     source="KIP-91",
 )
 named_by_id = feature(
     "named_by_id",
     "2.4",
-    sentence="A client without client.id is called after its transactional id, if it has one, and "
-    "an empty one counts; before, either got a number.",
+    sentence="A client without client.id is named after its transactional id, if it has one, and "
+    "an empty client.id counts. Before, either got a number.",
     source="ProducerConfig.maybeOverrideClientId",
 )
 checked_when_parsed = feature(
     "checked_when_parsed",
     "2.5",
-    sentence="Retries and acks are checked as the configuration is made, before all else (from "
-    "2.5).",
+    sentence="Retries and acks are checked when the configuration is parsed, before everything "
+    "else (from 2.5).",
     source="ProducerConfig.maybeOverrideAcksAndRetries",
 )
 acks_all_by_default = feature(
     "acks_all_by_default",
     "3.0.0",
-    sentence="Acks are all by default, and were 1.",
+    sentence="The default of acks is all. Before, 1.",
     source="KIP-679",
 )
 idempotence_by_default = feature(
     "idempotence_by_default",
     "3.0",
-    sentence="A producer is idempotent unless its settings forbid that; before, where it said so "
-    "or had a transactional id. 3.0.0 and 3.1.0 meant to and didn't.",
+    sentence="A producer is idempotent unless its settings forbid that. Before, only if it was "
+    "configured so or had a transactional id. 3.0.0 and 3.1.0 meant to do so and didn't.",
     source="KIP-679, KAFKA-13598",
 )
 default_undone = feature(
     "default_undone",
     "3.1.0",
     until="3.1.1",
-    sentence="3.1.0 doesn't have what 3.0.1 mended.",
+    sentence="3.1.0 doesn't have the fix of 3.0.1.",
     source="KAFKA-13598",
 )
 lingers = feature(
-    "lingers", "4.0.0", sentence="A batch waits 5 ms for more by default.", source="KIP-1030"
+    "lingers",
+    "4.0.0",
+    sentence="A batch waits 5 ms for more records by default.",
+    source="KIP-1030",
 )
 in_flight_strict = feature(
     "in_flight_strict",
     "4.0.0",
-    sentence="More than 5 requests in flight are refused with idempotence by default as well; "
-    "before, they switched it off.",
+    sentence="More than 5 requests in flight are refused even if idempotence is only the default. "
+    "Before, they switched it off.",
     source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
 )
 two_phase_commit = feature(

@@ -35,55 +35,60 @@ from .releases import TRUNK
 api_timeout = feature(
     "api_timeout",
     "2.0",
-    sentence="Calls have a timeout of their own; before, a request outlasted a rebalance, and its "
+    sentence="Calls have a timeout of their own. Before, a request outlasted a rebalance, and its "
     "timeout had to be above those of sessions and fetches.",
     source="KIP-266, KAFKA-7050",
 )
 group_optional = feature(
     "group_optional",
     "2.3",
-    sentence="There is no group by default (from 2.2), and without one nothing is committed by "
-    "itself; before, it was the empty one.",
+    sentence="There is no group by default (from 2.2), and a consumer without a group doesn't "
+    "commit by itself. Before, the default was the empty group.",
     source="KIP-289",
 )
 static_members = feature(
-    "static_members", "2.3", sentence="A member may have a name of its own.", source="KIP-345"
+    "static_members",
+    "2.3",
+    sentence="A member may have an instance id, which it keeps over "
+    "restarts. A former member with that id is fenced.",
+    source="KIP-345",
 )
 named_by_group = feature(
     "named_by_group",
     "2.4",
-    sentence="A consumer without client.id is called after its group, and its instance, if it has "
-    "one; before, it got a number.",
+    sentence="A consumer without client.id is named after its group, and its instance, if it has "
+    "one. Before, it got a number.",
     source="KafkaConsumer.buildClientId",
 )
 named_when_parsed = feature(
     "named_when_parsed",
     "2.6",
-    sentence="So is one without group, and an empty client.id doesn't count, as before.",
+    sentence="The same holds for a consumer without group, and an empty client.id doesn't count, "
+    "as before.",
     source="ConsumerConfig.maybeOverrideClientId",
 )
 longer_sessions = feature(
     "longer_sessions",
     "3.0.0",
-    sentence="A session lasts 45 s by default, and lasted 10.",
+    sentence="A session lasts 45 s by default. Before, 10.",
     source="KIP-735",
 )
 instance_as_topic = feature(
     "instance_as_topic",
     "3.0.0",
-    sentence="An instance's name is refused in the words for a topic's.",
+    sentence="The error for an instance's name has the words of that for a topic's.",
     source="JoinGroupRequest.validateGroupInstanceId",
 )
 name_invalid = feature(
     "name_invalid",
     "3.4",
-    sentence="Names are called invalid, in other words.",
+    sentence="The error for a name calls it invalid, in other words than before.",
     source="Topic.detectInvalidTopic",
 )
 instance_not_empty = feature(
     "instance_not_empty",
     "3.3",
-    sentence="That group.instance.id isn't empty is checked as the configuration is read.",
+    sentence="An empty group.instance.id is refused when the configuration is read.",
     source="KAFKA-13793",
 )
 growing_backoff = feature(
@@ -98,32 +103,32 @@ consumer_protocol = feature(
 auto_commit_when_parsed = feature(
     "auto_commit_when_parsed",
     "3.7",
-    sentence="Whether a consumer without group is to commit is looked at as its configuration is "
-    "made.",
+    sentence="Whether a consumer without group commits is checked when its configuration is "
+    "parsed.",
     source="ConsumerConfig.maybeOverrideEnableAutoCommit",
 )
 assignor_refused = feature(
     "assignor_refused",
     "3.9",
-    sentence="group.remote.assignor is refused where clients assign.",
+    sentence="group.remote.assignor is refused if clients assign.",
     source="ConsumerConfig.checkGroupRemoteAssignor",
 )
 empty_group_refused = feature(
     "empty_group_refused",
     "4.0.0",
-    sentence="An empty group.id is refused; before, where brokers assign alone.",
+    sentence="An empty group.id is refused. Before, only if brokers assign.",
     source="KIP-289, ClassicKafkaConsumer",
 )
 unsupported_refused = feature(
     "unsupported_refused",
     "4.0.0",
-    sentence="What the other protocol of groups has is refused; before, it was passed over.",
+    sentence="Settings of the other group protocol are refused. Before, they were ignored.",
     source="ConsumerConfig.checkUnsupportedConfigsPostProcess",
 )
 reset_by_duration = feature(
     "reset_by_duration",
     "4.0.0",
-    sentence="Where nothing is committed, a consumer may begin so long ago.",
+    sentence="If nothing is committed, a consumer may begin at a given age of the records.",
     source="KIP-1106",
 )
 CONSUMERS = Protocols(

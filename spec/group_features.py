@@ -12,30 +12,30 @@ members_fenced = feature(
     "2.5",
     parts=(CLIENT, LEADER),
     sentence="A group's coordinator refuses an offset that a transaction commits for a former "
-    "generation, or for who is no member; before, it didn't ask.",
+    "generation, or for a client that is no member. Before, it didn't check.",
     source="KIP-447, GroupCoordinator.validateOffsetCommit",
 )
 stable_offsets = feature(
     "stable_offsets",
     "2.5",
     parts=(CLIENT, LEADER),
-    sentence="Who reads a group's offset waits while a transaction has one pending "
-    "(UNSTABLE_OFFSET_COMMIT); before, it got the offset before.",
+    sentence="A reader of a group's offset waits while a transaction has one pending "
+    "(UNSTABLE_OFFSET_COMMIT). Before, it got the previous offset.",
     source="KIP-447, OffsetFetch with require_stable",
 )
 completed_by_scheduler = feature(
     "completed_by_scheduler",
     "1.0",
     parts=(LEADER,),
-    sentence="A thread of its own puts the offsets of an ended transaction in place (from 1.0.2 "
-    "and 1.1.1 on); before, the one that had written the marker.",
+    sentence="A separate thread puts the offsets of an ended transaction in place (from 1.0.2 and "
+    "1.1.1 on). Before, the thread that had written the marker.",
     source="KAFKA-6917, GroupMetadataManager.scheduleHandleTxnCompletion",
 )
 offsets_in_place_first = feature(
     "offsets_in_place_first",
     "3.9",
     parts=(LEADER,),
-    sentence="A marker is answered once the offsets that it commits or drops are in place; before "
+    sentence="A marker is answered once the offsets that it commits or drops are in place. Before "
     "3.9.1 the thread for them might be late.",
     source="KAFKA-17507, KafkaApis.handleWriteTxnMarkersRequest",
 )
@@ -43,16 +43,16 @@ offsets_staged_last = feature(
     "offsets_staged_last",
     RELEASES[0],
     parts=(LEADER,),
-    sentence="An offset is pending once the coordinator has been asked about its transaction; a "
-    "trunk before 3.7 had it pending while it asked.",
+    sentence="An offset is pending only after the coordinator has answered about its transaction. "
+    "A trunk before 3.7 had it pending while it asked.",
     source="KAFKA-15784, GroupCoordinator.handleTxnCommitOffsets",
 )
 refused_offset_harmless = feature(
     "refused_offset_harmless",
     "4.0.0",
     parts=(LEADER,),
-    sentence="An offset whose append is refused leaves alone what its producer id has pending; "
-    "before, that was dropped, whoever had sent it (finding 16).",
+    sentence="An offset whose append is refused leaves its producer id's pending offset alone. "
+    "Before, the pending one was dropped, whichever request had sent it (finding 16).",
     source="GroupMetadata.prepareTxnOffsetCommit, failPendingTxnOffsetCommit",
 )
 
@@ -62,55 +62,54 @@ group_ids_checked = feature(
     "group_ids_checked",
     "2.0",
     parts=(LEADER,),
-    sentence="An empty group id is refused in all requests of members, and in TxnOffsetCommit; "
-    "before, only JoinGroup looked at it.",
+    sentence="An empty group id is refused in all requests of members, and in TxnOffsetCommit. "
+    "Before, only JoinGroup checked it.",
     source="GroupCoordinator.validateGroupStatus",
 )
 member_ids_required = feature(
     "member_ids_required",
     "2.3",
     parts=(LEADER,),
-    sentence="A new member is handed an id, from 2.2 on, and joins with that; before, it joined at "
-    "once.",
+    sentence="A new member gets an id, from 2.2 on, and joins with it. Before, it joined at once.",
     source="KIP-394",
 )
 static_members = feature(
     "static_members",
     "2.3",
     parts=(LEADER,),
-    sentence="A member may have an instance id, which is its own over restarts; a former member of "
-    "that id is fenced.",
+    sentence="A member may have an instance id, which it keeps over restarts. A former member "
+    "with that id is fenced.",
     source="KIP-345",
 )
 static_restart_rebalances = feature(
     "static_restart_rebalances",
     "2.5",
     parts=(LEADER,),
-    sentence="A static member that starts again while the assignment is awaited begins a "
-    "rebalance; before, it was told of the generation.",
+    sentence="A static member that restarts while the assignment is awaited begins a rebalance. "
+    "Before, it got the generation.",
     source="KAFKA-9801, GroupCoordinator.updateStaticMemberAndRebalance",
 )
 static_protocols_compared = feature(
     "static_protocols_compared",
     "2.6",
     parts=(LEADER,),
-    sentence="A static member that starts again in a stable group begins a rebalance where "
-    "another protocol would be chosen.",
+    sentence="A static member that restarts in a stable group begins a rebalance if another "
+    "protocol would be chosen.",
     source="GroupCoordinator.updateStaticMemberAndRebalance",
 )
 rebalance_told_last = feature(
     "rebalance_told_last",
     "2.4",
     parts=(LEADER,),
-    sentence="OffsetCommit tells of a rebalance once the member and its generation were looked at; "
-    "before, it told so first.",
+    sentence="OffsetCommit reports a rebalance after it has checked the member and its "
+    "generation. Before, it did so first.",
     source="GroupCoordinator.doCommitOffsets",
 )
 heartbeats_while_completing = feature(
     "heartbeats_while_completing",
     "2.6",
     parts=(LEADER,),
-    sentence="A Heartbeat while the assignment is awaited is taken; before, it was answered with "
+    sentence="A Heartbeat while the assignment is awaited is accepted. Before, the answer was "
     "REBALANCE_IN_PROGRESS.",
     source="GroupCoordinator.handleHeartbeat",
 )
@@ -118,33 +117,33 @@ instances_needed = feature(
     "instances_needed",
     "3.0",
     parts=(LEADER,),
-    sentence="Every request that names an instance id or a generation needs a member that goes "
-    "with it; before, an instance id that nobody has was passed over, and so was a missing member "
-    "id in TxnOffsetCommit.",
+    sentence="Every request that names an instance id or a generation needs a matching member. "
+    "Before, an unknown instance id was ignored, and so was a missing member id in "
+    "TxnOffsetCommit.",
     source="GroupCoordinator.validateCurrentMember",
 )
 empty_groups_first = feature(
     "empty_groups_first",
     "3.3",
     parts=(LEADER,),
-    sentence="A commit without generation is taken by an empty group, whatever member it names; "
-    "3.0 looked at the member first.",
+    sentence="An empty group takes a commit without generation, whatever member it names. 3.0 "
+    "checked the member first.",
     source="GroupCoordinator.validateOffsetCommit",
 )
 assignments_skipped = feature(
     "assignments_skipped",
     "3.3",
     parts=(LEADER,),
-    sentence="A static leader that starts again is told, from 3.2 on, that it leads and is to skip "
-    "the assignment; before, it was told that its former self leads.",
+    sentence="A static leader that restarts learns, from 3.2 on, that it leads and must skip the "
+    "assignment. Before, the answer named its former self as leader.",
     source="KIP-814",
 )
 group_coordinator_service = feature(
     "group_coordinator_service",
     "4.0.0",
     parts=(LEADER,),
-    sentence="A group that isn't there isn't made by a TxnOffsetCommit of a generation: "
-    "ILLEGAL_GENERATION; OffsetCommit from version 9 on tells GROUP_ID_NOT_FOUND then.",
+    sentence="TxnOffsetCommit with a generation doesn't create a missing group: "
+    "ILLEGAL_GENERATION. OffsetCommit from version 9 on answers GROUP_ID_NOT_FOUND then.",
     source="KIP-848, OffsetMetadataManager.validateTransactionalOffsetCommit",
 )
 

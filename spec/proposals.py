@@ -9,7 +9,7 @@ fence_by_entry = feature(
     "fence_by_entry",
     None,
     parts=(COORDINATOR,),
-    sentence="A fence ends a transaction in the version in which it began, and not in that of the "
+    sentence="A fence ends a transaction in the version in which it began, not in that of the "
     "coordinator's broker.",
     source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 10)",
 )
@@ -24,16 +24,16 @@ newest_question_tells = feature(
     "newest_question_tells",
     None,
     parts=(LEADER,),
-    sentence="What a leader asks about a newer epoch counts in the version of that batch, and not "
-    "in that of the first one.",
+    sentence="A leader's question about a newer epoch counts in the version of that batch, not in "
+    "that of the first one.",
     source="VerificationStateEntry.supportsEpochBump, a way to mend it (docs/findings.md, 11)",
 )
 downgrade_waits = feature(
     "downgrade_waits",
     None,
     parts=(CLIENT,),
-    sentence="A client goes back to an older version once its transaction is complete, and not at "
-    "a commit that may still fail.",
+    sentence="A client returns to an older version once its transaction is complete, not at a "
+    "commit that may still fail.",
     source="TransactionManager.beginCompletingTransaction, a way to mend it (docs/findings.md, 9)",
 )
 
@@ -41,8 +41,8 @@ failed_send_leaves_end = feature(
     "failed_send_leaves_end",
     None,
     parts=(CLIENT,),
-    sentence="A record that fails before it is in a batch leaves its client alone while that ends "
-    "a transaction or gets its epoch: it is of no transaction then.",
+    sentence="A record that fails before it is in a batch doesn't affect a client that ends a "
+    "transaction or gets its epoch: the record is in no transaction then.",
     source="TransactionManager.maybeTransitionToErrorState, a way to mend it (docs/findings.md, "
     "14)",
 )

@@ -11,32 +11,32 @@ truncated_by_epoch = feature(
     "truncated_by_epoch",
     RELEASES[0],
     parts=(LEADER,),
-    sentence="A follower asks its leader where its newest epoch ends, and truncates its log there; "
-    "before 0.11.0.0 it truncated to its own high watermark.",
+    sentence="A follower asks its leader where its newest epoch ends, and truncates its log "
+    "there. Before 0.11.0.0 it truncated to its own high watermark.",
     source="KIP-101",
 )
 epoch_asked_again = feature(
     "epoch_asked_again",
     "2.0",
     parts=(LEADER,),
-    sentence="A leader that lacks an epoch names the one before it, and a follower that lacks that "
-    "one truncates further and asks again; before, an offset was the whole answer.",
+    sentence="A leader that lacks an epoch names the one before it. A follower that lacks that "
+    "one truncates further and asks again. Before, an offset was the whole answer.",
     source="KIP-279",
 )
 isr_from_epoch_start = feature(
     "isr_from_epoch_start",
     "2.0",
     parts=(LEADER,),
-    sentence="A replica joins the in-sync set once it has the log up to where the leader's epoch "
-    "starts (from 2.0.1); before, up to the leader's high watermark, which may lag.",
+    sentence="A replica joins the in-sync set once it has the log up to the start of the leader's "
+    "epoch (from 2.0.1). Before, up to the leader's high watermark, which may lag.",
     source="KAFKA-7128",
 )
 leader_epoch_checked = feature(
     "leader_epoch_checked",
     "2.1",
     parts=(LEADER,),
-    sentence="A leader refuses a follower that isn't in its leader epoch, FENCED_LEADER_EPOCH or "
-    "UNKNOWN_LEADER_EPOCH; before, it answered whoever took it for the leader.",
+    sentence="A leader refuses a follower in another leader epoch: FENCED_LEADER_EPOCH or "
+    "UNKNOWN_LEADER_EPOCH. Before, it answered every follower that took it for the leader.",
     source="KIP-320, KAFKA-6880, Partition.checkCurrentLeaderEpoch",
 )
 high_watermark_waits = feature(
@@ -50,7 +50,7 @@ min_isr_capped = feature(
     "min_isr_capped",
     "3.7",
     parts=(LEADER,),
-    sentence="min.insync.replicas above the replication factor counts as that; before, every "
+    sentence="min.insync.replicas above the replication factor counts as that. Before, every "
     "append with acks=all was refused.",
     source="KAFKA-15583, Partition.effectiveMinIsr",
 )
@@ -58,17 +58,17 @@ broker_epoch_checked = feature(
     "broker_epoch_checked",
     "3.5",
     parts=(LEADER,),
-    sentence="A replica joins the in-sync set by what it has fetched since its broker started; "
-    "before, by what it fetched before that start, too.",
+    sentence="A replica joins the in-sync set by what it has fetched since its broker started. "
+    "Before, what it fetched before that start counted, too.",
     source="KIP-903, Partition.isReplicaIsrEligible",
 )
 eligible_leader_replicas = feature(
     "eligible_leader_replicas",
     "4.1",
     parts=(LEADER,),
-    sentence="The controller records who leaves an in-sync set that is below min.insync.replicas, "
-    "and may elect it; who comes back from an unclean shutdown may not lead (default of new "
-    "clusters from 4.1; 4.0 has it, switched off).",
+    sentence="The controller records each replica that leaves an in-sync set below "
+    "min.insync.replicas, and may elect it. A replica that comes back from an unclean shutdown "
+    "may not lead (default of new clusters from 4.1; 4.0 has it, switched off).",
     source="KIP-966, eligible.leader.replicas.version",
 )
 

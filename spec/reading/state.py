@@ -34,21 +34,21 @@ from ..releases import RELEASES, TRUNK
 watermark_read_once = feature(
     "watermark_read_once",
     "2.5",
-    sentence="A read_committed fetch reads the high watermark once; before, it compared with one "
-    "and went up to a newer one.",
+    sentence="A read_committed fetch reads the high watermark once. Before, it compared with one "
+    "value and read up to a newer one.",
     source="KAFKA-9807, Log.fetchLastStableOffsetMetadata",
 )
 groups_together = feature(
     "groups_together",
     "2.3",
-    sentence="The cleaner knows of a transaction's data in the segments before (from 2.2.2); "
-    "before, it knew of those alone that it cleaned together.",
+    sentence="The cleaner knows of a transaction's data in earlier segments (from 2.2.2). Before, "
+    "it knew only of those that it cleaned together.",
     source="KAFKA-8351, CleanedTransactionMetadata",
 )
 markers_have_no_key = feature(
     "markers_have_no_key",
     "3.0",
-    sentence="No record's key makes a marker obsolete (from 3.0.2); before, one with the same "
+    sentence="No record's key makes a marker obsolete (from 3.0.2). Before, a key with the same "
     "bytes as a marker's did.",
     source="KAFKA-14055, Cleaner.shouldRetainRecord",
 )
@@ -56,7 +56,8 @@ index_of_whole_segments = feature(
     "index_of_whole_segments",
     "3.0",
     sentence="A segment that the cleaner has copied keeps its whole transaction index (from 2.8.2 "
-    "and 3.0.2); before, the aborted transactions behind where the cleaner stopped were left out.",
+    "and 3.0.2). Before, it lost the aborted transactions behind the place where the cleaner "
+    "stopped.",
     source="KAFKA-13727, Cleaner.cleanSegments",
 )
 READING = Protocols(

@@ -69,8 +69,9 @@ from ..reading.state import (
 delete_horizon = feature(
     "delete_horizon",
     "3.3",
-    sentence="A marker or tombstone stays for delete.retention.ms behind the cleaning that could "
-    "have removed it first (from 3.1); before, the times went by at which segments were written.",
+    sentence="A marker or tombstone stays for delete.retention.ms after the cleaning that could "
+    "have removed it first (from 3.1). Before, the times at which segments were written "
+    "counted.",
     source="KIP-534, MemoryRecords.filterTo",
 )
 

@@ -85,19 +85,19 @@ prepared_kept = feature(
     "prepared_kept",
     None,
     sentence="InitProducerId with keepPreparedTxn leaves an open transaction open, and gives its "
-    "sender the next epoch to end it by.",
+    "sender the next epoch to end it with.",
     source="KIP-939, pull request 21735",
 )
 kept_epoch_in_log = feature(
     "kept_epoch_in_log",
     None,
-    sentence="That epoch is in the transaction log (NextProducerEpoch).",
+    sentence="That next epoch is in the transaction log (NextProducerEpoch).",
     source="KIP-939, TransactionLogValue",
 )
 database_fences = feature(
     "database_fences",
     None,
-    sentence="A database takes nothing from a client that a newer one has replaced.",
+    sentence="A database accepts nothing from a client that a newer one has replaced.",
     source="KIP-939, which leaves that to the database",
 )
 
