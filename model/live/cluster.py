@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from ...spec import broker_versions
 from ...spec.api_versions import OF_BROKERS
+from ...spec.broker_config import BROKER_SETTINGS
 from .connection import NAMES, PORT, BrokerError, Connection, Security
 from .refusals import Refused, refusal
 
@@ -40,6 +41,14 @@ ALTERED: Final[Mapping[str, tuple[int, str]]] = {
 }
 """The settings that are changed for a moment: whose they are. Those of all brokers count as not set
 before."""
+KNOWN: Final = {
+    each.name: str(each.default).lower()
+    for each in BROKER_SETTINGS
+    if each.name
+    in ("transaction.max.timeout.ms", "transaction.partition.verification.enable",
+        "transaction.two.phase.commit.enable")
+}  # fmt: skip
+"""Settings of brokers of which the tables know one value alone, Kafka's default."""
 PREFIX: Final = "epochfence-"
 """With it all names begin that are ours; a random part follows."""
 MOST_BROKERS: Final = 5
@@ -177,7 +186,7 @@ class LiveCluster:
         """A broker's response to a request, each over another of two connections than the one
         before. Raises BrokerError where none comes, and Refused where the user may not ask."""
         told = self._asked(node, name, fields, version)
-        if (error := refusal(told)) is not None:
+        if (error := refusal(told, fields)) is not None:
             raise Refused(self._first.place, name, error, PREFIX)
         return told
 
@@ -384,17 +393,44 @@ class LiveCluster:
 
     # Settings ---------------------------------------------------------------------------------
 
+    def check_settings(self) -> None:
+        """Raises BrokerError where a broker has another value of a setting than the tables know,
+        as far as the user may ask for it."""
+        for node in self.brokers if "DescribeConfigs" in self.versions else ():
+            try:
+                told = self._described_settings(_BROKER, str(node), [*KNOWN])
+            except Refused:
+                return
+            for name, config in told.items():
+                if config["value"] != KNOWN[name]:
+                    raise BrokerError(
+                        f"broker {node} has {name}={config['value']}, and what is declared is for "
+                        f"{KNOWN[name]}: run it on brokers with that"
+                    )
+
     def setting(self, name: str) -> int:
         """A broker's setting."""
         return int(self._described_setting(_BROKER, str(next(iter(self.brokers))), name)["value"])
 
     def _described_setting(self, kind: int, of: str, name: str) -> dict[str, Any]:
-        resource = {"resource_type": kind, "resource_name": of, "configuration_keys": [name]}
-        told = self.ask(self._controller, "DescribeConfigs", {"resources": [resource]})
+        told = self._described_settings(kind, of, [name])
+        if name not in told:
+            raise BrokerError(f"{self._first.place} doesn't tell {name}")
+        return told[name]
+
+    def _described_settings(
+        self, kind: int, of: str, names: list[str]
+    ) -> dict[str, dict[str, Any]]:
+        """Those of these settings that there are, by their names. A broker's tells it itself."""
+        node = int(of) if kind == _BROKER else self._controller
+        resource = {"resource_type": kind, "resource_name": of, "configuration_keys": names}
+        told = self.ask(node, "DescribeConfigs", {"resources": [resource]})
         (result,) = told["results"]
-        if result["error_code"] != "NONE" or not result["configs"]:
-            raise BrokerError(f"{self._first.place} doesn't tell {name}: {result['error_code']}")
-        return result["configs"][0]
+        if result["error_code"] != "NONE":
+            raise BrokerError(
+                f"{self._first.place} doesn't tell {', '.join(names)}: {result['error_code']}"
+            )
+        return {config["name"]: config for config in result["configs"]}
 
     def altered(self, name: str, value: str) -> None:
         """Changes one of `ALTERED` for a moment, until `restore`."""

@@ -32,14 +32,15 @@ class Refused(BrokerError):
         )
         if request in _OF_CONFIGS:
             need = f"{_ALTERED}, or a run without --alter-configs"
-        elif request == "InitProducerId" and error == f"TRANSACTIONAL_ID_{_SUFFIX}":
-            need += ", and TWO_PHASE_COMMIT for its version 6"
         super().__init__(f"{place} refuses {request} with {error}: the user needs {need}")
 
 
-def refusal(told: Mapping[str, Any]) -> str | None:
+def refusal(told: Mapping[str, Any], asked: Mapping[str, Any] | None = None) -> str | None:
     """The error in a response that an authorizer has caused, wherever it stands; None: there is
-    none."""
+    none. A broker that does no two-phase commit has the same error for who asked for it (KIP-939):
+    that is an answer."""
+    if asked is not None and asked.get("enable2_pc"):
+        return None
     for name, value in told.items():
         if isinstance(value, str):
             if value.endswith(_SUFFIX) and name.endswith("error_code"):

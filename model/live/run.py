@@ -150,6 +150,7 @@ class Run:
         self.cluster, self.protocol = cluster, protocol
         self.settles = settles and "DescribeTransactions" in cluster.versions
         self.restarts, self.threads, self.alters = restarts, threads, alters
+        cluster.check_settings()
         cluster.warm_up()
         self.versions = versions_of(cluster.versions, as_client)
         self.report = Report(

@@ -25,7 +25,7 @@ OFFERED = {
     "AddPartitionsToTxn": (0, 3),
     "Produce": (3, 12),
     "Fetch": (4, 12),
-    "InitProducerId": (0, 5),
+    "InitProducerId": (0, 6),
     "EndTxn": (0, 5),
     "Metadata": (0, 9),
     "CreateTopics": (2, 5),
@@ -33,6 +33,7 @@ OFFERED = {
     "DescribeTransactions": (0, 0),
     "SaslHandshake": (1, 1),
     "SaslAuthenticate": (0, 0),
+    "DescribeConfigs": (0, 4),
 }
 Fault = Callable[[Request, dict[str, Any]], dict[str, Any]]
 
@@ -48,6 +49,7 @@ class OracleBroker:
         self.kafka = Cluster(protocol=protocol)
         self.fault, self.dies_after = fault, dies_after
         self.topics = dict.fromkeys(topics, 1)
+        self.settings = {"transaction.two.phase.commit.enable": "false"}
         self.asked = 0
         self.address: tuple[str, int] = ("", 0)
 
@@ -93,6 +95,16 @@ class OracleBroker:
     def FindCoordinator(self, _: dict[str, Any], __: int) -> dict[str, Any]:
         return {"node_id": 0, "host": self.address[0], "port": self.address[1]}
 
+    def DescribeConfigs(self, asked: dict[str, Any], _: int) -> dict[str, Any]:
+        (resource,) = asked["resources"]
+        names = resource["configuration_keys"]
+        configs = [
+            {"name": name, "value": value, "config_source": 5}
+            for name, value in self.settings.items()
+            if name in names
+        ]
+        return {"results": [{"error_code": "NONE", "configs": configs}]}
+
     # Transactions -----------------------------------------------------------------------------
 
     def InitProducerId(self, asked: dict[str, Any], version: int) -> dict[str, Any]:
@@ -100,6 +112,8 @@ class OracleBroker:
         told = self.kafka.init_producer_id(
             asked["transactional_id"], asked["transaction_timeout"],
             None if held == (-1, -1) else held, api_version=version,
+            enable_2pc=asked.get("enable2_pc", False),
+            keep_prepared_txn=asked.get("keep_prepared_txn", False),
         )  # fmt: skip
         return _identity(told)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from epochfence.model.live.broker import BrokerSystem
 from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.live.epochs import Skip, use_up
 from epochfence.model.live.refusals import Refused, refusal
@@ -124,3 +125,23 @@ def test_a_refusal_is_found_where_it_stands() -> None:
         refusal({"error_code": "NONE", "topics": [{"name": "TOPIC_AUTHORIZATION_FAILED"}]}) is None
     )
     assert refusal({"error_code": "INVALID_TXN_STATE", "records": b"", "other": None}) is None
+
+
+def test_a_broker_that_does_no_two_phase_commit_is_not_short_of_permissions() -> None:
+    with running(OracleBroker("4.3")) as place:
+        cluster = LiveCluster(place)
+        system = BrokerSystem(cluster)
+        asked = {"transactional_id": "a", "api_version": 6}
+        told = [system.ask("InitProducerId", asked | {"enable_2pc": wants}) for wants in (1, 0)]
+        cluster.close()
+    assert [each["error"] for each in told] == ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "NONE"]
+
+
+def test_a_setting_that_is_not_declared_ends_a_run() -> None:
+    broker = OracleBroker("4.3")
+    broker.settings["transaction.two.phase.commit.enable"] = "true"
+    with running(broker) as place:
+        done = conform(place, "--suite", "random", "--seconds", "1")
+    assert done.exit_code == 2
+    assert "broker 0 has transaction.two.phase.commit.enable=true, and what is de" in done.stderr
+    assert broker.topics == {}
