@@ -421,7 +421,7 @@ def folded(e: Expression) -> Expression:
     return Expression(e.op, args, e.data)
 
 
-TRUE = lift(True)
+TRUE, FALSE = lift(True), lift(False)
 
 
 def all_true(*conditions: Operand) -> Expression:

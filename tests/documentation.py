@@ -66,7 +66,7 @@ PICTURES = {
 NOT_RUN = {
     "make check": "it sets up .venv, and runs what is the first of RUNS",
     "make test": "it would run itself",
-    "java docs/examples/vectors/Runner.java vectors/coordinator.json": (
+    "java -cp build Runner vectors/coordinator.json": (
         "it needs a JDK; tests/model/vectors/test_vectors.py runs it where there is one"
     ),
     "epochfence check transactions": "the first of RUNS, which docs/checked.md tells, is just that",

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 from ...language.errors import DeclarationError
-from ...language.expressions import Expression
+from ...language.expressions import FALSE, Expression, lift
 from ...language.messages import Message
 from ...language.protocols import Protocols
 from ...language.tables import Row, Table
@@ -283,11 +283,17 @@ class Machine:
 
     def rows_of(self, event: str, *, switch_off: tuple[str, ...] = ()) -> tuple[Row, ...]:
         """The rows that an event may take in this release, where it does without the features that
-        are switched off. Raises UnknownEvent."""
+        are switched off: those whose guard doesn't come to False by features and constants alone.
+        Raises UnknownEvent."""
         features = self.features - set(switch_off)
-        self._program.function(event, features)
-        rows = self._program.tables[event].rows
-        return tuple(r for r in rows if self._program.protocols.holds(r.during, features))
+        program = self._program
+        program.function(event, features)
+        return tuple(
+            row
+            for row in program.tables[event].rows
+            if program.protocols.holds(row.during, features)
+            and not program.settled(lift(row.when), features).same_as(FALSE)
+        )
 
     def fields_of(self, event: str) -> dict[str, Type]:
         """What an event brings, with its types. Raises UnknownEvent."""

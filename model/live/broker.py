@@ -26,6 +26,7 @@ from ..records import Flag, Record, RecordBatch, decode_batch, decode_control_ty
 from .cluster import LiveCluster
 from .connection import BrokerError
 from .epochs import Skip, use_up
+from .terms import Terms
 from .threads import Threads
 
 PASSING: Final = frozenset(
@@ -90,6 +91,7 @@ class BrokerSystem(System):
         self.skipped: dict[str, int] = {}
         """The epochs that ids have come to ahead, for `skip_to_epoch`."""
         self._offsets_partitions = 0
+        self._terms = Terms(cluster)
         self._told = time.monotonic()
         self._latency = 0.0
         self._ahead: tuple[str, Mapping[str, Any], Mapping[str, Any]] = _NOTHING
@@ -370,9 +372,10 @@ class BrokerSystem(System):
     ) -> dict[str, Any]:
         name = self._id(fields["transactional_id"])
         node = self.cluster.coordinator(name or self.cluster.prefix)
-        return self.cluster.ask(
-            node, request, {**fields, **more, "transactional_id": name}, version
-        )
+        asked = {**fields, **more, "transactional_id": name}
+        told = self.cluster.ask(node, request, asked, version)
+        self._terms.learn(name, told)
+        return told
 
     def _init(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         timeout = fields.get("transaction_timeout_ms", 60_000)
@@ -468,7 +471,8 @@ class BrokerSystem(System):
             "producer_epoch": fields["producer_epoch"],
             "transaction_result": fields["result"] == "COMMIT",
             "topics": [{"name": topic, "partition_indexes": [number]}],
-            "coordinator_epoch": fields.get("coordinator_epoch", 0),
+            "coordinator_epoch": self._terms.of(fields["producer_id"])
+            + fields.get("coordinator_epoch", 0),
             "transaction_version": fields.get("transaction_version", 0),
         }
         node = self.cluster.leader(topic, number)

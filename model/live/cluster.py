@@ -35,8 +35,9 @@ _OLDEST = {
 }  # fmt: skip
 _TRANSACTION, _GROUP = 1, 0
 _TOPIC, _BROKER, _TOPIC_CONFIG = 2, 4, 1
+LOG: Final = "__transaction_state"
 ALTERED: Final[Mapping[str, tuple[int, str]]] = {
-    "max.message.bytes": (_TOPIC, "__transaction_state"),
+    "max.message.bytes": (_TOPIC, LOG),
     "producer.id.expiration.ms": (_BROKER, ""),
 }
 """The settings that are changed for a moment: whose they are. Those of all brokers count as not set
@@ -89,6 +90,7 @@ class LiveCluster:
         self._coordinators: dict[tuple[int, str], int] = {}
         self._topics: list[str] = []
         self._groups: list[str] = []
+        self._terms: tuple[int, ...] = ()
         self._free: Iterator[tuple[str, int]] = iter(())
         self.without: list[str] = []
         """The requests that the user may not ask."""
@@ -246,7 +248,7 @@ class LiveCluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        self._coordinators.clear()
+        self.forget_coordinators()
 
     def coordinator(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional id."""
@@ -269,6 +271,16 @@ class LiveCluster:
     def forget_coordinators(self) -> None:
         """They have moved: they are asked for again."""
         self._coordinators.clear()
+        self._terms = ()
+
+    def coordinator_epochs(self) -> tuple[int, ...]:
+        """The coordinators' epochs by partitions of the transaction log: which terms these are of
+        their leaders. None before there is a transaction log, and none where markers aren't sent:
+        nothing else names them."""
+        if not self._terms and "WriteTxnMarkers" in self.versions:
+            found = {p["partition_index"]: p.get("leader_epoch", 0) for p in self._topic(LOG)}
+            self._terms = tuple(found[number] for number in range(len(found)))
+        return self._terms
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition."""
@@ -299,8 +311,9 @@ class LiveCluster:
             "topics": [{"name": nowhere, "partitions": [0]}],
         }  # fmt: skip
         low, high = self.versions.get("AddPartitionsToTxn", (0, 0))
-        if not self._may("WriteTxnMarkers", {"markers": [marker]}):
-            del self.versions["WriteTxnMarkers"]
+        log = {"topics": [{"name": LOG}], "allow_auto_topic_creation": False}
+        if not (self._may("WriteTxnMarkers", {"markers": [marker]}) and self._may("Metadata", log)):
+            self.versions.pop("WriteTxnMarkers", None)
             self.without.append("WriteTxnMarkers")
         if high >= OF_BROKERS and not self._may("AddPartitionsToTxn", {"transactions": [question]}):
             self.versions["AddPartitionsToTxn"] = low, OF_BROKERS - 1
@@ -457,9 +470,13 @@ class LiveCluster:
 
     def partitions_of(self, topic: str) -> int:
         """How many partitions a topic has."""
+        return len(self._topic(topic))
+
+    def _topic(self, topic: str) -> list[dict[str, Any]]:
+        """What is told of a topic's partitions."""
         asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
         (told,) = self.ask(next(iter(self.brokers)), "Metadata", asked)["topics"]
-        return len(told["partitions"])
+        return told["partitions"]
 
     def close(self, *, keeps: bool = False) -> list[str]:
         """Removes the topics and groups that were made, unless it `keeps` them, and disconnects:

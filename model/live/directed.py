@@ -247,7 +247,7 @@ class Held(NamedTuple):
 OF_ENTRY: Final = frozenset(("InitProducerId", "AddPartitionsToTxn", "EndTxn"))
 _IDS: Final = ({"withhold_ids": True}, {"withhold_ids": False})
 HELD: Final = (
-    Held(("fence",), 1, OF_ENTRY, 8_000, at_last=True, lines=_IDS),
+    Held(("fence",), 1, OF_ENTRY, 12_000, at_last=True, lines=_IDS),
     Held(("append", "decision", "completion"), 1, OF_ENTRY | {"Produce"}, 4_000),
     Held(("fence", "append"), 2, OF_ENTRY, 3_000),
     Held(("fence", "decision"), 2, OF_ENTRY, 12_000),

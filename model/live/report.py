@@ -26,7 +26,10 @@ def text(report: Report) -> str:
     ]
     if report.without:
         without = ", ".join(report.without)
-        lines.append(f"not asked, as the user has no CLUSTER_ACTION on the cluster: {without}")
+        lines.append(
+            "not asked, as the user has no CLUSTER_ACTION on the cluster, or may not describe "
+            f"__transaction_state: {without}"
+        )
     for suite, requests in report.requests.items():
         seconds = report.seconds[suite]
         seed = f", --seed {report.seed}" if suite == "random" else ""
@@ -42,8 +45,8 @@ def text(report: Report) -> str:
         f"that a broker can take ({share:.0f} of 100)"
     )
     lines.append(
-        f"{len(reached)} rows provoked of {len(outside)} that requests one after another reach; "
-        f"{len(others)} others, of {len(report.rows)} of coordinator and leader, aren't reached so:"
+        f"{len(reached)} rows provoked of {len(outside)} that a run like this one reaches; "
+        f"{len(others)} others, of {len(report.rows)} of coordinator and leader, take more:"
     )
     missing = [row for row in outside if row not in report.provoked]
     unasked = [row for row in missing if _why(row, report) == _NOT_RUN]

@@ -50,6 +50,7 @@ BESIDE: Final[Mapping[str, str]] = {
 }
 """Of events that aren't requests, why their rows aren't provoked."""
 _ID = "takes a controller that gives out no producer ids: --debugger"
+_TWO_LEVELS = "takes a transaction at the largest epoch: transaction.version has to change"
 _AT_ONCE = "takes a request that is held between two of its steps: --debugger"
 ALONE: Final[Mapping[str, str]] = {
     "no producer id to be had": _ID,
@@ -69,6 +70,7 @@ ALONE: Final[Mapping[str, str]] = {
     "end under way": _AT_ONCE,
     "other end under way": _AT_ONCE,
     "no two-phase commit here": "takes InitProducerId 6: unstable.api.versions.enable",
+    "end at the largest epoch": _TWO_LEVELS,
     "nothing prepared is kept yet": "takes InitProducerId 6: unstable.api.versions.enable",
     "transactional id forgotten": BESIDE["transactional id expiry"],
     "forget the transition, whose record is in the log": _REPLICA,
@@ -132,7 +134,7 @@ def why_not(row: RowName) -> str | None:
         return _AT_ONCE
     if row.row == "unknown transactional id" and row.event != "look up":
         return ALONE["verify, unknown transactional id"]
-    return BESIDE.get(row.event, ALONE.get(row.row))
+    return ALONE.get(row.row, BESIDE.get(row.event))
 
 
 class Run:
@@ -195,8 +197,11 @@ class Run:
                 self._go_together(
                     {row: way for row, way in those.items() if row not in self.report.provoked}
                 )
+        is_whole = self.report.ended_early is None
         for row in self.report.rows:
-            if row not in self.report.provoked and row not in self.report.missed:
+            if row in self.report.provoked or row in self.report.missed:
+                continue
+            if is_whole or row not in found:
                 self.report.missed[row] = self._why_not(row)
 
     def _why_not(self, row: RowName) -> str:

@@ -29,11 +29,17 @@ def vectors(search: Search, of: str) -> dict[str, Any]:
         "$schema": SCHEMA, "format": FORMAT, "release": search.protocol, "of": of,
         "rows": len(rows), "rows_covered": len(covered),
         "not_covered": [
-            {**row._asdict(), "why": ": ".join(filter(None, (_NOT_FOUND, why_not(row))))}
+            {**row._asdict(), "why": _why(row)}
             for row in rows if row not in covered
         ],
         "vectors": list(map(_vector, found)),
     }  # fmt: skip
+
+
+def _why(row: RowName) -> str:
+    """Why a row has no vector, without the option of `conform` that may follow the reason."""
+    why = why_not(row)
+    return _NOT_FOUND if why is None else f"{_NOT_FOUND}: {why.partition(': --')[0]}"
 
 
 def text(data: dict[str, Any]) -> str:

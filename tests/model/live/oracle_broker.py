@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from epochfence.model.broker.leader import Batch
-from epochfence.model.cluster import Cluster
+from epochfence.model.cluster import STATE_PARTITIONS, Cluster
+from epochfence.model.live.cluster import LOG
 from epochfence.model.records import (
     Flag,
     Record,
@@ -34,19 +35,23 @@ OFFERED = {
     "SaslHandshake": (1, 1),
     "SaslAuthenticate": (0, 0),
     "DescribeConfigs": (0, 4),
+    "WriteTxnMarkers": (1, 2),
 }
 Fault = Callable[[Request, dict[str, Any]], dict[str, Any]]
 
 
 class OracleBroker:
     """The handler of `Brokers`. `fault` changes a response; after `dies_after` requests each
-    connection is closed."""
+    connection is closed. Its coordinators are in this `term`."""
 
     def __init__(
         self, protocol: str, *, fault: Fault | None = None, dies_after: int | None = None,
-        topics: tuple[str, ...] = (),
+        topics: tuple[str, ...] = (), term: int = 0,
     ) -> None:  # fmt: skip
         self.kafka = Cluster(protocol=protocol)
+        for partition in range(STATE_PARTITIONS) if term else ():
+            self.kafka.coordinator.elect(partition, term)
+        self.term = term
         self.fault, self.dies_after = fault, dies_after
         self.topics = dict.fromkeys(topics, 1)
         self.settings = {"transaction.two.phase.commit.enable": "false"}
@@ -74,10 +79,15 @@ class OracleBroker:
         wanted = asked["topics"]
         names = self.topics if wanted is None else [topic["name"] for topic in wanted]
         partition = {"leader_id": 0, "replica_nodes": [0], "isr_nodes": [0]}
-        every = {
-            name: [{**partition, "partition_index": n} for n in range(self.topics[name])]
+        every: dict[str, list[dict[str, Any]]] = {
+            name: [{**partition, "partition_index": n} for n in range(self.topics.get(name, 0))]
             for name in names
         }
+        if LOG in every:
+            every[LOG] = [
+                {**partition, "partition_index": n, "leader_epoch": self.term}
+                for n in range(STATE_PARTITIONS)
+            ]
         topics = [{"name": name, "partitions": those} for name, those in every.items()]
         broker = {"node_id": 0, "host": host, "port": port}
         return {"brokers": [broker], "controller_id": 0, "topics": topics}
@@ -176,6 +186,18 @@ class OracleBroker:
         )  # fmt: skip
         one = {"index": data["index"], "error_code": told.error, "base_offset": told.base_offset}
         return {"responses": [{"name": topic["name"], "partition_responses": [one]}]}
+
+    def WriteTxnMarkers(self, asked: dict[str, Any], version: int) -> dict[str, Any]:
+        (marker,) = asked["markers"]
+        (topic,) = marker["topics"]
+        (number,) = topic["partition_indexes"]
+        error = self.kafka.write_marker(
+            (topic["name"], number), marker["producer_id"], marker["producer_epoch"],
+            "COMMIT" if marker["transaction_result"] else "ABORT", marker["coordinator_epoch"],
+            transaction_version=marker.get("transaction_version", 0), api_version=version,
+        )  # fmt: skip
+        one = {"partition_index": number, "error_code": error}
+        return {"markers": [{"topics": [{"name": topic["name"], "partitions": [one]}]}]}
 
     def ListOffsets(self, asked: dict[str, Any], _: int) -> dict[str, Any]:
         topics: list[dict[str, Any]] = []

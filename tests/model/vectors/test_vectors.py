@@ -24,7 +24,7 @@ from epochfence.model.vectors.written import text, vectors
 from epochfence.tests.test_cli import epochfence
 
 ROOT = Path(__file__).parents[3]
-RUNNER = ROOT / "docs" / "examples" / "vectors" / "Runner.java"
+RUNNER = ROOT / "docs" / "examples" / "vectors"
 RELEASE = "4.3"
 
 pytestmark = pytest.mark.together  # the search is made once in a process
@@ -161,25 +161,38 @@ def test_bad_input_is_told_and_nothing_written(tmp_path: Path) -> None:
 # In Java ------------------------------------------------------------------------------------------
 
 
-def run_in_java(folder: Path, content: str) -> tuple[int, str, str]:
-    """The runner's exit code, output and errors on a file."""
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runner, compiled."""
     if shutil.which("javac") is None:
         pytest.skip("no JDK is installed: apt install openjdk-17-jdk-headless")
+    folder = tmp_path_factory.mktemp("classes")
+    command = ["javac", "-Xlint:all", "-Werror", "-d", folder, *RUNNER.glob("*.java")]
+    subprocess.run(command, check=True)
+    return folder
+
+
+def run_in_java(classes: Path, folder: Path, content: str) -> tuple[int, str, str]:
+    """The runner's exit code, output and errors on a file."""
     (folder / "vectors.json").write_text(content)
-    command = ["java", str(RUNNER), str(folder / "vectors.json")]
+    command = ["java", "-cp", str(classes), "Runner", str(folder / "vectors.json")]
     done = subprocess.run(command, capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
 
+def test_the_runner_has_fifty_lines_at_most() -> None:
+    assert len((RUNNER / "Runner.java").read_text().splitlines()) <= 50
+
+
 @pytest.mark.slow(20)
-def test_what_is_implemented_passes(tmp_path: Path) -> None:
-    code, out, err = run_in_java(tmp_path, text(written("coordinator")))
+def test_what_is_implemented_passes(classes: Path, tmp_path: Path) -> None:
+    code, out, err = run_in_java(classes, tmp_path, text(written("coordinator")))
     assert (code, err) == (0, "")
     assert f"vectors/coordinator.json\n{out}" in (ROOT / "docs" / "vectors.md").read_text()
 
 
 @pytest.mark.slow(20)
-def test_a_changed_outcome_is_told(tmp_path: Path) -> None:
+def test_a_changed_outcome_is_told(classes: Path, tmp_path: Path) -> None:
     changed = deepcopy(written("coordinator"))
     rows = {"other epoch": 0, "end": 0}
     for at, vector in enumerate(changed["vectors"]):
@@ -188,7 +201,7 @@ def test_a_changed_outcome_is_told(tmp_path: Path) -> None:
     answered, ended = rows.values()
     changed["vectors"][answered]["sent"][0]["error"] = "NONE"
     changed["vectors"][ended]["after"]["pending_epoch"] = 7
-    code, out, err = run_in_java(tmp_path, text(changed))
+    code, out, err = run_in_java(classes, tmp_path, text(changed))
     assert (code, err) == (1, "")
     *lines, count = out.splitlines()
     assert "32 pass, 2 differ" in count
@@ -209,8 +222,10 @@ def test_a_changed_outcome_is_told(tmp_path: Path) -> None:
         ('{"format": 1, "vectors": [', 2, "usage"),
     ],
 )
-def test_nothing_to_run_is_not_well(content: str, code: int, why: str, tmp_path: Path) -> None:
-    ended, _, err = run_in_java(tmp_path, content)
+def test_nothing_to_run_is_not_well(
+    content: str, code: int, why: str, classes: Path, tmp_path: Path
+) -> None:
+    ended, _, err = run_in_java(classes, tmp_path, content)
     assert ended == code
     assert why in err
     assert err.count("\n") == (1 if why else 0)
