@@ -372,6 +372,13 @@ _is_aborted = any_true(
     )
     & ((client.state.at(i) == client.COMMITTING) | ~(transaction_version_2 & _ends_2)),
 )
+# At the last epoch the abort of what has timed out takes a new producer id; a batch for one more
+# partition is then told INVALID_PRODUCER_ID_MAPPING, which is fatal (KAFKA-18019).
+_has_old_id = all_true(
+    ~_ends_its,
+    coordinator.state == STATE.COMPLETE_ABORT,
+    client.producer_id.at(i) != coordinator.producer_id,
+)
 _is_forgotten = (client.producer_epoch.at(i) != NO_EPOCH) & ~coordinator.is_known
 not_fenced_by_itself = step_property(
     "NotFencedByItself",
@@ -381,6 +388,7 @@ not_fenced_by_itself = step_property(
             has_no_rival(i)
             & (client.state.at(i) != client.FATAL_ERROR)
             & ~(_ends_its & _is_aborted)
+            & ~_has_old_id
             & ~_is_forgotten
         ).implies(after(client.state.at(i) != client.FATAL_ERROR)),
     ),

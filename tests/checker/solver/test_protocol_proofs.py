@@ -23,6 +23,7 @@ from epochfence.language import replace as changed
 from epochfence.spec.leader import state as leader
 from epochfence.spec.leader.recovery import UNKNOWN
 from epochfence.spec.lemmas import (
+    alone,
     batches,
     clients,
     completion,
@@ -256,13 +257,25 @@ TWINS = (
     ),
 )  # fmt: skip
 
+ONLY_MENDED = ("late_fence_end_refused",)  # finding 8 breaks it
+ALONE = ("NotFencedByItself", *(lemma.name for lemma in alone.LEMMAS))
+ALONE_TWINS = (
+    Twin(
+        "NotFencedByItself", "LoneEnd", without("transaction.EndTxn", "ended so already"),
+        on=ONLY_MENDED, constants=ONE,
+    ),
+    Twin(
+        "NotFencedByItself", "LoneEpoch", on=ONLY_MENDED, off=("single_fence_bump",), constants=ONE
+    ),
+)  # fmt: skip
+
 PROVED = tuple(twin.name for twin in TWINS)
 
 
 @pytest.mark.parametrize(
     ("system", "twins"),
     [
-        ("transactions", TWINS),
+        ("transactions", (*TWINS, *ALONE_TWINS)),
         ("producer-ids", PRODUCER_ID_TWINS),
         ("replication", REPLICATION_TWINS),
     ],
@@ -279,7 +292,9 @@ def test_each_proof_has_a_twin(system: str, twins: tuple[Twin, ...]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sample(1, of="what no proof is found of")
-@pytest.mark.parametrize("twin", TWINS, ids=[twin.name for twin in TWINS])
+@pytest.mark.parametrize(
+    "twin", [*TWINS, *ALONE_TWINS], ids=lambda twin: f"{twin.name}, {twin.off}"
+)
 def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
     assert has_no_proof(transactions, twin, twin.constants)
 
@@ -288,17 +303,26 @@ TOGETHER = (*PROVED, *(lemma.name for lemma in transactions.lemmas))
 
 
 @cache
-def together() -> Induction:
+def together(*on: str) -> Induction:
     """All of these, with one client and one of each, where a proof takes less; docs/proofs.md is of
     two."""
-    return Induction(lifted(transactions, None, ONE, properties=dict.fromkeys(TOGETHER)))
+    names = dict.fromkeys((*TOGETHER, *(ALONE if on else ())))
+    return Induction(lifted(transactions, None, ONE, switch_on=on, properties=names))
 
 
 @pytest.mark.slow
 @pytest.mark.sample(1, of="a proof's parts")
-@pytest.mark.parametrize("name", [*TOGETHER, WELL_FORMED])
-def test_properties_and_all_lemmas_of_transactions_are_inductive_together(name: str) -> None:
-    induction = together()
+@pytest.mark.parametrize(
+    ("name", "on"),
+    [
+        *((name, ()) for name in (*TOGETHER, WELL_FORMED)),
+        *((name, ONLY_MENDED) for name in ALONE),
+    ],
+)
+def test_properties_and_all_lemmas_of_transactions_are_inductive_together(
+    name: str, on: tuple[str, ...]
+) -> None:
+    induction = together(*on)
     subject = induction.subject(name)
     if subject is not None:  # no row can break the others
         others = [fact for fact in induction.facts if fact != name]
@@ -322,26 +346,33 @@ def test_epochs_are_not_wasted() -> None:
 @pytest.mark.slow
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
-    ("system", "release", "constants"),
+    ("system", "release", "on", "constants"),
     [
-        (producer_ids, "2.7", {"block_size": 2, "faults": 2}),
-        (producer_ids, "4.3", {"block_size": 2, "largest_producer_id": 3, "prefetch_threshold": 0}),
-        (transactions, "4.3", {"partitions": 1, "transactions": 1}),
-        (replication, "4.3", {"records": 1, "leader_epochs": 2}),
+        (producer_ids, "2.7", MENDED, {"block_size": 2, "faults": 2}),
+        (
+            producer_ids, "4.3", (),
+            {"block_size": 2, "largest_producer_id": 3, "prefetch_threshold": 0},
+        ),
+        (transactions, "4.3", (), {"partitions": 1, "transactions": 1}),
+        (
+            transactions, "4.3", ONLY_MENDED,
+            {"producers": 1, "partitions": 1, "transactions": 1, "largest_epoch": 2, "faults": 3},
+        ),
+        (replication, "4.3", (), {"records": 1, "leader_epochs": 2}),
     ],
-    ids=["producer-ids 2.7", "producer-ids", "transactions", "replication"],
-)
+    ids=["producer-ids 2.7", "producer-ids", "transactions", "a lone client", "replication"],
+)  # fmt: skip
 def test_each_lemma_is_an_invariant_to_the_explorer(
-    system: System, release: str, constants: dict[str, int]
+    system: System, release: str, on: tuple[str, ...], constants: dict[str, int]
 ) -> None:
     names = [lemma.name for lemma in system.lemmas]
-    instance = instantiate(system, release, constants, switch_on=MENDED, properties=names)
+    instance = instantiate(system, release, constants, switch_on=on, properties=names)
     result = check(instance, Search(threads=2))
     assert result.verdict is Verdict.HOLDS
     assert [item.name for item in result.properties] == names
 
 
 def test_lemmas_are_of_the_coordinator_its_clients_leaders_and_batches() -> None:
-    parts = coordinator, clients, leaders, batches, completion, outcomes
+    parts = coordinator, clients, leaders, batches, completion, outcomes, alone
     assert transactions.lemmas == sum((part.LEMMAS for part in parts), ())
     assert all(lemma.kind == "invariant" and lemma.sentence for lemma in transactions.lemmas)

@@ -1,0 +1,292 @@
+"""Of a client without a rival: how far the coordinator is from it, and what it may be told.
+
+The lemmas are of the newest release where the end of a fence ends its own transaction alone
+(`late_fence_end_refused`, finding 8): without that, such a client may fail for good.
+"""
+
+from __future__ import annotations
+
+from ...language import (
+    Expression,
+    all_of,
+    all_true,
+    any_of,
+    any_true,
+    count_of,
+    if_,
+    in_flight,
+    invariant,
+    lift,
+)
+from ..application import Outcome, outcome
+from ..client import state as client
+from ..client.calls import EARLY_ENDS
+from ..coordinator.entry import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    DEAD,
+    EMPTY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    asked_by,
+    completing,
+    fence_to_come,
+    fenced_for,
+    is_known,
+    is_prepared,
+    next_id,
+    pending,
+    previous_id,
+    producer_epoch,
+    producer_id,
+    state,
+)
+from ..coordinator.log import unsettled
+from ..features import late_fence_end_refused
+from ..leader import state as leader
+from ..messages import (
+    LARGEST_EPOCH,
+    NO_EPOCH,
+    PARTITION,
+    PRODUCER,
+    RECORD,
+    AddPartitionsByLeader,
+    AddPartitionsByLeaderResponse,
+    EndTxnResponse,
+    Errors,
+    InitProducerIdResponse,
+    Produce,
+    ProduceResponse,
+    connection,
+)
+from ..properties.rivals import has_no_rival
+from ..properties.transactions import is_older
+
+i, p, s = PRODUCER.variable("i"), PARTITION.variable("p"), RECORD.variable("s")
+_state, _open = client.state.at(i), connection.at(i)
+_id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
+_batch = client.batches.at(i)[p][s]
+_is_alone = late_fence_end_refused & has_no_rival(i)
+_has_epoch = _is_alone & (_epoch != NO_EPOCH) & (_state != client.FATAL_ERROR)
+_ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+_AGAIN = (
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.NOT_COORDINATOR,
+    Errors.CONCURRENT_TRANSACTIONS,
+)
+
+# What a client has sent --------------------------------------------------------------------------
+
+_answer = in_flight("a", ProduceResponse, i, p)
+_acknowledged = any_of(p, any_of(s, _batch.status == client.ACKNOWLEDGED))
+commits_something = invariant(
+    "CommitsSomething",
+    all_of(
+        i,
+        (_state == client.IN_TRANSACTION).implies(
+            all_of(p, all_of(s, _batch.status != client.FAILED))
+        )
+        & ((EARLY_ENDS == 0) & (_state == client.COMMITTING)).implies(_acknowledged),
+    ),
+    "Where a record has failed the client knows, and a commit is of records that are acknowledged.",
+)
+
+leaders_errors = invariant(
+    "LeadersErrors",
+    all_of(
+        p,
+        all_of(
+            i,
+            all_of(
+                _answer,
+                (_answer.error != Errors.PRODUCER_FENCED)
+                & (outcome.at(_answer.txn) != Outcome.NOT_BEGUN),
+            ),
+        ),
+    ),
+    "A leader answers batches of transactions that have begun, and doesn't tell PRODUCER_FENCED.",
+)
+
+# A client that asks for its first epoch ----------------------------------------------------------
+
+_sent, _question = in_flight("s", Produce, i, p), in_flight("q", AddPartitionsByLeader, p, i)
+_waiting = leader.waiting.at(p)[i]
+nothing_sent = invariant(
+    "NothingSent",
+    all_of(
+        i,
+        all_true(
+            _open == 0,
+            _epoch == NO_EPOCH,
+            _state.is_in(client.UNINITIALIZED, client.INITIALIZING),
+        ).implies(
+            all_of(
+                p,
+                all_true(
+                    count_of(_sent, lift(True)) + count_of(_question, lift(True)) == 0,
+                    ~_waiting.is_set,
+                    ~i.is_in(leader.orphaned.at(p)),
+                ),
+            )
+        ),
+    ),
+    "A client that has had no epoch yet has sent no batch.",
+)
+
+_init_answer = in_flight("n", InitProducerIdResponse, i)
+_first = all_true(
+    is_known.implies(
+        (_init_answer.producer_id == producer_id) & (_init_answer.producer_epoch == producer_epoch)
+    ),
+    pending != EMPTY,
+    ~unsettled.is_set | (unsettled.value.state != EMPTY),
+)
+lone_start = invariant(
+    "LoneStart",
+    all_of(
+        i,
+        _is_alone.implies(~fenced_for[i].is_set & (pending == EMPTY).implies(asked_by[i] == _open))
+        & (_is_alone & _state.is_in(client.UNINITIALIZED, client.INITIALIZING)).implies(
+            all_true(
+                state == EMPTY,
+                ~pending.is_set | pending.is_in(EMPTY, DEAD),
+                ~fence_to_come,
+                unsettled.is_set.implies(unsettled.value.state.is_in(EMPTY, DEAD)),
+                all_of(
+                    _init_answer,
+                    if_(
+                        _init_answer.error == Errors.NONE,
+                        _first,
+                        _init_answer.error.is_in(*_AGAIN),
+                    ),
+                ),
+            )
+        ),
+    ),
+    "A client without a rival finds no transaction when it asks for its first epoch.",
+)
+
+# A client that has an epoch ----------------------------------------------------------------------
+
+_is_same = (producer_id == _id) & (producer_epoch == _epoch)
+_is_next = (producer_id == _id) & (producer_epoch == _epoch + 1)
+_is_rotated = all_true(
+    previous_id == _id,
+    producer_id != _id,
+    _epoch == LARGEST_EPOCH - 1,
+    producer_epoch == 0,
+)
+_has_ended = (is_prepared & _is_next) | (_ends & (_is_next | _is_rotated))
+_is_told = is_prepared & completing & (next_id == _id) & (_epoch == 0)
+
+
+def _changes(*states: Expression) -> Expression:
+    """Whether a record of one of these states is being appended, or may turn up in the log."""
+    kept = unsettled.is_set
+    return any_true(
+        *((pending == each) | (kept & (unsettled.value.state == each)) for each in states)
+    )
+
+
+lone_epoch = invariant(
+    "LoneEpoch",
+    all_of(
+        i,
+        _has_epoch.implies(
+            unsettled.is_set.implies(unsettled.value.state != EMPTY)
+            & is_known.implies(
+                all_true(
+                    _is_same | _has_ended | _is_told,
+                    (_is_same & is_prepared).implies(completing),
+                    (_has_ended & state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)).implies(
+                        _state == client.COMMITTING
+                    ),
+                    _changes(PREPARE_COMMIT).implies(_state == client.COMMITTING),
+                    _changes(ONGOING, PREPARE_COMMIT, PREPARE_ABORT).implies(_is_same),
+                    (_state == client.COMMITTING).implies(
+                        (_is_same & (state == ONGOING)) | _has_ended
+                    ),
+                    all_of(
+                        p,
+                        all_of(
+                            _question,
+                            ~is_older(_id, _epoch, _question.producer_id, _question.producer_epoch),
+                        ),
+                    ),
+                )
+            )
+        ),
+    ),
+    "The coordinator has the epoch of a client without a rival, or the one after its end.",
+)
+
+_end_answer = in_flight("o", EndTxnResponse, i)
+_following = if_(
+    is_prepared & next_id.is_set,
+    (next_id == _end_answer.producer_id) & (_end_answer.producer_epoch == 0),
+    (_end_answer.producer_id == producer_id) & (_end_answer.producer_epoch == producer_epoch),
+)
+_is_aborted = all_true(
+    _has_ended, state.is_in(PREPARE_ABORT, COMPLETE_ABORT), _state == client.COMMITTING
+)
+lone_end = invariant(
+    "LoneEnd",
+    all_of(
+        i,
+        (_has_epoch & is_known).implies(
+            all_of(
+                _end_answer,
+                all_true(
+                    (_end_answer.error == Errors.NONE).implies(
+                        _has_ended & _following & is_prepared.implies(completing)
+                    ),
+                    _end_answer.error.is_in(Errors.NONE, Errors.UNKNOWN_SERVER_ERROR, *_AGAIN)
+                    | _is_aborted,
+                ),
+            )
+        ),
+    ),
+    "A client without a rival is told of its end, to ask again, or that what it commits has timed "
+    "out.",
+)
+
+_verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
+
+
+def _is_replaced(error: Expression, txn: Expression) -> Expression:
+    """Whether a client that is told so of a batch has an older producer id than the coordinator."""
+    is_own = (client.txn.at(i) == txn) & _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR)
+    unknown = error == Errors.INVALID_PRODUCER_ID_MAPPING
+    return (unknown & is_own).implies(_is_rotated & (state == COMPLETE_ABORT))
+
+
+lone_batch = invariant(
+    "LoneBatch",
+    all_of(
+        i,
+        (_has_epoch & is_known).implies(
+            all_of(
+                p,
+                all_of(_answer, _is_replaced(_answer.error, _answer.txn))
+                & all_of(
+                    _verified,
+                    _waiting.is_set.implies(_is_replaced(_verified.error, _waiting.value.txn)),
+                ),
+            )
+        ),
+    ),
+    "A batch of a client without a rival has an unknown producer id only where its transaction has "
+    "timed out at the last epoch.",
+)
+
+LEMMAS = (
+    commits_something,
+    leaders_errors,
+    nothing_sent,
+    lone_start,
+    lone_epoch,
+    lone_end,
+    lone_batch,
+)
