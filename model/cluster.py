@@ -366,6 +366,8 @@ class Cluster(GroupRequests):
         self, partition: Any, *, producer_id: int, result: str, **marker: int
     ) -> str:
         """Writes a marker, which is replicated at once, and ends what is pending with it."""
+        if not self.takes_markers(partition):
+            return "NOT_LEADER_OR_FOLLOWER"
         leader = self.leader(partition)
         error = leader.append_marker(producer_id=producer_id, result=result, **marker).error
         leader.move_high_watermark(leader.log_end_offset)
@@ -535,8 +537,9 @@ class Cluster(GroupRequests):
 
     def deliver_markers(self) -> None:
         """Sends the markers that are due to their leaders, until none is left, and completes the
-        transactions that wait for nothing else."""
-        while due := self.due():
+        transactions that wait for nothing else. Those to a partition of offsets that is being read
+        wait, where its coordinator writes them."""
+        while due := [each for each in self.due() if self.takes_markers(each[1])]:
             for marker, partition in due:
                 self.deliver(marker, partition)
         for transactional_id in self.to_complete() if self.holds_markers else ():

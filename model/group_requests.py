@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .broker.group_messages import (
@@ -42,6 +42,28 @@ class GroupRequests(Permissions):
     def leader(self, partition: Any) -> PartitionLeader:
         """The leader of a partition."""
         raise NotImplementedError
+
+    def _after_end(self) -> None:
+        """What has become possible is done."""
+        raise NotImplementedError
+
+    def fail_over_group(self, group_id: str) -> Callable[[], None]:
+        """Another broker takes over the group, and all that lie in the same partition of their log.
+        It reads that partition until what is returned here is called."""
+        partition = offsets_partition(group_id)
+        self.groups.fail_over(partition)
+
+        def end() -> None:
+            self.groups.end_load(partition)
+            self._after_end()
+
+        return end
+
+    def takes_markers(self, partition: Any) -> bool:
+        """Whether a marker is appended to a partition now: from 4.0 on the coordinator of groups
+        does so, once it has read the partition."""
+        groups = self._groups
+        return groups is None or partition not in groups.loading or groups.takes_markers
 
     def commit_group_offsets(
         self, group_id: str, offsets: Mapping[Any, int], *, member_id: str = "",

@@ -56,8 +56,25 @@ refused_offset_harmless = feature(
     source="GroupMetadata.prepareTxnOffsetCommit, failPendingTxnOffsetCommit",
 )
 
+loaded_once_replicated = feature(
+    "loaded_once_replicated",
+    "4.0.0",
+    parts=(LEADER,),
+    sentence="A group's coordinator that has read its log answers by what is replicated of it. "
+    "Before, it answered by all that it had read, which the next leader may lack.",
+    source="CoordinatorLoaderImpl, CoordinatorRuntime, GroupMetadataManager.doLoadGroupsAndOffsets",
+)
+
 # What no system asks for, as its runs are of no real ranges
 
+load_told = feature(
+    "load_told",
+    "2.0",
+    parts=(LEADER,),
+    sentence="A request about a group whose log is being read gets COORDINATOR_LOAD_IN_PROGRESS. "
+    "Before, NOT_COORDINATOR.",
+    source="GroupCoordinator.validateGroupStatus",
+)
 group_ids_checked = feature(
     "group_ids_checked",
     "2.0",
@@ -149,7 +166,8 @@ group_coordinator_service = feature(
 
 OF_GROUPS: Final[tuple[Expression, ...]] = (
     members_fenced, stable_offsets, completed_by_scheduler, offsets_in_place_first,
-    offsets_staged_last, refused_offset_harmless, group_ids_checked, member_ids_required,
+    offsets_staged_last, refused_offset_harmless, loaded_once_replicated, load_told,
+    group_ids_checked, member_ids_required,
     static_members, static_restart_rebalances, static_protocols_compared, rebalance_told_last,
     heartbeats_while_completing, instances_needed, empty_groups_first, assignments_skipped,
     group_coordinator_service,

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...spec.api_versions import LARGEST
 from ...spec.features import KAFKA
+from ...spec.group_features import group_coordinator_service
 from ...spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
 from ..engine.machine import Machine
 from .group_messages import (
@@ -45,6 +46,10 @@ class Member:
     """JoinGroup, SyncGroup or nothing."""
 
 
+def _copies(machines: Mapping[Hashable, Machine]) -> dict[Hashable, Machine]:
+    return {place: machine.copy() for place, machine in machines.items()}
+
+
 @dataclass
 class Group:
     """A group: the machine that decides, and beside it what that leaves open."""
@@ -59,6 +64,8 @@ class Group:
     protocol: str | None = None
     rebalance_until: int = 0
     offsets: dict[Hashable, Machine] = field(default_factory=dict[Hashable, Machine])
+    read: dict[Hashable, Machine] = field(default_factory=dict[Hashable, Machine])
+    """The offsets as who reads the log has them."""
 
     def copy(self) -> Group:
         """Another group in the same state."""
@@ -68,8 +75,18 @@ class Group:
             stored=self.stored.copy(),
             members={name: copy(member) for name, member in self.members.items()},
             promised=dict(self.promised),
-            offsets={place: machine.copy() for place, machine in self.offsets.items()},
+            offsets=_copies(self.offsets),
+            read=_copies(self.read),
         )
+
+    def reload(self) -> None:
+        """What a coordinator has that starts: what the log has, and nobody waits."""
+        self.machine = self.stored.copy()
+        self.offsets = _copies(self.read)
+        known = bool(self.offsets) or self.machine["is_known"]
+        self.machine.put(is_known=known, pending_members=frozenset())
+        self.members = {n: m for n, m in self.members.items() if n in self.machine["members"]}
+        self.promised.clear()
 
     @property
     def status(self) -> str:
@@ -135,6 +152,8 @@ class GroupCoordinator:
         self._no_offset = Machine(DRIVEN_OFFSETS, KAFKA, protocol=protocol)
         self.now_ms = now_ms
         self.groups: dict[str, Group] = {}
+        self.loading: set[str] = set()
+        """Partitions of offsets that are being read."""
         self.answered: list[Answered] = []
         self._given = 0
 
@@ -142,7 +161,7 @@ class GroupCoordinator:
         """Another coordinator in the same state."""
         made = copy(self)
         made.groups = {name: group.copy() for name, group in self.groups.items()}
-        made.answered = list(self.answered)
+        made.answered, made.loading = list(self.answered), set(self.loading)
         return made
 
     def _group(self, group_id: str) -> Group:
@@ -155,9 +174,13 @@ class GroupCoordinator:
     def validate(self, request: str, group_id: str) -> str:
         """An error, or NONE where a request may be about a group of this id."""
         return self._blank.handle(
-            "group asked for", names_group=bool(group_id), is_join=request == "JoinGroup",
-            may_be_empty=request in _MAY_BE_EMPTY,
+            "group asked for", request=_KINDS.get(request, "OTHER"), names_group=bool(group_id),
+            is_loading=self.is_loading(group_id),
         ).reply.error  # fmt: skip
+
+    def is_loading(self, group_id: str) -> bool:
+        """Whether the group's partition is being read."""
+        return bool(self.loading) and offsets_partition(group_id) in self.loading
 
     # Members ----------------------------------------------------------------------------------
 
@@ -309,7 +332,7 @@ class GroupCoordinator:
     def heartbeat(self, group_id: str, of: Identity) -> str:
         """Heartbeat: an error."""
         error = self.validate("Heartbeat", group_id)
-        if error != "NONE":
+        if error != "NONE" or self.is_loading(group_id):
             return error
         group = self._group(group_id)
         error = group.machine.handle("Heartbeat", **of.fields).reply.error
@@ -339,6 +362,8 @@ class GroupCoordinator:
     def expire(self) -> None:
         """Members that were silent for too long go, and a rebalance ends that took too long."""
         for group_id, group in self.groups.items():
+            if self.is_loading(group_id):
+                continue
             silent = [m.member_id for m in group.members.values() if not m.waits_for]
             silent = [n for n in silent if self._is_past(group.members[n])]
             late = [name for name, until in group.promised.items() if self.now_ms > until]
@@ -356,18 +381,43 @@ class GroupCoordinator:
     def restart(self) -> None:
         """The broker starts again: of each group there is what its log has, and nobody waits."""
         self.answered.clear()
+        self.loading.clear()
         for group in self.groups.values():
-            group.machine = group.stored.copy()
-            known = bool(group.offsets) or group.machine["is_known"]
-            group.machine.put(is_known=known, pending_members=frozenset())
-            there = group.machine["members"]
-            group.members = {n: m for n, m in group.members.items() if n in there}
-            group.promised.clear()
-            for member in group.members.values():
-                member.waits_for, member.seen_ms = "", self.now_ms
+            self._reload(group)
+
+    def _reload(self, group: Group) -> None:
+        group.reload()
+        for member in group.members.values():
+            member.waits_for, member.seen_ms = "", self.now_ms
+
+    def fail_over(self, partition: str) -> None:
+        """Another broker leads a partition of offsets, and reads it until `end_load`. Who waits is
+        told NOT_COORDINATOR."""
+        self.loading.add(partition)
+        for group_id in self._groups_in(partition):
+            for member in self.groups[group_id].members.values():
+                self._answers(group_id, member, "NOT_COORDINATOR")
+
+    def end_load(self, partition: str) -> None:
+        """The partition has been read: its groups are there again, as the log has them."""
+        if partition in self.loading:
+            self.loading.remove(partition)
+            for group_id in self._groups_in(partition):
+                self._reload(self.groups[group_id])
+
+    def _groups_in(self, partition: str) -> list[str]:
+        return [name for name in self.groups if offsets_partition(name) == partition]
+
+    @property
+    def takes_markers(self) -> bool:
+        """Whether a marker is appended to a partition that is being read: before 4.0."""
+        return not self._no_offset.value(group_coordinator_service)
 
     def delete(self, group_id: str) -> str:
         """DeleteGroups, of one: an error."""
+        error = self.validate("DeleteGroups", group_id)
+        if error != "NONE":
+            return error
         error = self._group(group_id).machine.handle("DeleteGroups").reply.error
         if error == "NONE":
             del self.groups[group_id]
@@ -401,15 +451,13 @@ class GroupCoordinator:
         """Offsets by partition are in the log of offsets, in one batch, which a transaction of this
         producer wrote if there is a producer id."""
         group = self._group(group_id)
+        said: dict[str, Any] = {"appended": appended}
+        said |= {} if producer_id is None else {"producer_id": producer_id}
+        event = "offset appended" if producer_id is None else "offset of a transaction appended"
         for place, offset in offsets.items():
-            machine = group.offsets.setdefault(place, self._no_offset.copy())
-            if producer_id is None:
-                machine.handle("offset appended", offset=offset, appended=appended)
-            else:
-                machine.handle(
-                    "offset of a transaction appended", producer_id=producer_id, offset=offset,
-                    appended=appended,
-                )  # fmt: skip
+            for machines in (group.offsets, group.read):
+                machine = machines.setdefault(place, self._no_offset.copy())
+                machine.handle(event, offset=offset, **said)
 
     def not_appended(self, group_id: str, offsets: Iterable[Any], producer_id: int) -> None:
         """The leader of the log of offsets has refused a batch of them, which a transaction of this
@@ -421,11 +469,13 @@ class GroupCoordinator:
     def transaction_ended(self, partition: str, producer_id: int, result: str) -> None:
         """A marker is in a partition of offsets; a thread that puts them in place is done at
         once."""
-        for group_id, group in self.groups.items():
-            if offsets_partition(group_id) != partition:
-                continue
-            for machine in group.offsets.values():
-                machine.handle("transaction ended", producer_id=producer_id, result=result)
+        said: dict[str, Any] = {"producer_id": producer_id, "result": result}
+        for group_id in self._groups_in(partition):
+            group = self.groups[group_id]
+            for machine in group.read.values():
+                machine.handle("transaction ended", **said, heard="READ")
+            for machine in () if partition in self.loading else group.offsets.values():
+                machine.handle("transaction ended", **said, heard="REPLICATED")
                 machine.attempt("complete pending offsets")
 
     def fetch(self, group_id: str, place: Hashable, *, require_stable: bool = False) -> Committed:
@@ -449,8 +499,12 @@ class GroupCoordinator:
     def forget(self, is_gone: Callable[[Any], bool]) -> None:
         """The offsets of partitions that are gone are gone."""
         for group in self.groups.values():
-            for place in [place for place in group.offsets if is_gone(place)]:
-                del group.offsets[place]
+            for machines in (group.offsets, group.read):
+                for place in [place for place in machines if is_gone(place)]:
+                    del machines[place]
 
 
-_MAY_BE_EMPTY = ("OffsetCommit", "OffsetFetch", "DeleteGroups")
+_KINDS = {
+    "JoinGroup": "JOIN_GROUP", "SyncGroup": "SYNC_GROUP", "Heartbeat": "HEARTBEAT",
+    **dict.fromkeys(("OffsetCommit", "OffsetFetch", "DeleteGroups"), "MAY_BE_EMPTY"),
+}  # fmt: skip

@@ -48,9 +48,8 @@ class GroupApis:
     def elsewhere(self, request: Request, group_id: str) -> str:
         """An error, or NONE where the broker that was asked coordinates a group of this id."""
         error = self._groups.validate(request.name, group_id)
-        if error == "NONE" and self._nodes.group_coordinator(group_id) != request.node:
-            return _NOT_HERE
-        return error
+        is_other = self._nodes.group_coordinator(group_id) != request.node
+        return _NOT_HERE if is_other and error != "INVALID_GROUP_ID" else error
 
     def settle(self) -> None:
         """Who waited and is answered now is told."""

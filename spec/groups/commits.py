@@ -24,6 +24,7 @@ from ...language import (
 )
 from ..errors import Errors
 from ..group_features import (
+    completed_by_scheduler,
     empty_groups_first,
     group_coordinator_service,
     instances_needed,
@@ -33,12 +34,13 @@ from ..group_features import (
 )
 from ..messages import OFFSET, PRODUCER, PRODUCER_ID, Result
 from .members import is_member, refusals, refused_instances
-from .offsets import ended, is_newer, not_appended, offsets_completed
+from .offsets import completed, ended, is_newer, not_appended, offsets_completed
 from .requests import COMPLETING, EMPTY, GroupResponse, asker, telling, told
 from .state import (
     COMMITTED_OFFSET,
     INSTANCE,
     NAMED_GENERATION,
+    Heard,
     PendingOffset,
     committed,
     group,
@@ -261,13 +263,28 @@ txn_offset_refused = Table(
 )
 
 end = event(
-    "transaction ended", producer_id=PRODUCER_ID, result=Result,
+    "transaction ended", producer_id=PRODUCER_ID, result=Result, heard=Heard,
     event_doc="Its marker is in the log of the group's offsets.",
 )  # fmt: skip
 transaction_ended = Table(
     group,
     on=end,
     rows=(
+        Row(
+            "read from the log",
+            when=end.heard == Heard.READ,
+            set=completed(end.producer_id, end.result == Result.COMMIT),
+            source="GroupMetadataManager.doLoadGroupsAndOffsets, "
+            "OffsetMetadataManager.replayEndTransactionMarker",
+        ),
+        *only(
+            ~completed_by_scheduler,
+            Row(
+                "its group isn't there yet",
+                when=end.heard == Heard.WHILE_LOADING,
+                source="GroupMetadataManager.handleTxnCompletion before KAFKA-6917",
+            ),
+        ),
         Row(
             "as its marker says",
             set=ended(end.producer_id, end.result, lift(True)),

@@ -37,7 +37,7 @@ from ..group_features import (
 )
 from ..leader.markers import write_markers
 from ..leader.produce import DataBatch, Question, append_rows, asking_rows
-from ..leader.state import has_ongoing_transaction, log_end_offset, unguarded
+from ..leader.state import has_ongoing_transaction, log_end_offset, orphaned, unguarded
 from ..leader.verification import asks_about_offsets, refusals, verified
 from ..messages import (
     NO_NUMBER,
@@ -76,7 +76,7 @@ _COMPLETED = "GroupMetadata.completePendingTxnOffsetCommit"
 _FAILED = "GroupMetadata.failPendingTxnOffsetCommit"
 
 
-def _answer(
+def answer(
     to: Expression, asked_on: Expression, error: Expression, of_member: Operand = MemberError.NONE
 ) -> Sending:
     """The answer to a client, where it still waits for one.
@@ -98,8 +98,8 @@ def _refused_members(
 
     def refused(name: str, wrong: Expression, error: str) -> Row:
         of_member = getattr(MemberError, error)
-        answer = _answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
-        return Row(name, when=when & wrong, set=updates, reply=answer, source=_GROUP)
+        told = answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
+        return Row(name, when=when & wrong, set=updates, reply=told, source=_GROUP)
 
     return only(members_fenced, *member_refusals(member.is_in(members), named, refused))
 
@@ -148,7 +148,7 @@ _staged = asks_about_offsets & ~offsets_staged_last
 
 
 def _at_once(error: Expression, _: Operand = None) -> Sending:
-    return _answer(_member, _request.connection, error)
+    return answer(_member, _request.connection, error)
 
 
 _asked: dict[Expression, Operand] = {
@@ -163,7 +163,7 @@ txn_offset_commit = Table(
     partition,
     on=_request,
     others=(group, producer, processing, clock),
-    bounded_when=~(_asks_first & waiting[_member].is_set),
+    bounded_when=~(_asks_first & (waiting[_member].is_set | _member.is_in(orphaned))),
     doc="The coordinator is asked first about a transaction that the log doesn't have. From 2.5 on "
     "the request names the member and its generation.",
     rows=(
@@ -210,7 +210,7 @@ _given_up: dict[Expression, Operand] = {
 
 
 def _later(error: Expression, _: Operand = None) -> Sending:
-    return _answer(_told.producer, _asker.connection, error)
+    return answer(_told.producer, _asker.connection, error)
 
 
 _rows = only(
@@ -244,7 +244,14 @@ _rows = only(
 )
 _joined: list[Table] = []
 _joined.append(
-    joined(verified, group, processing, before=apart("offset", _told.partition == OFFSETS, _rows))
+    joined(
+        verified,
+        group,
+        processing,
+        before=apart(
+            "offset", (_told.partition == OFFSETS) & ~_told.producer.is_in(orphaned), _rows
+        ),
+    )
 )
 
 # Markers -------------------------------------------------------------------------------------
@@ -255,11 +262,12 @@ def is_newer(appended: Expression) -> Expression:
     return ~committed.is_set | (committed.value.appended.value < appended)
 
 
-def _completed(
-    producer_id: Expression, commits: Expression, there: Expression
+def completed(
+    producer_id: Expression, commits: Expression, there: Operand = True
 ) -> dict[Expression, Operand]:
     """The pending offset of an ended transaction is in place or dropped, where it is `there`: what
     stands further in the log counts, and what isn't in the log is lost (IllegalStateException)."""
+    there = lift(there)
     of_it = pending[producer_id]
     found = of_it.value
     newer = is_newer(found.appended.value)
@@ -279,7 +287,7 @@ def ended(
     """What a marker does, where it is `there`: at once, or by a thread of its own."""
     completion = Completion(producer_id=producer_id, result=result)
     return {
-        **_completed(producer_id, result == Result.COMMIT, there & ~_later_on),
+        **completed(producer_id, result == Result.COMMIT, there & ~_later_on),
         completions: if_(there & _later_on, append(completions, completion), completions),
     }
 
@@ -307,7 +315,7 @@ offsets_completed = Table(
         Row(
             "by producer id",
             set={
-                **_completed(_first.producer_id, _first.result == Result.COMMIT, lift(True)),
+                **completed(_first.producer_id, _first.result == Result.COMMIT),
                 completions: without_first(completions),
             },
             source="GroupMetadataManager.handleTxnCompletion before 3.9.1",

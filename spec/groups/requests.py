@@ -17,6 +17,7 @@ from ...language import (
     Sending,
     Table,
     constant,
+    enum,
     event,
     if_,
     message,
@@ -29,8 +30,10 @@ from ..coordinator.ownership import GIVEN_MS
 from ..errors import Errors
 from ..group_features import (
     assignments_skipped,
+    group_coordinator_service,
     group_ids_checked,
     heartbeats_while_completing,
+    load_told,
     member_ids_required,
     static_members,
     static_protocols_compared,
@@ -95,10 +98,13 @@ def telling(source: str) -> Refused:
 
 # Any request ----------------------------------------------------------------------------------
 
+Asked = enum("GroupRequest", "JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "MAY_BE_EMPTY", "OTHER")
 asked_for = event(
-    "group asked for", names_group=Bool(), is_join=Bool(), may_be_empty=Bool(),
-    event_doc="A request about a group, before anything else is looked at.",
+    "group asked for", request=Asked, names_group=Bool(), is_loading=Bool(),
+    event_doc="A request about a group, before anything else is looked at; one that MAY_BE_EMPTY "
+    "is about offsets or deletes groups. The log that has the group may still be read.",
 )  # fmt: skip
+_asks, _LOADING = asked_for.request, "GroupCoordinator.validateGroupStatus"
 validated = Table(
     group,
     on=asked_for,
@@ -107,10 +113,43 @@ validated = Table(
         Row(
             "no group id",
             when=~asked_for.names_group
-            & ~asked_for.may_be_empty
-            & (asked_for.is_join | group_ids_checked),
+            & (_asks != Asked.MAY_BE_EMPTY)
+            & ((_asks == Asked.JOIN_GROUP) | group_ids_checked),
             reply=told(Errors.INVALID_GROUP_ID),
             source="GroupCoordinator.isValidGroupId, GroupCoordinatorService.isGroupIdNotEmpty",
+        ),
+        *only(
+            ~load_told,
+            Row(
+                "not here before it is loaded",
+                when=asked_for.is_loading,
+                reply=told(Errors.NOT_COORDINATOR),
+                source="GroupCoordinator.isCoordinatorForGroup before 2.0",
+            ),
+        ),
+        *only(
+            load_told,
+            Row(
+                "a heartbeat while it is loaded",
+                when=asked_for.is_loading & (_asks == Asked.HEARTBEAT),
+                reply=told(Errors.NONE),
+                source="GroupCoordinator.handleHeartbeat, GroupCoordinatorService.heartbeat",
+            ),
+            *only(
+                ~group_coordinator_service,
+                Row(
+                    "a rebalance that is lost",
+                    when=asked_for.is_loading & (_asks == Asked.SYNC_GROUP),
+                    reply=told(Errors.REBALANCE_IN_PROGRESS),
+                    source="GroupCoordinator.handleSyncGroup",
+                ),
+            ),
+            Row(
+                "still being read",
+                when=asked_for.is_loading,
+                reply=told(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+                source=f"{_LOADING}, CoordinatorRuntime.withActiveContextOrThrow",
+            ),
         ),
         Row("a group id", reply=told(Errors.NONE)),
     ),

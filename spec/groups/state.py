@@ -70,6 +70,9 @@ INSTANCE = Key("instance", INSTANCES)
 # The group's coordinator -------------------------------------------------------------------------
 
 PendingOffset = record("PendingOffset", offset=COMMITTED_OFFSET, appended=Optional(OFFSET))
+Heard = enum("Heard", "REPLICATED", "READ", "WHILE_LOADING")
+"""How a coordinator comes to know of a marker: it is replicated, or was read from the log as the
+coordinator started, or it is replicated while that goes on."""
 Completion = record("Completion", producer_id=PRODUCER_ID, result=Result)
 Verified = record("Verified", generation=GENERATION, connection=CONNECTION)
 

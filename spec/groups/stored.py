@@ -1,8 +1,8 @@
 """The offsets of one partition that a group commits: in the log, and as the coordinator has them.
 
 What the group's tables for offsets are explored with. A record counts for the coordinator once it
-is replicated (`replicated`). Those of different producers are replicated in any order, which is
-more than can happen; a producer waits for the answer to each of its requests.
+is replicated, and again as a coordinator that starts reads the log. A producer waits for the answer
+to each of its requests.
 """
 
 from __future__ import annotations
@@ -11,72 +11,53 @@ from ...language import (
     Bool,
     Event,
     Expression,
-    Machine,
-    Optional,
     Row,
-    Sequence,
-    Set,
     Table,
     any_of,
     append,
     constant,
     element,
-    enum,
     event,
     first_of,
     if_,
     lift,
-    record,
+    maximum,
+    only,
     set_of,
     size,
     some,
 )
-from ..messages import OFFSET, PRODUCER_ID, Result
+from ..group_features import loaded_once_replicated
+from ..messages import PRODUCER_ID, Result
 from . import commits
 from .joined import Updates, joined
+from .loading import (
+    counts,
+    fails_over,
+    hears_while_loading,
+    is_heard,
+    is_loaded,
+    is_read,
+    is_reading,
+    loads,
+    read,
+    reads_on,
+    takes_markers,
+    told,
+)
+from .log import RECORDS, Kind, Stored, is_open, is_replicated, log, replicated, store
 from .offsets import offsets_completed
-from .state import COMMITTED_OFFSET
+from .state import COMMITTED_OFFSET, Heard, committed
 
-RECORDS = constant("offset_records", 4, 1, 6, meaning="offsets and markers that are appended")
 REFUSALS = constant(
     "refusals", 1, 0, 2, meaning="offsets of transactions that the leader doesn't append"
 )
-
-Kind = enum("OffsetKind", "OFFSET", "TRANSACTION_OFFSET", "COMMIT", "ABORT")
-Stored = record(
-    "StoredOffset", kind=Kind, place=OFFSET, offset=COMMITTED_OFFSET,
-    producer_id=Optional(PRODUCER_ID),
-)  # fmt: skip
-
-store = Machine("offsets", doc="The partition of __consumer_offsets, as its leader has it.")
-log = store.field("log", Sequence(Stored, RECORDS), doc="Without the group's own records.")
-replicated = store.field("replicated", Set(OFFSET), doc="The records that are.")
 fetched_unstable = store.field(
     "fetched_unstable", Bool(), doc="OffsetFetch with require_stable told an offset while a "
     "transaction that had one in the log was open.",
 )  # fmt: skip
 
 _e, _f = element("e", log), element("f", log)
-
-
-def _ends(item: Expression) -> Expression:
-    return item.kind.is_in(Kind.COMMIT, Kind.ABORT)
-
-
-def ending(item: Expression) -> Expression:
-    """The marker that ends the transaction of a record, as far as the log has it."""
-    return first_of(_f, _ends(_f) & (_f.producer_id == item.producer_id) & (_f.place > item.place))
-
-
-def is_open(item: Expression) -> Expression:
-    """Whether it is an offset of a transaction without a marker."""
-    return (item.kind == Kind.TRANSACTION_OFFSET) & ~ending(item).is_set
-
-
-def is_replicated(item: Expression) -> Expression:
-    """Whether the coordinator knows of it."""
-    return item.place.is_in(replicated)
-
 
 # What is appended -----------------------------------------------------------------------------
 
@@ -91,7 +72,7 @@ write = event("commit an offset", offset=COMMITTED_OFFSET)
 written = Table(
     store,
     on=write,
-    when=size(log) < RECORDS,
+    when=is_loaded & (size(log) < RECORDS),
     rows=(
         Row(
             "in the log",
@@ -107,7 +88,7 @@ _txn = write_in_transaction
 written_in_transaction = Table(
     store,
     on=_txn,
-    when=size(log) < RECORDS,
+    when=is_loaded & (size(log) < RECORDS),
     rows=(
         Row(
             "in the log",
@@ -121,7 +102,8 @@ _its = some(finish.producer_id)
 finished = Table(
     store,
     on=finish,
-    when=(size(log) < RECORDS)
+    when=takes_markers
+    & (size(log) < RECORDS)
     & any_of(_e, is_open(_e) & (_e.producer_id == _its))
     & ~any_of(_e, is_open(_e) & (_e.producer_id == _its) & ~is_replicated(_e)),
     rows=(
@@ -138,61 +120,104 @@ finished = Table(
 # What the coordinator hears of ----------------------------------------------------------------
 
 
-def _heard(table: Table, place: Expression, when: Expression) -> Table:
-    """The table for a record that is replicated now."""
-    found: Updates = {replicated: replicated | set_of(place)}
-    updates = {row.name: found for row in table.rows}
-    return joined(table, store, when=when, updates=updates)
-
-
-def _is_there(kind: Expression, said: Event, producer_id: Expression | None) -> Expression:
-    return any_of(
-        _e,
-        (_e.kind == kind)
-        & (_e.place == said.appended)
-        & (_e.offset == said.offset)
-        & (_e.producer_id == lift(producer_id))
-        & ~is_replicated(_e),
-    )
-
-
 def _is_next(producer_id: Expression, place: Expression) -> Expression:
     """Whether a producer, which waits for each answer, has nothing before it under way."""
     before = (_f.producer_id == some(producer_id)) & (_f.place < place)
     return ~any_of(_f, before & ~is_replicated(_f))
 
 
+def _taken(table: Table, place: Expression, when: Expression, reads: Expression) -> Table:
+    """The table for a record that is replicated now, or that is read."""
+    found: Updates = {
+        replicated: if_(reads, replicated, replicated | set_of(place)),
+        read: if_(reads, read + 1, read),
+    }
+    return joined(table, store, when=when, updates={row.name: found for row in table.rows})
+
+
+def _offset_taken(
+    table: Table, kind: Expression, said: Event, producer_id: Expression | None,
+    is_next: Expression,
+) -> Table:  # fmt: skip
+    is_it = (
+        (_e.kind == kind)
+        & (_e.place == said.appended)
+        & (_e.offset == said.offset)
+        & (_e.producer_id == lift(producer_id))
+    )
+    due = if_(is_reading, is_read(_e), is_loaded & is_heard(_e) & is_next)
+    return _taken(table, said.appended, any_of(_e, is_it & due), is_reading)
+
+
 _own, _in_transaction, _end = commits.append, commits.append_in_transaction, commits.end
-offset_appended = _heard(commits.offset_appended, _own.appended, _is_there(Kind.OFFSET, _own, None))
-txn_offset_appended = _heard(
+offset_appended = _offset_taken(commits.offset_appended, Kind.OFFSET, _own, None, lift(True))
+txn_offset_appended = _offset_taken(
     commits.txn_offset_appended,
-    _in_transaction.appended,
-    _is_there(Kind.TRANSACTION_OFFSET, _in_transaction, some(_in_transaction.producer_id))
-    & _is_next(_in_transaction.producer_id, _in_transaction.appended),
+    Kind.TRANSACTION_OFFSET,
+    _in_transaction,
+    some(_in_transaction.producer_id),
+    _is_next(_in_transaction.producer_id, _in_transaction.appended),
+)
+_reads = _end.heard == Heard.READ
+_due = if_(
+    _reads,
+    is_read(_e),
+    is_heard(_e)
+    & (is_loaded | hears_while_loading)
+    & (is_loaded == (_end.heard == Heard.REPLICATED)),
 )
 _marker = first_of(
     _e,
     (_e.kind == if_(_end.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT))
     & (_e.producer_id == some(_end.producer_id))
-    & ~is_replicated(_e),
+    & _due,
 )
-transaction_ended = _heard(
+_place = _marker.value.place
+transaction_ended = _taken(
     commits.transaction_ended,
-    _marker.value.place,
-    _marker.is_set & _is_next(_end.producer_id, _marker.value.place),
+    _place,
+    _marker.is_set & (_reads | _is_next(_end.producer_id, _place)),
+    _reads,
 )
+replicate = event("replicated", event_doc="A record that a coordinator before 4.0 has read.")
+_unheard = first_of(_e, ~is_replicated(_e) & ~is_heard(_e))
+silently_replicated = Table(
+    store,
+    on=replicate,
+    when=_unheard.is_set,
+    rows=only(
+        ~loaded_once_replicated,
+        Row(
+            "nobody hears of it",
+            set={replicated: replicated | set_of(_unheard.value.place)},
+            source="Partition.maybeIncrementLeaderHW",
+        ),
+    ),
+)
+offset_refused = joined(commits.txn_offset_refused, store, when=is_loaded)
+completed = joined(offsets_completed, store, when=is_loaded)
+
+# What it tells --------------------------------------------------------------------------------
+
+_newest = maximum(told.value, committed.value.appended.value)
 offset_fetch = joined(
     commits.offset_fetch,
     store,
+    when=is_loaded,
     updates={
         "what is committed": {
             fetched_unstable: fetched_unstable
-            | (commits.fetch.require_stable & any_of(_e, is_open(_e) & is_replicated(_e)))
+            | (commits.fetch.require_stable & any_of(_e, is_open(_e) & counts(_e))),
+            told: if_(
+                committed.is_set,
+                some(if_(told.is_set, _newest, committed.value.appended.value)),
+                told,
+            ),
         }
     },
 )
 
 TABLES = (
-    written, written_in_transaction, finished, offset_appended, txn_offset_appended,
-    commits.txn_offset_refused, transaction_ended, offsets_completed, offset_fetch,
+    written, written_in_transaction, finished, offset_appended, txn_offset_appended, offset_refused,
+    transaction_ended, silently_replicated, completed, offset_fetch, fails_over, reads_on, loads,
 )  # fmt: skip

@@ -17,6 +17,7 @@ from ...language import (
     variable,
 )
 from .. import application
+from ..groups import failover
 from ..groups import state as groups
 from ..groups.state import INPUT_OFFSET, OFFSETS, OUTPUT
 from ..leader import state as leader
@@ -106,5 +107,6 @@ offset_forward = step_property(
 )
 
 PROPERTIES = (
-    counted_once, none_skipped, no_zombie_offset, stable_fetch, offset_forward, atomic, no_hanging,
+    counted_once, none_skipped, no_zombie_offset, stable_fetch, offset_forward,
+    failover.as_the_log_has_them, atomic, no_hanging,
 )  # fmt: skip

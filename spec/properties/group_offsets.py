@@ -15,20 +15,24 @@ from ...language import (
 )
 from ..group_features import (
     completed_by_scheduler,
+    loaded_once_replicated,
     offsets_in_place_first,
     refused_offset_harmless,
     stable_offsets,
 )
+from ..groups.loading import counts, is_loaded, told
+from ..groups.log import Kind, ending, log
 from ..groups.state import committed, completions
-from ..groups.stored import Kind, ending, fetched_unstable, is_replicated, log
+from ..groups.stored import fetched_unstable
 
 _e = element("e", log)
 _marker = ending(_e)
-_counts = (_e.kind == Kind.OFFSET) & is_replicated(_e)
+_is_own = (_e.kind == Kind.OFFSET) & counts(_e)
 _is_committed = (
     (_e.kind == Kind.TRANSACTION_OFFSET) & _marker.is_set & (_marker.value.kind == Kind.COMMIT)
 )
-_has_ended = _is_committed & is_replicated(_marker.value)
+_has_ended = _is_committed & counts(_marker.value)
+_MENDED = offsets_in_place_first, refused_offset_harmless, loaded_once_replicated
 
 
 def _is_told(entry: Expression) -> Expression:
@@ -38,41 +42,43 @@ def _is_told(entry: Expression) -> Expression:
 
 committed_kept = invariant(
     "CommittedKept",
-    all_of(_e, _counts.implies(_is_told(_e))),
+    is_loaded.implies(all_of(_e, _is_own.implies(_is_told(_e)))),
     "OffsetFetch tells of an offset that a member has committed, or of one that came later.",
     "GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
 )
 transaction_kept = invariant(
     "TransactionKept",
-    (size(completions) == 0).implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
+    (is_loaded & (size(completions) == 0)).implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
     "OffsetFetch tells of an offset of a committed transaction, or of one that came later, once "
     "the coordinator is done with the marker.",
     "GroupMetadata.completePendingTxnOffsetCommit, OffsetMetadataManager.replay",
     KnownBug(
-        "finding 16: a refused offset takes along the one that is pending",
-        (refused_offset_harmless,),
+        "finding 16: a refused offset takes along the one that is pending; KAFKA-17507; before "
+        "KAFKA-6917 a marker that came while the log was read",
+        _MENDED,
         ~refused_offset_harmless,
     ),
 )
 in_place_first = invariant(
     "InPlaceOnceEnded",
-    all_of(_e, _has_ended.implies(_is_told(_e))),
+    is_loaded.implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
     "A marker that is replicated has its offsets in place.",
     "KAFKA-17507, KafkaApis.handleWriteTxnMarkersRequest",
     KnownBug(
-        "KAFKA-17507, mended in 3.9.1, and finding 16",
-        (offsets_in_place_first, refused_offset_harmless),
+        "KAFKA-17507, mended in 3.9.1, finding 16, and before KAFKA-6917 a marker that came while "
+        "the log was read",
+        _MENDED,
         ~refused_offset_harmless,
     ),
 )
 told_is_committed = invariant(
     "ToldIsCommitted",
-    committed.is_set.implies(
+    (is_loaded & committed.is_set).implies(
         any_of(
             _e,
             (_e.place == committed.value.appended.value)
             & (_e.offset == committed.value.offset)
-            & (_counts | _has_ended),
+            & (_is_own | _has_ended),
         )
     ),
     "OffsetFetch tells what was committed: nothing of a transaction that is open or aborted.",
@@ -85,7 +91,7 @@ told_is_committed = invariant(
 )
 forward = step_property(
     "OffsetsForward",
-    committed.is_set.implies(
+    (is_loaded & after(is_loaded) & committed.is_set).implies(
         after(committed.is_set)
         & (after(committed.value.appended.value) >= committed.value.appended.value)
     ),
@@ -104,6 +110,21 @@ stable_fetch = invariant(
     ),
 )
 
+told_kept = invariant(
+    "ToldKept",
+    (is_loaded & told.is_set).implies(
+        committed.is_set & (committed.value.appended.value >= told.value)
+    ),
+    "What OffsetFetch has told is known to the next coordinator, too.",
+    "GroupMetadataManager.doLoadGroupsAndOffsets, CoordinatorLoaderImpl",
+    KnownBug(
+        "before 4.0 a coordinator tells what it has read, replicated or not; KAFKA-17507",
+        (loaded_once_replicated, offsets_in_place_first),
+        ~loaded_once_replicated,
+    ),
+)
+
 PROPERTIES = (
-    committed_kept, transaction_kept, in_place_first, told_is_committed, forward, stable_fetch,
+    committed_kept, transaction_kept, in_place_first, told_is_committed, told_kept, forward,
+    stable_fetch,
 )  # fmt: skip

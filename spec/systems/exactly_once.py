@@ -10,7 +10,7 @@ from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..coordinator import markers, tables
 from ..features import KAFKA, transactional
-from ..groups import membership, offsets, processing
+from ..groups import failover, membership, offsets, processing
 from ..groups.state import (
     GENERATIONS,
     INPUTS,
@@ -21,6 +21,7 @@ from ..groups.state import (
     TxnOffsetCommitResponse,
 )
 from ..leader import produce
+from ..leader.recovery import change_leader
 from ..messages import (
     CACHED_BATCHES,
     CRASHES,
@@ -28,6 +29,7 @@ from ..messages import (
     IN_FLIGHT,
     LARGEST_EPOCH,
     LARGEST_SEQUENCE,
+    LEADER_CHANGES,
     LOSSES,
     PARTITIONS,
     PRODUCER,
@@ -55,6 +57,7 @@ system = System(
         markers.markers_answered,
         produce.produce,
         *offsets.TABLES,
+        failover.fails_over,
         *membership.TABLES,
         *processing.TABLES,
         init_producer_id.initialized,
@@ -70,6 +73,7 @@ system = System(
         FAULTS,
         CRASHES,
         TIMEOUTS,
+        LEADER_CHANGES,
     ),
     fixed={
         PARTITIONS: 2,
@@ -83,13 +87,13 @@ system = System(
         LOSSES: 0,
         LEAST_GENERATION: 0,
         LEAST_OFFSET: 0,
-        **dict.fromkeys(FURTHER_FAULTS, 0),
+        **{kind: 0 for kind in FURTHER_FAULTS if kind is not LEADER_CHANGES},
         **FIXED,
     },
     bounds={DEFAULT: {FAULTS: 0}, "small": {INPUTS: 1}},
     protocols=KAFKA.settling({transactional: True}),
     channels=(*CHANNELS, Channel(TxnOffsetCommit), Channel(TxnOffsetCommitResponse)),
-    budgets={(requests.crash, transaction.timeout): FAULTS},
+    budgets={(requests.crash, transaction.timeout, change_leader): FAULTS},
     interchangeable=(PRODUCER,),
     # an instance without a call under way, assigned or not, and a coordinator without a debt
     terminal=all_of(
@@ -102,8 +106,9 @@ system = System(
     unreached=UNREACHED,
     reach="two instances that take an input's partition from each other at any step, also while a "
     "transaction is open or ends, a second input, and two transactions, committed or aborted. They "
-    "don't reach a crash or a timeout (faults=1, with inputs=1), a third transaction "
-    "(transactions=3), messages that are lost or late, a coordinator that moves, or a second "
-    "input partition. One transactional id goes with the input's partition; an instance that has "
-    "one of its own is there alone (own_id=1, producers=1).",
+    "don't reach a crash, a timeout or a change of a leader, the group's coordinator among them "
+    "(faults=1, with inputs=1), a third transaction (transactions=3), messages that are lost or "
+    "late, a transaction's coordinator that moves, or a second input partition. One transactional "
+    "id goes with the input's partition; an instance that has one of its own is there alone "
+    "(own_id=1, producers=1).",
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...language import System
 from ..features import KAFKA
-from ..groups import commits, stored
+from ..groups import commits, loading, stored
+from ..groups.log import RECORDS as OFFSET_RECORDS
 from ..groups.state import GENERATIONS, INPUTS, LEAST_GENERATION, LEAST_OFFSET
 from ..messages import (
     FAULTS,
@@ -22,7 +23,7 @@ system = System(
     "without, and what OffsetFetch tells of them.",
     tables=stored.TABLES,
     properties=PROPERTIES,
-    constants=(PRODUCER_IDS, INPUTS, stored.RECORDS, stored.REFUSALS),
+    constants=(PRODUCER_IDS, INPUTS, OFFSET_RECORDS, stored.REFUSALS, loading.FAILOVERS),
     fixed={
         PRODUCERS: 1,
         GENERATIONS: 1,
@@ -33,11 +34,12 @@ system = System(
         SPARE: 0,
         FAULTS: 0,
     },
-    bounds={"default": {INPUTS: 1}, "small": {stored.RECORDS: 3}},
+    bounds={"default": {INPUTS: 1}, "small": {OFFSET_RECORDS: 3}},
     protocols=KAFKA.of_parts(),
-    budgets={commits.refuse: stored.REFUSALS},
+    budgets={commits.refuse: stored.REFUSALS, loading.fail_over: loading.FAILOVERS},
     terminal=True,
-    reach="two producers, four records and markers, any of them replicated before another one, and "
-    "an offset that the leader refuses, at any step. They don't reach another partition or group, "
-    "an offset that expires, or who may commit: that is `membership`.",
+    reach="two producers, four records and markers, any of them replicated before another one, an "
+    "offset that the leader refuses, and two brokers that take over as the coordinator, at any "
+    "step. They don't reach another partition or group, an offset that expires, or who may commit: "
+    "that is `membership`.",
 )

@@ -139,6 +139,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
     "exactly-once": (
         Scenario("4.3", ONE_INSTANCE),
         Scenario("4.3", (("producers", 1), ("own_id", 1))),
+        Scenario("4.3", (("producers", 1), ("faults", 1))),
         Scenario("3.8", ONE_INSTANCE, IN_TIME),
         Scenario("2.4", ONE_INSTANCE, IN_TIME),
         Scenario("4.3"),
@@ -178,6 +179,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("4.3"),
         Scenario("3.8"),
         Scenario("3.8", (("refusals", 0),)),
+        Scenario("0.11.0.0", (("refusals", 0),)),
         Scenario("4.3", (("offset_records", 4),)),
     ),
     "authorization": (

@@ -27,7 +27,7 @@ SAYS: dict[str, dict[str, Any]] = {
 
 _OF_MEMBER = {"member": None, "instance": None, "generation": -1}
 SAYS |= {
-    "group asked for": {"names_group": False, "is_join": False, "may_be_empty": False},
+    "group asked for": {"request": "OTHER", "names_group": False, "is_loading": False},
     "JoinGroup": {
         "member": None, "instance": None, "new_member": "new", "requires_id": True,
         "session_timeout_ms": 10_000, "is_consistent": True, "is_same": False,
@@ -40,6 +40,7 @@ SAYS |= {
     "OffsetCommit": {**_OF_MEMBER, "knows_not_found": True},
     "TxnOffsetCommit for the group": _OF_MEMBER,
     "OffsetFetch": {"require_stable": False},
+    "transaction ended": {"heard": "REPLICATED"},
 }  # fmt: skip
 
 

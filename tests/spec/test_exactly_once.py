@@ -9,11 +9,11 @@ import pytest
 
 from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.verdict import Result, Verdict
-from epochfence.language import System, if_, instantiate, some
+from epochfence.language import System, each, if_, instantiate, some
 from epochfence.spec.coordinator.entry import coordinator_epoch, producer_epoch, producer_id
 from epochfence.spec.coordinator.markers import marker_connection, send_marker
 from epochfence.spec.features import NEWEST
-from epochfence.spec.groups.state import OFFSETS, committed, position
+from epochfence.spec.groups.state import OFFSETS, committed, n, pending, position
 from epochfence.spec.messages import Result as Decision
 from epochfence.spec.messages import WriteTxnMarkers, producer
 from epochfence.spec.properties.exactly_once import PROPERTIES
@@ -76,6 +76,10 @@ FROM_THE_SECOND = altered(
     SYSTEM, table="consumer.OffsetFetch", row="no offset: from the first record",
     updates={position: some(1)},
 )  # fmt: skip
+MOVED = "partition.leader changes", "questions die with it"
+PENDING_LOST = altered(
+    SYSTEM, table=MOVED[0], row=MOVED[1], updates={pending: each(n, None)}
+)  # the next coordinator doesn't look at open transactions
 OFFSET_LOST = altered(SYSTEM, table=MARKER[0], row=MARKER[1], updates={committed: committed})
 FAULTS = (
     Fault(
@@ -83,6 +87,16 @@ FAULTS = (
         "CountedOnce", 54, "WriteTxnMarkers/end the transaction",
         {**ALONE, "transactions": 3},
         system=OFFSET_LOST,
+    ),
+    Fault(
+        "a coordinator that starts doesn't look for offsets of open transactions", "OffsetsFromLog",
+        14, "leader changes/questions die with it", {**ALONE, "faults": 1, "inputs": 1},
+        system=PENDING_LOST,
+    ),
+    Fault(
+        "so the marker of one puts none in place", "CountedOnce", 59,
+        "WriteTxnMarkers/end the transaction", {"producers": 1, "faults": 1, "inputs": 1},
+        system=PENDING_LOST,
     ),
     Fault(
         "KAFKA-17507: the offset of an ended transaction is put in place late", "NoneSkipped",

@@ -71,6 +71,30 @@ def test_a_late_thread_commits_an_offset_of_the_next_transaction() -> None:
     assert run(OFFSETS, "3.9", quiet, "ToldIsCommitted").verdict is Verdict.HOLDS
 
 
+@pytest.mark.slow(2)
+def test_before_4_0_what_was_told_may_be_lost_with_the_next_leader() -> None:
+    """It is told once the log has been read, replicated or not."""
+    quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
+    found = run(OFFSETS, "3.9", quiet, "ToldKept")
+    assert found.trace is not None
+    rows = [step.row for step in found.trace.steps]
+    assert rows.count("the next one begins to read") == 2
+    assert run(OFFSETS, "3.9", quiet | {"group_failovers": 1}, "ToldKept").verdict is Verdict.HOLDS
+    assert run(OFFSETS, "4.0.0", quiet, "ToldKept").verdict is Verdict.HOLDS
+
+
+@pytest.mark.slow(2)
+def test_before_kafka_6917_a_marker_that_comes_while_the_log_is_read_is_lost_on_the_group() -> None:
+    quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
+    found = run(OFFSETS, "0.11.0.0", quiet, "TransactionKept")
+    assert found.trace is not None
+    assert "its group isn't there yet" in [step.row for step in found.trace.steps]
+    stays = run(OFFSETS, "0.11.0.0", quiet | {"group_failovers": 0}, "TransactionKept")
+    assert stays.verdict is Verdict.HOLDS
+    late = run(OFFSETS, "3.9", quiet, "TransactionKept", "InPlaceOnceEnded")
+    assert late.verdict is Verdict.HOLDS
+
+
 _join, _sync = requests.join, requests.sync
 JOIN, COMPLETE = "group.JoinGroup", "group.complete join"
 TXN, APPENDED = "group.TxnOffsetCommit for the group", "group.offset of a transaction appended"
@@ -103,6 +127,11 @@ CHANGES: list[tuple[System, str, str, dict[str, Any], str]] = [
     (OFFSETS, "group.transaction ended", "as its marker says", {"updates": {committed:
      pending[commits.end.producer_id]}}, "ToldIsCommitted"),
     (OFFSETS, "group.OffsetFetch", "a transaction may change it", NEVER, "UnstableTold"),
+    (OFFSETS, "group.transaction ended", "read from the log", {"updates": {committed: committed}},
+     "TransactionKept"),
+    (OFFSETS, "offsets.read on", "the end of the log", {"when": True}, "CommittedKept"),
+    (OFFSETS, "offsets.read on", "not replicated yet", {"when": True}, "ToldKept"),
+    (OFFSETS, "offsets.loaded", "it answers from now on", {"when": True}, "ToldKept"),
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from epochfence.language import Table
 from epochfence.model import Cluster, ProducerClient
 from epochfence.model.broker.coordinator import ThreadHeld
 from epochfence.model.broker.group_coordinator import GroupCoordinator
-from epochfence.model.broker.group_messages import Answered, Identity
+from epochfence.model.broker.group_messages import Answered, Identity, offsets_partition
 from epochfence.model.engine.errors import MissingField
 from epochfence.model.requests import read, run
 from epochfence.spec.features import KAFKA
@@ -147,6 +147,101 @@ def test_after_a_restart_there_is_what_the_log_has() -> None:
     assert groups.answered == []
     assert groups.heartbeat("g", Identity("a", 1)) == "NONE"
     assert groups.heartbeat("g", Identity("b", 1)) == "UNKNOWN_MEMBER_ID"
+
+
+RELEASES_OF_LOADS = ("0.11.0.0", "2.0", "3.9", "4.3")
+
+
+def with_offset(protocol: str) -> tuple[Cluster, tuple[int, int]]:
+    """A cluster, and who has committed offset 5 in a transaction that is open."""
+    made = Cluster(protocol=protocol, holds_markers=True)
+    who = made.init_producer_id("a")[1:]
+    made.add_offsets("a", *who, "g", api_version=1)
+    assert made.commit_offsets("a", *who, "g", offsets={"t-0": 5}, api_version=2) == "NONE"
+    return made, who
+
+
+@pytest.mark.parametrize("protocol", RELEASES_OF_LOADS)
+@pytest.mark.parametrize(("result", "offset"), [("COMMIT", 5), ("ABORT", -1)])
+def test_an_offset_stays_pending_over_a_failover_until_its_marker_comes(
+    protocol: str, result: str, offset: int
+) -> None:
+    made, who = with_offset(protocol)
+    made.fail_over_group("g")()
+    unstable = made.fetch_offset("g", "t-0", require_stable=True).error
+    assert unstable == ("UNSTABLE_OFFSET_COMMIT" if protocol > "2.5" else "NONE")
+    assert made.fetch_offset("g", "t-0").offset == -1
+    made.end_txn("a", *who, result, api_version=1)
+    made.deliver_markers()
+    assert made.fetch_offset("g", "t-0", require_stable=True)[:2] == ("NONE", offset)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "told"),
+    [("1.1", "NOT_COORDINATOR"), ("2.0", "COORDINATOR_LOAD_IN_PROGRESS"),
+     ("4.3", "COORDINATOR_LOAD_IN_PROGRESS")],
+)  # fmt: skip
+@pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
+def test_a_marker_may_come_while_the_log_is_read(protocol: str, told: str, result: str) -> None:
+    """Before 4.0 it is appended; from then on it waits for the coordinator."""
+    made, who = with_offset(protocol)
+    end = made.fail_over_group("g")
+    asked = made.fetch_offset("g", "t-0"), made.commit_group_offsets("g", {"t-0": 1})
+    assert (asked[0].error, asked[1]) == (told, told)
+    assert made.commit_offsets("a", *who, "g", offsets={"t-0": 6}) == told
+    assert made.join_group("g").error == told
+    quiet = told if protocol == "1.1" else "NONE"
+    assert made.heartbeat("g", "nobody", 1) == quiet
+    before = made.leader(offsets_partition("g")).log_end_offset
+    made.end_txn("a", *who, result, api_version=1)
+    made.deliver_markers()
+    is_there = made.leader(offsets_partition("g")).log_end_offset > before
+    assert is_there == (protocol < "4")
+    refused = made.write_marker(offsets_partition("g"), *who, result)
+    assert (refused == "NOT_LEADER_OR_FOLLOWER") == (protocol > "4")
+    end()
+    made.deliver_markers()
+    assert made.fetch_offset("g", "t-0").offset == (5 if result == "COMMIT" else -1)
+    assert made.coordinator.entries["a"]["state"] == f"COMPLETE_{result}"
+
+
+@pytest.mark.parametrize("stops", ["fail over", "restart"])
+@pytest.mark.parametrize(("protocol", "pending"), [("3.9", False), ("4.3", True)])
+def test_who_starts_has_what_the_log_has(protocol: str, pending: bool, stops: str) -> None:
+    """Finding 16 drops a pending offset from memory alone: whoever reads the log has it again."""
+    made = Cluster(protocol=protocol)
+    older, newer = (made.init_producer_id("a")[1:] for _ in range(2))
+    made.add_offsets("a", *newer, "g", api_version=1)
+    assert made.commit_offsets("a", *newer, "g", offsets={"t-0": 7}, api_version=2) == "NONE"
+    assert made.commit_offsets("a", *older, "g", offsets={"t-0": 6}, api_version=2) != "NONE"
+    unstable = made.fetch_offset("g", "t-0", require_stable=True).error == "UNSTABLE_OFFSET_COMMIT"
+    assert unstable == pending
+    if stops == "restart":
+        made.restart()
+    else:
+        made.fail_over_group("g")()
+    assert made.fetch_offset("g", "t-0", require_stable=True).error == "UNSTABLE_OFFSET_COMMIT"
+    made.end_txn("a", *newer, "COMMIT", api_version=1)
+    assert made.fetch_offset("g", "t-0").offset == 7
+
+
+def test_another_broker_has_the_group_as_its_log_has_it_and_who_waits_is_told() -> None:
+    groups = stable("4.3", "a")
+    joined(groups, "b")
+    partition = offsets_partition("g")
+    groups.fail_over(partition)
+    assert [told.response.error for told in groups.answered] == ["NOT_COORDINATOR"]
+    assert groups.sync("g", Identity("a", 1)).error == "COORDINATOR_LOAD_IN_PROGRESS"
+    assert groups.delete("g") == "COORDINATOR_LOAD_IN_PROGRESS"
+    other = groups.copy()
+    other.now_ms = 100_000
+    other.expire()
+    groups.end_load(partition)
+    groups.end_load(partition)
+    assert groups.heartbeat("g", Identity("a", 1)) == "NONE"
+    assert groups.heartbeat("g", Identity("b", 1)) == "UNKNOWN_MEMBER_ID"
+    other.end_load(partition)
+    assert other.heartbeat("g", Identity("a", 1)) == "NONE"
 
 
 def test_a_copy_goes_its_own_way() -> None:
