@@ -66,11 +66,13 @@ class Output:
             if not os.access(wanted, os.W_OK) or not os.access(folder, os.W_OK | os.X_OK):
                 raise CantWrite(self.path, "Permission denied")
         elif stat.S_ISLNK(there):
-            raise CantWrite(self.path, "it is a symbolic link: name the file that it leads to")
+            raise CantWrite(self.path, "it is a symbolic link: give the file that it points to")
         elif stat.S_ISCHR(there) or stat.S_ISFIFO(there):
             self._descriptor = self._opened()
         else:
-            raise CantWrite(self.path, "it is a folder" if stat.S_ISDIR(there) else "it is no file")
+            raise CantWrite(
+                self.path, "it is a folder" if stat.S_ISDIR(there) else "it is not a file"
+            )
 
     def _opened(self) -> int:
         try:  # a FIFO that nobody reads would be waited for
@@ -79,7 +81,7 @@ class Output:
         except OSError as error:
             raise CantWrite(
                 self.path,
-                "nobody reads this FIFO" if self.path.is_fifo() else error,
+                "no process reads this FIFO" if self.path.is_fifo() else error,
             ) from None
         os.set_blocking(opened, True)
         return opened

@@ -21,7 +21,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise NotJson(f"{twice!a} is there twice")
+        raise NotJson(f"{twice!a} occurs twice")
     return made
 
 
@@ -33,7 +33,7 @@ def _float(text: str) -> float:
 
 
 def _constant(text: str) -> NoReturn:
-    raise NotJson(f"{text} is no number")
+    raise NotJson(f"{text} is not a number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
@@ -49,9 +49,9 @@ def read_json(text: bytes) -> Any:
     except json.JSONDecodeError as error:
         raise NotJson(f"column {error.colno}: {error.msg}") from None
     except UnicodeDecodeError as error:
-        raise NotJson(f"byte {error.start + 1} is no UTF-8") from None
+        raise NotJson(f"byte {error.start + 1} is not UTF-8") from None
     except UnicodeEncodeError:
-        raise NotJson("half of a surrogate pair is no character") from None
+        raise NotJson("half of a surrogate pair is not a character") from None
     except RecursionError:
         raise NotJson("it is nested too deep") from None
     except NotJson:

@@ -64,10 +64,10 @@ class Moved:
 
 
 def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> dict[str, Any]:
-    """The result in a file of `check --json`, of the same declaration as `instance`.
+    """The result in a file of `check --json`, for the same declaration as `instance`.
 
-    Raises BaselineError where it can't be read, is no result of a run that came to its end, or is
-    of another declaration: with the first difference.
+    Raises BaselineError if the file can't be read, has no result of a finished run, or has one of
+    another declaration; the message names the first difference.
     """
     try:
         told: Any = read_json(path.read_bytes())
@@ -75,46 +75,46 @@ def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> d
     except OSError as error:
         raise BaselineError(f"can't read {path}: {error.strerror}") from None
     except NotJson as error:
-        raise BaselineError(f"{path} is no JSON: {error}") from None
+        raise BaselineError(f"{path} is not valid JSON: {error}") from None
     except fastjsonschema.JsonSchemaValueException as error:
         why = str(error.message).removeprefix("data").lstrip(". ")
-        raise BaselineError(f"{path} is no result of check --json: {why}") from None
+        raise BaselineError(f"{path} is not a result of check --json: {why}") from None
     if told["verdict"] in ("inconclusive", "interrupted"):
-        raise BaselineError(f"{path} is {told['verdict']}: take a run that came to its end")
+        raise BaselineError(f"{path} is {told['verdict']}: use the result of a finished run")
     difference = next(_differences(told, instance, deadlock), None)
     if difference is not None:
-        raise BaselineError(f"{path} is of another declaration: {difference}")
+        raise BaselineError(f"{path} is a result of another declaration: {difference}")
     return told
 
 
 def _differences(told: Mapping[str, Any], instance: Instance, deadlock: bool) -> Iterator[str]:
-    """What a baseline's declaration has otherwise."""
+    """The differences between a baseline's declaration and this one."""
     for name, here in (("system", instance.system.name), ("protocol", instance.protocol)):
         if told[name] != here:
-            yield f"{name} {told[name]} there, {here} here"
+            yield f"{name} {told[name]} in the file, {here} now"
     there, here = told["constants"], instance.chosen
     for name in dict.fromkeys((*there, *here)):
         if there.get(name) != here.get(name):
-            yield f"{name}={there.get(name, 'none')} there, {here.get(name, 'none')} here"
+            yield f"{name}={there.get(name, 'none')} in the file, {here.get(name, 'none')} now"
     every = (*instance.properties, *instance.progress)
     named = {p["name"] for p in told["properties"]} - {*BESIDE}
     yield from _sets("property", named, {p.name for p in every})
     yield from _sets("feature", set(told["features"]), set(instance.features))
     looked = "looked for" if deadlock and instance.may_deadlock else "not looked for"
     if told["deadlocks"] != looked:
-        yield f"deadlocks {told['deadlocks']} there, {looked} here"
+        yield f"deadlocks {told['deadlocks']} in the file, {looked} now"
 
 
 def _sets(what: str, there: set[str], here: set[str]) -> Iterator[str]:
     for name in sorted(there - here):
-        yield f"{what} {name} there alone"
+        yield f"{what} {name} only in the file"
     for name in sorted(here - there):
-        yield f"{what} {name} here alone"
+        yield f"{what} {name} only now"
 
 
 def compare(baseline: Mapping[str, Any], result: Result) -> Moved:
-    """What has moved since the baseline. Counts are compared where both runs saw all states: one
-    that ends at a fault has seen what came before it."""
+    """What changed since the baseline. Counts are compared only if both runs saw all states: a run
+    that ends at a broken property has seen only the states before it."""
     now = result.as_json()
     before = {row["name"]: row["taken"] for row in baseline["rows"]}
     here = dict(result.rows)

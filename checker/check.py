@@ -222,7 +222,7 @@ def check(
     """
     options = options or Options()
     if instance.progress and options.spark is not None:
-        raise DeclarationError("what must come to happen is looked for without Spark")
+        raise DeclarationError("progress properties can't be checked on Spark")
     if options.spill is not None and (instance.progress or options.spark is not None):
         raise DeclarationError("states go on disk without Spark, and for no property of progress")
     if options.keep_going:
@@ -508,14 +508,14 @@ def _result(
         _tell_fault(prepared, carrier, result)
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
-        what = "it was interrupted" if interrupted else f"the {found.stopped} limit was met"
+        what = "it was interrupted" if interrupted else f"the {found.stopped} limit was reached"
         if found.stopped == DISK and isinstance(carrier, Explorer) and carrier.disk is not None:
-            what = f"there was no more disk in {carrier.disk.folder} ({carrier.disk.why})"
+            what = f"no disk space left in {carrier.disk.folder} ({carrier.disk.why})"
         result.verdict = Verdict.INTERRUPTED if interrupted else Verdict.INCONCLUSIVE
         result.reason = f"{what} after level {max(0, found.depth - 1)}"
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
     elif not found.states:
-        result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was looked at"
+        result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was explored"
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
     elif RANGE not in found.wrong and not (options.brief or options.counterexamples_only):
         _tell_vacuity(prepared, carrier, taken, result)
@@ -545,7 +545,7 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     if not result.vacuous:  # else what is vacuous may be the reason
         result.notes += could_say_more(met, unmet)
     result.notes += [
-        f"{row} is declared to be unreached, but a run takes it"
+        f"{row} is declared unreached, but a run takes it"
         for row in wrongly_unreached(instance, taken)
     ]
 

@@ -13,7 +13,7 @@ from .explain import why_broken
 from .trace import MOST_WAYS, Disagreement, Trace, told, ways_along
 from .verdict import Outcome, PropertyVerdict, Verdict
 
-NO_ROW = "Deadlock: no row can be taken in the last state."
+NO_ROW = "Deadlock: no step is possible in the last state."
 RANGE = "every value stays in the range of its type"
 DEADLOCK = "no deadlock"
 """The names of what is looked for beside the properties."""

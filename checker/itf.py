@@ -121,13 +121,13 @@ def read_trace(text: bytes) -> TraceFile:
     try:
         found = read_json(text)
     except NotJson as error:
-        raise TraceError(f"no JSON: {error}") from None
+        raise TraceError(f"not valid JSON: {error}") from None
     whole = _object(found, "the trace")
     if (of_tlc := dumped(whole)) is not None and of_tlc[0]:
         return TraceFile(tuple(of_tlc[0]), of_tlc[1], tlc=True)
     states = whole.get("states")
     if not isinstance(states, list) or not states:
-        raise TraceError("no trace in ITF: it has no `states`")
+        raise TraceError("not an ITF trace: it has no `states`")
     listed: list[Any] = states  # pyright: ignore[reportUnknownVariableType]
     loop = whole.get("loop")
     if loop is not None and not (type(loop) is int and 0 <= loop < len(listed)):
@@ -161,11 +161,11 @@ def _settings(meta: Mapping[str, Any]) -> Settings | None:
     system, protocol = meta["system"], meta.get("protocol")
     features, constants = meta.get("features"), _object(meta.get("constants"), "constants")
     if not (isinstance(system, str) and isinstance(protocol, str) and isinstance(features, list)):
-        raise TraceError("its #meta doesn't name a system, a protocol and a list of features")
+        raise TraceError("its #meta must name a system, a protocol and a list of features")
     names: list[Any] = features  # pyright: ignore[reportUnknownVariableType]
     numbers = {name: value for name, value in constants.items() if type(value) is int}
     if len(numbers) < len(constants) or not all(isinstance(name, str) for name in names):
-        raise TraceError("its #meta has a constant that is no number, or a feature without a name")
+        raise TraceError("in its #meta a constant isn't a number, or a feature has no name")
     return Settings(system, protocol, tuple(names), numbers)
 
 
@@ -176,7 +176,7 @@ def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: boo
     TLA+. Raises TraceError."""
     value = _Decoding(constants, where, tlc=tlc).run(kind, data)
     if not contains(kind, value, constants):
-        raise TraceError(f"{where}: {shown(data)} is no {kind}")
+        raise TraceError(f"{where}: {shown(data)} is not of type {kind}")
     return value
 
 
@@ -228,7 +228,7 @@ class _Decoding:
                     return int(number)
             case _:
                 pass
-        raise TraceError(f"{self.where}: {shown(data)} is no {kind}")
+        raise TraceError(f"{self.where}: {shown(data)} is not of type {kind}")
 
     def number(self, data: Any) -> Any:
         """The number of a #bigint, and what isn't one as it is."""
@@ -243,7 +243,7 @@ class _Decoding:
         often = self.number(data)
         if type(often) is int and 0 <= often <= MOST:
             return often
-        raise TraceError(f"{self.where}: {shown(data)} is no count of an element")
+        raise TraceError(f"{self.where}: {shown(data)} is not the count of an element")
 
     def pairs(self, data: Mapping[str, Any]) -> list[tuple[Any, Any]]:
         """What a map has, by key."""
@@ -252,14 +252,14 @@ class _Decoding:
             pairs: list[Any] = listed  # pyright: ignore[reportUnknownVariableType]
             if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):  # pyright: ignore
                 return [(key, part) for key, part in pairs]
-        raise TraceError(f"{self.where}: {shown(data)} is no map")
+        raise TraceError(f"{self.where}: {shown(data)} is not a map")
 
     def key(self, text: str) -> Any:
         """An object's key."""
         try:
             return value_of(text) if self.tlc else text
         except (ValueError, RecursionError):
-            raise TraceError(f"{self.where}: {shown(text)} is no value of TLA+") from None
+            raise TraceError(f"{self.where}: {shown(text)} is not a TLA+ value") from None
 
 
 def _is_listed(kind: Type) -> bool:
@@ -279,5 +279,5 @@ def shown(data: Any) -> str:
 
 def _object(data: Any, what: str) -> dict[str, Any]:
     if not isinstance(data, dict):
-        raise TraceError(f"{what} is no object")
+        raise TraceError(f"{what} is not an object")
     return data  # pyright: ignore[reportUnknownVariableType]

@@ -42,7 +42,7 @@ def to_junit(instance: Instance, result: Result) -> bytes:
         if item.verdict == "broken":
             case(item.name, "failure", sentence or result.reason, _chart(result, item.name))
         elif item.verdict == "unknown":
-            ended = "the search ended before it could tell"
+            ended = "the search ended early"
             case(item.name, "error" if open_ended else "skipped", ended)
         elif item.name in result.untested:
             case(item.name, "skipped", f"holds vacuously ({reason(result.untested[item.name])})")

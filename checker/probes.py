@@ -1,7 +1,6 @@
-"""What a run must meet, lest what it finds say nothing: premises of properties, messages sent.
+"""Probes: conditions that some reachable state (or step) must meet, or a result is vacuous.
 
-A property `all_of(x, p.implies(q))` holds of a system in which `p` is never true as well. A probe
-is a condition that some reachable state (or step) meets, unless what it is about is vacuous.
+For example, a property `all_of(x, p.implies(q))` also holds in a system where `p` is never true.
 """
 
 from __future__ import annotations
@@ -81,7 +80,9 @@ def _terminal(instance: Instance) -> Iterator[Probe]:
             continue
         found = replace(probe, behind=accepted if probe.behind is None else probe.behind)
         if probe.kind == "premise":
-            found = replace(found, kind="part", shown=f"supposes what no end meets: {probe.shown}")
+            found = replace(
+                found, kind="part", shown=f"has a premise that no end of a run meets: {probe.shown}"
+            )
         yield found  # of collections only what is behind: that one is empty at an end is usual
     system = instance.system
     faults = {event for events in system.budgets for event in events_of(events)}
@@ -170,14 +171,14 @@ def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
     if e.op == "any" and e.args[1] is not lift(True):
         bound, body = e.args
         yield (
-            f"says any_of, and all_of holds as well: {_short(body)}",
+            f"says any_of, but all_of holds too: {_short(body)}",
             (_Given(bound, binds=True), _Given(~body)),
         )
     elif e.op == "or":
         parts = _alternatives(e)
         for part in parts:
             others = tuple(_Given(~other) for other in parts if other is not part)
-            yield f"holds as well without the alternative {_short(part)}", others
+            yield f"also holds without the alternative {_short(part)}", others
             for shown, weaker in _loose(part):
                 yield shown, (*others, *weaker)
     elif e.op == "and":
@@ -190,7 +191,7 @@ def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
         left, right = e.args
         # Equality, where the property holds; `==` refuses a bound beyond a type.
         edge = right <= left if e.op == "le" else right <= left + 1
-        yield f"has room to spare: {_short(e)} never comes to its bound", (_Given(edge),)
+        yield f"is weaker than needed: {_short(e)} never reaches its bound", (_Given(edge),)
 
 
 def _alternatives(e: Expression) -> list[Expression]:

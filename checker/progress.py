@@ -81,7 +81,7 @@ def look_for_progress(
         result.progress = progress.effort
     except MemoryError as error:
         result.verdict = Verdict.INCONCLUSIVE
-        result.reason = f"the memory limit was met after the last level: no room for {error}"
+        result.reason = f"the memory limit was reached after the last level: no memory for {error}"
     except KeyboardInterrupt:
         result.verdict = Verdict.INTERRUPTED
         result.reason = "it was interrupted after the last level, while looking for progress"
@@ -112,7 +112,7 @@ def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
     """The properties that hold for want of their premise."""
     declared = declared_unreached(prepared.instance)
     for name in progress.unmet:
-        what = "holds for want of its premise, which is never true"
+        what = "holds vacuously: its premise is never true"
         yield Vacuity("premise", name, what, (), declared.get(name, ""), whole=True)
 
 

@@ -36,7 +36,7 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
         features=sorted(instance.features),
         switched=instance.switched,
         verdict=Verdict.INCONCLUSIVE,
-        reason="Nothing is broken along this run, which says nothing of others.",
+        reason="Nothing is broken in this run. Other runs were not checked.",
         properties=[],
         depth=len(steps),
         seconds=0.0,
@@ -133,7 +133,7 @@ def _run(machine: Interpreter, wanted: list[_Wanted]) -> tuple[list[FullState], 
     names = [name.partition("/")[2] for name in machine.instance.row_names]
     reached = {s: _Reached(s) for s in machine.initial_states() if wanted[0].fits(s)}
     if not reached:
-        raise TraceError("state 0: no run of the system begins so")
+        raise TraceError("state 0: not an initial state of the system")
     for state in wanted[1:]:
         following: dict[FullState, _Reached] = {}
         others = set[str]()
@@ -149,7 +149,7 @@ def _run(machine: Interpreter, wanted: list[_Wanted]) -> tuple[list[FullState], 
         if not following and others:
             here, there = shown(min(others)), shown(state.row)
             raise TraceError(
-                f"{where}: {here} leads to it, {there} in the file, which is of another declaration"
+                f"{where}: {here} leads to it, but the file says {there}: wrong declaration"
             )
         if not following:
             raise TraceError(f"{where}: no row leads to it from the state before")

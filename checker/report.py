@@ -1,4 +1,4 @@
-"""Results and progress for a person to read."""
+"""Prints results and progress lines."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ if TYPE_CHECKING:
     from .spark.segments import Summary as Segments
     from .vacuity import Vacuity
 
-MOST_VACUOUS = 5  # things that a verdict is qualified by, in print
+MOST_VACUOUS = 5  # vacuous items printed with the verdict
 
-SHORTEST = "Counterexample, the shortest there is"
+SHORTEST = "Shortest counterexample"
 TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
     Verdict.BROKEN: "A property is broken.",
     Verdict.DEADLOCK: "There is a deadlock.",
-    Verdict.LEADS_TO_BROKEN: "A property of progress is broken.",
+    Verdict.LEADS_TO_BROKEN: "A progress property is broken.",
     Verdict.INCONCLUSIVE: "Inconclusive.",
-    Verdict.INTERRUPTED: "Inconclusive: not all was looked at.",
+    Verdict.INTERRUPTED: "Inconclusive: the run was interrupted.",
 }
 
 
 def print_moved(moved: Moved, baseline: str, code: int, console: Console) -> None:
-    """Prints what is otherwise than in a baseline: what changed, and rows by name."""
+    """Prints the differences from a baseline: the changed figures, and rows by name."""
     if not moved:
-        console.print(f"As in {baseline}: verdict, states and every row.", markup=False)
+        console.print(f"Unchanged since {baseline}: verdict, states and every row.", markup=False)
         return
-    console.print(f"[bold]Moved[/bold] since {escape(baseline)}:")
+    console.print(f"[bold]Changed[/bold] since {escape(baseline)}:")
     for what, before, now in moved.changed:
         console.print(f"  {what}: {_side(before)} \u2192 {_side(now)}", markup=False)
     named = {
-        "begins to fire": moved.begin, "ceases to fire": moved.cease,
-        "new, and never fires": moved.new, "gone, and never fired": moved.gone,
+        "row now taken": moved.begin, "row no longer taken": moved.cease,
+        "new row, never taken": moved.new, "removed row, was never taken": moved.gone,
     }  # fmt: skip
     for what, rows in named.items():
         for row in rows:
@@ -63,8 +63,8 @@ def print_moved(moved: Moved, baseline: str, code: int, console: Console) -> Non
     if moved.counts:
         row, before, now = max(moved.counts, key=lambda item: abs(item[2] - item[1]))
         console.print(
-            f"  {len(moved.counts)} rows fire more or less often, most of all {row}: {before:,} "
-            f"\u2192 {now:,}", markup=False,
+            f"  {len(moved.counts)} rows are taken more or less often, most of all {row}: "
+            f"{before:,} \u2192 {now:,}", markup=False,
         )  # fmt: skip
     console.print(f"(exit {code})")
 
@@ -76,32 +76,32 @@ def _side(value: Any) -> str:
 
 
 def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
-    """How much is vacuous for which known reason."""
+    """Prints how much is vacuous, by known reason."""
     reasons = by_reason(item for item in vacuous if item.explained)
     if reasons:
-        told = "; ".join(f"{count} {why}" for why, count in reasons.items())
-        console.print(f"Never taken or met, for a known reason: {told}.", markup=False)
+        counts = "; ".join(f"{count} {why}" for why, count in reasons.items())
+        console.print(f"Never reached, for a known reason: {counts}.", markup=False)
 
 
 def print_unexplained(
-    found: Sequence[str], console: Console, option: str = "--json FILE", told: str = "HOLDS, but: "
+    found: Sequence[str], console: Console, option: str = "--json FILE", label: str = "HOLDS, but: "
 ) -> None:
-    """What is vacuous for no known reason, behind the verdict."""
+    """Prints what is vacuous for no known reason, after the verdict."""
     shown = list(found[:MOST_VACUOUS])
     if len(found) > len(shown):
         shown.append(f"and {len(found) - len(shown)} more ({option} lists them)")
     if shown:
-        console.print(Text.assemble((told, "bold yellow"), f"{'; '.join(shown)}."))
+        console.print(Text.assemble((label, "bold yellow"), f"{'; '.join(shown)}."))
 
 
 MOST_PARTS, MOST_LEAVES = 20, 10
 
 
 def print_size(size: Size, console: Console) -> None:
-    """Prints what makes states: parts by their effect, channels, and leaves by their values."""
+    """Prints what causes states: parts by effect, channels by traffic, fields by values."""
     console.print(
-        f"What makes the {size.states:,} states found. Without a part, those that differ in "
-        "nothing else are one:"
+        f"Parts of the state, by their effect on the {size.states:,} states found (states without "
+        "it: how many remain if the part is ignored):"
     )
     table = Grid(box=None, pad_edge=False)
     table.add_column("part", overflow="fold")
@@ -114,7 +114,7 @@ def print_size(size: Size, console: Console) -> None:
         table.add_row(Text(part.name), *values, Text(part.bounded_by))
     console.print(table)
     if len(size.parts) > MOST_PARTS:
-        console.print(f"{len(size.parts) - MOST_PARTS} more parts, of less effect, are in --json.")
+        console.print(f"--json has {len(size.parts) - MOST_PARTS} more parts, with less effect.")
     if size.traffic:
         table = Grid(box=None, pad_edge=False)
         table.add_column("channel", overflow="fold")
@@ -127,19 +127,19 @@ def print_size(size: Size, console: Console) -> None:
         console.print(table)
     sampled = "" if size.sampled == size.states else f" (in {size.sampled:,} of the states)"
     most = ", ".join(f"{name} {values:,}" for name, values in size.leaves[:MOST_LEAVES])
-    console.print(f"Most values{sampled}: {most or 'nothing varies'}.", markup=False)
+    console.print(f"Fields with most values{sampled}: {most or 'none varies'}.", markup=False)
     first = next((part for part in size.parts if part.members == 1), None)
     if first is not None and first.factor(size.states) > 1:
         by = f" ({first.bounded_by})" if first.bounded_by else ""
-        console.print(f"Bound first: {first.name}{by}.", markup=False)
+        console.print(f"To get fewer states, bound first: {first.name}{by}.", markup=False)
 
 
 _KINDS = {
-    "unanswered": "events that no row answers",
-    "unreachable": "rows that those before them hide",
-    "error": "errors that the response may not carry",
-    "range": "updates that may leave their range",
-    "overlap": "rows that overlap, of which the first is taken",
+    "unanswered": "events that no row handles",
+    "unreachable": "unreachable rows (an earlier row always matches)",
+    "error": "errors that the response can't have",
+    "range": "updates that may go out of range",
+    "overlap": "overlapping rows (the first one is taken)",
 }
 
 
@@ -147,8 +147,8 @@ def print_lint(
     system: System, tables: Sequence[Table], found: Sequence[Finding],
     vacuous: Sequence[Vacuity], console: Console, *, is_whole: bool = True,
 ) -> None:  # fmt: skip
-    """Prints what was found in a system's tables, by kind, each with an example, and what no run
-    has anything to do with. Where that isn't whole, no kind is said to have none."""
+    """Prints the findings in a system's tables by kind, each with an example, and what no run can
+    reach. If the search was interrupted (not `is_whole`), kinds without findings are left out."""
     console.print(f"[bold]{escape(system.name)}[/bold]: {len(tables)} tables")
     for kind, meaning in _KINDS.items():
         items = [item for item in found if item.kind == kind]
@@ -158,26 +158,26 @@ def print_lint(
             rows = " and ".join(item.rows)
             console.print(Text(f"    {item.table} [{rows}]" if rows else f"    {item.table}"))
             if item.example:
-                console.print(Text(f"      as with {item.example}"))
+                console.print(Text(f"      for example {item.example}"))
             if item.explained:
                 console.print(Text(f"      known: {item.explained}"))
     unexplained = [item for item in vacuous if not item.explained]
-    console.print(f"  vacuous in every run: {len(unexplained) or 'none'}")
+    console.print(f"  reached by no run: {len(unexplained) or 'none'}")
     for item in unexplained:
         console.print(Text(f"    {item}"))
     _known_reasons(vacuous, console)
 
 
 def print_proofs(result: Proofs, console: Console) -> None:
-    """Prints what became of each property, with runs and steps, then the lemmas."""
+    """Prints the result of each property, with counterexamples, then of each lemma."""
     constants = [*settings(result.constants), *(f"{name} any" for name in result.open)]
     console.print(named(result, constants), markup=False)
     for proof in result.proofs:
         if proof.trace is not None and proof.verdict == "refuted":
             show_trace(proof.trace, console)
         elif proof.trace is not None:
-            what = "a step that breaks it, from a state" if proof.trace.steps else "a state"
-            console.print(f"{proof.name}: {what} that no run may reach:")
+            what = "this step from this state" if proof.trace.steps else "this state"
+            console.print(f"{proof.name}: {what} breaks it, but maybe no run reaches the state:")
             for where, value in proof.trace.initial:
                 console.print(Text(f"  {where} = {value}"))
             if proof.trace.steps:
@@ -208,40 +208,40 @@ def print_proofs(result: Proofs, console: Console) -> None:
 
 
 def print_suggestions(found: Suggestions, console: Console) -> None:
-    """Prints lemmas for what isn't inductive, as a declaration has them, and what they do."""
-    explored = f"{found.states:,} states{'' if found.whole else ' (not all there are)'}"
+    """Prints suggested lemmas as declarations, and what they prove."""
+    explored = f"{found.states:,} states{'' if found.whole else ' (not all of them)'}"
     if found.states:
         console.print(
-            f"Suggestions, from {explored}: {found.candidates:,} candidates, "
-            f"{found.inductive:,} of them inductive together, {found.seconds:.1f} s"
+            f"Suggestions from {explored}: {found.candidates:,} candidates, "
+            f"{found.inductive:,} inductive together, {found.seconds:.1f} s"
         )
     for name in (name for name in found.broken if name not in found.asked):
-        console.print(f"{name} doesn't hold in each of them: no use was made of it", markup=False)
+        console.print(f"{name} doesn't hold in all of them: not used", markup=False)
     if found.reason:
         console.print(f"No lemmas suggested: {found.reason}.", markup=False)
     if found.hints:
-        console.print("Inductive, and not enough:")
+        console.print("Inductive, but not enough:")
     for line in found.text.splitlines():
         console.print(Text(line), soft_wrap=True)
     for name, row in found.left.items():
         console.print(
-            f"{name}: {row or 'the start'} still breaks it, with all of them", markup=False
+            f"{name}: {row or 'the start'} still breaks it with all of them", markup=False
         )
     for name in found.asked:
         lemmas = found.excludes.get(name, [])
         if lemmas:
-            console.print(f"{name}: the step above is excluded by {', '.join(lemmas)}")
+            console.print(f"{name}: the step above is impossible by {', '.join(lemmas)}")
     if found.lemmas and found.proofs is not None:
-        few = "each is needed" if found.fewest else "there may be fewer: --deadline was met"
+        few = "all are needed" if found.fewest else "maybe fewer suffice: --deadline was reached"
         console.print(
-            f"With {len(found.lemmas)} of them declared in the system's lemmas ({few}), "
+            f"Add these {len(found.lemmas)} to the system's lemmas ({few}), and "
             f"{', '.join(found.proved)} is proved: {len(found.proofs.asked)} obligations, "
-            f"{found.proofs.seconds:.1f} s. Until then the verdict stays as it is."
+            f"{found.proofs.seconds:.1f} s. The verdict changes only then."
         )
 
 
 def show_piece(count: int | None, console: Console) -> Callable[[Mapping[str, Any]], None]:
-    """Prints each exploration of a sweep as it is done; of None nobody knows how many come."""
+    """Prints each exploration of a sweep when it is done; `count` is their number, if known."""
     done = 0
 
     def show(result: Mapping[str, Any]) -> None:
@@ -266,7 +266,7 @@ def print_sweep(
     console: Console,
     expected: int,
 ) -> None:
-    """Prints a line for each exploration of a sweep that was done, and what they come to."""
+    """Prints a line for each finished exploration of a sweep, then the verdict of them all."""
     first = results[0]
     fixed = settings({n: value for n, value in first["constants"].items() if n not in varied})
     console.print("; ".join(filter(None, (f"[bold]{escape(system)}[/bold]", ", ".join(fixed)))))
@@ -286,7 +286,7 @@ def print_sweep(
         )  # fmt: skip
     console.print(table)
     if any(result["deadlocks"] == "not looked for" for result in results):
-        console.print("Deadlocks: not looked for.")
+        console.print("Deadlocks: not checked.")
     holding = sum(result["exit_code"] == 0 for result in results)
     vacuous = Counter(
         f"{item['subject']} {item['what']}"
@@ -303,16 +303,16 @@ def print_sweep(
 
 
 def print_histories(found: Summary, output: str, console: Console) -> None:
-    """Prints what judged histories came to: keys by finding, what isn't explained, bad lines."""
-    for fault in found.faults:
-        where = f" at {fault['file']}, line {fault['line']}" if fault["file"] else ""
-        why = "".join(f": {fault[name]}" for name in ("against", "reason") if fault[name])
-        count = "" if fault["operations"] is None else f"{fault['operations']:,} operations, "
-        console.print(Text(f"{fault['key']}: {count}{fault['finding']}{where}{why}"))
+    """Prints the result of judged histories: unexplained keys, bad lines, keys by finding."""
+    for item in found.faults:
+        where = f" at {item['file']}, line {item['line']}" if item["file"] else ""
+        why = "".join(f": {item[name]}" for name in ("against", "reason") if item[name])
+        count = "" if item["operations"] is None else f"{item['operations']:,} operations, "
+        console.print(Text(f"{item['key']}: {count}{item['finding']}{where}{why}"))
     for line in found.bad_lines:
-        console.print(Text(f"set aside: {line['file']}, line {line['line']}: {line['reason']}"))
+        console.print(Text(f"bad line: {line['file']}, line {line['line']}: {line['reason']}"))
     keys = ", ".join(f"{count:,} {name}" for name, count in sorted(found.keys.items())) or "none"
-    console.print(Text(f"keys: {keys}; lines set aside: {found.rejected:,}; all in {output}"))
+    console.print(Text(f"keys: {keys}; bad lines: {found.rejected:,}; details in {output}"))
     console.print(
         f"{found.operations:,} operations on {sum(found.keys.values()):,} keys: {found.finding} "
         f"(exit {found.exit_code})"
@@ -320,20 +320,20 @@ def print_histories(found: Summary, output: str, console: Console) -> None:
 
 
 def print_segments(found: Segments, output: str, console: Console) -> None:
-    """Prints what judged data directories came to: the first findings, and counts."""
+    """Prints the result of judged data directories: the first findings, and counts."""
     for finding in found.findings:
         console.print(Text(str(finding)))
     partitions = f"{found.partitions:,} partitions"
-    console.print(Text(f"{partitions}; findings: {found.count:,}; all in {output}"))
+    console.print(Text(f"{partitions}; findings: {found.count:,}; details in {output}"))
     known = f"{found.decided:,} markers have a decision"
     if found.not_known:
-        known += f", {found.not_known:,} have nothing to be compared with"
+        known += f", {found.not_known:,} can't be compared with a decision"
     logs = f"{found.transaction_logs:,} transaction logs, {found.batches:,} batches"
     console.print(f"{logs}; {known}: {found.outcome.name} (exit {found.outcome.exit_code})")
 
 
 def show_settled(console: Console) -> Callable[[Settled], None]:
-    """Prints each obligation that doesn't hold, and how many are done, every five seconds."""
+    """Prints how many obligations are settled, every five seconds."""
     done, shown_at = 0, time.monotonic()
 
     def show(settled: Settled) -> None:
@@ -347,9 +347,9 @@ def show_settled(console: Console) -> Callable[[Settled], None]:
 
 
 def show_depth(console: Console) -> Callable[[Depth], None]:
-    """Prints each depth as it is done with."""
+    """Prints each depth when it is done."""
     return lambda now: console.print(
-        f"depth {now.depth}: no fault, {now.seconds:.1f} s", highlight=False
+        f"depth {now.depth}: nothing broken, {now.seconds:.1f} s", highlight=False
     )
 
 
@@ -359,13 +359,13 @@ def settings(values: Mapping[str, int]) -> list[str]:
 
 
 def named(result: Outcome | Proofs, constants: Sequence[str] = ()) -> str:
-    """What a run is of."""
-    told = ", ".join([result.system, f"protocol {result.protocol}", *result.switched])
-    return f"{told}; {', '.join(constants)}" if constants else told
+    """The system, protocol and constants of a run, in a line."""
+    name = ", ".join([result.system, f"protocol {result.protocol}", *result.switched])
+    return f"{name}; {', '.join(constants)}" if constants else name
 
 
 def print_replayed(result: Outcome, console: Console) -> None:
-    """Prints a run that was taken again, and what is broken at its end."""
+    """Prints a replayed run, and what is broken at its end."""
     console.print(named(result, settings(result.constants)), markup=False)
     if result.trace is not None:
         show_trace(result.trace, console, f"The run, in {len(result.trace.steps)} steps")
@@ -376,10 +376,10 @@ def show_trace(
     trace: Trace, console: Console, title: str = SHORTEST,
     *, begins: bool = True,
 ) -> None:  # fmt: skip
-    """Prints a counterexample: what it begins with where that isn't always the same, its steps as a
-    chart, then what is wrong, and why."""
+    """Prints a counterexample: its initial state where there is a choice, its steps as a chart,
+    then what is broken, and why."""
     if trace.loop is not None:
-        title = "Counterexample that never ends"
+        title = "Endless counterexample"
     console.print(Text(f"{title} (row in brackets):"))
     if begins and trace.chosen:
         first = dict(trace.initial)
@@ -387,7 +387,7 @@ def show_trace(
     for line in to_lines(chart_of(trace), console.width):
         console.print(Text(line), soft_wrap=True)
     if trace.fair:
-        console.print("What has to happen, where it is possible, along what repeats:")
+        console.print("Fair steps in the loop (each must be taken if it stays possible):")
         for line in trace.fair:
             console.print(Text(f"  {line}"))
     console.print(Text(trace.conclusion))
@@ -396,6 +396,6 @@ def show_trace(
 
 
 def _hung(line: str, width: int) -> str:
-    """The line, and what of it doesn't fit into the width below it, further in."""
+    """The line, wrapped to the width; further lines are indented."""
     inside = " " * (len(line) - len(line.lstrip()) + 4)
     return "\n".join(wrapped(line, width, then=inside))

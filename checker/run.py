@@ -34,7 +34,7 @@ class Run:
         begins = (initial or {}).items()
         starts = [s for s in self.machine.initial_states() if begins <= self._shown(s).items()]
         if not starts:
-            raise AssertionError(f"no run of {system} at {protocol} begins so")
+            raise AssertionError(f"not an initial state of {system} at {protocol}")
         self.states: list[FullState] = [starts[0]]
         self.steps: list[Step] = []
 

@@ -1,4 +1,4 @@
-"""What `check` and `bound` print: the verdict first, then what was checked, then what was not."""
+"""The result page of `check` and `bound`: verdict, what was checked, what was not checked."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from .verdict import Outcome, PropertyVerdict, Result, Verdict
 if TYPE_CHECKING:
     from .solver.bound import Bounded
 
-GRAVE = ("property", "premise", "run")  # kinds of what is vacuous, before single rows
-FOUND_FAULT = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
+GRAVE = ("property", "premise", "run")  # kinds of vacuity that come before single rows
+BROKEN = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
 
 
 def tell(
     result: Result, console: Console, *, coverage: bool = False, resume: str | None = None
 ) -> None:
-    """Prints the verdict and the counterexample where there is one, what was checked, and what was
-    not; with `coverage` each row: why no run takes it, or how often some do and how early. What can
-    go on from the folder or URI `resume` says so."""
+    """Prints the verdict, the counterexample if there is one, what was checked, and what was not.
+    With `coverage`, also every row: how often it was taken and how early, or why never. `resume` is
+    the folder or URI from which the run can continue."""
     if result.verdict is Verdict.INTERRUPTED:
         line = f"{_interrupted(result, resume)} {_exit(result)}"
         console.print(line, markup=False, soft_wrap=True)
@@ -50,7 +50,7 @@ def tell(
 
 
 def print_bounded(result: Bounded, console: Console) -> None:
-    """Prints what bounded model checking came to, in the form of an exploration's result."""
+    """Prints the result of bounded model checking like that of an exploration."""
     _verdict(result, console)
     took = f"{result.depth} of {result.most} steps, {result.seconds:.2f} s, {result.solver}"
     _items("Checked", [*_named(result), took, *_left_out(result)], console)
@@ -62,34 +62,34 @@ def print_bounded(result: Bounded, console: Console) -> None:
 
 def _verdict(result: Outcome, console: Console) -> None:
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
-    found_fault = result.verdict in FOUND_FAULT and result.reason
-    title, told = _title(result), result.reason
-    if not found_fault and told:
-        told = f"{title} {told}" if result.verdict is Verdict.HOLDS else f"{title[:-1]}: {told}"
-    console.print(Text.assemble((told or title, f"bold {colour}"), f" {_exit(result)}"))
+    is_broken = result.verdict in BROKEN and result.reason
+    title, text = _title(result), result.reason
+    if not is_broken and text:
+        text = f"{title} {text}" if result.verdict is Verdict.HOLDS else f"{title[:-1]}: {text}"
+    console.print(Text.assemble((text or title, f"bold {colour}"), f" {_exit(result)}"))
     for item in result.properties:
         if item.note:
             console.print(f"{item.name}, known: {item.note}.", markup=False)
-    if isinstance(result, Result) and result.verdict not in FOUND_FAULT:
+    if isinstance(result, Result) and result.verdict not in BROKEN:
         gravest = sorted(result.unexplained, key=lambda item: item.kind not in GRAVE)
         holds = result.verdict is Verdict.HOLDS
-        told_as = "HOLDS, but: " if holds else "Vacuous: "
-        print_unexplained([str(item) for item in gravest], console, "--coverage", told_as)
+        label = "HOLDS, but: " if holds else "Vacuous: "
+        print_unexplained([str(item) for item in gravest], console, "--coverage", label)
     every = result.counterexamples if isinstance(result, Result) else []
     if result.trace is not None and len(every) < 2:
         console.print()
         show_trace(result.trace, console)
     for number, item in enumerate(every if len(every) > 1 else (), 1):
-        which = f"without {' and '.join(item.without)}" if item.without else "there is"
+        which = f" without {' and '.join(item.without)}" if item.without else ""
         if isinstance(result, Result) and result.each:
-            which = f"for {item.broken or DEADLOCK}"
+            which = f" for {item.broken or DEADLOCK}"
         console.print()
-        title = f"Counterexample {number} of {len(every)}, the shortest {which}"
+        title = f"Counterexample {number} of {len(every)}, the shortest{which}"
         show_trace(item.trace, console, title)
 
 
 def _title(result: Outcome) -> str:
-    """What a run comes to; what holds vacuously doesn't count among what holds."""
+    """The verdict as a sentence. Properties that hold vacuously don't count as holding."""
     untested = result.untested if isinstance(result, Result) else {}
     if result.verdict is not Verdict.HOLDS or not untested:
         return TITLES[result.verdict]
@@ -104,25 +104,25 @@ def _exit(result: Outcome) -> str:
 
 
 def _interrupted(result: Result, resume: str | None) -> str:
-    """The line that a run ends with that Ctrl-C has ended."""
+    """The last line of a run that Ctrl-C has stopped."""
     where = result.reason.removeprefix("it was interrupted ")
     found = f"Interrupted {where}; {_so_far(result)}"
     if resume is not None:
-        return f"{found}; --resume {resume} goes on"
-    return f"{found}; it can't go on, as it could with --checkpoint DIR"
+        return f"{found}; continue with --resume {resume}"
+    return f"{found}; without --checkpoint DIR it can't be continued"
 
 
 def _so_far(result: Result) -> str:
-    """What is known of a run that came to no end."""
+    """What is known from an unfinished run."""
     broken = [item for item in result.properties if item.verdict == "broken"]
     if broken:
-        return f"broken by then: {_names(broken)}"
+        return f"broken so far: {_names(broken)}"
     holds = sum(item.verdict == "holds" for item in result.properties)
     if holds:
-        return f"{_count(holds, 'property', 'properties')} of states and steps hold"
+        return f"{_count(holds, 'state or step property', 'state and step properties')} hold"
     whole = result.levels[:-1]
     if not whole:
-        return "no level was looked at whole"
+        return "no level was finished"
     return f"nothing is broken in the {sum(whole):,} states up to level {len(whole) - 1}"
 
 
@@ -134,7 +134,7 @@ def _checked(result: Result) -> Iterator[str]:
     if not result.seen_whole and result.verdict is Verdict.INCONCLUSIVE:
         yield _so_far(result)
     rate = result.states / result.seconds if result.seconds else 0
-    compiled = "kernel from the cache" if result.kernel_from_cache else "compiled"
+    compiled = "kernel loaded from the cache" if result.kernel_from_cache else "compiled"
     yield (
         f"{result.states:,} states, {result.transitions:,} transitions, depth {result.depth}, "
         f"{result.seconds:.2f} s ({rate:,.0f} states/s), {result.memory / 2**20:,.0f} MiB; "
@@ -142,16 +142,17 @@ def _checked(result: Result) -> Iterator[str]:
     )
     if result.seen_whole:
         taken, every = len(result.rows) - len(result.never_taken), len(result.rows)
-        all_taken = f"each of the {every} rows is taken by some run"
-        yield all_taken if taken == every else f"{taken} of the {every} rows are taken"
+        everything = "the only row is taken" if every == 1 else f"all {every} rows are taken"
+        yield everything if taken == every else f"{taken} of {every} rows are taken"
     yield from enumeration_lines(result)
     if result.symmetry:
-        yield f"states counted up to renaming of {', '.join(result.symmetry)} (symmetry)"
+        names = ", ".join(result.symmetry)
+        yield f"states that differ only by renaming of {names} count once (symmetry)"
     effort = result.progress
     if effort is not None:
         each = effort.bytes / max(1, effort.transitions)
         yield (
-            f"progress: {effort.transitions:,} transitions kept, {effort.seconds:.2f} s, "
+            f"progress: {effort.transitions:,} transitions stored, {effort.seconds:.2f} s, "
             f"{effort.bytes / 2**20:,.0f} MiB ({each:.1f} bytes a transition)"
         )
     if result.engine.get("name") == "spark":
@@ -160,27 +161,27 @@ def _checked(result: Result) -> Iterator[str]:
 
 
 def enumeration_lines(result: Result) -> Iterator[str]:
-    """How many counterexamples were found, and what is known of others."""
+    """Lines on how many counterexamples were found, and whether there are others."""
     found = result.enumeration
     if found is None:
         return
     count = len(found.found)
-    searches = _count(found.searches, "further search", "further searches")
+    searches = _count(found.searches, "more search", "more searches")
     yield (
-        f"{_count(count, 'counterexample', 'counterexamples')} of {found.wanted} that were wanted, "
-        f"each without a row of every one before it: {searches}, {found.states:,} states"
+        f"{_count(count, 'counterexample', 'counterexamples')} found, {found.wanted} requested; "
+        f"each avoids a row of every earlier one: {searches}, {found.states:,} states"
     )
     if found.are_all:
         these = "all rows of this one" if count == 1 else "all rows of one of these"
-        yield f"there is no other: every run within the bounds that breaks something takes {these}"
+        yield f"no others exist: every run within the bounds that breaks something takes {these}"
     elif found.stopped:
-        yield f"others aren't ruled out: the search for them was ended ({found.stopped})"
+        yield f"others may exist: the search ended early ({found.stopped})"
     else:
-        yield "others weren't looked for"
+        yield "others may exist: no more were requested"
 
 
 def _named(result: Outcome, empty: Container[str] = ()) -> Iterator[str]:
-    """What a run is of, and what became of the properties that it could tell of."""
+    """Lines on the system and its settings, and on the properties that are decided."""
     yield named(result, settings(result.constants))
     for item in result.properties:
         if item.verdict == "broken":
@@ -199,20 +200,20 @@ def _named(result: Outcome, empty: Container[str] = ()) -> Iterator[str]:
 def _left_out(result: Outcome) -> Iterator[str]:
     count = len(result.left_out)
     if count:
-        parts = "1 part of the state that nothing looks at was"
+        parts = "1 part of the state that nothing reads was"
         if count > 1:
-            parts = f"{count} parts of the state that nothing looks at were"
-        yield f"{parts} left out (slicing; --json FILE names each)"
+            parts = f"{count} parts of the state that nothing reads were"
+        yield f"{parts} left out (slicing; --json FILE lists them)"
     yield from (f"note: {note}" for note in result.notes)
 
 
 def _on_spark(engine: dict[str, Any]) -> str:
     new = max(1, engine["states_on_spark"])
     return (
-        f"Spark: {engine['shards']} shards, {engine['levels_on_spark']} levels; for each of their "
-        f"states {engine['candidates_sent'] / new:.2f} candidates and "
+        f"Spark: {engine['shards']} shards, {engine['levels_on_spark']} levels; per state "
+        f"{engine['candidates_sent'] / new:.2f} candidates and "
         f"{engine['bytes_sent'] / new:.1f} bytes sent, {engine['bytes_written'] / new:.1f} bytes "
-        f"written; the run is in {engine['storage']}"
+        f"written; saved in {engine['storage']}"
     )
 
 
@@ -222,13 +223,13 @@ def _on_spark(engine: dict[str, Any]) -> str:
 def _not_checked(result: Result, *, listed: bool) -> Iterator[str]:
     yield from _unknown(result)
     if result.progress_left:
-        count = _count(result.progress_left, "property", "properties")
-        yield f"{count} of progress (--progress checks them)"
+        count = _count(result.progress_left, "progress property", "progress properties")
+        yield f"{count} (--progress checks them)"
     reasons = by_reason(result.vacuous)
     known = {why: count for why, count in reasons.items() if why != NO_REASON}
     if known:
         where = "listed below" if listed else "--coverage lists them"
-        yield f"what no run takes or meets, for a known reason ({where}):"
+        yield f"never reached, for a known reason ({where}):"
         width = max(len(str(count)) for count in known.values())
         for why, count in sorted(known.items(), key=lambda item: -item[1]):
             yield f"  {count:>{width}} {why}"
@@ -238,21 +239,21 @@ def _unknown(result: Outcome) -> Iterator[str]:
     items = [item for item in result.properties if item.verdict == "unknown"]
     if items:
         one = _count(len(items), "property", "properties")
-        yield f"{one}, as the search ended before: {_names(items)}"
+        yield f"{one}, because the search ended early: {_names(items)}"
     if not result.deadlocks:
-        yield "deadlocks: not looked for"
+        yield "deadlocks"
 
 
 def _print_coverage(result: Result, console: Console) -> None:
-    """Prints what no run takes or meets, one by one, then the rows that some run takes."""
+    """Prints what no run reaches, item by item, then the rows that are taken."""
     items = [(reason(item), item) for item in result.vacuous]
     named_rows = {row for _, item in items for row in item.rows}
     left = [row for row in result.never_taken if row not in named_rows]
     console.print()
     if items or left:
-        console.print("[bold]What no run takes or meets[/bold], by why:")
+        console.print("[bold]Never reached[/bold], by reason:")
     else:
-        console.print("Coverage: each row is taken.")
+        console.print("Coverage: every row is taken.")
     for why, count in by_reason(result.vacuous).most_common():
         console.print(Text(f"{why} ({count})"))
         for item in (item for known, item in items if known == why):
@@ -271,9 +272,9 @@ def _print_coverage(result: Result, console: Console) -> None:
 def _print_taken(
     taken: list[tuple[str, int]], first_depths: Mapping[str, int], console: Console
 ) -> None:
-    """Prints how often each of these rows was taken, and how early."""
+    """Prints for each of these rows how often it was taken, and at which depth first."""
     table = Grid(box=None, pad_edge=False)
-    table.add_column("taken by some run", overflow="fold")
+    table.add_column("rows taken", overflow="fold")
     for name in ("times", "first at depth"):
         table.add_column(name, justify="right")
     for name, times in taken:
@@ -286,7 +287,7 @@ def _print_taken(
 
 
 def _items(title: str, lines: Iterable[str], console: Console) -> None:
-    """Prints a heading with its lines below, wrapped and indented, if there are any."""
+    """Prints a heading and its lines, wrapped and indented; nothing if there are no lines."""
     found = list(lines)
     if not found:
         return

@@ -90,7 +90,7 @@ def pieces(
     """
     many = math.prod(map(len, constants.values())) * len(protocols)
     if many > MOST_PIECES:
-        raise DeclarationError(f"these are {many:,} runs: name {MOST_PIECES:,} or fewer")
+        raise DeclarationError(f"{many:,} runs are too many: the most are {MOST_PIECES:,}")
     found = [
         Piece(system, protocol, tuple(zip(constants, values, strict=True)), **rest)
         for protocol in protocols
@@ -123,7 +123,7 @@ def releases(text: str, protocols: Protocols) -> list[str]:
             continue
         for name in (first, last):
             if name not in known:
-                raise DeclarationError(f"no protocol is called {name}: take {', '.join(known)}")
+                raise DeclarationError(f"unknown protocol {name}: choose from {', '.join(known)}")
         low, high = known.index(first), known.index(last)
         if low > high:
             raise DeclarationError(f"{first}..{last}: {first} is newer than {last}")

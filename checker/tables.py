@@ -1,4 +1,4 @@
-"""Matrices and differences of behaviour, for a person to read."""
+"""Prints matrices, and differences of behaviour."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .verdict import Verdict
 
 _SIGNS = {"holds": "\u00b7", "vacuous": "-", "inconclusive": "?"}
 _MEANINGS = {
-    "\u00b7": "holds", "-": "nothing in these bounds could break it", "?": "inconclusive",
-    "!": "breaks by a run that no listed bug explains",
+    "\u00b7": "holds", "-": "holds vacuously within these bounds", "?": "inconclusive",
+    "!": "broken by a run that no listed bug explains",
 }  # fmt: skip
 _LETTERS = ascii_lowercase + ascii_uppercase
 CLIENT = "client="
@@ -27,8 +27,8 @@ _MOST = 4  # so many releases are listed
 
 
 def print_matrix(found: Matrix, console: Console) -> None:
-    """Prints a line for each property that doesn't hold everywhere, with a sign for each release;
-    of pairs a line for each client, with the signs of all that breaks at a broker."""
+    """Prints a line for each property that doesn't hold at every release, with a sign for each
+    release. For pairs of releases: a line for each client, with the signs of each broker."""
     console.print(f"[bold]{escape(found.system)}[/bold]")
     pairs = any(MIXED in name for name in found.protocols)
     used, letters = (_pairs if pairs else _releases)(found, console)
@@ -36,12 +36,12 @@ def print_matrix(found: Matrix, console: Console) -> None:
         if sign in used:
             console.print(f"  {sign} {meaning}")
     for what, letter in letters.items():
-        console.print(Text(f"  {letter} breaks by {what}"))
+        console.print(Text(f"  {letter} broken by {what}"))
     _unexplained(found, console)
 
 
 def _releases(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
-    """The signs that were used, and what each letter stands for: a bug."""
+    """The signs in use, and the bug that each letter stands for."""
     table = _grid(found.protocols)
     letters = dict(zip(_bugs(found.every_cell), _LETTERS, strict=False))
     used: set[str] = set()
@@ -56,13 +56,15 @@ def _releases(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]
         table.add_row(name, *signs)
     if table.row_count:
         console.print(table)
-    console.print(f"  {everywhere} of {len(found.properties)} hold at each of these releases")
+    console.print(
+        f"  {everywhere} of {len(found.properties)} properties hold at all these releases"
+    )
     return used, letters
 
 
 def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
-    """The signs that were used, and what each letter stands for: all that breaks at a pair, a
-    capital where no listed bug explains some of it."""
+    """The signs in use, and what each letter stands for: the bugs and properties that are broken
+    at a pair. A capital letter has a broken property that no listed bug explains."""
     places = {protocol: _pair(protocol) for protocol in found.protocols}
     clients = dict.fromkeys(client for client, _ in places.values())
     brokers = list(dict.fromkeys(broker for _, broker in places.values()))
@@ -88,8 +90,8 @@ def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
 
 
 def _broken(cells: Sequence[Cell], order: Iterable[str]) -> tuple[str, bool]:
-    """What breaks at a pair: bugs in the order, then properties that no bug explains; and whether
-    there are such."""
+    """What is broken at a pair: bugs in the order, then properties that no bug explains; and
+    whether there are such properties."""
     named = {bug for cell in cells for bug in cell.bugs}
     alone = [f"! {cell.name}" for cell in cells if cell.is_unexplained]
     return ", ".join([*(bug for bug in order if bug in named), *alone]), bool(alone)
@@ -123,12 +125,12 @@ def _sign(cell: Cell, letters: dict[str, str]) -> str:
 
 
 def _unexplained(found: Matrix, console: Console) -> None:
-    """The cells that no listed bug explains: a line for each property, with how long runs are."""
-    told: dict[str, dict[int | None, list[str]]] = {}
+    """Prints the cells that no listed bug explains: a line for each property, with run lengths."""
+    rest: dict[str, dict[int | None, list[str]]] = {}
     for cell in found.every_cell:
         if cell.is_unexplained:
-            told.setdefault(cell.name, {}).setdefault(cell.steps, []).append(cell.protocol)
-    for name, by_steps in told.items():
+            rest.setdefault(cell.name, {}).setdefault(cell.steps, []).append(cell.protocol)
+    for name, by_steps in rest.items():
         runs = (f"{_listed(places)} after {steps} steps" for steps, places in by_steps.items())
         console.print(Text(f"  ! {name}: {'; '.join(runs)}"))
 
@@ -139,23 +141,25 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def print_outcome(found: Sequence[Matrix], verdict: Verdict, console: Console) -> None:
-    """Prints how many cells hold, are explained, and aren't."""
+    """Prints how many cells hold, are explained by bugs, and are unexplained."""
     cells = [cell for each in found for cell in each.every_cell]
     counts = {
         "hold": sum(cell.verdict == "holds" for cell in cells),
-        "hold for want of what could break them": sum(cell.verdict == "vacuous" for cell in cells),
-        "break by listed bugs": sum(bool(cell.bugs) for cell in cells),
-        "break by runs that no listed bug explains": sum(cell.is_unexplained for cell in cells),
+        "hold vacuously": sum(cell.verdict == "vacuous" for cell in cells),
+        "are broken by listed bugs": sum(bool(cell.bugs) for cell in cells),
+        "are broken by runs that no listed bug explains": sum(
+            cell.is_unexplained for cell in cells
+        ),
         "are inconclusive": sum(cell.verdict == "inconclusive" for cell in cells),
     }
     parts = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     colour = "green" if verdict is Verdict.HOLDS else "red"
     code = f"exit {verdict.value}" + (f", {verdict.name}" if verdict.value else "")
-    console.print(f"[bold {colour}]Of {len(cells):,} cells {parts}.[/] ({code})")
+    console.print(f"[bold {colour}]{len(cells):,} cells: {parts}.[/] ({code})")
 
 
 def print_behaviour(found: Behaviour, before: str, after: str, console: Console) -> None:
-    """Prints the shortest run in which two protocols differ, then each difference by its rows."""
+    """Prints the shortest run in which two protocols differ, then the rows of each difference."""
     for first in found.found[:1]:
         show_trace(first.run, console, f"The shortest run in which {before} and {after} differ")
     for item in found.found:
@@ -163,7 +167,7 @@ def print_behaviour(found: Behaviour, before: str, after: str, console: Console)
         for release, answer in ((before, item.before), (after, item.after)):
             console.print(Text(f"  {release}: {_answer(answer)}"))
     looked = f"{found.pairs:,} pairs of states, {found.depth} steps deep"
-    rest = "there are no others within the bounds" if found.exhaustive else "others may differ"
+    rest = "no others within the bounds" if found.exhaustive else "there may be others"
     console.print(f"{len(found.found)} differences in {looked}: {rest}.")
 
 

@@ -1,4 +1,4 @@
-"""How far a search has come, for a person: beside what an earlier run of the same bounds found."""
+"""The progress line of a search, compared with an earlier run of the same bounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 
 @dataclass(frozen=True)
 class Earlier:
-    """What a run with the same bounds came to before this one. `seconds` of its search."""
+    """The result of an earlier run with the same bounds; `seconds` is its search time."""
 
     states: int
     depth: int
@@ -35,8 +35,8 @@ class Earlier:
 
 
 class Runs:
-    """What is remembered of an instance's runs with these options, in the user's cache. It is an
-    estimate: a row may have changed since. Without a cache, nothing is remembered."""
+    """Remembers runs of an instance with these options in the user's cache. The figures are an
+    estimate: a row may have changed since. Without a cache it remembers nothing."""
 
     def __init__(self, instance: Instance, options: Options) -> None:
         named = [
@@ -49,12 +49,12 @@ class Runs:
         self._cache: ObjectCache | None = cache_of(SHELF, MOST_BYTES)
 
     def earlier(self) -> Earlier | None:
-        """What the last of these runs that came to an end found, as far as that is known."""
+        """The result of the last finished run, if known."""
         entry = None if self._cache is None else self._cache.get(self._key)
         return None if entry is None else Earlier(**json.loads(entry))
 
     def remember(self, result: Result) -> None:
-        """Keeps what a run found that came to an end."""
+        """Saves the result of a finished run."""
         if self._cache is not None and result.states and result.verdict not in NO_END:
             found = Earlier(result.states, result.depth, result.seconds)
             self._cache.put(self._key, json.dumps(asdict(found)).encode())
@@ -62,8 +62,8 @@ class Runs:
 
 @contextmanager
 def shown(console: Console, earlier: Earlier | None) -> Generator[Callable[[Progress], None]]:
-    """Shows how far a search has come: a line that changes, or one every five seconds in a log.
-    Ctrl-C before the search is raised again and says so."""
+    """Shows the progress of a search: one line that is updated on a terminal, or a new line every
+    five seconds in a log. Re-raises a Ctrl-C that came before the search, with that message."""
     shown_at = time.monotonic()
     live, begun, searching = console.is_terminal, False, False
 
@@ -105,7 +105,7 @@ def shown(console: Console, earlier: Earlier | None) -> Generator[Callable[[Prog
 
 
 def line_of(now: Progress, earlier: Earlier | None) -> str:
-    """How far a search has come, in a line that is best first: who has little room sees that."""
+    """The progress line, most important figures first: a narrow terminal cuts off the rest."""
     rate = now.states / now.seconds if now.seconds else 0.0
     levels = part = ""
     if earlier is not None and now.search == 1:

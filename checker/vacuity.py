@@ -1,8 +1,8 @@
-"""What a run's verdict leaves out: rows that nothing took, premises that nothing met.
+"""Vacuity of a result: rows that no run took, premises that no state met.
 
-A property that holds says little where its premise is never true, or where the rows that could
-break it are never taken. Each such thing is told; what the settings or the system's own
-declaration explain is told apart.
+A property that holds says little if its premise is never true, or if the rows that could break it
+are never taken. Each such item is reported, with a reason where the settings or the system's
+declaration give one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from .probes import TERMINAL, Probe, fields_read, is_untested
 from .settled import message_of, names_settings, only_unchanged, ruled_out
 
 SETTINGS = "ruled out by these constants and this release"
-NO_REASON = "for no reason that is known"
+NO_REASON = "no known reason"
 ENDED_EARLY = "not taken before the search ended"
 
 
 @dataclass(frozen=True)
 class Vacuity:
-    """Something that no state or step of a run has to do with.
+    """An item that no state or step of a run reaches.
 
-    `kind` is `row`, `event`, `message`, `premise`, `property` or `run`; `subject` names it,
-    `what` says what never happens. `rows` are those that are never taken for it; `explained` is the
-    reason, where there is a known one. It is `whole` where nothing that a property says was asked
-    of any state: it holds vacuously.
+    `kind` is `row`, `event`, `message`, `premise`, `property` or `run`; `subject` names it, and
+    `what` says what never happens. `rows` are never taken because of it. `explained` is the known
+    reason, or empty. It is `whole` if the property holds vacuously: no state met the condition of
+    any part of it.
     """
 
     kind: str
@@ -55,20 +55,23 @@ class Vacuity:
 def vacuities(
     instance: Instance, taken: Sequence[int], unmet: Sequence[Probe], unbreakable: Sequence[str]
 ) -> list[Vacuity]:
-    """What is vacuous in a run that took each row so often and didn't meet these probes; nothing
-    that happens can break the properties that are `unbreakable`."""
+    """What is vacuous in a run. `taken` counts how often each row was taken, `unmet` are the probes
+    that no state met, and `unbreakable` the properties that no row can break."""
     found: list[Vacuity] = []
     if not instance.properties and not instance.progress:
         found.append(Vacuity("run", "the run", "checks no property"))
     if not any(taken):
-        return [*found, Vacuity("run", "the run", "takes no step: the initial states are all")]
+        return [
+            *found,
+            Vacuity("run", "the run", "takes no step: only the initial states are reachable"),
+        ]
     found += _Rows(instance, taken, unmet).found()
     found += _premises(instance, unmet, unbreakable)
     return found
 
 
 def reason(item: Vacuity) -> str:
-    """Why it is vacuous, in short."""
+    """The short form of the reason."""
     return item.explained.partition(": ")[0] or NO_REASON
 
 
@@ -79,7 +82,7 @@ def vacuously(untested: Mapping[str, Vacuity]) -> str:
 
 
 def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
-    """How much is vacuous for which reason; in rows, where it is of rows."""
+    """How much is vacuous, by reason; items with rows count as their rows."""
     found = Counter[str]()
     for item in vacuous:
         found[reason(item)] += max(1, len(item.rows))
@@ -87,13 +90,13 @@ def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
 
 
 def could_say_more(met: Iterable[Probe], unmet: Sequence[Probe]) -> list[str]:
-    """Where something stronger than a property or `terminal` would hold as well, and in what."""
+    """Properties, and `terminal`, of which something stronger holds, and which part that is."""
     if any(probe.kind == "end" for probe in unmet):
-        return [*_parts([x for x in unmet if x.of != "end"]), f"{TERMINAL} is met by no run's end"]
+        return [*_parts([x for x in unmet if x.of != "end"]), f"{TERMINAL} is true at no run's end"]
     ways = [probe for probe in met if probe.kind == "way"]
     goes_on = [
-        f"{TERMINAL} is true where a run can go on as well, by {way.about} for one: one that is "
-        f"stuck there is no deadlock: {way.shown}"
+        f"{TERMINAL} is true in states where a run can continue, for example by {way.about}; a run "
+        f"stuck there isn't reported as a deadlock: {way.shown}"
         for way in ways[:1]
     ]
     return [*_parts(unmet), *goes_on]
@@ -106,7 +109,7 @@ def _parts(unmet: Sequence[Probe]) -> list[str]:
 
 
 def wrongly_unreached(instance: Instance, taken: Sequence[int]) -> list[str]:
-    """Rows that the system declares not to be reached at these settings, and that a run took."""
+    """Rows that the system declares unreached at these settings, but that a run took."""
     declared = declared_unreached(instance)
     return [
         name for name, count in zip(instance.row_names, taken, strict=True)
@@ -138,7 +141,7 @@ def _premises(
     never_met = {probe.expression for probe in unmet}
     untested = {x.name for x in instance.properties if is_untested(x.name, x.expression, never_met)}
     for name in unbreakable:
-        what = "is true whatever happens: no row changes what it depends on"
+        what = "can't be broken: no row changes what it depends on"
         premises = [x for x in unmet if x.about == name and x.kind == "premise"]
         of_settings = all(names_settings(x.expression) for x in premises)
         reason = explained(name, by_name[name].expression, settled=of_settings)
@@ -151,10 +154,10 @@ def _premises(
         told_elsewhere = probe.kind not in ("premise", "domain") or probe.of == "end"
         if told_elsewhere or probe.about in unbreakable or inner:
             continue
-        where = "with which no step begins" if probe.of == "start" else "which is never true"
-        what = f"holds for want of its premise, {where}: {probe.shown}"
+        where = "at the start of a step" if probe.of == "start" else "in any state"
+        what = f"holds vacuously: its premise is never true {where}: {probe.shown}"
         if probe.kind == "domain":
-            what = f"is about each element of {probe.shown}, which never has one"
+            what = f"holds vacuously: {probe.shown} is always empty"
         if (probe.about, what) not in told:
             told.add((probe.about, what))
             settled = truth(probe.expression, instance.constants, instance.features) is False

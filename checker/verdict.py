@@ -1,4 +1,4 @@
-"""What a run comes to, and the exit code that says so."""
+"""Verdicts with their exit codes, and the results of runs."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Verdict(Enum):
 @dataclass(frozen=True)
 class PropertyVerdict:
     """A property's outcome: `holds` in every state within the bounds, `broken`, or `unknown`
-    because the search ended before it could tell. `trace_length` counts the steps, `note` says
-    what is known of a broken one; `trace` is its counterexample in a run that went on."""
+    because the search ended early. `trace_length` is the number of steps of the counterexample,
+    `note` the known bug behind it; `trace` is the counterexample in a run with `--keep-going`."""
 
     name: str
     verdict: str
@@ -51,8 +51,8 @@ class PropertyVerdict:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """What is wrong behind a run: the property that is broken (of a deadlock none), and the rows
-    that were left out of the search for it."""
+    """A run that breaks a property: `broken` is its name (empty for a deadlock); `without` are the
+    rows that were left out of the search for it."""
 
     verdict: Verdict
     broken: str
@@ -71,10 +71,10 @@ class Counterexample:
 
 @dataclass
 class Enumeration:
-    """Counterexamples, of which `wanted` were wanted, the shortest first: each is the shortest that
-    lacks a row of every one before it. `are_all`: every run to a fault takes all rows of one of
-    these. `stopped` says what ended the `searches` after the first, of so many `states` in all,
-    before that was known."""
+    """Counterexamples, the shortest first; `wanted` is the number requested. Each is the shortest
+    that avoids a row of every earlier one. `are_all`: every run that breaks something takes all
+    rows of one of these. `searches` counts the searches after the first, `states` their states;
+    `stopped` says what ended them early."""
 
     wanted: int
     found: list[Counterexample]
@@ -97,7 +97,7 @@ class Enumeration:
 
 @dataclass(kw_only=True)
 class Outcome(Rendered):
-    """What a run of any engine comes to, `depth` steps deep. Times in seconds."""
+    """The result of a run of any engine; `depth` counts steps, `seconds` is the time."""
 
     system: str
     protocol: str
@@ -109,13 +109,13 @@ class Outcome(Rendered):
     depth: int
     seconds: float
     switched: list[str] = field(default_factory=list[str])
-    """What isn't as in the release: `with x and y`, `without z`."""
+    """Features that differ from the release's: `with x and y`, `without z`."""
     deadlocks: bool = True
-    """Whether states were looked for in which a run may not end, but has no next step."""
+    """Whether deadlocks were checked: states without a next step where a run must not end."""
     left_out: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     engine: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What carried the search, and what that took."""
+    """The engine, with its figures."""
     trace: Trace | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -141,10 +141,9 @@ class Outcome(Rendered):
 
 @dataclass(kw_only=True)
 class Result(Outcome):
-    """What an exploration found out. Sizes in bytes.
+    """The result of an exploration. Sizes in bytes, times in seconds.
 
-    `compile_seconds` are those before the search; with `kernel_from_cache`, nothing was compiled
-    in them.
+    `compile_seconds` is the time before the search; with `kernel_from_cache` nothing was compiled.
     """
 
     states: int
@@ -154,43 +153,45 @@ class Result(Outcome):
     memory: int
     rows: list[tuple[str, int]]
     first_depths: dict[str, int] = field(default_factory=dict[str, int])
-    """Of each row how many steps the shortest run has that takes it, 0 where none does."""
+    """For each row the number of steps of the shortest run that takes it; 0 if none does."""
     levels: list[int] = field(default_factory=list[int])
-    """How many states were first met at each depth, the initial ones first."""
+    """The number of states that were first reached at each depth, from depth 0 on."""
     symmetry: list[str] = field(default_factory=list[str])
     size: Size | None = None
-    """What makes states, where that was asked for."""
+    """What causes states, if `explain_size` was set."""
     found: Found | None = None
-    """The states, where the run was told to keep them."""
+    """The states, if `keep_states` was set."""
     each: list[Counterexample] = field(default_factory=list[Counterexample])
-    """A counterexample of all that is broken, where the run went on, `trace` first."""
+    """With `keep_going`: a counterexample of each broken property, `trace` first."""
     enumeration: Enumeration | None = None
-    """The counterexamples, `trace` first, where more than one was asked for."""
+    """With `all_traces`: the counterexamples, `trace` first."""
     vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
-    """What a result that holds says nothing about."""
+    """What the run never reached."""
     progress_left: int = 0
-    """How many properties of progress the run wasn't asked to look at."""
+    """The number of progress properties that were not checked."""
     progress: Effort | None = None
-    """What looking at the others took."""
+    """The cost of checking progress properties."""
 
     @property
     def data(self) -> Found:
-        """The states that were found, and steps, as tables.
+        """The states and steps that were found, as tables.
 
-        Raises ValueError where the run wasn't told to keep them.
+        Raises ValueError if `keep_states` wasn't set.
         """
         if self.found is None:
-            raise ValueError("no states were kept: check(instance, Options(keep_states=True))")
+            raise ValueError(
+                "no states were stored: use check(instance, Options(keep_states=True))"
+            )
         return self.found
 
     @property
     def seen_whole(self) -> bool:
-        """Whether every state within the bounds was seen, and nothing is broken."""
+        """Whether the run explored every state within the bounds and nothing is broken."""
         return all(item.verdict == "holds" for item in self.properties) and self.states > 0
 
     @property
     def counterexamples(self) -> list[Counterexample]:
-        """Those that were found, the shortest first."""
+        """The counterexamples that were found, the shortest first."""
         if self.enumeration is not None:
             return self.enumeration.found
         if self.each:
@@ -199,25 +200,25 @@ class Result(Outcome):
 
     @property
     def untested(self) -> dict[str, Vacuity]:
-        """The properties that hold vacuously, each with what it holds for want of."""
+        """The properties that hold vacuously, each with the reason."""
         hold = {item.name for item in self.properties if item.verdict == "holds"}
         whole = (item for item in self.vacuous if item.whole and item.subject in hold)
         return {item.subject: item for item in whole}
 
     @property
     def unexplained(self) -> list[Vacuity]:
-        """What is vacuous for no reason that is known."""
+        """What is vacuous without a known reason."""
         return [item for item in self.vacuous if not item.explained]
 
     def __post_init__(self) -> None:
-        """Nothing holds of a run that looked at nothing."""
+        """Makes the verdict of a run without any state inconclusive."""
         if self.verdict is Verdict.HOLDS and not self.states:
-            self.verdict, self.reason = Verdict.INCONCLUSIVE, "no state was looked at"
+            self.verdict, self.reason = Verdict.INCONCLUSIVE, "no state was explored"
             self.properties = [PropertyVerdict(p.name, "unknown") for p in self.properties]
 
     @property
     def never_taken(self) -> list[str]:
-        """Rows that no step took."""
+        """The rows that no step took."""
         return [name for name, taken in self.rows if not taken]
 
     def as_json(self) -> dict[str, Any]:
@@ -246,6 +247,6 @@ class Result(Outcome):
 def counterexample_of(
     outcome: Outcome, trace: Trace, without: tuple[str, ...] = ()
 ) -> Counterexample:
-    """The counterexample of a run that found one only."""
+    """The counterexample of a run that found only one."""
     broken = next((item.name for item in outcome.properties if item.verdict == "broken"), "")
     return Counterexample(outcome.verdict, broken, without, trace)

@@ -206,7 +206,7 @@ def is_shown(printed: str, shown: str) -> bool:
 def _without_measures(text: str) -> str:
     # where a line wraps depends on the figures: any space is one
     text = " ".join(text.split())
-    text = text.replace("kernel from the cache in", "compiled in")
+    text = text.replace("kernel loaded from the cache in", "compiled in")
     return re.sub(r"\d[\d,.]*(?= (?:s|states/s|MiB|GiB)\b)", "N", text)
 
 

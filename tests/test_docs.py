@@ -173,7 +173,7 @@ def test_the_parser_sees_commands_exit_codes_and_output(tmp_path: Path) -> None:
     [
         ("3 states, 0.51 s (6 states/s)", "3 states, 12.00 s (1,200 states/s)", True),
         ("3 states in 2 MiB", "4 states in 2 MiB", False),
-        ("a; kernel from the cache\nin 0.1 s", "a; compiled in 2.00 s", True),
+        ("a; kernel loaded from the cache\nin 0.1 s", "a; compiled in 2.00 s", True),
         ("a; compiled in 0.51\ns.", "a; compiled in 2 s.", True),
         ("a\nb", "a", False),
         ("a b\nc", "a\nb c", True),

@@ -138,7 +138,7 @@ def test_lint_tells_what_it_has_found(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert ended.out.endswith("Interrupted: not every table was checked. (exit 130)\n")
     assert "none" in whole.out
     assert [line for line in ended.out.splitlines() if "none" in line] == [
-        "  vacuous in every run: none"  # which needs no solver
+        "  reached by no run: none"  # which needs no solver
     ]
     assert json.loads(told.read_text())["interrupted"]
 

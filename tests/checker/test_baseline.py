@@ -94,9 +94,9 @@ def test_a_property_that_breaks_is_named_and_counts_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("instance", "said"),
     [
-        (counting(DOWN, name="other"), "system counts there, other here"),
-        (counting(DOWN, most=3), "N=2 there, 3 here"),
-        (instantiate(counting(DOWN).system, properties=[]), "property Small there alone"),
+        (counting(DOWN, name="other"), "system counts in the file, other now"),
+        (counting(DOWN, most=3), "N=2 in the file, 3 now"),
+        (instantiate(counting(DOWN).system, properties=[]), "property Small only in the file"),
     ],
 )
 def test_a_baseline_of_another_declaration_is_refused(
@@ -105,7 +105,7 @@ def test_a_baseline_of_another_declaration_is_refused(
     file = tmp_path / "baseline.json"
     file.write_text(json.dumps(data(result(DOWN))))
     assert read_baseline(file, counting(DOWN))["system"] == "counts"
-    with pytest.raises(BaselineError, match=f"is of another declaration: {said}"):
+    with pytest.raises(BaselineError, match=f"is a result of another declaration: {said}"):
         read_baseline(file, instance)
 
 
@@ -115,16 +115,16 @@ def test_another_way_to_look_for_deadlocks_is_another_declaration(tmp_path: Path
     assert _called("check", lease, "--json", str(file))[0] == 0
     code, told = _called("check", lease, "--no-deadlock", "--against", str(file))
     assert code == 2
-    assert "deadlocks looked for there, not looked for here" in told
+    assert "deadlocks looked for in the file, not looked for now" in told
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         (None, "can't read"),
-        ("{", "is no JSON"),
-        ("{}", "is no result of check --json"),
-        ("cut", "is inconclusive: take a run that came to its end"),
+        ("{", "is not valid JSON"),
+        ("{}", "is not a result of check --json"),
+        ("cut", "is inconclusive: use the result of a finished run"),
     ],
 )
 def test_what_is_no_baseline_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
@@ -172,8 +172,8 @@ def test_the_command_says_what_has_moved_and_ends_with_14(tmp_path: Path) -> Non
     assert told.endswith(": verdict, states and every row.")
     code, told = _called("check", now, "--against", baseline, "--json", str(file))
     assert code == MOVED
-    assert "begins to fire: counter.down/back" in told
-    assert "ceases to fire: counter.down/down" in told
+    assert "row now taken: counter.down/back" in told
+    assert "row no longer taken: counter.down/down" in told
     found = json.loads(file.read_text())
     fastjsonschema.validate(SCHEMA, found)  # pyright: ignore[reportUnknownMemberType]
     assert found["exit_code"] == MOVED

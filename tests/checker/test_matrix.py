@@ -341,9 +341,9 @@ def test_pairs_have_a_letter_for_all_that_breaks_however_much_that_is() -> None:
     rows = {line.split()[0]: "".join(line.split()[1:]) for line in lines if line[:1].isdigit()}
     assert rows["1.0"] == "A" * 9 + "B" * 9
     assert rows["9.0"] == "a" * 9 + "b" * 9
-    assert "  A breaks by KAFKA-Once, KIP-1, ! Kept" in lines
-    assert "  b breaks by KIP-1, KAFKA-Kept" in lines
-    assert "  ! breaks by a run that no listed bug explains" in lines
+    assert "  A broken by KAFKA-Once, KIP-1, ! Kept" in lines
+    assert "  b broken by KIP-1, KAFKA-Kept" in lines
+    assert "  ! broken by a run that no listed bug explains" in lines
     assert "2.3+client=1.0 and 14 more after 9 steps" in " ".join(told.get().split())
 
 
@@ -367,9 +367,9 @@ def test_pairs_have_a_line_for_each_client() -> None:
     ("more", "says"),
     [
         (("nothing",), "no system is called nothing"),
-        ((LEASE, "--protocols", "1..9"), "no protocol is called 9: take 1, 2"),
+        ((LEASE, "--protocols", "1..9"), "unknown protocol 9: choose from 1, 2"),
         ((LEASE, "--clients", "1"), "no part is called client (there is: none)"),
-        (("calls", "--clients", "9.9"), "no protocol is called 9.9: take "),
+        (("calls", "--clients", "9.9"), "unknown protocol 9.9: choose from "),
         ((LEASE, "--bounds", "huge"), "no bounds called huge"),
         ((LEASE, "--set", "leases=x"), "--set leases=x: write NAME=VALUE"),
         ((LEASE, "--engine", "cluster"), "--engine cluster: must be local or spark"),

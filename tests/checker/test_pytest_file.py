@@ -73,5 +73,7 @@ def test_what_another_release_does_instead_is_said() -> None:
 
 
 def test_what_is_no_run_is_told() -> None:
-    with pytest.raises(AssertionError, match=r"no run of docs/examples/lease\.py at 1 begins so"):
+    with pytest.raises(
+        AssertionError, match=r"not an initial state of docs/examples/lease\.py at 1"
+    ):
         run.Run("docs/examples/lease.py", "1", {}, initial={"server.holder": "nobody"})

@@ -83,7 +83,7 @@ def test_a_variant_without_a_value_is_a_name(unit: Any) -> None:
 def test_an_instance_may_be_of_an_uninterpreted_type() -> None:
     client = Key("client", 2)
     assert [decoded(client, d, {}, "here") for d in ("1_OF_CLIENT", "client1_OF_CLIENT")] == [1, 1]
-    with pytest.raises(TraceError, match='here: "_OF_CLIENT" is no client'):
+    with pytest.raises(TraceError, match='here: "_OF_CLIENT" is not of type client'):
         decoded(client, "_OF_CLIENT", {}, "here")
 
 
@@ -100,5 +100,5 @@ def test_an_instance_may_be_of_an_uninterpreted_type() -> None:
     ],
 )
 def test_a_name_that_is_none_is_refused(data: Any) -> None:
-    with pytest.raises(TraceError, match=r"^here: .* is no State$"):
+    with pytest.raises(TraceError, match=r"^here: .* is not of type State$"):
         decoded(State, data, {}, "here")

@@ -145,25 +145,25 @@ def test_a_trace_of_the_exported_module_is_taken_again() -> None:
 
 @pytest.mark.parametrize("often", [-1, "2", True, {"#bigint": "2000"}])
 def test_a_count_that_is_none_is_refused(often: Any) -> None:
-    with pytest.raises(TraceError, match="is no count of an element"):
+    with pytest.raises(TraceError, match="is not the count of an element"):
         decoded(lang.Bag(lang.Int(0, 3), 2), {"#map": [[1, often]]}, {}, "here")
 
 
 NO_TRACES: dict[str, tuple[Any, str]] = {
-    "not json": ("{", "no JSON: column 2"),
-    "a list": ([], "the trace is no object"),
-    "no states": ({}, "no trace in ITF: it has no `states`"),
-    "none": ({"states": []}, "no trace in ITF: it has no `states`"),
-    "a state": ({"states": [1]}, "state 0 is no object"),
+    "not json": ("{", "not valid JSON: column 2"),
+    "a list": ([], "the trace is not an object"),
+    "no states": ({}, "not an ITF trace: it has no `states`"),
+    "none": ({"states": []}, "not an ITF trace: it has no `states`"),
+    "a state": ({"states": [1]}, "state 0 is not an object"),
     "empty": ({"states": [{}]}, "state 0: it names no variable of counting"),
     "a loop": ({"states": [{"counter.x": 0}], "loop": 1}, "its loop, 1, is the index of no state"),
     "unknown": ({"states": [{"counter.y": 0}]}, "state 0: counter.y is no variable of counting"),
-    "a type": ({"states": [{"counter.x": True}]}, "state 0, counter.x: true is no 0..3"),
-    "a range": ({"states": [{"counter.x": 4}]}, "state 0, counter.x: 4 is no 0..3"),
+    "a type": ({"states": [{"counter.x": True}]}, "state 0, counter.x: true is not of type 0..3"),
+    "a range": ({"states": [{"counter.x": 4}]}, "state 0, counter.x: 4 is not of type 0..3"),
     "a text": ({"states": [{"counter.x": "a" * 99}]}, "state 0, counter.x: "),
     "another beginning": (
         {"states": [{"counter.x": 1}]},
-        "state 0: no run of the system begins so",
+        "state 0: not an initial state of the system",
     ),
     "a jump": (
         {"states": [{"counter.x": 0}, {"counter.x": 2}]},
@@ -171,7 +171,7 @@ NO_TRACES: dict[str, tuple[Any, str]] = {
     ),
     "another row": (
         {"states": [{"counter.x": 0}, {"#meta": {"row": "gone"}, "counter.x": 1}]},
-        'state 1: "up" leads to it, "gone" in the file, which is of another declaration',
+        'state 1: "up" leads to it, but the file says "gone": wrong declaration',
     ),
     "no lasso": (
         {"states": [{"counter.x": 0}, {"counter.x": 1}], "loop": 0},

@@ -73,8 +73,8 @@ def test_what_is_left_out_is_counted_in_english() -> None:
         ticking = Table(plain, event("tick"), (row,), when=z < 2)
         return told(check(instantiate(System("one", (ticking,), (small,), terminal=True))))
 
-    assert "1 part of the state that nothing looks at was left out" in of(unseen)
-    assert "2 parts of the state that nothing looks at were left out" in of(unseen, unheard)
+    assert "1 part of the state that nothing reads was left out" in of(unseen)
+    assert "2 parts of the state that nothing reads were left out" in of(unseen, unheard)
 
 
 def test_a_property_without_a_case_is_counted_apart() -> None:
@@ -133,13 +133,13 @@ def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:
     assert lines[0].startswith("Every property holds in every state")
     assert lines[1] == "HOLDS, but: plain.tick/far is never taken."
     checked, not_checked = lines.index("Checked"), lines.index("Not checked")
-    assert checked < lines.index("  1 of the 3 rows are taken") < not_checked
+    assert checked < lines.index("  1 of 3 rows are taken") < not_checked
     assert "    1 z is never 3" in lines[not_checked:]
     assert "[known]" not in told(result)
     listed = told(result, coverage=True)
     assert "z is never 3 (1)\n  plain.tick/[known]: as is easy to see\n" in listed
-    assert "for no reason that is known (1)\n  plain.tick/far\n" in listed
-    heads = r"taken by some run +times +first at depth"
+    assert "no known reason (1)\n  plain.tick/far\n" in listed
+    heads = r"rows taken +times +first at depth"
     assert re.search(rf"\n\n{heads} *\nplain\.tick/up +2 +1 *\n", listed)
 
 
@@ -161,9 +161,9 @@ def test_an_interrupted_run_ends_in_a_line() -> None:
     (line,) = told(result, resume="a-run").splitlines()
     assert line.startswith("Interrupted after level ")
     assert f"; nothing is broken in the {whole:,} states up to level " in line
-    assert line.endswith("; --resume a-run goes on (exit 130, INTERRUPTED)")
+    assert line.endswith("; continue with --resume a-run (exit 130, INTERRUPTED)")
     (line,) = told(result).splitlines()
-    assert "it can't go on, as it could with --checkpoint DIR" in line
+    assert "without --checkpoint DIR it can't be continued" in line
 
 
 def test_what_is_switched_otherwise_than_in_the_release_is_told() -> None:

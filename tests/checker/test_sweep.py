@@ -181,7 +181,7 @@ def test_the_command_tells_a_line_for_each(tmp_path: Path) -> None:
         (("--set", "leases=x"), "--set leases=x: write NAME=1..3 or NAME=1,2,5"),
         (("--set", "leases=0..2"), "leases=0"),
         (("--set", "locks=1"), "locks"),
-        (("--protocols", "1..9"), "no protocol is called 9"),
+        (("--protocols", "1..9"), "unknown protocol 9"),
         (("--property", "Nothing"), "Nothing"),
         (("--engine", "cluster"), "--engine cluster: must be local or spark"),
         (("--master", "local[2]"), "--master needs --engine spark"),

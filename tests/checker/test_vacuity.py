@@ -173,7 +173,7 @@ PREMISES = {
 def test_a_premise_that_is_never_true(case: str) -> None:
     expression, shown = PREMISES[case]
     holds = invariant("Holds", expression, "It holds.")
-    expected = [f"Holds holds for want of its premise, which is never true: {shown}"]
+    expected = [f"Holds holds vacuously: its premise is never true in any state: {shown}"]
     for slicing in (True, False):
         assert told(system(properties=(FEW, holds)), slicing=slicing) == expected
 
@@ -188,7 +188,7 @@ def test_a_premise_of_steps() -> None:
 
     assert of(elected) == []
     assert of(appears) == [
-        "Step holds for want of its premise, which is never true: "
+        "Step holds vacuously: its premise is never true in any state: "
         "(state.at(i) != LOST) & after(state.at(i) == LOST)"
     ]
 
@@ -202,16 +202,16 @@ def test_a_premise_met_in_the_last_states_alone() -> None:
 LOOSE: tuple[tuple[lang.Expression, list[str]], ...] = (
     (granted <= 2, []),
     (granted < 3, []),
-    (granted < 4, ["has room to spare: granted < 4 never comes to its bound"]),
+    (granted < 4, ["is weaker than needed: granted < 4 never reaches its bound"]),
     (~(granted > 3), []),  # a negated comparison is left as it is
     (lang.any_of(i, granted <= 2),
-     ["says any_of, and all_of holds as well: granted <= 2"]),
+     ["says any_of, but all_of holds too: granted <= 2"]),
     (lang.any_of(i, (state.at(i) != State.ELECTED) | (granted == 2)), []),
     ((granted == 0) | (granted > 0), []),
     ((granted == 0) | (granted > 0) | (state.at(0) == State.LOST),
-     ["holds as well without the alternative state.at(0) == LOST"]),
+     ["also holds without the alternative state.at(0) == LOST"]),
     (~all_of(i, (granted == 9) & (state.at(i) == State.LOST)),
-     ["says any_of, and all_of holds as well: ~((granted == 9) & (state.at(i) == LOST))"]),
+     ["says any_of, but all_of holds too: ~((granted == 9) & (state.at(i) == LOST))"]),
 )  # fmt: skip
 
 
@@ -224,8 +224,8 @@ def test_what_an_alternative_says_more_loosely_than_it_could() -> None:
     some = lang.any_of(i, after(state.at(i)) != State.LOST)
     either = step_property("P", (granted == 9) | (some & (after(granted) <= 2)), "It holds.")
     assert could_say_more(either) == [
-        "P holds as well without the alternative granted == 9",
-        "P says any_of, and all_of holds as well: after(state.at(i)) != LOST",
+        "P also holds without the alternative granted == 9",
+        "P says any_of, but all_of holds too: after(state.at(i)) != LOST",
     ]
 
 
@@ -240,7 +240,7 @@ def test_a_premise_of_steps_with_which_no_step_begins() -> None:
     ended = all_of(i, ELECTED)
     stays = step_property("Stays", ended.implies(after(granted) == granted), "It stays.")
     assert told(system(properties=(FEW, stays))) == [
-        "Stays holds for want of its premise, with which no step begins: "
+        "Stays holds vacuously: its premise is never true at the start of a step: "
         "all(i in node: state.at(i) == ELECTED)"
     ]
     first = step_property("First", (~ended).implies(after(granted) >= granted), "It grows.")
@@ -250,27 +250,30 @@ def test_a_premise_of_steps_with_which_no_step_begins() -> None:
 # What terminal accepts ----------------------------------------------------------------------------
 
 ENDED = all_of(i, ELECTED)
-GOES_ON = "terminal is true where a run can go on as well, by {} for one: one that is stuck there "
+UNREPORTED = "isn't reported as a deadlock"
+GOES_ON = (
+    "terminal is true in states where a run can continue, for example by {}; a run stuck there "
+)
 TERMINALS: tuple[tuple[lang.Expression, list[str]], ...] = (
     (ENDED, []),
     (ENDED & (granted == 2), []),
-    (granted == 2, [GOES_ON.format("server.Granted") + "is no deadlock: granted == 2"]),
+    (granted == 2, [GOES_ON.format("server.Granted") + f"{UNREPORTED}: granted == 2"]),
     (granted >= 1, [
-        "terminal has room to spare: 1 <= granted never comes to its bound",
-        GOES_ON.format("server.ask") + "is no deadlock: 1 <= granted",
+        "terminal is weaker than needed: 1 <= granted never reaches its bound",
+        GOES_ON.format("server.ask") + "isn't reported as a deadlock: 1 <= granted",
     ]),
     (lang.any_of(i, ELECTED), [
-        "terminal says any_of, and all_of holds as well: state.at(i) == ELECTED",
-        GOES_ON.format("server.ask") + "is no deadlock: any(i in node: state.at(i) == ELECTED)",
+        "terminal says any_of, but all_of holds too: state.at(i) == ELECTED",
+        GOES_ON.format("server.ask") + f"{UNREPORTED}: any(i in node: state.at(i) == ELECTED)",
     ]),
     (all_of(i, ELECTED | LOST), [
-        "terminal holds as well without the alternative state.at(i) == LOST",
+        "terminal also holds without the alternative state.at(i) == LOST",
     ]),
     (all_of(i, (~LOST).implies(ELECTED)), []),
     (ENDED & all_of(i, ~lang.any_of(lang.in_flight("m", Vote, node=i), True)), []),
     (ENDED & all_of(i, all_of(item, item <= 5)), []),
     (ENDED & all_of(i, LOST.implies((granted == 1) | (granted == 2))), [
-        "terminal supposes what no end meets: state.at(i) == LOST",
+        "terminal has a premise that no end of a run meets: state.at(i) == LOST",
     ]),
 )  # fmt: skip
 
@@ -288,7 +291,7 @@ def test_a_terminal_of_runs_that_never_end() -> None:
     few = Table(judge, Vote, response=Granted, rows=(Row("grant", reply=Granted()),))
     free = invariant("Free", all_of(i, ~LOST), "Nobody is lost.")
     instance = system(again, few, terminal=ENDED, properties=(free,))
-    assert check(instance).notes == ["terminal is met by no run's end"]
+    assert check(instance).notes == ["terminal is true at no run's end"]
 
 
 def test_faults_and_losses_are_no_way_to_go_on() -> None:
@@ -302,7 +305,7 @@ def test_faults_and_losses_are_no_way_to_go_on() -> None:
 def test_a_property_of_constants_alone_is_vacuous_whatever_they_are() -> None:
     of_constants = invariant("P", lang.lift(NODES) >= 1, "It holds.")
     assert told(system(properties=(FEW, of_constants))) == [
-        "P is true whatever happens: no row changes what it depends on"
+        "P can't be broken: no row changes what it depends on"
     ]
 
 
@@ -310,13 +313,13 @@ def test_a_premise_that_excludes_itself_is_vacuous_whatever_constants_say() -> N
     never = (granted == 1) & ~(granted == 1)
     holds = invariant("P", never.implies(granted <= NODES), "It holds.")
     [said] = told(system(properties=(FEW, holds)))
-    assert said.startswith("P is true whatever happens")
+    assert said.startswith("P can't be broken")
 
 
 def test_a_quantifier_over_what_is_always_empty() -> None:
     holds = invariant("Items", all_of(i, all_of(item, item == granted)), "It holds.")
     assert told(system(properties=(FEW, holds))) == [
-        "Items is true whatever happens: no row changes what it depends on"
+        "Items can't be broken: no row changes what it depends on"
     ]
 
     def growing(when: lang.Expression) -> list[str]:
@@ -326,16 +329,14 @@ def test_a_quantifier_over_what_is_always_empty() -> None:
         return told(system(grows, properties=(FEW, small)))
 
     assert growing(state == State.ELECTED) == []
-    assert growing(state == State.LOST)[1:] == [
-        "Items is about each element of log.at(i), which never has one"
-    ]
+    assert growing(state == State.LOST)[1:] == ["Items holds vacuously: log.at(i) is always empty"]
 
 
 def test_a_property_that_nothing_can_break() -> None:
     untouched = invariant("Untouched", all_of(i, ~never_set.at(i)), "It is never set.")
     by_type = invariant("ByType", granted >= 0, "Numbers begin with 0.")
     of_steps = step_property("Kept", all_of(i, after(never_set.at(i)) == never_set.at(i)), "Kept.")
-    what = "is true whatever happens: no row changes what it depends on"
+    what = "can't be broken: no row changes what it depends on"
     found = told(system(properties=(FEW, untouched, by_type, of_steps)))
     assert found == [f"{name} {what}" for name in ("Untouched", "ByType", "Kept")]
 
@@ -345,7 +346,7 @@ def test_a_property_that_nothing_can_break() -> None:
 
 def test_a_run_without_steps_and_one_without_properties() -> None:
     still = Table(server, ask, when=state == State.LOST, rows=ASK.rows)
-    only_initial = "the run takes no step: the initial states are all"
+    only_initial = "the run takes no step: only the initial states are reachable"
     assert told(system(still)) == [only_initial]
     assert told(system(properties=())) == ["the run checks no property"]
 
@@ -355,7 +356,7 @@ def test_a_run_of_no_states_holds_nothing() -> None:
     assert (whole.verdict, whole.seen_whole) == (Verdict.HOLDS, True)
     none = replace(whole, states=0)
     assert (none.verdict, none.seen_whole) == (Verdict.INCONCLUSIVE, False)
-    assert none.reason == "no state was looked at"
+    assert none.reason == "no state was explored"
     assert [p.verdict for p in none.properties] == ["unknown"]
 
 
@@ -415,7 +416,7 @@ def test_a_property_of_what_only_another_release_writes_is_told_apart() -> None:
         Row("grant before", set={granted: granted + 1}, reply=Granted()),
     ))  # fmt: skip
     kept = step_property("Kept", flag.implies(after(flag)), "It stays.")
-    what = "Kept is true whatever happens: no row changes what it depends on"
+    what = "Kept can't be broken: no row changes what it depends on"
     assert explained(system(table, protocol="1", properties=(FEW, kept))).keys() == {what}
     of_none = system(properties=(FEW, kept))
     assert told(of_none) == [what]
@@ -463,7 +464,7 @@ def test_what_a_system_declares_to_be_unreached() -> None:
 def test_a_row_that_is_declared_to_be_unreached_and_is_taken() -> None:
     wrong = Unreached("no reason", ("judge.Vote/grant",))
     notes = check(system(unreached=(wrong,))).notes
-    assert notes == ["judge.Vote/grant is declared to be unreached, but a run takes it"]
+    assert notes == ["judge.Vote/grant is declared unreached, but a run takes it"]
 
 
 @pytest.mark.parametrize(
@@ -521,16 +522,16 @@ NO_RUN = {
     ),
     "a property of what no row writes": (
         system(properties=(FEW, UNTOUCHED)),
-        ["Untouched is true whatever happens: no row changes what it depends on"],
+        ["Untouched can't be broken: no row changes what it depends on"],
     ),
     "a premise that no value meets": (
         system(properties=(FEW, invariant("Safe", all_of(i, LOST.implies(granted > 0)), "Safe."))),
-        ["Safe holds for want of its premise, which is never true: state.at(i) == LOST"],
+        ["Safe holds vacuously: its premise is never true in any state: state.at(i) == LOST"],
     ),
     "a premise that no step meets": (
         system(properties=(FEW, step_property(
             "Step", all_of(i, (~LOST & after(LOST)).implies(after(granted) > 0)), "It holds."))),
-        ["Step holds for want of its premise, which is never true: "
+        ["Step holds vacuously: its premise is never true in any state: "
          "(state.at(i) != LOST) & after(state.at(i) == LOST)"],
     ),
     "a quantifier over what is always empty": (
@@ -541,7 +542,7 @@ NO_RUN = {
                 "Items", all_of(i, all_of(item, item == granted)), "It holds.")),
         ),
         ["server.crash never happens",
-         "Items is about each element of log.at(i), which never has one"],
+         "Items holds vacuously: log.at(i) is always empty"],
     ),
 }  # fmt: skip
 

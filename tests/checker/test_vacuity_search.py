@@ -69,4 +69,4 @@ def test_a_bound_beyond_a_field_s_type_is_no_error() -> None:
     below = lang.invariant("Below", level <= 5, "It is never so full.")
     instance = lang.instantiate(System("tank", (fill,), (below,), terminal=True))
     assert check(instance).verdict is Verdict.HOLDS
-    assert told(instance) == ["Below is true whatever happens: no row changes what it depends on"]
+    assert told(instance) == ["Below can't be broken: no row changes what it depends on"]

@@ -53,7 +53,7 @@ def test_nothing_is_wrong_with_new_inputs(tmp_path: Path) -> None:
         (Case((), bound=20), Ended(0), "better verdict"),
         (Case((), bound=20), Ended(12), None),
         (Case((), bound=REFUSED), Ended(12), "better verdict"),
-        (Case((), bound=12), Ended(2, "epochfence: line 1 is no JSON\n"), None),
+        (Case((), bound=12), Ended(2, "epochfence: line 1 is not valid JSON\n"), None),
         (Case((), exactly=0), Ended(12), "0 is meant"),
     ],
 )

@@ -130,7 +130,7 @@ def test_lines_and_rows_of_all_kinds_of_files_are_judged_or_set_aside(
     assert bad.keys() == {
         *((str(text), half + at) for at in (2, 3, 4)), (str(table), len(lines) - half + 1)
     }  # fmt: skip
-    assert "no JSON" in bad[str(text), half + 3]
+    assert "not valid JSON" in bad[str(text), half + 3]
     assert "must contain" in bad[str(text), half + 2]
     assert found.rejected == len(bad)
     folders = {path.name for path in (tmp_path / "new" / "out" / "verdicts").glob("finding=*")}

@@ -34,7 +34,7 @@ def test_one_that_was_changed_is_refused() -> None:
     whole["state"][5][1]["service_newest"] = 3
     with pytest.raises(TraceError, match="state 5: no row leads to it"):
         replay(instance, read_trace(json.dumps(whole).encode()))
-    with pytest.raises(TraceError, match="no JSON"):
+    with pytest.raises(TraceError, match="not valid JSON"):
         read_trace(DUMPED.read_bytes()[:-300])
 
 
@@ -78,5 +78,5 @@ def test_a_list_of_tlc_is_no_bag() -> None:
     held = Record("held", (("lease", Int(0, 3)),))
     assert decoded(Bag(held, 2), {"[lease |-> 1]": 2}, {}, "here", tlc=True) == ((1,), (1,))
     assert decoded(Map(Key("k", 2), Int(0, 3)), {"0": 3, "1": 2}, {}, "here", tlc=True) == (3, 2)
-    with pytest.raises(TraceError, match=r"is no value of TLA\+"):
+    with pytest.raises(TraceError, match=r"is not a TLA\+ value"):
         decoded(Bag(held, 2), {"[lease |->": 2}, {}, "here", tlc=True)

@@ -201,7 +201,7 @@ def test_a_fault_of_ours_is_a_line_in_the_terminal(
     [(("nothing",), "no system is called nothing"), ((LEASE, "--protocol", "9"), "no protocol"),
      ((LEASE, "--port", "70000"), "less than or equal to 65535"),
      ((LEASE, "--trace", "gone.json"), "can't read"),
-     ((LEASE, "--trace", str(ROOT / "README.md")), "no JSON")],
+     ((LEASE, "--trace", str(ROOT / "README.md")), "not valid JSON")],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_a_line(words: tuple[str, ...], says: str) -> None:
     ended = epochfence("explore", *words)

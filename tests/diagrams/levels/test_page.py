@@ -375,7 +375,7 @@ def test_a_page_with_a_trace_is_written(traces: Path, tmp_path: Path) -> None:
     [
         ((ORDERS, "--trace", "lease.itf.json"), "not of orders"),
         ((LEASE, "--trace", "lease.itf.json", "--protocol", "2"), "is a trace of release 1, not 2"),
-        ((LEASE, "--trace", "cut.itf.json"), "no JSON"),
+        ((LEASE, "--trace", "cut.itf.json"), "not valid JSON"),
         ((LEASE, "--trace", "jump.itf.json"), "state 1: no row leads to it"),
         ((LEASE, "--trace", "none.json"), "can't read"),
         ((LEASE, "--trace", "."), "can't read"),

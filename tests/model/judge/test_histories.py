@@ -34,10 +34,10 @@ CAUGHT_UP = {"event": "caught_up", "consumer": "c", "partition": "o"}
 WHOLE = [SEND, END, READ, CAUGHT_UP]
 
 UNCLEAR = {
-    '{"a": 1, "a": 1}': "'a' is there twice",
-    '{"a": {"b": 1, "b": 2}}': "'b' is there twice",
-    "NaN": "NaN is no number",
-    "[-Infinity]": "-Infinity is no number",
+    '{"a": 1, "a": 1}': "'a' occurs twice",
+    '{"a": {"b": 1, "b": 2}}': "'b' occurs twice",
+    "NaN": "NaN is not a number",
+    "[-Infinity]": "-Infinity is not a number",
     "1e400": "1e400 is too large a number",
     "1" * 5000: "a number has thousands of digits",
     '"\\ud800"': "half of a surrogate pair",
@@ -55,7 +55,7 @@ def test_what_json_leaves_unclear_is_refused(text: str) -> None:
 
 
 def test_half_of_a_surrogate_pair_is_refused_unescaped_as_well() -> None:
-    with pytest.raises(NotJson, match="byte 2 is no UTF-8"):
+    with pytest.raises(NotJson, match="byte 2 is not UTF-8"):
         read_json(b'"\xed\xa0\x80"')
 
 
@@ -88,15 +88,15 @@ def with_text(line: dict[str, Any], name: str, value: str) -> str:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("start", "NaN", "NaN is no number"),
-        ("end", "Infinity", "Infinity is no number"),
+        ("start", "NaN", "NaN is not a number"),
+        ("end", "Infinity", "Infinity is not a number"),
         ("end", "1e400", "too large a number"),
         ("start", "9007199254740993", "start must be smaller"),
         ("end", "1e300", "end must be smaller"),
         ("producer_id", "0.0", "producer_id is 0.0, and should be a whole number: write 0"),
         ("count", "1.0", "count is 1.0, and should be a whole number"),
         ("response", '{"error": "NONE", "base_offset": 0.0}', "base_offset is 0.0"),
-        ("response", '{"error": "NONE", "error": "NONE"}', "'error' is there twice"),
+        ("response", '{"error": "NONE", "error": "NONE"}', "'error' occurs twice"),
         ("client", '"\\ud800"', "half of a surrogate pair"),
         ("client", "[" * 100_000, "nested too deep"),
     ],
@@ -275,8 +275,8 @@ def test_no_value_in_a_request_is_anything_but_answered_or_refused(data: st.Data
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"sleep_ms": 1, "sleep_ms": 2}', "line 1: no JSON: 'sleep_ms' is there twice"),
-        ('{"sleep_ms": NaN}', "NaN is no number"),
+        ('{"sleep_ms": 1, "sleep_ms": 2}', "line 1: not valid JSON: 'sleep_ms' occurs twice"),
+        ('{"sleep_ms": NaN}', "NaN is not a number"),
         ("\n\n", "there is no request in it"),
         ('{"sleep_ms": 1, "request": "Fetch", "partition": "p"}', "Fetch has no field sleep_ms"),
         ('{"sleep_ms": 1, "restart": true}', "sleep_ms has no field restart"),
@@ -310,7 +310,7 @@ def test_a_folder_stands_for_its_files_and_what_is_skipped_is_said(tmp_path: Pat
     done = epochfence("judge", tmp_path / "in")
     assert done.code == 0
     assert "2 operations on 2 keys, 2 answers judged" in done.out
-    assert done.err == f"epochfence: {other}: skipped, its name isn't *.jsonl\n"
+    assert done.err == f"epochfence: {other}: skipped: its name isn't *.jsonl\n"
     twice = epochfence("judge", tmp_path / "in", tmp_path / "in" / "b.jsonl")
     assert (twice.code, "is given twice" in twice.err) == (2, True)
     (tmp_path / "none").mkdir()

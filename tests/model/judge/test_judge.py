@@ -452,7 +452,7 @@ LINE = {
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ("[]", "must be object"),
         (json.dumps(LINE | {"request": "Fetch"}), "request must be one of"),
         (json.dumps(LINE | {"count": 0}), "count must be bigger than or equal to 1"),

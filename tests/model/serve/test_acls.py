@@ -226,7 +226,7 @@ def test_librdkafka_aborts_where_others_are_at_an_end() -> None:
 @pytest.mark.parametrize(
     ("option", "text", "told"),
     [
-        ("--acls", "{", "no JSON"),
+        ("--acls", "{", "not valid JSON"),
         ("--acls", "[]", "an object with acls"),
         ("--acls", '{"acls": [{"principal": "User:a"}]}', "lacks its field operation"),
         ("--acls", '{"acls": [], "supers": []}', "no field supers"),

@@ -277,7 +277,7 @@ def test_short_faults_and_scripts() -> None:
     assert read_short('{"do": "hold"}') == {"do": "hold"}
     assert (read_script(b'[{"do": "hold"}, 1]')) == [{"do": "hold"}, 1]
     assert (read_script(b'{"do": "hold"}')) == [{"do": "hold"}]
-    with pytest.raises(BadFault, match="no JSON"):
+    with pytest.raises(BadFault, match="not valid JSON"):
         read_script(b'{"do": 1, "do": 2}')
 
 
