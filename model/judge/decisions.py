@@ -210,12 +210,10 @@ class AtPartition:
 
 
 def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
-    """The requests that may have added partitions, each with when its transaction is over: one
-    that came after an end has added some. Until markers are written, partitions stay."""
-    done = [o for o in one.added.get(held, ()) if _error(o) == "NONE" and o.end is not None]
-    next_over = _Earliest((o.start, o.end or 0) for o in done)
+    """The requests that may have added partitions, each with when its transaction is over for who
+    asks: once an end is answered, its decision is in the log."""
     ended = [o for o in one.ends.get(held, ()) if _error(o) == "NONE" and o.end is not None]
-    over = _Earliest((o.start, next_over.behind(o.end or 0)) for o in ended)
+    over = _Earliest((o.start, o.end or 0) for o in ended)
     return [
         _Added(
             frozenset(map(str, o.fields["partitions"])), o.start,
