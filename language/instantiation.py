@@ -316,31 +316,14 @@ class _Builder:
             yield from self.environment(channel)
 
     def action(self, table: Table, rows: list[Row]) -> Action:
-        places: dict[Expression, Expression] = {}
-        bounds: list[Expression] = []
-        taken: Expression | None = None
-        this: Expression | None = None
-        key = table.machine.key
         travelling = table.on.message if isinstance(table.on, Loss) else table.on
+        this: Expression | None
+        taken: Expression | None = None
         if isinstance(travelling, Message):
             bounds, taken = self.in_flight(travelling)
-            own = instance_field(table.on, table.machine)
-            for bound in bounds:
-                places[getattr(table.on, bound.data.name)] = bound
-                if bound.data.name == own:
-                    this = bound
-            for name, _ in table.on.parameters:
-                if all(name != bound.data.name for bound in bounds):
-                    places[getattr(table.on, name)] = Expression("get", (taken,), name)
+            this, places = _of_message(table, bounds, taken)
         else:
-            if key is not None:
-                this = Expression("variable", (), Bound(table.machine.name, key, table.name))
-                bounds.append(this)
-            for name, kind in table.on.parameters:
-                bound = Expression("variable", (), Bound(name, kind, table.name))
-                bounds.append(bound)
-                places[getattr(table.on, name)] = bound
-            bounds.extend(each for each in table.on.variables if each.op == "variable")
+            this, bounds, places = _of_event(table)
 
         def place(expression: Expression) -> Expression:
             def change(node: Expression) -> Expression | None:
@@ -465,6 +448,43 @@ class _Builder:
         bounds, taken = self.in_flight(message)
         there = _is_there(taken)
         return Action(name, tuple(bounds), taken, there, (row,), message=message, adds=adds)
+
+
+def _of_message(
+    table: Table, bounds: list[Expression], taken: Expression
+) -> tuple[Expression | None, dict[Expression, Expression]]:
+    """Of a table on a message: which of the bounds is its own instance, and what stands for the
+    message's fields."""
+    places: dict[Expression, Expression] = {}
+    this: Expression | None = None
+    own = instance_field(table.on, table.machine)
+    for bound in bounds:
+        places[getattr(table.on, bound.data.name)] = bound
+        if bound.data.name == own:
+            this = bound
+    for name, _ in table.on.parameters:
+        if all(name != bound.data.name for bound in bounds):
+            places[getattr(table.on, name)] = Expression("get", (taken,), name)
+    return this, places
+
+
+def _of_event(
+    table: Table,
+) -> tuple[Expression | None, list[Expression], dict[Expression, Expression]]:
+    """Of a table on another event: its own instance, all that is bound, and what stands for the
+    event's parameters."""
+    bounds: list[Expression] = []
+    places: dict[Expression, Expression] = {}
+    this: Expression | None = None
+    if table.machine.key is not None:
+        this = Expression("variable", (), Bound(table.machine.name, table.machine.key, table.name))
+        bounds.append(this)
+    for name, kind in table.on.parameters:
+        bound = Expression("variable", (), Bound(name, kind, table.name))
+        bounds.append(bound)
+        places[getattr(table.on, name)] = bound
+    bounds.extend(each for each in table.on.variables if each.op == "variable")
+    return this, bounds, places
 
 
 def _is_there(taken: Expression | None) -> Expression:

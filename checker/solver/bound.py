@@ -61,24 +61,8 @@ def bound(
     grounded = sliced(varying)
     relation = Relation(grounded, Integers() if instance.open else Bits())
     found = _Search(relation, only_properties, None if timeout is None else begun + timeout)
-    outcome = Bounded(
-        system=instance.system.name,
-        protocol=instance.protocol,
-        constants=instance.chosen,
-        features=sorted(instance.features),
-        switched=instance.switched,
-        verdict=Verdict.INCONCLUSIVE,
-        reason="",
-        properties=[PropertyVerdict(p.name, "holds so far") for p in instance.properties],
-        depth=0,
-        seconds=0.0,
-        deadlocks=instance.may_deadlock and not only_properties,
-        left_out=[x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept],
-        most=depth,
-        solver=VERSION,
-    )
-    if only_properties:
-        outcome.notes.append("ranges weren't looked for either, as a property was named")
+    outcome = _begun(instance, depth, only_properties)
+    outcome.left_out = [x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept]
     for reached in range(depth + 1):
         faults = found.at(reached, steps=reached < depth)
         try:
@@ -93,9 +77,8 @@ def bound(
         if kind is not None:
             path, values = found.path(reached)
             outcome.constants |= values
-            closed = with_constants(instance, values) if values else instance
             tell_fault(
-                closed,
+                with_constants(instance, values) if values else instance,
                 kind,
                 [{state} for state in path],
                 lambda state: relation.kept(grounded.vector(state)),
@@ -113,6 +96,28 @@ def bound(
     else:
         outcome.reason = f"No fault in {_steps(depth)}; longer runs weren't looked at."
     outcome.seconds = time.perf_counter() - begun
+    return outcome
+
+
+def _begun(instance: Instance, depth: int, only_properties: bool) -> Bounded:
+    """The result before anything is found out."""
+    outcome = Bounded(
+        system=instance.system.name,
+        protocol=instance.protocol,
+        constants=instance.chosen,
+        features=sorted(instance.features),
+        switched=instance.switched,
+        verdict=Verdict.INCONCLUSIVE,
+        reason="",
+        properties=[PropertyVerdict(p.name, "holds so far") for p in instance.properties],
+        depth=0,
+        seconds=0.0,
+        deadlocks=instance.may_deadlock and not only_properties,
+        most=depth,
+        solver=VERSION,
+    )
+    if only_properties:
+        outcome.notes.append("ranges weren't looked for either, as a property was named")
     return outcome
 
 

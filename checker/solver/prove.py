@@ -144,7 +144,6 @@ def prove(
     """Proves the named properties (none: all), under any values of the constants that only bound
     numbers and that `constants` doesn't set. They and the lemmas may use each other; where that
     isn't enough, the system's other invariants as well. What is `known` isn't asked again.
-    Ctrl-C ends it with what is there.
 
     Ctrl-C ends it with what is there, once something has been asked. Raises DeclarationError as
     `instantiate` does, SolverError where there is no start or no step.
@@ -188,21 +187,7 @@ def prove(
                 _Harder(run, attempt, closed).settle(left)
         except KeyboardInterrupt:
             run.interrupt(wanted)
-    instance = attempt.induction.instance
-    return Proofs(
-        system.name,
-        instance.protocol,
-        instance.chosen,
-        sorted(instance.features),
-        tuple(info.name for info in instance.open),
-        [run.proof(name) for name in wanted],
-        [proof for name, proof in run.proofs.items() if name not in wanted],
-        list(run.asked.values()),
-        time.perf_counter() - begun,
-        VERSION,
-        run.interrupted,
-        instance.switched,
-    )
+    return run.result(attempt.induction.instance, wanted, time.perf_counter() - begun)
 
 
 class _Run:
@@ -251,6 +236,23 @@ class _Run:
                 "check --progress looks at it within bounds"
             )
         return [name for name in names if not self.declared[name].is_progress or name in ranked]
+
+    def result(self, instance: Instance, wanted: Sequence[str], seconds: float) -> Proofs:
+        """What came of it."""
+        return Proofs(
+            instance.system.name,
+            instance.protocol,
+            instance.chosen,
+            sorted(instance.features),
+            tuple(info.name for info in instance.open),
+            [self.proof(name) for name in wanted],
+            [proof for name, proof in self.proofs.items() if name not in wanted],
+            list(self.asked.values()),
+            seconds,
+            VERSION,
+            self.interrupted,
+            instance.switched,
+        )
 
     def interrupt(self, names: Iterable[str]) -> None:
         """Says of those that aren't settled why that is."""

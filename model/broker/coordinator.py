@@ -256,16 +256,15 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         )  # fmt: skip
         if answer.step == "ANSWER":
             return ProducerIdAndEpoch(answer.error)
-        if answer.step == "PRODUCER_ID_ALONE":
+        new_id: int | None = None
+        if answer.step in ("PRODUCER_ID_ALONE", "NEW_ENTRY"):
             new_id = self._new_id()
             if new_id is None:
                 return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
+        if new_id is not None and answer.step == "PRODUCER_ID_ALONE":
             return ProducerIdAndEpoch("NONE", new_id, 0)
         assert transactional_id is not None
-        if answer.step == "NEW_ENTRY":
-            new_id = self._new_id()
-            if new_id is None:
-                return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
+        if new_id is not None:
             fresh = NEW_ENTRY._replace(
                 transactional_id=transactional_id, producer_id=new_id,
                 txn_timeout_ms=answer.timeout_ms, txn_last_update_timestamp=self.now_ms,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -92,24 +92,28 @@ def real_constants(tables: Iterable[Table]) -> dict[str, int]:
         if isinstance(kind, (Sequence, Bag)):
             in_type(kind.of)
 
+    for part in _parts(list(tables)):
+        look(part) if isinstance(part, Expression) else in_type(part)
+    return found
+
+
+def _parts(tables: list[Table]) -> Iterator[Expression | Type]:
+    """All types and expressions that stand in tables and in the fields of their machines."""
     for machine in {machine for table in tables for machine in (table.machine, *table.others)}:
         for info in machine.fields.values():
-            in_type(info.type)
+            yield info.type
             if info.initial is not None:
-                look(info.initial)
+                yield info.initial
     for table in tables:
-        for _, kind in table.on.every_parameter:
-            in_type(kind)
-        look(table.guard)
+        yield from (kind for _, kind in table.on.every_parameter)
+        yield table.guard
         for row in table.rows:
-            for part in (row.guard, *(e for update in table.updates(row) for e in update)):
-                look(part)
+            yield row.guard
+            yield from (part for update in table.updates(row) for part in update)
             for sending in table.sendings(row):
-                for _, kind in sending.message.every_parameter:
-                    in_type(kind)
-                for part in (sending.when, *(value for _, value in sending.fields)):
-                    look(part)
-    return found
+                yield from (kind for _, kind in sending.message.every_parameter)
+                yield sending.when
+                yield from (value for _, value in sending.fields)
 
 
 class Program:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...checker.chart.chart import Arrow, Chart, ChartStep
 
 _HERE: Final = Path(__file__).with_name("java") / "classes"
-_FILES: Final = ("Coordinators.java", "Kafka.java", "TransactionLog.java")
+_FILES: Final = ("Coordinators.java", "Kafka.java", "StandIns.java", "TransactionLog.java")
 ENDS: Final[Mapping[str, str]] = {
     "AnswerStands": "answerStands",
     "BumpedOnce": "bumpedOnce",

@@ -386,6 +386,9 @@ offset_answered = event("TxnOffsetCommit for a partition", error=Errors)
 _COMMITTED = f"{_MANAGER}.TxnOffsetCommitHandler.handleResponse"
 
 
+_MOVED = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR, Errors.REQUEST_TIMED_OUT)
+
+
 def offset_commit_rows(
     error: Expression, is_no_member: Expression, again: tuple[Sending, ...] = ()
 ) -> tuple[Row, ...]:
@@ -399,11 +402,7 @@ def offset_commit_rows(
         ),
         Row(
             "the coordinator has moved",
-            when=error.is_in(
-                Errors.COORDINATOR_NOT_AVAILABLE,
-                Errors.NOT_COORDINATOR,
-                Errors.REQUEST_TIMED_OUT,
-            ),
+            when=error.is_in(*_MOVED),
             set={group_coordinator: False},
             reply=react(ClientStep.LOOK_UP),
             send=again,

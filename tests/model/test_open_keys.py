@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from epochfence.language import Instance, Table, instantiate
-from epochfence.language.types import Map, Sequence, Value, initial_value
+from epochfence.language.types import Map, Sequence, Type, Value, initial_value
 from epochfence.model import Machine
 from epochfence.model.engine.interpreter import FullState, Step
 from epochfence.model.engine.stepper import Stepper
@@ -55,23 +55,23 @@ BROKERS = ("transaction", "partition")
 NUMBERED = ("producer_id", "record", "txn", "broker", "handler")
 
 
-def in_the_open(
-    instance: Instance, table: Table, state: FullState, step: Step, machines: dict[str, Machine]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of the table's machine after the step: as they are found, as they should be."""
-    rename = Renamed(instance, NUMBERED)
-    values = zip(instance.variables, state, strict=True)
-    variables = {variable.name: (variable.type, value) for variable, value in values}
-    if table.name not in machines:
-        named = ("partitions", "producers")
-        constants = {name: n for name, n in instance.constants.items() if name not in named}
-        usual = instance.system.protocols.features_at(instance.protocol)
-        machines[table.name] = Machine(
-            [table], protocol=instance.protocol, protocols=instance.system.protocols,
-            constants=constants, switch_on=instance.features - usual,
-            switch_off=usual - instance.features, bounded=True,
-        )  # fmt: skip
-    machine = machines[table.name]
+def _opened(instance: Instance, table: Table) -> Machine:
+    """The table's machine, whose partitions and producers are named as one likes."""
+    named = ("partitions", "producers")
+    constants = {name: n for name, n in instance.constants.items() if name not in named}
+    usual = instance.system.protocols.features_at(instance.protocol)
+    return Machine(
+        [table], protocol=instance.protocol, protocols=instance.system.protocols,
+        constants=constants, switch_on=instance.features - usual,
+        switch_off=usual - instance.features, bounded=True,
+    )  # fmt: skip
+
+
+def _given(
+    instance: Instance, table: Table, step: Step, variables: dict[str, tuple[Type, Any]],
+    rename: Renamed,
+) -> dict[str, Any]:  # fmt: skip
+    """What the table's event says in the step."""
     bound = {v.data.name: (v.data.type, value) for v, value in step.bound if v.op == "variable"}
     fields: dict[str, Any] = {}
     for name, kind in (
@@ -98,6 +98,20 @@ def in_the_open(
             for (name, kind), part in zip(record.fields, parts, strict=True):
                 if name in dict(table.on.parameters):
                     fields[name] = rename(kind, part)
+    return fields
+
+
+def in_the_open(
+    instance: Instance, table: Table, state: FullState, step: Step, machines: dict[str, Machine]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of the table's machine after the step: as they are found, as they should be."""
+    rename = Renamed(instance, NUMBERED)
+    values = zip(instance.variables, state, strict=True)
+    variables = {variable.name: (variable.type, value) for variable, value in values}
+    if table.name not in machines:
+        machines[table.name] = _opened(instance, table)
+    machine = machines[table.name]
+    fields = _given(instance, table, step, variables, rename)
     key = table.machine.key
     index: Any = None
     if key is not None:

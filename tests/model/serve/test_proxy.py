@@ -323,7 +323,7 @@ def test_bad_input_ends_in_one_line(tmp_path: Path) -> None:
             ([*upstream, "--listen", "127.0.0.1:99999"], "write HOST:PORT"),
             ([*upstream, "--script", str(unknown)], f"{unknown}: do must be one of"),
             ([*upstream, "--fault", "hold_markers:EndTxn"], "hold WriteTxnMarkers"),
-            ([*upstream, "--random-script", str(tmp_path / "x")], "without --random"),
+            ([*upstream, "--random-script", str(tmp_path / "x")], "--random-script needs --random"),
             ([*upstream, "--config", str(tmp_path / "none")], "can't read"),
         ):
             done = CliRunner().invoke(app, ["proxy", "--seconds", "0", *arguments])

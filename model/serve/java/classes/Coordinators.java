@@ -37,8 +37,9 @@ import scala.util.Try;
 
 /**
  * Two brokers' TransactionCoordinators, with their TransactionStateManagers and
- * TransactionMarkerChannelManagers, over one log. Clients, leaders and the network are the test's. A run is followed as long as the release does what it says: where a release departs from
- * it, what a property says is looked at there.
+ * TransactionMarkerChannelManagers, over one log. Clients, leaders and the network are the test's. A
+ * run is followed as long as the release does what it says: where a release departs from it, what a
+ * property says is looked at there.
  */
 final class Coordinators {
     static final short LARGEST_EPOCH = Short.MAX_VALUE;
@@ -486,14 +487,14 @@ final class Coordinators {
         private final Map<Integer, Deque<RequestCompletionHandler>> outbox = new HashMap<>();
 
         Broker(int number, int version) {
-            Object metadata = metadata(version), scheduler = scheduler();
+            Object metadata = StandIns.metadata(version), scheduler = StandIns.scheduler();
             Object config =
                 Kafka.make(Kafka.type("kafka.coordinator.transaction.TransactionConfig"));
             Object zooKeeper = Kafka.find("kafka.zk.KafkaZkClient") == null ? null : Kafka.mocked(
                 Kafka.type("kafka.zk.KafkaZkClient"), call ->
                     call.getMethod().getName().equals("getTopicPartitionCount")
                         ? Option.apply((Object) 1) : Mockito.RETURNS_DEFAULTS.answer(call));
-            Object broker = latest();
+            Object broker = StandIns.latest();
             states = Kafka.spy(
                 Kafka.type("kafka.coordinator.transaction.TransactionStateManager"), call -> {
                     String name = call.getMethod().getName();
@@ -513,8 +514,8 @@ final class Coordinators {
             }
             markers = Kafka.make(
                 Kafka.type("kafka.coordinator.transaction.TransactionMarkerChannelManager"),
-                config(), metadata,
-                Mockito.mock(NetworkClient.class), states, purgatory(), time);
+                StandIns.config(), metadata,
+                Mockito.mock(NetworkClient.class), states, StandIns.purgatory(), time);
             Object ids = ids();
             Function0<Object> makes = () -> ids;
             coordinator = Kafka.make(
@@ -566,66 +567,5 @@ final class Coordinators {
                 Object id = nextId++;
                 return call.getMethod().getReturnType() == Try.class ? new Success<>(id) : id;
             });
-    }
-
-    /** What is scheduled to be done once is done at once; what is done again and again isn't. */
-    private static Object scheduler() {
-        Class<?> type =
-            Kafka.type("org.apache.kafka.server.util.Scheduler", "kafka.utils.Scheduler");
-        return Kafka.mocked(type, call -> {
-            if (call.getMethod().getName().startsWith("schedule") && call.getArguments().length > 1
-                    && call.getArgument(0) instanceof String name && name.startsWith("load-txns")) {
-                for (Object argument : call.getArguments()) {
-                    if (argument instanceof Runnable java) {
-                        java.run();
-                    } else if (argument instanceof Function0<?> scala) {
-                        scala.apply();
-                    }
-                }
-            }
-            return Mockito.RETURNS_DEFAULTS.answer(call);
-        });
-    }
-
-    /** Each partition has a leader of its own, so that its markers have a request of their own. */
-    private static Object metadata(int version) {
-        Class<?> type =
-            Kafka.type("org.apache.kafka.metadata.MetadataCache", "kafka.server.MetadataCache");
-        return Kafka.mocked(type, call -> switch (call.getMethod().getName()) {
-            case "getPartitionLeaderEndpoint" -> {
-                int partition = call.getArgument(1);
-                Node leader = new Node(100 + partition, "localhost", 9092);
-                yield call.getMethod().getReturnType() == Optional.class
-                    ? Optional.of(leader) : Option.apply(leader);
-            }
-            case "features" -> Kafka.make(call.getMethod().getReturnType(),
-                Map.of("transaction.version", (short) version), latest());
-            case "metadataVersion" -> latest();
-            default -> Mockito.RETURNS_DEFAULTS.answer(call);
-        });
-    }
-
-    private static Object config() {
-        return Kafka.mocked(Kafka.type("kafka.server.KafkaConfig"), call ->
-            call.getMethod().getName().equals("interBrokerProtocolVersion")
-                ? latest() : Mockito.RETURNS_DEFAULTS.answer(call));
-    }
-
-    /** The newest version that brokers speak among themselves. */
-    private static Object latest() {
-        Class<?> old = Kafka.find("kafka.api.ApiVersion");
-        if (old != null) {
-            return Kafka.callStatic(old, "latestVersion");
-        }
-        Object[] versions =
-            Kafka.type("org.apache.kafka.server.common.MetadataVersion").getEnumConstants();
-        return versions[versions.length - 1];
-    }
-
-    /** What waits for markers before 2.6, without a clock of its own. */
-    private static Object purgatory() {
-        Class<?> waits = Kafka.find("kafka.coordinator.transaction.DelayedTxnMarker");
-        return waits == null ? null
-            : Kafka.make(Kafka.type("kafka.server.DelayedOperationPurgatory"), "markers", false, false);
     }
 }

@@ -1,0 +1,72 @@
+import java.util.Map;
+import java.util.Optional;
+import org.apache.kafka.common.Node;
+import org.mockito.Mockito;
+import scala.Function0;
+import scala.Option;
+
+/** What a coordinator is made with, where a release has it: metadata, settings, a scheduler. */
+final class StandIns {
+    private StandIns() {}
+
+    /** What is scheduled to be done once is done at once; what is done again and again isn't. */
+    static Object scheduler() {
+        Class<?> type =
+            Kafka.type("org.apache.kafka.server.util.Scheduler", "kafka.utils.Scheduler");
+        return Kafka.mocked(type, call -> {
+            if (call.getMethod().getName().startsWith("schedule") && call.getArguments().length > 1
+                    && call.getArgument(0) instanceof String name && name.startsWith("load-txns")) {
+                for (Object argument : call.getArguments()) {
+                    if (argument instanceof Runnable java) {
+                        java.run();
+                    } else if (argument instanceof Function0<?> scala) {
+                        scala.apply();
+                    }
+                }
+            }
+            return Mockito.RETURNS_DEFAULTS.answer(call);
+        });
+    }
+
+    /** Each partition has a leader of its own, so that its markers have a request of their own. */
+    static Object metadata(int version) {
+        Class<?> type =
+            Kafka.type("org.apache.kafka.metadata.MetadataCache", "kafka.server.MetadataCache");
+        return Kafka.mocked(type, call -> switch (call.getMethod().getName()) {
+            case "getPartitionLeaderEndpoint" -> {
+                int partition = call.getArgument(1);
+                Node leader = new Node(100 + partition, "localhost", 9092);
+                yield call.getMethod().getReturnType() == Optional.class
+                    ? Optional.of(leader) : Option.apply(leader);
+            }
+            case "features" -> Kafka.make(call.getMethod().getReturnType(),
+                Map.of("transaction.version", (short) version), latest());
+            case "metadataVersion" -> latest();
+            default -> Mockito.RETURNS_DEFAULTS.answer(call);
+        });
+    }
+
+    static Object config() {
+        return Kafka.mocked(Kafka.type("kafka.server.KafkaConfig"), call ->
+            call.getMethod().getName().equals("interBrokerProtocolVersion")
+                ? latest() : Mockito.RETURNS_DEFAULTS.answer(call));
+    }
+
+    /** The newest version that brokers speak among themselves. */
+    static Object latest() {
+        Class<?> old = Kafka.find("kafka.api.ApiVersion");
+        if (old != null) {
+            return Kafka.callStatic(old, "latestVersion");
+        }
+        Object[] versions =
+            Kafka.type("org.apache.kafka.server.common.MetadataVersion").getEnumConstants();
+        return versions[versions.length - 1];
+    }
+
+    /** What waits for markers before 2.6, without a clock of its own. */
+    static Object purgatory() {
+        Class<?> waits = Kafka.find("kafka.coordinator.transaction.DelayedTxnMarker");
+        return waits == null ? null
+            : Kafka.make(Kafka.type("kafka.server.DelayedOperationPurgatory"), "markers", false, false);
+    }
+}
