@@ -109,6 +109,6 @@ fails_over = joined(
 as_the_log_has_them = invariant(
     "OffsetsFromLog",
     (size(completions) == 0).implies((pending == READ[pending]) & (committed == READ[committed])),
-    "What the group's coordinator has of offsets is what its log says.",
+    "The offsets that the group's coordinator knows are those of its log.",
     "OffsetMetadataManager.replay, GroupMetadataManager.doLoadGroupsAndOffsets",
 )

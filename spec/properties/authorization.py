@@ -48,7 +48,7 @@ deny_first = invariant(
     ~(_let(*_OF_TOPICS) & _no_prefix)
     & ~(_let(Request.WRITE_TOPIC) & _no_write)
     & ~(_let(*_OF_IDS, Request.WITH_ID_AND_GROUP) & _no_id),
-    "Whoever an ACL denies an operation is refused it, whatever another ACL allows.",
+    "If an ACL denies an operation, it is refused, whatever another ACL allows.",
     _AUTHORIZE,
 )
 allowed_first = invariant(
@@ -68,13 +68,13 @@ allowed_first = invariant(
     & _let(Request.MARKERS).implies(
         if_(markers_by_admins, _cluster_action | _alter, _cluster_action)
     ),
-    "Who is no super user is let through by an ACL alone.",
+    "Only an ACL lets a principal through that is no super user.",
     _AUTHORIZE,
 )
 super_users = invariant(
     "SuperUsersMay",
     ~(is_super & answer.is_set & (_refusal != _NONE)),
-    "A super user is refused nothing.",
+    "No request of a super user is refused.",
     "AclAuthorizer.isSuperUser, StandardAuthorizerData.authorize",
 )
 none_refused = invariant(
@@ -94,7 +94,7 @@ none_refused = invariant(
     & ~(_refused(Request.OF_BROKER, Request.MARKERS) & _cluster_action)
     & ~if_(markers_by_admins, _refused(Request.MARKERS) & _alter, False)
     & ~_refused(Request.PRODUCE),
-    "Whom an ACL allows what its request needs is let through, where none denies it.",
+    "If an ACL allows what a request needs, and none denies it, the request is let through.",
     _AUTHORIZE,
 )
 _by_topic = (_write | _all_topics | _other_topic) & ~_no_write & ~_no_prefix
@@ -108,7 +108,7 @@ idempotent_by = invariant(
         if_(idempotent_by_topic, _idempotent | _write | _all_topics | _other_topic, _idempotent)
     )
     & ~if_(idempotent_by_topic, _refused(Request.IDEMPOTENT), False),
-    "Who may write to some topic gets a producer id, from 2.8 on; before, it takes "
+    "From 2.8 on, WRITE on any topic is enough for a producer id. Before, it takes "
     "IDEMPOTENT_WRITE on the cluster.",
     "KIP-679, AclAuthorizer.authorizeByResourceType",
 )
@@ -134,8 +134,8 @@ error_of_resource = invariant(
             _refusal.is_in(Refusal.TOPIC, Refusal.CLUSTER),
         )
     ),
-    "Who is refused is told of the resource that it may not use; before 1.0 a topic that it may "
-    "not describe was called unknown.",
+    "The error of a refused request names the resource. Before 1.0, a topic that the principal "
+    "may not describe was unknown.",
     "KafkaApis, KAFKA-5547",
 )
 

@@ -81,7 +81,7 @@ PROPERTIES = (
     invariant(
         "ErrorIsKnown",
         _has_error.implies(_last_error.is_set),
-        "A client in an error state knows the error that its application is told.",
+        "A client in an error state knows the error that its calls raise.",
         source="TransactionManager.maybeFailWithError",
     ),
     invariant(
@@ -99,7 +99,7 @@ PROPERTIES = (
     step_property(
         "OneCallAtATime",
         (calls_in_turn & _pending.is_set & ~_acknowledged).implies(after(_pending) == _pending),
-        "While the application hasn't heard how its call ended, no other call takes its place.",
+        "Until the application knows how its call ended, no other call takes its place.",
         source="KAFKA-13412, TransactionManager.throwIfPendingState",
     ),
     step_property(
@@ -116,7 +116,8 @@ PROPERTIES = (
         (_taken & _has_error).implies(
             (_state == client.ABORTABLE_ERROR) & (after(_current) == some(Request.FIND_COORDINATOR))
         ),
-        "In an error state no request is taken from the queue to be sent but a look-up.",
+        "In an error state, the only request that is taken from the queue is a look-up of a "
+        "coordinator.",
         source="TransactionManager.maybeTerminateRequestWithError",
     ),
     step_property(
@@ -127,7 +128,8 @@ PROPERTIES = (
             & ~Request.ADD_OFFSETS_TO_TXN.is_in(_queued)
             & ~Request.TXN_OFFSET_COMMIT.is_in(_queued)
         ),
-        "EndTxn is taken when no partition and no offset waits to get into the transaction.",
+        "EndTxn is taken from the queue only when no partition and no offset waits to get into "
+        "the transaction.",
         source="TransactionManager.nextRequest",
     ),
     step_property(
@@ -135,7 +137,7 @@ PROPERTIES = (
         (_takes(Request.INIT_PRODUCER_ID) & _my(client.bump_asked)).implies(
             ~Request.END_TXN.is_in(after(_queued))
         ),
-        "A new epoch is asked for behind the end of its transaction.",
+        "A client asks for a new epoch only after the end of its transaction.",
         source="TransactionManager.beginCompletingTransaction, KIP-360",
     ),
     step_property(
@@ -175,14 +177,14 @@ _is_closed = ~_is_busy & ~_my(manager.has_ongoing_transaction)
 PROGRESS = (
     leads_to(
         "ClientCallEnds", _call_waits, ~_call_waits,
-        "A call that an application waits in ends, with its result or an error.",
+        "Each call in which an application waits ends, with its result or an error.",
         source="TransactionalRequestResult.await",
     ),
     leads_to(
         "PartitionsAnswered", calls_in_turn & _partitions_wait,
         ~_partitions_wait | _added_first | _offsets_wait,
-        "A partition that is written to gets into its transaction, or that fails, if no offsets "
-        "are sent in between.",
+        "A partition that is written to gets into its transaction, or the transaction fails, if "
+        "no offsets are sent in between.",
         source="TransactionManager.maybeAddPartition",
     ),
     leads_to(
@@ -197,13 +199,13 @@ PROGRESS = (
     ),
     leads_to(
         "CloseEnds", _closes, ~_closes | _is_closed | _nothing_follows,
-        "A client that is closed answers what was asked for, aborts what is open, and ends.",
+        "A closed client completes its calls, aborts an open transaction, and ends.",
         source="KAFKA-6635, Sender.run",
     ),
     leads_to(
         "UsableAgain", _in_between, ~_in_between,
-        "A client that initializes or ends a transaction gets to a state in which it can go on or "
-        "abort, or has failed for good.",
+        "A client that initializes or ends a transaction reaches a state in which it can go on "
+        "or abort, or has failed for good.",
         source="TransactionManager.State, abortableErrorIfPossible, transitionToAbortableError",
     ),
 )  # fmt: skip

@@ -51,7 +51,7 @@ one_for_an_epoch = invariant(
 only_as_heard = invariant(
     "AnswersOnlyAsHeard",
     all_of(s, all_of(b, _answers.implies(_epoch == heard_epoch.at(b)))),
-    "A broker that knows of a newer leader of the transaction log answers no more.",
+    "A broker that knows of a newer leader of the transaction log no longer answers.",
     "TransactionCoordinator.onResignation",
     KnownBug(
         "KAFKA-18137, mended in 4.0.0", (newer_epoch_cancels_load,), ~newer_epoch_cancels_load
@@ -95,7 +95,7 @@ PROGRESS = (
     always_possible(
         "LeaderCanAnswer",
         (size(leaders) == 0) | all_of(s, any_of(b, _answers & (_epoch == size(leaders) - 1))),
-        "Whatever was heard in whatever order, the newest leader can come to answer.",
+        "From every state, the newest leader can still come to answer.",
         "TransactionCoordinator.onElection",
     ),
 )

@@ -81,8 +81,8 @@ at_least_once = invariant(
 no_silent_loss = invariant(
     "NoSilentLoss",
     settled.implies(all_of(_r, _is_told.implies(_is_processed(_r)))),
-    "No record is lost whose send has come to a success, in a transaction that was committed if "
-    "there is one.",
+    "No record is lost whose send was a success, in a transaction that was committed if there is "
+    "one.",
     "acks, ProducerRecord; the documentation of Kafka, Message Delivery Semantics",
 )
 in_order = invariant(
@@ -112,8 +112,8 @@ duplicate_known = invariant(
             )
         ),
     ),
-    "What was acknowledged to an idempotent producer is a duplicate to whoever leads in the newest "
-    "epoch, should it be sent again.",
+    "If an idempotent producer sends an acknowledged record again, the leader of the newest "
+    "epoch takes it for a duplicate.",
     "UnifiedLog.rebuildProducerState, ProducerStateEntry.findDuplicateBatch",
 )
 
@@ -132,8 +132,7 @@ marker_kept = invariant(
             )
         ),
     ),
-    "The marker of a transaction that has ended is in the log of whoever leads in the newest "
-    "epoch.",
+    "The marker of a transaction that has ended is in the log of the leader of the newest epoch.",
     "TransactionMarkerChannelManager.maybeWriteTxnCompletion",
 )
 
@@ -162,9 +161,8 @@ aborted_alike = invariant(
             ),
         ),
     ),
-    "What a leader gives a read_committed consumer, below its last stable offset, is at the same "
-    "offset at whoever leads in the newest epoch, and aborted if it was: a new leader's list of "
-    "aborted transactions is the old one's.",
+    "Below its last stable offset, a leader gives a read_committed consumer the records that the "
+    "leader of the newest epoch has at the same offsets, and both call the same ones aborted.",
     "UnifiedLog.collectAbortedTransactions, TransactionIndex",
 )
 

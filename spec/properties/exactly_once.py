@@ -80,7 +80,7 @@ no_zombie_offset = step_property(
     (_appended & after(_newest.value.kind == DATA)).implies(
         after(groups.processed_in.at(_newest.value.txn.value)) == groups.generation
     ),
-    "No member of a former generation gets an offset in.",
+    "No member of a former generation commits an offset.",
     "KIP-447, TxnOffsetCommit",
 )
 _fetched = ~groups.position.at(i).is_set & after(groups.position.at(i).is_set)

@@ -43,14 +43,14 @@ def _is_told(entry: Expression) -> Expression:
 committed_kept = invariant(
     "CommittedKept",
     is_loaded.implies(all_of(_e, _is_own.implies(_is_told(_e)))),
-    "OffsetFetch tells of an offset that a member has committed, or of one that came later.",
+    "OffsetFetch returns an offset that a member has committed, or a later one.",
     "GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
 )
 transaction_kept = invariant(
     "TransactionKept",
     (is_loaded & (size(completions) == 0)).implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
-    "OffsetFetch tells of an offset of a committed transaction, or of one that came later, once "
-    "the coordinator is done with the marker.",
+    "OffsetFetch returns the offset of a committed transaction, or a later one, once the "
+    "coordinator has processed the marker.",
     "GroupMetadata.completePendingTxnOffsetCommit, OffsetMetadataManager.replay",
     KnownBug(
         "finding 16: a refused offset takes along the one that is pending; KAFKA-17507; before "
@@ -62,7 +62,7 @@ transaction_kept = invariant(
 in_place_first = invariant(
     "InPlaceOnceEnded",
     is_loaded.implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
-    "A marker that is replicated has its offsets in place.",
+    "Once a marker is replicated, its offsets are in place.",
     "KAFKA-17507, KafkaApis.handleWriteTxnMarkersRequest",
     KnownBug(
         "KAFKA-17507, mended in 3.9.1, finding 16, and before KAFKA-6917 a marker that came while "
@@ -81,7 +81,7 @@ told_is_committed = invariant(
             & (_is_own | _has_ended),
         )
     ),
-    "OffsetFetch tells what was committed: nothing of a transaction that is open or aborted.",
+    "OffsetFetch returns only what was committed, and nothing of an open or aborted transaction.",
     "OffsetMetadataManager.fetchOffsets, GroupMetadataManager.getOffsets",
     KnownBug(
         "KAFKA-17507, mended in 3.9.1: a late thread commits the next transaction's offset",
@@ -95,13 +95,13 @@ forward = step_property(
         after(committed.is_set)
         & (after(committed.value.appended.value) >= committed.value.appended.value)
     ),
-    "An offset gives way to one that stands further on in the log alone.",
+    "An offset is replaced only by one that is further on in the log.",
     "GroupMetadata.onOffsetCommitAppend, completePendingTxnOffsetCommit",
 )
 stable_fetch = invariant(
     "UnstableTold",
     ~fetched_unstable,
-    "Who asks for a stable offset gets none while a transaction has one open.",
+    "A request for a stable offset gets none while a transaction has one pending.",
     "KIP-447, UNSTABLE_OFFSET_COMMIT",
     KnownBug(
         "before 2.5 nobody could ask so; finding 16",
@@ -115,7 +115,7 @@ told_kept = invariant(
     (is_loaded & told.is_set).implies(
         committed.is_set & (committed.value.appended.value >= told.value)
     ),
-    "What OffsetFetch has told is known to the next coordinator, too.",
+    "The next coordinator also knows each offset that OffsetFetch has returned.",
     "GroupMetadataManager.doLoadGroupsAndOffsets, CoordinatorLoaderImpl",
     KnownBug(
         "before 4.0 a coordinator tells what it has read, replicated or not; KAFKA-17507",

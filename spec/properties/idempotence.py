@@ -141,7 +141,7 @@ answer_stays = step_property(
             ),
         ),
     ),
-    "What the application was told of a record, it was told once and for good.",
+    "The application gets one answer about a record, and the answer never changes.",
     "ProducerBatch.done",
 )
 

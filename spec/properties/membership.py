@@ -30,7 +30,7 @@ _has_begun = status.is_in(COMPLETING, STABLE)
 forward = step_property(
     "GenerationForward",
     (after(generation) == generation) | (after(generation) == generation + 1),
-    "Generations are counted, and none comes back.",
+    "Generations are counted up, and none comes back.",
     "GroupMetadata.initNextGeneration",
 )
 only_joined = step_property(
@@ -40,14 +40,14 @@ only_joined = step_property(
         & (joined - after(members) == set_of())
         & (after(members) - (joined | have_instances) == set_of())
     ),
-    "A generation has all that have joined, and of those that are silent none but static members; "
-    "nobody where none is left.",
+    "A generation has all members that have joined; of silent members it has only static ones. "
+    "If none is left, it is empty.",
     "GroupCoordinator.onCompleteJoin",
 )
 leader_member = invariant(
     "LeaderIsMember",
     _has_begun.implies(leader.is_set & leader.value.is_in(members)),
-    "Once all have joined, a member of the generation leads it: nobody else may assign.",
+    "Once all have joined, a member of the generation leads it, because nobody else may assign.",
     "GroupMetadata.maybeElectNewJoinedLeader, GroupMetadata.replaceStaticMember",
 )
 one_leader = step_property(
@@ -55,26 +55,27 @@ one_leader = step_property(
     (_has_begun & after(_has_begun) & (after(generation) == generation)).implies(
         (after(leader) == leader) | (leader.is_set & leader.value.is_in(after(asked.fenced)))
     ),
-    "A generation has one leader; another one is that member started again, by its instance id.",
+    "A generation has one leader. Another leader is the same member after a restart, by its "
+    "instance id.",
     "GroupMetadata.replaceStaticMember, KIP-345",
 )
 fenced_is_gone = invariant(
     "FencedIsGone",
     asked.fenced & members == set_of(),
-    "Who has lost its instance id to another member is no member.",
+    "A member that has lost its instance id to another one is no longer a member.",
     "GroupMetadata.replaceStaticMember, KIP-345",
 )
 not_promised = invariant(
     "PromisedOrMember",
     promised & members == set_of(),
-    "A member id that was handed out is that of a member, or waits for one.",
+    "A member id that was handed out belongs to a member, or waits for its member.",
     "GroupMetadata.addPendingMember, KIP-394",
 )
 stranger_commits = invariant(
     "OnlyMembersCommit",
     ~asked.commit_of_none,
-    "Nobody but a member of the present generation may commit an offset, as long as the group has "
-    "members.",
+    "As long as the group has members, only a member of the current generation may commit an "
+    "offset.",
     "GroupCoordinator.validateOffsetCommit, KIP-447",
     KnownBug(
         "TxnOffsetCommit is asked whose it is from 2.5 on, and one without member id from 3.0 on",
@@ -91,14 +92,14 @@ commits_assigned = invariant(
 stranger_told = invariant(
     "OnlyMembersAnswered",
     ~asked.other_answer,
-    "SyncGroup and Heartbeat are refused to whoever is no member of the present generation.",
+    "SyncGroup and Heartbeat are refused unless they come from a member of the current generation.",
     "GroupCoordinator.validateSyncGroup, validateHeartbeat",
 )
 fenced_told = invariant(
     "FencedToldSo",
     ~asked.fenced_answer,
-    "A member that has lost its instance id to another one is told just that, whatever it asks. "
-    "With any other error it would join again.",
+    "A member that has lost its instance id to another one gets FENCED_INSTANCE_ID for each "
+    "request. With any other error it would join again.",
     "GroupCoordinator, FENCED_INSTANCE_ID, KIP-345",
     KnownBug(
         "TxnOffsetCommit is asked whose it is from 2.5 on",
@@ -117,13 +118,13 @@ PROGRESS = (
         "RebalanceEnds",
         (status == PREPARING) & (generation < GENERATIONS),
         status != PREPARING,
-        "A rebalance ends, whoever joins or is silent.",
+        "A rebalance ends, even if members join or stay silent.",
         "GroupCoordinator.onCompleteJoin, DelayedJoin",
     ),
     always_possible(
         "GroupCanBeLeft",
         members == set_of(),
-        "Whatever was asked, all members can go.",
+        "From every state, all members can still leave.",
         "GroupCoordinator.onExpireHeartbeat",
     ),
 )

@@ -55,14 +55,15 @@ increasing = invariant(
         b,
         all_of(_one, all_of(_later, (position(_one) < position(_later)).implies(_one <= _later))),
     ),
-    "The producer ids that a broker hands out never go back, over its crashes, too.",
+    "The producer ids that a broker hands out never go back, not even after a crash.",
     "ProducerIdsBlock.claimNextId, RPCProducerIdManager.sanityCheckResponse",
 )
 
 not_beyond_the_largest = invariant(
     "NotBeyondTheLargest",
     all_of(b, all_of(_one, (_one >= 0) & (_one <= LARGEST_PRODUCER_ID))),
-    "Nothing but 0 up to the largest producer id is handed out: who finds none is refused.",
+    "Only ids from 0 up to the largest producer id are handed out. If none is left, the request "
+    "is refused.",
     "ProducerIdControlManager.generateNextProducerId",
 )
 
@@ -72,8 +73,8 @@ only_from_taken_blocks = invariant(
         b,
         all_of(_one, if_(controller_hands_out_ids, _one < rpc.committed, _one <= zk.block_end)),
     ),
-    "What is handed out belongs to a block that is recorded as taken, so that no crash or failover "
-    "of the store can bring it back.",
+    "Each id that is handed out belongs to a block that is recorded as taken, so no crash or "
+    "failover of the store can bring it back.",
     "KIP-730",
 )
 
@@ -93,8 +94,7 @@ one_block_ahead = invariant(
         + if_(rpc.prefetched.at(b).is_set, 1, 0)
         <= 1,
     ),
-    "A broker has one request under way at most, or one block in reserve, so that it wastes no "
-    "blocks.",
+    "A broker has at most one request in flight, or one block in reserve, so it wastes no blocks.",
     "RPCProducerIdManager.maybeRequestNextBlock",
 )
 
@@ -129,14 +129,14 @@ PROGRESS = (
         "CallEnds",
         _is_in_a_call,
         ~_is_in_a_call,
-        "Whoever asks a broker for a producer id is answered at last, with one or with an error.",
+        "Each request for a producer id is answered at last, with an id or with an error.",
         "RPCProducerIdManager.generateProducerId",
         each=(b, h),
     ),
     always_possible(
         "NextIdPossible",
         all_of(b, _has_id) | _no_block_is_left,
-        "Whatever has happened, every broker can have ids to hand out until there are none left.",
+        "From every state, every broker can still get ids to hand out, until there are none left.",
         "RPCProducerIdManager.maybeRequestNextBlock",
     ),
 )

@@ -62,30 +62,32 @@ TRANSACTIONS = (
     ),
     _answered(
         "GetsEpoch", client.waits_for_id,
-        "A client that asks for its epoch gets it, or is told why it won't.",
+        "A client that asks for its epoch gets it, or an error that says why not.",
         "KIP-98, InitProducerId",
     ),
     _answered(
         "EndIsAnswered", client.is_completing(client.state),
-        "A client that ends its transaction is told how it ended, or why it won't.",
+        "A client that ends its transaction learns how it ended, or gets an error that says why "
+        "not.",
         "KIP-98, EndTxn",
     ),
     leads_to(
         "NeverStuck", _is_in_a_call & has_no_rival(i) & ~client.can_only_close.at(i),
         ~_is_in_a_call | ~has_no_rival(i) | no_id_is_left,
-        "A client without a rival comes out of each call, whatever comes after its first answer.",
+        "Each call of a client without a rival ends, whatever comes after its first answer.",
         "KIP-98; KIP-360", each=(i,),
     ),
     leads_to(
         "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
         ~client.is_open(client.batches.at(i)[p][r]),
-        "An application hears of each record that its client has sent.",
+        "An application learns the outcome of each record that its client has sent.",
         "KIP-98, Produce; KIP-91", each=(i, p, r),
     ),
     always_possible(
         "CanComeToRest",
         (waits_for_nothing & owes_nothing & is_ended_by_timeout) | no_id_is_left,
-        "Whatever has happened, clients can get their answers, and the coordinator can be done.",
+        "From every state, clients can still get their answers, and the coordinator can finish "
+        "its work.",
         "KIP-98",
     ),
 )  # fmt: skip
@@ -95,7 +97,7 @@ IDEMPOTENCE = (
     leads_to(
         "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
         ~client.is_open(client.batches.at(i)[p][r]) | _gets_no_id,
-        "An application hears of each record that its client has sent.",
+        "An application learns the outcome of each record that its client has sent.",
         "KIP-98, Produce; KIP-91", each=(i, p, r),
     ),
 )  # fmt: skip

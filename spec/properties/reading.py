@@ -30,8 +30,8 @@ none_dropped = invariant(
 no_open_range = invariant(
     "NoOpenRange",
     all_of(_n, opened[_n].is_set.implies(ongoing[_n].is_set)),
-    "A leader holds no transaction for open that its coordinator has ended: the last stable offset "
-    "would stay.",
+    "No transaction that its coordinator has ended stays open at a leader: the last stable "
+    "offset would not move.",
     "KIP-98; KAFKA-8351",
 )
 PROPERTIES = (only_committed, none_dropped, no_open_range)
