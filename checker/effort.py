@@ -46,7 +46,7 @@ class _Weighing:
         if self.total > MOST:
             raise DeclarationError(
                 f"{where}: {here:,} parts of expressions, with what quantifiers and parameters "
-                f"range over, where {MOST:,} in all are the most: take smaller bounds"
+                f"range over, where {MOST:,} in all are the most: use smaller bounds"
             )
 
     def weight(self, every: Iterable[Expression]) -> int:

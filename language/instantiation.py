@@ -272,7 +272,7 @@ class _Builder:
             if total > MOST_PARTS:
                 raise DeclarationError(
                     f"system {self.system.name}: a state would hold more than {MOST_PARTS:,} "
-                    f"numbers, {taken:,} of them for {name}: take smaller bounds"
+                    f"numbers, {taken:,} of them for {name}: use smaller bounds"
                 )
 
     def firsts(self, name: str, kind: Type, initial: Expression | None) -> tuple[Value, ...]:
@@ -379,7 +379,7 @@ class _Builder:
         if count > MOST_PARTS:
             raise DeclarationError(
                 f"{where}: {sending.message.name} to {count:,} at once, where {MOST_PARTS:,} are "
-                "the most: take smaller bounds"
+                "the most: use smaller bounds"
             )
 
     def send(

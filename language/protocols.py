@@ -192,9 +192,7 @@ class Protocols(Interned):
         if not before or is_later:
             known = ", ".join(self.releases)
             question = meant(release, self.releases)
-            raise DeclarationError(
-                f"no protocol is called {release}: {question}take one of {known}"
-            )
+            raise DeclarationError(f"unknown protocol {release}: {question}choose one of {known}")
         return before[-1]
 
     @staticmethod

@@ -41,10 +41,12 @@ def check_scopes(expression: Expression, names: frozenset[str] = frozenset()) ->
         bound, body = node.args
         name = bound_name(bound)
         if name in names:
-            raise DeclarationError(f"`{node}` binds {name} a second time: take another name")
+            raise DeclarationError(f"`{node}` binds {name} a second time: choose another name")
         hides = (n for n in children_first(body) if n.op in QUANTIFIERS)
         if any(bound_name(n.args[0]) == name for n in hides) and bound not in free_variables(body):
-            raise DeclarationError(f"`{node}` binds {name} a second time inside: take another name")
+            raise DeclarationError(
+                f"`{node}` binds {name} a second time inside: choose another name"
+            )
 
 
 def instances(bound: Expression, body: Expression, constants: Constants) -> list[Expression]:

@@ -378,7 +378,7 @@ class System(Rendered):
                 if own is not node:
                     raise DeclarationError(
                         f"`{node}` is another {node.op} than the one of {self.name} that is called "
-                        "so: declare it once, or take another name"
+                        "so: declare it once, or choose another name"
                     )
             if node.op == "field" and node.data.only_real and node.data not in self.having:
                 raise DeclarationError(
@@ -403,7 +403,7 @@ class System(Rendered):
             if known.setdefault((type(kind), kind.name), kind) is not kind:
                 raise DeclarationError(
                     f"system {self.name}: two different {type(kind).__name__.lower()} types are "
-                    f"called {kind.name}: declare it once, or take another name"
+                    f"called {kind.name}: declare it once, or choose another name"
                 )
 
     def _check_bounds(self, values: Mapping[Expression, int]) -> None:

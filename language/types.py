@@ -245,7 +245,7 @@ def check_names(owner: str, names: Iterable[str], read_from: type, what: str = "
     for name in names:
         check_name(f"{owner}: {what}", name)
         if name.startswith("_") or name in own:
-            raise DeclarationError(f"{owner}: {what} can't be called {name}: take another name")
+            raise DeclarationError(f"{owner}: {what} can't be called {name}: choose another name")
 
 
 def record(record_name: str, **fields: Type) -> Record:
@@ -361,7 +361,7 @@ def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
     if isinstance(kind, (Int, Key)) and how_many(kind, constants) > MOST_CHOICES:
         raise DeclarationError(
             f"{kind} has {how_many(kind, constants):,} values, more than the {MOST_CHOICES:,} "
-            "that can be gone through one by one: take a smaller range"
+            "that can be gone through one by one: use a smaller range"
         )
     match kind:
         case Bool():

@@ -381,7 +381,7 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
     if name is None:
         return _happens(fields)
     if not isinstance(name, str) or name not in _REQUESTS:
-        raise UnknownEvent(f"no request is called {name}: take one of {', '.join(_REQUESTS)}")
+        raise UnknownEvent(f"no request is called {name}: choose one of {', '.join(_REQUESTS)}")
     needed, optional, answered = _REQUESTS[name]
     place = fields.pop("held_at", None)
     if place is not None and place not in HELD_AT.get(name, ()):

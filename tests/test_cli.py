@@ -250,7 +250,7 @@ def test_a_report_and_test_cases_are_written(tmp_path: Path, declared: Path) -> 
     ("arguments", "said"),
     [
         (("nothing",), "no system is called nothing: take transactions"),
-        ((KTX, "--protocol", "9"), "no protocol is called 9: take one of 1"),
+        ((KTX, "--protocol", "9"), "unknown protocol 9: choose one of 1"),
         ((KTX, "--set", "Z=1"), "ktx has no constant Z (it has: I, K, E, S, V)"),
         ((KTX, "--set", "E=0"), "constant E=0 is outside 1..1000"),
         ((KTX, "--bounds", "huge"), "ktx has no bounds called huge (it has: default)"),

@@ -88,7 +88,7 @@ class Checkpoint:
         if (self.folder / MANIFEST).exists():
             raise CheckpointError(
                 f"{self.folder} already holds a run: resume it with --resume {self.folder}, "
-                "or name another folder"
+                "or choose another folder"
             )
 
     def close(self) -> None:

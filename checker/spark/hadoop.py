@@ -66,7 +66,7 @@ class Paths:
         final, system = self._open(uri)
         try:
             if system.exists(final):
-                raise SparkError(f"{uri} is there already: name another folder")
+                raise SparkError(f"{uri} is there already: choose another folder")
             parent = system.makeQualified(final).getParent()
             aside = self.path(parent, f".{final.getName()}.{uuid.uuid4().hex[:8]}.part")
             new_parent = not system.exists(parent)

@@ -87,7 +87,7 @@ class Manifest:
         if any(name.startswith("manifest") for name in self.storage.sizes()):
             uri = self.storage.uri
             raise CheckpointError(
-                f"{uri} already holds a run: resume it with --resume {uri}, or name another folder"
+                f"{uri} already holds a run: resume it with --resume {uri}, or use another folder"
             )
         self.save()
 

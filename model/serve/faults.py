@@ -82,7 +82,7 @@ def _matcher(given: Mapping[str, Any]) -> Matcher:
     known = newest_of(NEWEST)
     if asked not in known or asked == "ApiVersions":
         names = ", ".join(sorted(known.keys() - {"ApiVersions"}))
-        raise BadFault(f"no request is called {asked[:MOST_TOLD]!r}: take one of {names}")
+        raise BadFault(f"no request is called {asked[:MOST_TOLD]!r}: choose one of {names}")
     only = {name: given[name] for name in _SAID if name in given}
     return Matcher(asked, given.get("nth", 1), given.get("times", 1), only)
 

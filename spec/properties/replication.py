@@ -43,14 +43,14 @@ acknowledged_kept = invariant(
         _record,
         _record.is_in(acknowledged).implies(all_of(i, _newest_leader.implies(_has(i, _record)))),
     ),
-    "A record that was acknowledged is in the log of whoever leads in the newest epoch.",
+    "An acknowledged record is in the log of the leader of the newest epoch.",
     "min.insync.replicas, acks",
 )
 
 consumed_kept = invariant(
     "ConsumedKept",
     all_of(i, _newest_leader.implies(is_prefix(consumed, log.at(i)))),
-    "What consumers have read is in the log of whoever leads in the newest epoch, at its offset.",
+    "What consumers have read is in the log of the leader of the newest epoch, at the same offset.",
     "Partition.maybeIncrementLeaderHW",
 )
 
@@ -73,7 +73,7 @@ follower_in_line = invariant(
             ),
         ),
     ),
-    "A follower that fetches has nothing that its leader lacks.",
+    "A follower that fetches has no entry that its leader lacks.",
     "KIP-101, KIP-279",
 )
 
@@ -92,7 +92,7 @@ epochs_in_order = invariant(
             ),
         ),
     ),
-    "Leader epochs never go down along a log.",
+    "Leader epochs never decrease along a log.",
     "KIP-101, LeaderEpochFileCache.assign",
 )
 

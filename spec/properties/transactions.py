@@ -137,8 +137,8 @@ outcome_as_told = invariant(
             ),
         ),
     ),
-    "A record is committed only of a transaction whose application asked for it and wasn't told "
-    "otherwise, and none is aborted of a transaction reported committed.",
+    "A record is committed only if its application asked to commit and was not told of a "
+    "failure; no record of a transaction reported as committed is aborted.",
     "KIP-98, read_committed",
 )
 
@@ -171,8 +171,8 @@ order = invariant(
             ),
         ),
     ),
-    "In a partition, records are in the order in which their transactions began and in which "
-    "they were sent, and those of an older producer epoch come first.",
+    "In a partition, records are in the order in which their transactions began, then in the "
+    "order of sending; records of an older producer epoch come first.",
     "KIP-98, fencing and idempotent producer",
 )
 
@@ -215,8 +215,8 @@ zombie_fenced = step_property(
             )
         ),
     ),
-    "Once the log has a new producer's or a new transaction's epoch, no record of an older one is "
-    "appended anywhere.",
+    "Once the transaction log has the epoch of a newer producer or transaction, no leader "
+    "appends a record of an older epoch.",
     "KIP-98, fencing; KIP-890",
 )
 
@@ -229,8 +229,8 @@ no_hanging = invariant(
             & coordinator.state.is_in(STATE.ONGOING, STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
         ),
     ),
-    "A transaction open at a leader is one that the coordinator will end, so that the last stable "
-    "offset moves on.",
+    "The coordinator will end every transaction that is open at a leader, so that the last "
+    "stable offset can advance.",
     "KIP-890, KAFKA-14402",
 )
 
@@ -257,7 +257,7 @@ read_committed_stays = step_property(
             ),
         ),
     ),
-    "What read_committed has shown, and the outcome that it showed, stays as it is.",
+    "What a read_committed consumer has read stays in the log, with the same outcome.",
     "KIP-98, read_committed",
 )
 
@@ -274,8 +274,8 @@ epoch_forward = step_property(
             n, after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader)
         ),
     ),
-    "Of a producer id the epoch never goes back, neither in the transaction log nor at a leader, "
-    "unless the leader forgets the producer.",
+    "The epoch of a producer id never goes back, neither in the transaction log nor at a "
+    "leader that remembers the producer.",
     "KIP-98",
 )
 
@@ -283,7 +283,7 @@ _has_epoch = (client.producer_epoch.at(i) != NO_EPOCH) & (client.state.at(i) != 
 reserved_epoch = invariant(
     "ReservedEpoch",
     all_of(i, client.producer_epoch.at(i) < LARGEST_EPOCH),
-    "No client gets the largest epoch, which is kept for the coordinator to fence with.",
+    "No client gets the largest epoch: the coordinator needs it for fencing.",
     "TransactionMetadata.isEpochExhausted; KAFKA-18660",
 )
 
@@ -304,8 +304,8 @@ answer_stands = invariant(
             )
         ),
     ),
-    "The producer id and epoch that a client was given are the coordinator's, or were, or will be "
-    "when the end under way is complete, whatever broker coordinates.",
+    "The producer id and epoch that a client got are the coordinator's current or previous "
+    "ones, or those after the end under way, whichever broker coordinates.",
     "KAFKA-20310",
 )
 
@@ -319,8 +319,8 @@ bumped_once = step_property(
             & (after(client.producer_id.at(i)) == client.producer_id.at(i))
         ).implies(after(client.producer_epoch.at(i)) == client.producer_epoch.at(i) + 1),
     ),
-    "A client that goes on gets the epoch after its own: a retried InitProducerId or EndTxn does "
-    "not act twice.",
+    "A client that continues gets the epoch after its own: a retried InitProducerId or EndTxn "
+    "has no second effect.",
     "KIP-360",
 )
 
@@ -346,8 +346,8 @@ fenced_for_good = step_property(
             ),
         ),
     ),
-    "A client instance that a newer one has fenced gets no newer epoch or producer id, unless it "
-    "is started anew.",
+    "A client instance that a newer one has fenced gets no newer epoch or producer id, unless "
+    "it is restarted.",
     "KIP-98, fencing; KAFKA-18019",
 )
 
@@ -392,8 +392,8 @@ not_fenced_by_itself = step_property(
             & ~_is_forgotten
         ).implies(after(client.state.at(i) != client.FATAL_ERROR)),
     ),
-    "A client doesn't fail for good where there has been no other instance and no request is late, "
-    "unless its transaction has timed out or its transactional id expired.",
+    "A client without another instance and without late requests doesn't fail for good, unless"
+    " its transaction timed out or its transactional id expired.",
     "KIP-360; KIP-588; KAFKA-20357",
 )
 
@@ -408,7 +408,8 @@ epochs_in_turn = step_property(
             after(log.logged_epoch) == 0,
         )
     ),
-    "The log has the epochs of a producer id one by one, and a new producer id from 0 on.",
+    "The transaction log has the epochs of a producer id one by one, and those of a new "
+    "producer id from 0 on.",
     "KAFKA-9666; KAFKA-19367",
 )
 one_epoch_for_a_decision = step_property(
@@ -416,14 +417,14 @@ one_epoch_for_a_decision = step_property(
     (_same_id & after(coordinator.is_prepared) & ~coordinator.is_prepared).implies(
         after(log.logged_epoch) <= log.logged_epoch + 1
     ),
-    "A decision to commit or abort takes one epoch at most.",
+    "A decision to commit or abort uses at most one epoch.",
     "KIP-890 part 2; KAFKA-19367",
 )
 
 epochs_not_wasted = invariant(
     "EpochsNotWasted",
     coordinator.producer_epoch <= log.logged_epoch + 1,
-    "However often the coordinator can't write a fence into the log, that takes one epoch.",
+    "A fence uses one epoch, however often the coordinator fails to write it to the log.",
     "KAFKA-9666",
 )
 
@@ -463,7 +464,7 @@ markers_match = step_property(
             == if_(after(_newest.value.kind == COMMIT), STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
         ),
     ),
-    "A marker ends a transaction only while the coordinator has decided just so.",
+    "A marker ends a transaction only while it matches the coordinator's decision.",
     "KIP-1228",
 )
 

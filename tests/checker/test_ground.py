@@ -394,5 +394,5 @@ def test_what_is_too_much_to_ground_is_refused_at_once(case: str) -> None:
     tables, condition, said = LARGE[case]
     holds = lang.invariant("P", condition, "It holds.")
     parts = lang.System("s", tables, (holds,), channels=(lang.Channel(Told),), terminal=True)
-    with pytest.raises(DeclarationError, match=f"{said}.*: take smaller bounds$"):
+    with pytest.raises(DeclarationError, match=f"{said}.*: use smaller bounds$"):
         ground(lang.instantiate(parts))

@@ -197,8 +197,8 @@ def test_a_machine_a_system_and_all_of_them() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--protocols", "4.1", "9"), "no protocol is called 9: take one of 0.11"),
-        (("--protocols", "0", "4.1", "application"), "no protocol is called 0: take one of 0.11"),
+        (("--protocols", "4.1", "9"), "unknown protocol 9: choose one of 0.11"),
+        (("--protocols", "0", "4.1", "application"), "unknown protocol 0: choose one of 0.11"),
         (("--protocols", "4.1", "4.2", "nobody"), "nothing is called nobody: take a system"),
         (("--protocols", "1", "2", "nowhere.py"), "nowhere.py: no such file"),
         (("--protocols", "1", "2", ORDERS, "--json", "none/x.json"), "no folder"),

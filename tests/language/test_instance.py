@@ -132,7 +132,7 @@ def test_a_release_between_two_does_what_the_one_before_it_does(
 
 @pytest.mark.parametrize("release", ["0.10", "4.3.1", "5.0", "4.0-2025", "3.x", ""])
 def test_other_releases_are_refused(release: str) -> None:
-    said = f"no protocol is called {release}: (did you mean .*)?take one of"
+    said = f"unknown protocol {release}: (did you mean .*)?choose one of"
     with pytest.raises(DeclarationError, match=said):
         KAFKA.features_at(release)
 
@@ -175,8 +175,8 @@ def test_what_is_not_out_is_not_the_newest() -> None:
     [
         ("2+client", r"write RELEASE\+PART=RELEASE, not client"),
         ("2+broker=1", r"no part is called broker \(there is: client, server\)"),
-        ("2+client=9", "no protocol is called 9: take one of 1, 2, 3"),
-        ("9+client=1", "no protocol is called 9"),
+        ("2+client=9", "unknown protocol 9: choose one of 1, 2, 3"),
+        ("9+client=1", "unknown protocol 9"),
     ],
 )
 def test_no_such_mixture(protocol: str, says: str) -> None:
@@ -192,7 +192,7 @@ def test_single_features_are_switched() -> None:
 
 
 def test_unknown_protocols_features_and_properties() -> None:
-    with pytest.raises(DeclarationError, match="no protocol is called 4: take one of 1, 2, 3"):
+    with pytest.raises(DeclarationError, match="unknown protocol 4: choose one of 1, 2, 3"):
         lang.instantiate(system(), "4")
     with pytest.raises(DeclarationError, match="no feature of store is called steady"):
         lang.instantiate(system(), switch_off=["steady"])
@@ -446,7 +446,7 @@ def test_a_message_s_address_is_not_bound_by_a_quantifier_of_its_name() -> None:
 
 def test_a_message_to_each_has_no_quantifier_of_its_variable_inside() -> None:
     ask_n = lang.count_of(s, s == s)
-    with pytest.raises(lang.DeclarationError, match="binds s a second time: take another name"):
+    with pytest.raises(lang.DeclarationError, match="binds s a second time: choose another name"):
         Table(depot, tick, (Row("all", send=(lang.to_each(s, ask_n == N, ask(shelf=s)),)),))
 
 

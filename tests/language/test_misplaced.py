@@ -180,7 +180,9 @@ def test_one_name_is_one_thing(what: str) -> None:
         changed: dict[str, Any] = {"tables": (*two, _table())}
     else:
         changed = {"properties": (_holds(made),)}
-    with pytest.raises(DeclarationError, match=f"{said}.*: declare it once, or take another name"):
+    with pytest.raises(
+        DeclarationError, match=f"{said}.*: declare it once, or choose another name"
+    ):
         _system(protocols=protocols, **changed)
 
 

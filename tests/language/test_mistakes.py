@@ -121,7 +121,10 @@ MISTAKES: tuple[tuple[Callable[[], Any], str], ...] = (
     (lambda: lang.invariant(x <= 3, "P", "..."), "a property is called"),
     (_twice, "row 'r': `x` is a field of another machine that is called client too"),
     (_stranger, r"table other.tick, row 'r': `client.this` is no instance here"),
-    (_both, r"row 'r': `any\(i in client: ok.at\(i\)\)` binds i a second time: take another name"),
+    (
+        _both,
+        r"row 'r': `any\(i in client: ok.at\(i\)\)` binds i a second time: choose another name",
+    ),
     (lambda: lang.invariant("P", lang.all_of(i, lang.any_of(i, ok.at(i))), "..."),
      "property P: .* binds i a second time inside"),
     (lambda: lang.invariant(
@@ -180,7 +183,7 @@ def test_no_parameter_is_called_as_the_instance_itself(name: str, as_variable: b
 
 
 HUGE: tuple[tuple[Any, str], ...] = (
-    (lang.Set(lang.Int(0, 10**9)), "1,000,000,001 of them for big.f: take smaller bounds"),
+    (lang.Set(lang.Int(0, 10**9)), "1,000,000,001 of them for big.f: use smaller bounds"),
     (lang.Sequence(lang.Int(0, 1), 10**6), "1,000,000 of them for big.f"),
     (lang.Map(lang.Key("k", 10**9), lang.Bool()), "1,000,000,000 of them for big.f"),
     (lang.Map(lang.Key("k", 10**6), lang.Map(lang.Key("l", 10**6), lang.Bool())),

@@ -161,7 +161,7 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
             ("acks=1", "transactional.id=id"),
             "ConfigException: Cannot set a transactional.id without also enabling idempotence.",
         ),
-        (("--protocol", "9.9"), "no protocol is called 9.9"),
+        (("--protocol", "9.9"), "unknown protocol 9.9"),
         (("no-such-file",), "can't read no-such-file: No such file or directory"),
     ],
 )

@@ -201,7 +201,7 @@ def test_the_command_tells_a_summary(spark: Any, tmp_path: Path) -> None:
     assert json.loads(told.read_text())["keys"] == {"EXPLAINED": 1, "UNEXPLAINED": 1}
     again = on_engine(EXAMPLES / "overlap.jsonl", tmp_path / "out")
     assert (again.code, again.err) == (
-        2, f"epochfence: {tmp_path}/out is there already: name another folder\n"
+        2, f"epochfence: {tmp_path}/out is there already: choose another folder\n"
     )  # fmt: skip
 
 

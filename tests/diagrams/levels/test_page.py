@@ -379,7 +379,7 @@ def test_a_page_with_a_trace_is_written(traces: Path, tmp_path: Path) -> None:
         ((LEASE, "--trace", "jump.itf.json"), "state 1: no row leads to it"),
         ((LEASE, "--trace", "none.json"), "can't read"),
         ((LEASE, "--trace", "."), "can't read"),
-        ((LEASE, "--protocol", "9"), "take one of 1, 2"),
+        ((LEASE, "--protocol", "9"), "choose one of 1, 2"),
         (("transactions", "--machine", "clock"), "no row of transactions writes to"),
         ((LEASE, "--detail", "rows"), "it has every row"),
         ((LEASE, "-o", "none/page.html"), "no folder"),

@@ -148,7 +148,7 @@ def test_a_transactional_id_that_is_given_as_null_counts() -> None:
 
 
 def test_an_unknown_release() -> None:
-    with pytest.raises(DeclarationError, match=r"no protocol is called 9\.9"):
+    with pytest.raises(DeclarationError, match=r"unknown protocol 9\.9"):
         resolve({}, "9.9")
 
 
