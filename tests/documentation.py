@@ -350,7 +350,7 @@ def _figures() -> str:
          "[brokers](docs/conformance.md#kafkas-own-brokers)"),
         ("It finds bugs in Kafka", f"{len(findings)} in the newest release, with the shortest runs",
          "[findings](docs/findings.md)"),
-        ("It knows the old ones", f"{len(BUGS)} published bugs, each by the run that shows it",
+        ("It knows the old ones", f"{len(BUGS)} published bugs, each with the run that shows it",
          "[known bugs](docs/bugs.md)"),
         ("It judges mocks", f"{len(mocks)} answers of librdkafka's mock that no broker gives",
          "[the mock](docs/findings.md#librdkafkas-mock-cluster)"),
