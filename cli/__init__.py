@@ -66,38 +66,50 @@ def common(
     """
 
 
-for _command in (
-    begin.new,
-    explore.check,
-    explore.sweep,
-    matrix.matrix,
-    browse.explore,
-    traces.replay,
-    traces.explain,
-    solve.bound,
-    solve.prove,
-    solve.lint,
-    oracle.decode,
-    oracle.judge,
-    oracle.config,
-    live.conform,
-    serve.serve,
-    serve.proxy,
-    tables.diagram,
-    tables.diff,
-    semantics.semantics,
-    semantics.window,
-    bugs.bugs,
-    vectors.vectors,
-    export.export,
-    tables.list_,
-):
-    _name = _command.__name__.rstrip("_")
-    # Typer breaks the lines of a help text itself.
-    _help = "\n\n".join(
-        " ".join(each.split()) for each in cleandoc(_command.__doc__ or "").split("\n\n")
-    )
-    app.command(_name, cls=Command, help=_help, epilog=examples.shown(_name))(grouped(_command))
+COMMANDS = {
+    "Check a protocol": (
+        begin.new,
+        explore.check,
+        explore.sweep,
+        solve.bound,
+        solve.prove,
+        solve.lint,
+        browse.explore,
+    ),
+    "Read a counterexample": (traces.replay, traces.explain, export.export),
+    "Look at Kafka's protocol": (
+        tables.list_,
+        tables.diagram,
+        tables.diff,
+        matrix.matrix,
+        bugs.bugs,
+        semantics.semantics,
+        semantics.window,
+        oracle.config,
+    ),
+    "Test brokers and clients": (
+        live.conform,
+        serve.serve,
+        serve.proxy,
+        oracle.judge,
+        oracle.decode,
+        vectors.vectors,
+    ),
+}
+for _panel, _commands in COMMANDS.items():
+    for _command in _commands:
+        _name = _command.__name__.rstrip("_")
+        # Typer breaks the lines of a help text itself.
+        _help = "\n\n".join(
+            " ".join(each.split()) for each in cleandoc(_command.__doc__ or "").split("\n\n")
+        )
+        app.command(
+            _name,
+            cls=Command,
+            help=_help,
+            epilog=examples.shown(_name),
+            rich_help_panel=_panel,
+        )(grouped(_command))
 
 
 def main() -> None:
