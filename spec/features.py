@@ -170,7 +170,7 @@ late_fence_end_refused = _of_coordinators(
     None,
     sentence="The end of a fence ends only the transaction that is still fenced. The sender of "
     "the fence asks again.",
-    source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 8)",
+    source="TransactionCoordinator.endTransaction, a way to fix it (docs/findings.md, 8)",
 )
 own_completion_cancelled = _of_coordinators(
     "own_completion_cancelled",
@@ -184,7 +184,7 @@ markers_in_order = _of_coordinators(
     None,
     sentence="A marker is sent again only after the one in flight has arrived or is lost, so none "
     "arrives late.",
-    source="KAFKA-19446, another way to mend it",
+    source="KAFKA-19446, another way to fix it",
 )
 # The partition leader -------------------------------------------------------------------------
 
@@ -374,14 +374,14 @@ bump_when_settled = _of_clients(
     None,
     sentence="An idempotent client's new epoch waits until no batch in flight to the partition "
     "has an unknown outcome.",
-    source="KAFKA-14034, a way to mend it",
+    source="KAFKA-14034, a way to fix it",
 )
 renumbered_under_new_id = _of_clients(
     "renumbered_under_new_id",
     None,
     sentence="After the last epoch, batches in flight are renumbered once the new producer id is "
     "there. Releases send them without any.",
-    source="TransactionManager.bumpIdempotentProducerEpoch, a way to mend it",
+    source="TransactionManager.bumpIdempotentProducerEpoch, a way to fix it",
 )
 unauthorized_abortable = _of_clients(
     "unauthorized_abortable",

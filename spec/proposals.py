@@ -11,14 +11,14 @@ fence_by_entry = feature(
     parts=(COORDINATOR,),
     sentence="A fence ends a transaction in the version in which it began, not in that of the "
     "coordinator's broker.",
-    source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 10)",
+    source="TransactionCoordinator.endTransaction, a way to fix it (docs/findings.md, 10)",
 )
 retry_by_entry = feature(
     "retry_by_entry",
     None,
     parts=(COORDINATOR,),
     sentence="An EndTxn of version 2 is a retry only of an end that was of version 2, too.",
-    source="TransactionCoordinator.endTransaction, a way to mend it (docs/findings.md, 12)",
+    source="TransactionCoordinator.endTransaction, a way to fix it (docs/findings.md, 12)",
 )
 newest_question_tells = feature(
     "newest_question_tells",
@@ -26,7 +26,7 @@ newest_question_tells = feature(
     parts=(LEADER,),
     sentence="A leader's question about a newer epoch counts in the version of that batch, not in "
     "that of the first one.",
-    source="VerificationStateEntry.supportsEpochBump, a way to mend it (docs/findings.md, 11)",
+    source="VerificationStateEntry.supportsEpochBump, a way to fix it (docs/findings.md, 11)",
 )
 downgrade_waits = feature(
     "downgrade_waits",
@@ -34,7 +34,7 @@ downgrade_waits = feature(
     parts=(CLIENT,),
     sentence="A client returns to an older version once its transaction is complete, not at a "
     "commit that may still fail.",
-    source="TransactionManager.beginCompletingTransaction, a way to mend it (docs/findings.md, 9)",
+    source="TransactionManager.beginCompletingTransaction, a way to fix it (docs/findings.md, 9)",
 )
 
 failed_send_leaves_end = feature(
@@ -43,8 +43,7 @@ failed_send_leaves_end = feature(
     parts=(CLIENT,),
     sentence="A record that fails before it is in a batch doesn't affect a client that ends a "
     "transaction or gets its epoch: the record is in no transaction then.",
-    source="TransactionManager.maybeTransitionToErrorState, a way to mend it (docs/findings.md, "
-    "14)",
+    source="TransactionManager.maybeTransitionToErrorState, a way to fix it (docs/findings.md, 14)",
 )
 
 PROPOSED = (

@@ -117,7 +117,7 @@ BUGS = (
     ),
     Bug(
         "KAFKA-18137",
-        "a load goes on after its broker resigned, which answers then under an epoch that is over",
+        "a load continues after its broker resigned; the broker then answers under an old epoch",
         affected="0.11 to 3.9",
         property="AnswersOnlyAsHeard",
         shown_at="3.9",
@@ -196,7 +196,7 @@ BUGS = (
     ),
     Bug(
         "KAFKA-20357",
-        "a bump that is asked for again across a failover is refused",
+        "a bump that is repeated across a failover is refused",
         affected="2.5 and later; merged after 4.4 was branched off",
         property="NotFencedByItself",
         shown_at="4.3",

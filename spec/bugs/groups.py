@@ -7,8 +7,8 @@ from .bug import Bug, exactly_once
 BUGS = (
     Bug(
         "KIP-447",
-        "after a rebalance an offset is read that a transaction is about to commit: its input is "
-        "counted twice",
+        "after a rebalance a member starts before an offset that a transaction is about to "
+        "commit: its input is counted twice",
         affected="0.11 to 2.4, with a transactional id for each instance",
         property="CountedOnce",
         shown_at="2.4",
@@ -48,7 +48,8 @@ BUGS = (
     ),
     Bug(
         "KAFKA-15784",
-        "an offset of a former generation gets in: the group is asked before the coordinator is",
+        "an offset of a former generation gets in: its member is checked before the "
+        "coordinator is asked",
         affected="a trunk of 2023, before 3.7",
         property="NoZombieOffset",
         shown_at="3.7",

@@ -20,7 +20,8 @@ BUGS = (
     ),
     Bug(
         "KAFKA-14694",
-        "the mark of a request in flight goes before its block is there: a second one is asked for",
+        "the mark of a request in flight is cleared before its block is there: a second one is "
+        "requested",
         affected="3.0 to 3.5",
         property="OneBlockAhead",
         shown_at="3.5",

@@ -58,7 +58,7 @@ BUGS = (
     ),
     Bug(
         "franz-go-42b3d833",
-        "a commit that has failed is told as done by its retry",
+        "the retry of a failed commit reports it as done",
         affected="franz-go before June 2026",
         property="NoLostAcknowledgement",
         shown_at="4.3",
@@ -176,7 +176,7 @@ BUGS = (
     ),
     Bug(
         "redpanda-a439f1f4",
-        "a decision that is told again is an error where no transaction is open any more",
+        "a repeated decision is an error if no transaction is open any more",
         affected="Redpanda before 24.2.1",
         property="PrepareCompletes",
         shown_at="4.3",
@@ -216,7 +216,7 @@ BUGS = (
     ),
     Bug(
         "redpanda-90967b6f",
-        "what a leader began in an earlier term it finishes in a later one",
+        "a leader finishes in a later term what it began in an earlier one",
         affected="Redpanda before 22.1.1",
         property="MarkersMatchDecision",
         shown_at="2.7",

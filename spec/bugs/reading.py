@@ -31,7 +31,7 @@ BUGS = (
     ),
     Bug(
         "KAFKA-8351",
-        "a marker is cleaned away whose records lie in segments that were cleaned before it",
+        "a marker is cleaned away although its records lie in segments that were cleaned before",
         affected="0.11 to 2.2.1",
         property="NoOpenRange",
         shown_at="2.1",

@@ -273,7 +273,7 @@ def judge_application(told: Told, workers: Workers, events: Sequence[Mapping[str
     """Holds what producers were told against what was read."""
     view = find_anomalies(("application.jsonl", n, dict(e)) for n, e in enumerate(events, 1))
     ends = Counter(e["outcome"] for e in events if e["event"] == "end")
-    told.rows["transactions, as clients were told"] = ", ".join(
+    told.rows["transactions, as clients reported them"] = ", ".join(
         f"{ends[outcome]:,} {outcome}" for outcome in ("committed", "aborted", "unknown")
     )
     by_client = Counter[str]()
