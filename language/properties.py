@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 from .errors import DeclarationError
@@ -66,7 +67,8 @@ class Property(Interned):
         return self.kind in ("leads to", "always possible")
 
 
-def bounded_property(item: Property, having: Collection[Field] = ()) -> Property:
+@cache
+def bounded_property(item: Property, having: frozenset[Field] = frozenset()) -> Property:
     """The property with what fields of real ranges stand for in a bounded run, but for those that
     it has itself."""
     seen, premise = as_bounded(item.expression, having), as_bounded(item.premise, having)

@@ -13,7 +13,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import scale  # pyright: ignore[reportMissingImports]
 import spark as bench  # pyright: ignore[reportMissingImports]
 
-from epochfence.checker.native import object_cache
 from epochfence.model.judge.histories import read_history
 from epochfence.model.judge.judge import Finding, judge
 
@@ -29,27 +28,6 @@ def test_events_are_histories_that_are_explained(
     assert len(found) == keys == 5
     assert {len(operations) for operations in found.values()} == {100}
     assert {judge(operations).finding for operations in found.values()} == {Finding.EXPLAINED}
-
-
-@pytest.mark.slow(10)
-@pytest.mark.sample(1, of="benches")
-def test_a_small_part_is_measured_and_nothing_written(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = PAGE.read_text(), scale.RECORDED.read_text()
-    tiny = (1, 1, 1, 2)
-    name = "-".join(map(str, tiny))
-    monkeypatch.setattr(bench, "QUICK", tiny)
-    monkeypatch.setattr(bench, "QUICK_HAND_OVER", 115)
-    monkeypatch.setitem(bench.SHARDS, tiny, 4)
-    monkeypatch.setitem(bench.MINUTES, name, 1)
-    monkeypatch.setattr(sys, "argv", ["spark.py", "--quick", "--part", name])
-    monkeypatch.setenv(object_cache.VARIABLE, object_cache.OFF)  # as the program sets it
-    assert bench.main() == 0
-    told = capsys.readouterr().out
-    assert "1,279" in told
-    assert "| seconds of an almost empty level, 4 shards" in told
-    assert (PAGE.read_text(), scale.RECORDED.read_text()) == before
 
 
 def test_histories_are_judged_as_a_user_does(

@@ -156,6 +156,7 @@ def processes(run: subprocess.Popen[bytes], part: str) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     while not found:
         assert time.monotonic() < until
+        time.sleep(0.05)
         for process in psutil.Process(run.pid).children(recursive=True):
             with suppress(psutil.Error):  # it may just have ended
                 if any(part in word for word in process.cmdline()):
