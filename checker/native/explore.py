@@ -27,13 +27,12 @@ import psutil
 from .compiled import compiling_seconds
 from .coverage import Sought, met
 from .disk import Disk
+from .dividing import DIVIDED_FROM, cut_of, taken_over
 from .lower import Kernel
 from .pack import Packing
 from .parts import Parts
-from .planning import SAMPLE, plan
 from .sharing import RANGE, flags_in
 from .store import SHARDS, Store
-from .vectors import gathered
 from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 
 LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
@@ -43,7 +42,6 @@ INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 MEMORY, DISK = "memory", "disk"  # limits
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = 1 << 19  # states from which on a search gains by code that is better
-DIVIDED_FROM = 1 << 17  # states from which on they are kept by their parts, where that pays
 LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
 PER_ROUND = 256  # bytes of states for each that a round expands, between these ends
 
@@ -222,9 +220,7 @@ class Explorer:
 
     def _divide(self) -> None:
         """Keeps the states by their parts from now on, where that pays and there is room."""
-        found = gathered(self.store.all_rows())
-        sample = np.concatenate([states[:: max(1, self.count // SAMPLE)] for states in found])
-        cut = plan(sample)
+        cut = cut_of(self.store)
         if cut is None:
             return
         try:
@@ -235,13 +231,10 @@ class Explorer:
             return
         for worker in self.workers:
             worker.work_on(len(cut.ends))
-        levels: list[list[int]] = []
-        for level in range(len(self.levels)):
-            if not self.workers[0].put(b"".join(self.level_bytes(level)), self.divided):
-                self.divided = None
-                return
-            levels.append(self.divided.counts.tolist())
-        self.store, self.levels, self.divided = self.divided, levels, None
+        levels = taken_over(self.store, self.levels, self.divided, self.workers[0])
+        if levels is not None:
+            self.store, self.levels = self.divided, levels
+        self.divided = None
 
     @property
     def depth(self) -> int:

@@ -313,12 +313,19 @@ def move_slots(slots, size, parts, part):
 class Parts:
     """The contents of all states' parts.
 
-    Reserves `most` bytes for the contents of each, and asks `may_take` before it grows. Raises
-    MemoryError where the system won't reserve them.
+    Reserves `most` bytes for the contents of each, by `region`, and asks `may_take` before it
+    grows. Raises MemoryError where the system won't reserve them.
     """
 
-    def __init__(self, plan: Plan, most: int, may_take: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        most: int,
+        may_take: Callable[[int], bool],
+        region: Callable[[str, int], Region] = lambda _, size: Region(size),
+    ) -> None:
         self.may_take = may_take
+        self._region = region
         ends = plan.ends
         self.rows = np.zeros((len(ends), FIELDS), dtype=np.int64)
         self.rows[:, FIRST] = 0, *ends[:-1]
@@ -327,11 +334,24 @@ class Parts:
         # so that records needn't be rewritten often
         self.rows[:, BITS] = [max(LEAST_BITS, n.bit_length() + 1) for n in plan.contents]
         self._most = np.minimum(most // (8 * self.rows[:, WORDS]), (1 << MOST_BITS) - 1)
-        self.regions = [Region(most) for _ in ends]
-        self._slots = [Region(4 * LEAST_SLOTS) for _ in ends]
+        self.regions = [region(f"contents-{part}", most) for part in range(len(ends))]
+        self._slots = [self._slots_of(part) for part in range(len(ends))]
         self.rows[:, KEYS] = [region.address for region in self.regions]
         self.rows[:, SLOTS] = [region.address for region in self._slots]
         self.allow(most)
+
+    def _slots_of(self, part: int) -> Region:
+        size = int(self.rows[part, SIZE])
+        return self._region(f"slots-{part}-{size}", 4 * size)
+
+    def resume(self, rows: Any) -> None:
+        """Takes over what another process, of which these are the rows, has made of the regions."""
+        for part in np.flatnonzero(rows[:, SIZE] != self.rows[:, SIZE]):
+            self.rows[part, SIZE] = rows[part, SIZE]
+            self._slots[part] = self._slots_of(int(part))
+            self.rows[part, SLOTS] = self._slots[part].address
+        self.rows[:, [USED, BITS]] = rows[:, [USED, BITS]]
+        self.rows[:, LIMIT] = self._room()
 
     @property
     def width(self) -> int:
@@ -375,8 +395,10 @@ class Parts:
                 size = int(row[SIZE])
                 if not self.may_take(8 * size + 6 * size * int(row[WORDS])):
                     return False
-                old, self._slots[part] = self._slots[part], Region(8 * size)
-                row[SLOTS], row[SIZE] = self._slots[part].address, 2 * size
+                row[SIZE] = 2 * size
+                old, self._slots[part] = self._slots[part], self._slots_of(int(part))
+                self._slots[part].array[:] = 0  # a file may hold older ones
+                row[SLOTS] = self._slots[part].address
                 move_slots(old.address, size, self.rows, part)
             else:
                 row[BITS] += MORE_BITS

@@ -297,6 +297,7 @@ class Store:
     ) -> None:
         self.may_take = may_take
         self.stride = stride
+        self.owned = owned
         self.parts = parts
         self.rows_of_parts = NO_PARTS if parts is None else parts.rows
         self.form = np.array([stride, stride, FEW], dtype=np.int64)
@@ -352,6 +353,14 @@ class Store:
             self.width, self.states[shard], self.counts[shard], self.tables[shard],
             self.groups[shard],
         )  # fmt: skip
+
+    def resume(self, counts: Any, groups: Any, rows: Any) -> None:
+        """Takes over what another process has made of the regions: the states and the size of the
+        table of each shard, and the rows of parts."""
+        self.counts[:], self.groups[:] = counts, groups
+        if self.parts is not None:
+            self.parts.resume(rows)
+            self.form[WIDTH] = self.parts.width
 
     def allow(self, free: int) -> None:
         """Lets parts take so many bytes until the next call of `ready`."""

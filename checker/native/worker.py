@@ -43,6 +43,13 @@ MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 
 
 @compiled
+def owners(states, count, stride, found):
+    """Writes to `found` which shards own packed states."""
+    for i in range(count):
+        found[i] = np.int64(hash_state(states + i * stride, stride) >> uint64(64 - SHARD_BITS))
+
+
+@compiled
 def deal(states, count, stride, buckets, filled):
     """Puts packed states into the buckets of the shards that own them; returns the fullest's
     count."""
@@ -286,28 +293,37 @@ class Worker:
         Nothing stays in the buckets."""
         area = Region(len(states) + SLACK)
         area.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
+        return self.put_from(area.address, len(states) // self.stride, store)
+
+    def put_from(self, address: int, count: int, store: Store) -> bool:
+        """The same with states at an address, behind which there are SLACK bytes."""
         most = self.most_filled if store.parts is None else self.burst
-        for at in range(0, len(states) // self.stride, most):
-            part = min(most, len(states) // self.stride - at)
-            if not self._deal(area.address + at * self.stride, part, store):
-                return False
-            filled = self.filled[np.newaxis]
-            done = store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled))
-            self.empty(store.width)
-            if not done:
+        for at in range(0, count, most):
+            part = min(most, count - at)
+            fullest = self._deal(address + at * self.stride, part, store)
+            last = at + part == count
+            if fullest < 0 or ((last or fullest > self.most_filled) and not self._flush(store)):
+                self.empty(store.width)
                 return False
         return True
 
-    def _deal(self, states: int, count: int, store: Store) -> bool:
+    def _deal(self, states: int, count: int, store: Store) -> int:
+        """Puts states into buckets; returns the fullest's count, -1 without room for parts."""
         if store.parts is None:
             deal(states, count, self.stride, self.buckets, self.filled)
-            return True
+            return self.most_filled + 1  # there may be no room for as many again
         parts = store.rows_of_parts
         while not self.fold(states, count, parts):
-            if not store.ready():
-                return False
-        deal_numbers(self.numbers, count, store.width, parts, self.buckets, self.filled)
-        return True
+            if not (self._flush(store) and store.ready()):
+                return -1
+        return int(deal_numbers(self.numbers, count, store.width, parts, self.buckets, self.filled))
+
+    def _flush(self, store: Store) -> bool:
+        """Empties the buckets into a store; False without room there."""
+        filled = self.filled[np.newaxis]
+        done = store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled))
+        self.empty(store.width)
+        return done
 
     def fold(self, states: int, count: int, parts: Any) -> bool:
         """Finds the numbers of packed states, one behind the other; False without room for parts.

@@ -28,7 +28,7 @@ from .manifest import Level, Manifest
 from .options import SparkError
 from .runs import Run, write_run
 from .session import forget, give_back, reason, stage
-from .shards import owned_by
+from .shards import by_owner
 from .tasks import Kit, Place, Told, expand, insert, look_back, look_for
 
 ATTEMPTS = 3  # at a level, before Spark is said to be at fault
@@ -40,20 +40,20 @@ class RolledBack(Exception):
 
 def take_over(manifest: Manifest, explorer: Explorer) -> None:
     """Makes what an explorer has found the levels of a run, of which the last is to be expanded."""
-    depth = explorer.depth
-    runs: list[tuple[int, list[Run]]] = []
-    levels = [Level([], [], [], 0.0) for _ in range(depth)]
-    for shard in range(manifest.shards):
-        owned = owned_by(shard, manifest.shards)
-        pieces: list[tuple[int, bytes]] = []
-        for level in range(depth):
-            ranges = [(part, *explorer.level_ranges(level)[part]) for part in owned]
-            states = b"".join(explorer.store.bytes_of(*where) for where in ranges)
-            levels[level].states.append(len(states) // explorer.stride)
+    levels = [Level([], [], [], 0.0) for _ in range(explorer.depth)]
+    pieces: list[list[tuple[int, bytes]]] = [[] for _ in range(manifest.shards)]
+    for number, level in enumerate(levels):
+        whole = b"".join(explorer.level_bytes(number))
+        by_shard = by_owner(whole, explorer.stride, manifest.shards)
+        for states, own in zip(by_shard, pieces, strict=True):
+            level.states.append(len(states) // explorer.stride)
             if states:
-                pieces.append((level, states))
-        if pieces:
-            runs.append((shard, [write_run(manifest.storage, shard, pieces, explorer.stride)]))
+                own.append((number, states))
+    runs = [
+        (shard, [write_run(manifest.storage, shard, own, explorer.stride)])
+        for shard, own in enumerate(pieces)
+        if own
+    ]
     found = explorer.found
     for level in levels:
         level.taken, level.first, level.seconds = found.taken, found.first, found.seconds

@@ -1,9 +1,10 @@
 """A shard's visited set on an executor, kept between levels in files that all its workers see.
 
 The files are a cache: what the run's manifest says is the truth, and what is missing here is read
-from the shard's runs. They hold the states in the order in which they were found, their table, and
-what was sent to other shards; a worker that dies half-way leaves no index behind, so that the next
-one makes the table anew of the states that count.
+from the shard's runs. They hold the states in the order in which they were found, whole or by their
+parts (see `native.parts`), their table, and what was sent to other shards. A worker that dies
+half-way leaves no index behind: the next one makes the table anew of the whole states that count,
+or the set anew of the runs, as contents of parts may be half-written.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -22,15 +23,20 @@ from typing import Any
 import numpy as np
 import psutil
 
+from ..native.dividing import DIVIDED_FROM, cut_of, taken_over
 from ..native.memory import Region
-from ..native.store import MOST_PER_SHARD, SHARDS, Store
-from ..native.worker import Worker
+from ..native.parts import Parts
+from ..native.planning import Plan
+from ..native.store import MOST_PER_SHARD, SHARDS, SLACK, Store
+from ..native.worker import Worker, owners
 from ..sealed import Damaged
 from .runs import Run
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
 LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
 LEAST_SENT, MOST_SENT = 1 << 11, 1 << 23  # states that a sender remembers
+MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
+DIVIDED = "parts-"  # files of a set that is kept by parts
 
 
 class NoRoom(Exception):
@@ -40,6 +46,18 @@ class NoRoom(Exception):
 def owned_by(shard: int, shards: int) -> range:
     """The parts of the visited set, by the hash of its states, that belong to a shard."""
     return range(-(-shard * SHARDS // shards), -(-(shard + 1) * SHARDS // shards))
+
+
+def by_owner(states: bytes, stride: int, shards: int) -> list[bytes]:
+    """Packed states, one behind the other, divided among the shards that own them."""
+    each = range(shards)
+    owner_of_part = np.repeat(each, [len(owned_by(shard, shards)) for shard in each])
+    padded = np.frombuffer(states + bytes(SLACK), dtype=np.uint8)
+    count = len(states) // stride
+    parts = np.zeros(count, dtype=np.int64)
+    owners(padded.ctypes.data, count, stride, parts)
+    rows = padded[: len(states)].reshape(count, stride)
+    return [rows[owner_of_part[parts] == shard].tobytes() for shard in each]
 
 
 class ShardSet:
@@ -62,14 +80,16 @@ class ShardSet:
         self.cached = shutil.disk_usage(self.folder).free > LEAST_FREE
         self._files: dict[str, int] = {}
         self._sent: Region | None = None
-        self.levels = np.zeros((0, SHARDS), dtype=np.int64)
-        self.store = Store(self.stride, MOST_PER_SHARD, self._may_take, self._region, self.owned)
+        self._begin_whole()
 
     def __enter__(self) -> ShardSet:
         fcntl.flock(self._file("lock"), fcntl.LOCK_EX)
         self.worker.filled[:] = 0
         self.worker.taken[:] = 0
         self._load_index()
+        if self.store.parts is not None:
+            self.worker.work_on(len(self.own))
+            self.worker.own[: len(self.own)] = self.own
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,32 +109,91 @@ class ShardSet:
         return Region(size, self._file(name) if self.cached else None)
 
     def _may_take(self, extra: int) -> bool:
-        return self.store.memory + extra <= self.limit
+        divided = 0 if self._divided is None else self._divided.memory
+        return self.store.memory + divided + extra <= self.limit
+
+    # Whole states, and their parts --------------------------------------------------------------
+
+    def _begin_whole(self) -> None:
+        """An empty set of whole states."""
+        self.levels = np.zeros((0, SHARDS), dtype=np.int64)
+        self.asked = False  # whether parts pay
+        self.ends = np.zeros(0, dtype=np.int64)  # of the parts
+        self.own = np.zeros((0, 2), dtype=np.int64)  # of their numbers, those to be given next
+        self._divided: Store | None = None  # which takes over the states
+        self.store = Store(self.stride, MOST_PER_SHARD, self._may_take, self._region, self.owned)
+
+    def _store_of(self, plan: Plan) -> Store:
+        """A store of parts, in its files. A part's number doesn't tell who owns a state: so it has
+        all the parts of the hash of numbers."""
+
+        def region(name: str, size: int) -> Region:
+            return self._region(DIVIDED + name, size)
+
+        parts = Parts(plan, MOST_OF_PARTS, self._may_take, region)
+        return Store(self.stride, MOST_PER_SHARD, self._may_take, region, parts=parts)
+
+    def _divide(self) -> None:
+        """Keeps the states by their parts from now on, where that pays and there is room."""
+        self.asked = True
+        plan = cut_of(self.store)
+        if plan is None:
+            return
+        for file in self.folder.glob(f"{DIVIDED}*"):
+            os.truncate(file, 0)  # of a set that was lost
+        try:
+            self._divided = self._store_of(plan)
+        except MemoryError:
+            return
+        levels = taken_over(self.store, self.levels.tolist(), self._divided, self.worker)
+        if levels is not None:
+            self.store, self.levels = self._divided, np.array(levels, dtype=np.int64)
+            self.ends = np.array(plan.ends)
+            # from here on, nothing may take what is in the files for whole states
+            (self.folder / "before.npz").unlink(missing_ok=True)
+            for name in ("states", "tables") if self.cached else ():
+                os.ftruncate(self._file(name), 0)
+        self._divided = None
 
     # The index: how many states each level has in each part, and how large the tables are -------
 
     def _load_index(self) -> None:
-        if not self.cached:
-            self._truncate(0, anew=True)
-            return
-        for name, whole in (("index.npz", True), ("before.npz", False)):
+        for name, whole in (("index.npz", True), ("before.npz", False)) if self.cached else ():
             try:
-                with np.load(self.folder / name) as index:
-                    self.levels, groups = index["levels"], index["groups"]
+                with np.load(self.folder / name) as file:
+                    index = {each: file[each] for each in file.files}
             except FileNotFoundError:
                 continue
-            if len(self.levels):
-                self.store.counts[:] = self.levels[-1]
-            self.store.groups[:] = groups
+            if not whole and len(index["ends"]):
+                break
+            self._take_over(index)
             if not whole:
                 self._truncate(len(self.levels), anew=True)
             return
+        self._begin_whole()
         self._truncate(0, anew=True)
 
+    def _take_over(self, index: dict[str, Any]) -> None:
+        if len(index["ends"]) == 0:
+            if self.store.parts is not None:
+                self._begin_whole()
+        elif not np.array_equal(index["ends"], self.ends):
+            ends = index["ends"].tolist()
+            self.store = self._store_of(Plan(tuple(ends), (1,) * len(ends)))
+        self.levels, self.asked = index["levels"], bool(index["asked"])
+        self.ends, self.own = index["ends"], index["own"]
+        counts = self.levels[-1] if len(self.levels) else 0
+        self.store.resume(counts, index["groups"], index["rows"])
+
     def _save_index(self) -> None:
+        if self.store.parts is not None:
+            self.own = self.worker.own[: len(self.ends)].copy()
         if self.cached:
             with (self.folder / "aside.npz").open("wb") as file:
-                np.savez(file, levels=self.levels, groups=self.store.groups)
+                np.savez(
+                    file, levels=self.levels, groups=self.store.groups, asked=self.asked,
+                    ends=self.ends, own=self.own, rows=self.store.rows_of_parts,
+                )  # fmt: skip
             (self.folder / "aside.npz").replace(self.folder / "index.npz")
 
     def _begin_change(self) -> None:
@@ -127,7 +206,7 @@ class ShardSet:
             self._begin_change()
             self.levels = self.levels[:levels]
             self.store.counts[:] = self.levels[-1] if levels else 0
-            for part in self.owned:
+            for part in self.store.owned:
                 self.store.index(part)
             self._save_index()
 
@@ -170,6 +249,8 @@ class ShardSet:
 
     def _end_level(self) -> None:
         self.levels = np.vstack([self.levels, self.store.counts])
+        if not self.asked and self.store.counts.sum() >= DIVIDED_FROM:
+            self._divide()
 
     def _put(self, states: bytes) -> None:
         if not self.worker.put(states, self.store) or not self._may_take(0):
@@ -184,12 +265,13 @@ class ShardSet:
         counts = np.zeros((1, SHARDS), dtype=np.int64)
         head = 8 * len(self.owned)
         counts[0, self.owned.start : self.owned.stop] = np.frombuffer(block[:head], dtype=np.int64)
-        content = np.frombuffer(block, dtype=np.uint8)
-        ends = np.cumsum(counts, axis=1) * self.stride
-        starts = content.ctypes.data + head + ends - counts * self.stride
-        if not self.store.insert(0, 1, starts, counts, np.zeros_like(counts)):
-            raise NoRoom
-        if not self._may_take(0):
+        states = np.frombuffer(block, dtype=np.uint8).ctypes.data + head
+        if self.store.parts is None:
+            starts = states + (np.cumsum(counts, axis=1) - counts) * self.stride
+            done = self.store.insert(0, 1, starts, counts, np.zeros_like(counts))
+        else:
+            done = self.worker.put_from(states, int(counts.sum()), self.store)
+        if not done or not self._may_take(0):
             raise NoRoom
 
     def end_level(self) -> int:

@@ -151,7 +151,7 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
     ranges = held.ranges(level)
     sent, mask = held.sent(level, sum(end - start for start, end in ranges))
     least: dict[int, list[bytes]] = {}
-    for part in held.owned:
+    for part in store.owned:
         at, end = ranges[part]
         while at < end:
             done = worker.scatter(store, part, at, min(SPAN, end - at), whole=True)
@@ -271,6 +271,7 @@ def look_for(
     try:
         with _shard_set(kit, shard) as held:
             held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
-            yield met(every, packing, chain.from_iterable(map(held.store.rows, held.owned))), ""
+            states = chain.from_iterable(map(held.store.rows, held.store.owned))
+            yield met(every, packing, states), ""
     except (Damaged, NoRoom) as error:
         yield [], str(error)

@@ -227,7 +227,7 @@ def test_states_stay_whole_where_their_division_finds_no_room(
         return asked <= granted
 
     monkeypatch.setattr(Explorer, "may_take", short)
-    monkeypatch.setattr(explore, "DIVIDED_FROM", 20_000)
+    monkeypatch.setattr(explore, "DIVIDED_FROM", 30_000)  # parts grow five times, then tables
     assert figures(instance) == whole
     assert by_parts
     assert asked == granted + 1
