@@ -13,9 +13,9 @@ import fastjsonschema
 
 from ..language import Instance
 from ..strict_json import NotJson, read_json
-from .fault import DEADLOCK, RANGE
 from .sealed import validator
 from .verdict import Result, Verdict
+from .violation import DEADLOCK, RANGE
 
 MOVED = 14
 """The exit code of a run in which everything holds, and that isn't as its baseline was."""

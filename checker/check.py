@@ -18,7 +18,6 @@ from ..language.instance import ending_anywhere
 from ..model.engine.interpreter import FullState, Interpreter
 from .counterexamples import Tried, broken_by, enumerate_from
 from .each import check_number, judge, tell_each
-from .fault import Kind, faulty_steps, tell_fault
 from .found import Found
 from .ground import GroundAction, Grounded, GroundRow, ground
 from .lasso import Label
@@ -42,6 +41,7 @@ from .spark.options import SparkOptions
 from .trace import represent
 from .vacuity import could_say_more, vacuities, vacuously, wrongly_unreached
 from .verdict import PropertyVerdict, Result, Verdict, counterexample_of
+from .violation import Kind, set_violation, violating_steps
 
 
 def available_threads() -> int:
@@ -285,11 +285,11 @@ def _without(
     machine, leaves = Interpreter(prepared.instance), prepared.grounded.initials[0]
     of_states = Flags(prepared.instance).invariants | DEADLOCK
 
-    def at_fault(item: Bad) -> bool:
+    def is_violation(item: Bad) -> bool:
         if item.flags & of_states:
             return True
         state = prepared.grounded.plain(prepared.packing.unpack(item.state, leaves))
-        return any(faulty_steps(machine, state, machine.instance.properties, off=off))
+        return any(violating_steps(machine, state, machine.instance.properties, off=off))
 
     def on_round(progress: Progress) -> None:
         if on_progress is not None:
@@ -299,12 +299,12 @@ def _without(
     try:
         explorer.switch_off([at for at, label in enumerate(prepared.labels) if label.row in off])
         _begin(prepared, explorer)
-        search(explorer, on_round=on_round, at_fault=at_fault)
+        search(explorer, on_round=on_round, is_violation=is_violation)
         found = explorer.found
         if not found.wrong:
             return Tried(None, found.stopped, found.states)
         outcome = replace(first)
-        _tell_fault(prepared, explorer, outcome, off)
+        _set_violation(prepared, explorer, outcome, off)
     finally:
         explorer.close()
     assert outcome.trace is not None
@@ -505,7 +505,7 @@ def _result(
         progress_left=len(instance.system.progress) - len(instance.progress),
     )
     if found.wrong and not options.keep_going:
-        _tell_fault(prepared, carrier, result)
+        _set_violation(prepared, carrier, result)
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
         what = "it was interrupted" if interrupted else f"the {found.stopped} limit was reached"
@@ -550,7 +550,7 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     ]
 
 
-def _tell_fault(
+def _set_violation(
     prepared: Prepared, carrier: Carrier, result: Result, off: Collection[int] = ()
 ) -> None:
     """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
@@ -562,7 +562,7 @@ def _tell_fault(
     level = min(level for level, _ in found)
     states = {state for at, states in found if at == level for state in states}
     path = _path(carrier, level, nsmallest(MOST_KEPT, states))
-    tell_fault(prepared.instance, kinds[flags], path, prepared.pack, result, off=off)
+    set_violation(prepared.instance, kinds[flags], path, prepared.pack, result, off=off)
 
 
 def _path(carrier: Carrier, level: int, states: list[bytes]) -> list[set[bytes]]:

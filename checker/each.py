@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..language import DeclarationError, Instance, Property
-from .fault import DEADLOCK, RANGE, Kind, seen
 from .native.explore import Carrier
 from .native.sharing import DEADLOCK as STUCK
 from .native.sharing import MOST_PROPERTIES, Flags
 from .native.sharing import RANGE as OUT_OF_RANGE
 from .verdict import Counterexample, PropertyVerdict, Result, Verdict
+from .violation import DEADLOCK, RANGE, Kind, seen
 
 if TYPE_CHECKING:
     from .check import Prepared

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 from ..language import Instance
 from .chart.chart import chart_of
 from .chart.text import to_lines
-from .fault import DEADLOCK, NO_ROW
 from .report import named
 from .vacuity import reason
 from .verdict import Result, Verdict
+from .violation import DEADLOCK, NO_ROW
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)

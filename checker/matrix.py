@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from ..language import System
-from .fault import DEADLOCK
 from .journal import Journal
 from .mended import Asking, Fixes, Known, ended_early
 from .sweep import Piece, sweep
 from .verdict import Verdict
+from .violation import DEADLOCK
 from .workers import Workers
 
 _ALONE = Workers()

@@ -8,10 +8,10 @@ from itertools import combinations
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ..language import Instance
-from .fault import DEADLOCK
 from .retaken import still_broken
 from .sweep import Piece
 from .verdict import Verdict
+from .violation import DEADLOCK
 
 MOST_LIKELY = 3  # bugs that are mended together, before all but one of them are
 T = TypeVar("T")

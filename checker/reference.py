@@ -21,7 +21,7 @@ class Reference:
     first: list[int] = field(default_factory=list[int])
     broken: dict[str, int] = field(default_factory=dict[str, int])
     deadlock: int | None = None
-    fault: int | None = None
+    out_of_range: int | None = None
     met: set[Probe] = field(default_factory=set[Probe])
 
 
@@ -29,7 +29,7 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
     """Every reachable state of a small instance.
 
     `broken` maps a property to the number of states in its shortest counterexample, as `deadlock`
-    and `fault` (an update out of range) do for theirs; `met` are the probes that something meets.
+    and `out_of_range` do for theirs; `met` are the probes that something meets.
     Nothing stops the search but its end, or
     more than `limit` states (ValueError).
     """
@@ -62,7 +62,7 @@ def search(instance: Instance, limit: int = 200_000) -> Reference:
                 look("start", state)
                 look("way", state, table=step.action.table)
                 if step.state is None:
-                    found.fault = found.fault or found.depth + 1
+                    found.out_of_range = found.out_of_range or found.depth + 1
                     continue
                 for item in instance.properties:
                     if item.kind == "step" and not machine.step_holds(item, state, step.state):

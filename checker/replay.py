@@ -9,13 +9,13 @@ from typing import Any
 from ..language import Instance
 from ..language.types import Value
 from ..model.engine.interpreter import FullState, Interpreter, Step
-from .fault import Kind, tell_fault
 from .ground import ground
 from .itf import TraceError, TraceFile, decoded, shown
 from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
 from .tla.names import names_of
 from .trace import Disagreement, Trace, told
 from .verdict import Outcome, PropertyVerdict, Verdict
+from .violation import Kind, set_violation
 
 MOST = 10_000
 """So many runs at once that have the states of a trace which doesn't name every variable."""
@@ -180,13 +180,13 @@ def _tell_end(
     broken = {item.kind for item in machine.broken(states)}
     run = [{state} for state in states]
     if "invariant" in broken:
-        tell_fault(instance, Kind.STATE, run, _whole, outcome)
+        set_violation(instance, Kind.STATE, run, _whole, outcome)
     elif "step" in broken:
-        tell_fault(instance, Kind.STEP, run[:-1], _whole, outcome, ranges=False)
+        set_violation(instance, Kind.STEP, run[:-1], _whole, outcome, ranges=False)
     elif file.broken and any(step.state is None for step in machine.steps(states[-1])):
-        tell_fault(instance, Kind.STEP, run, _whole, outcome)
+        set_violation(instance, Kind.STEP, run, _whole, outcome)
     elif machine.is_stuck(states[-1]):
-        tell_fault(instance, Kind.DEADLOCK, run, _whole, outcome)
+        set_violation(instance, Kind.DEADLOCK, run, _whole, outcome)
     elif any(item.name == file.broken for item in instance.progress):
         _tell_progress(instance, states, steps, file, outcome)
 

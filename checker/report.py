@@ -41,7 +41,7 @@ TITLES = {
     Verdict.DEADLOCK: "There is a deadlock.",
     Verdict.LEADS_TO_BROKEN: "A progress property is broken.",
     Verdict.INCONCLUSIVE: "Inconclusive.",
-    Verdict.INTERRUPTED: "Inconclusive: the run was interrupted.",
+    Verdict.INTERRUPTED: "Inconclusive.",
 }
 
 

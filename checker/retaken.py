@@ -8,7 +8,7 @@ from typing import Any
 from ..language import Instance
 from ..model.engine.interpreter import FullState, Interpreter
 from .data import state_as_data
-from .fault import DEADLOCK
+from .violation import DEADLOCK
 
 
 def still_broken(instance: Instance, name: str, trace: Mapping[str, Any]) -> bool:

@@ -80,7 +80,7 @@ class Run:
     @property
     def leaves_range(self) -> str:
         """Why the last step reaches no state, where it would leave a type's range; else ""."""
-        return self.steps[-1].fault if self.steps else ""
+        return self.steps[-1].out_of_range if self.steps else ""
 
 
 def _listed(step: TraceStep) -> str:

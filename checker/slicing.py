@@ -64,7 +64,7 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
             if guard is not false:
                 updates = {i: settle(n) for i, n in row.updates.items() if i not in known}
                 broken = tuple(map(settle, row.broken))
-                rows.append(GroundRow(row.row, guard, updates, settle(row.fault), broken))
+                rows.append(GroundRow(row.row, guard, updates, settle(row.out_of_range), broken))
         if rows:
             actions.append(replace(action, possible=possible, rows=tuple(rows)))
     return replace(
@@ -104,7 +104,7 @@ def _nodes(grounded: Grounded) -> Iterator[Node]:
     for action in grounded.actions:
         yield from action.possible
         for row in action.rows:
-            yield from (row.guard, row.fault, *row.broken, *row.updates.values())
+            yield from (row.guard, row.out_of_range, *row.broken, *row.updates.values())
 
 
 def sliced(grounded: Grounded) -> Grounded:
@@ -126,7 +126,7 @@ def sliced(grounded: Grounded) -> Grounded:
     for action in grounded.actions:
         read |= leaves_of(action.possible)
         for row in action.rows:
-            read |= leaves_of([row.guard, row.fault, *row.broken])
+            read |= leaves_of([row.guard, row.out_of_range, *row.broken])
             for index, node in row.updates.items():
                 writers.setdefault(index, []).append(node)
     kept = set(read)

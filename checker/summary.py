@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
-from .fault import DEADLOCK
 from .lines import wrapped
 from .report import (
     TITLES,
@@ -22,6 +21,7 @@ from .report import (
 )
 from .vacuity import ENDED_EARLY, NO_REASON, by_reason, reason, vacuously
 from .verdict import Outcome, PropertyVerdict, Result, Verdict
+from .violation import DEADLOCK
 
 if TYPE_CHECKING:
     from .solver.bound import Bounded

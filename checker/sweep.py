@@ -15,11 +15,11 @@ from typing import Any
 from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from ..language.protocols import MIXED
 from .check import Options, available_threads, check
-from .fault import RANGE
 from .journal import Journal
 from .native.memory import fair_limit
 from .sealed import checksum, program
 from .verdict import Verdict
+from .violation import RANGE
 from .workers import Workers
 
 _ALONE = Workers()

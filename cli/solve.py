@@ -241,7 +241,7 @@ def lint(
                 report.print_lint(system, tables, found, never, console, is_whole=not interrupted)
                 vacuous += [{"system": system.name, **each.as_json()} for each in never]
                 told += [{"system": system.name, **finding.as_json()} for finding in found]
-                faults += sum(finding.is_fault for finding in found)
+                faults += sum(finding.is_error for finding in found)
     except DeclarationError as error:
         fail(error)
     if interrupted:

@@ -459,7 +459,7 @@ LEASE = str(Path(__file__).parents[1] / "docs" / "examples" / "lease.py")
         (("prove", "nothing"), 2, "nothing is called nothing"),
         (("prove", "clock"), 2, "no property of transactions looks at clock"),
         (("lint", "nothing"), 2, "nothing is called nothing"),
-        (("bound", LEASE, "--depth", "2"), 20, "No fault in 2 steps"),
+        (("bound", LEASE, "--depth", "2"), 20, "nothing broken in 2 steps"),
         (("bound", LEASE, "--depth", "12", "--protocol", "1"), 12, "NoStaleWrite"),
         (("bound", LEASE, "--depth", "11", "--protocol", "1", "--integers"), 12, "NoStaleWrite"),
         (("prove", LEASE, "--property", "NoStaleWrite", "--jobs", "1"), 0, "1 of 1 properties"),

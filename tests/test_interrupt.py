@@ -90,7 +90,7 @@ def test_bounded_search_tells_how_deep_it_was(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(bound._Search, "_finds", interrupted)
     result = bound.bound(instantiate(load_system(LEASE), "2"), 9)
     assert result.verdict is Verdict.INTERRUPTED
-    assert result.reason.startswith("No fault in ")
+    assert result.reason.startswith("nothing broken in ")
     assert result.reason.endswith("then it was interrupted.")
     assert "holds" not in {item.verdict for item in result.properties}
 

@@ -54,7 +54,7 @@ class GroundRow:
     row: int
     guard: Node
     updates: Mapping[int, Node]
-    fault: Node
+    out_of_range: Node
     broken: tuple[Node, ...]
 
 

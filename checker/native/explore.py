@@ -432,7 +432,7 @@ def search(
     on_round: Callable[[Progress], None] | None = None,
     most: int | None = None,
     leave_out: Callable[[int], bool] | None = None,
-    at_fault: Callable[[Bad], bool] | None = None,
+    is_violation: Callable[[Bad], bool] | None = None,
 ) -> bool:
     """Expands level after level until nothing is new, something is wrong or memory runs out.
 
@@ -443,10 +443,10 @@ def search(
     The last level inserted must be open for expansion. What was found is in the carrier's `found`;
     counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where
     a level has over `most` states: it is not expanded, and the search may go on with another
-    carrier. What is wrong in a state ends the search where it is `at_fault`.
+    carrier. What is wrong in a state ends the search where it is `is_violation`.
     """
     try:
-        return _levels(carrier, on_level, on_round, most, leave_out, at_fault)
+        return _levels(carrier, on_level, on_round, most, leave_out, is_violation)
     except KeyboardInterrupt:
         carrier.found.stopped = INTERRUPTED
         return True
@@ -458,7 +458,7 @@ def _levels(
     on_round: Callable[[Progress], None] | None,
     most: int | None,
     leave_out: Callable[[int], bool] | None,
-    at_fault: Callable[[Bad], bool] | None,
+    is_violation: Callable[[Bad], bool] | None,
 ) -> bool:
     found = carrier.found
     before = compiling_seconds()
@@ -492,7 +492,7 @@ def _levels(
         bad, whole = carrier.expand_level(tell)
         found.seconds = seconds()
         found.memory = carrier.memory
-        bad = bad if at_fault is None else [*filter(at_fault, bad)]
+        bad = bad if is_violation is None else [*filter(is_violation, bad)]
         found.note(bad, found.depth - 1)
         if bad and (leave_out is None or RANGE in found.wrong):
             return True

@@ -85,7 +85,7 @@ class Faults:
         self.found = {row: self._divided(of_row) for row, of_row in parts.items()}
 
     def _parts(self, row: GroundRow) -> list[Fault]:
-        every = zip((row.fault, *row.broken), self.flags, strict=True)
+        every = zip((row.out_of_range, *row.broken), self.flags, strict=True)
         found = ((part, flag) for node, flag in every for part in self._disjuncts(node))
         return [fault for fault in dict.fromkeys(found) if fault[0] is not self.graph.false]
 

@@ -10,16 +10,16 @@ from typing import Any
 from ...language import Instance
 from ...language.instance import ending_anywhere
 from ...language.instantiation import with_constants
-from ..fault import Kind, tell_fault
 from ..ground import ground
 from ..slicing import sliced, without_constants
 from ..verdict import Outcome, PropertyVerdict, Verdict
+from ..violation import Kind, set_violation
 from .terms import VERSION, Bits, Integers, Relation, Term, conjunction, z3
 
 
 @dataclass(frozen=True)
 class Depth:
-    """How far a run has come: no fault in `depth` steps. Times in seconds."""
+    """Progress: nothing is broken in up to `depth` steps. Times in seconds."""
 
     depth: int
     seconds: float
@@ -68,7 +68,7 @@ def bound(
         try:
             kind = next(faults, None)
         except (_UndecidedError, KeyboardInterrupt) as why:
-            before = f"No fault in {_steps(reached - 1)}" if reached else "Nothing was found out"
+            before = f"nothing broken in {_steps(reached - 1)}" if reached else "nothing checked"
             outcome.reason = f"{before}; then {str(why) or 'it was interrupted'}."
             if isinstance(why, KeyboardInterrupt):
                 outcome.verdict = Verdict.INTERRUPTED
@@ -77,7 +77,7 @@ def bound(
         if kind is not None:
             path, values = found.path(reached)
             outcome.constants |= values
-            tell_fault(
+            set_violation(
                 with_constants(instance, values) if values else instance,
                 kind,
                 [{state} for state in path],
@@ -94,7 +94,7 @@ def bound(
             outcome.properties = [PropertyVerdict(p.name, "holds") for p in instance.properties]
             break
     else:
-        outcome.reason = f"No fault in {_steps(depth)}; longer runs weren't looked at."
+        outcome.reason = f"nothing broken in {_steps(depth)}; longer runs were not searched."
     outcome.seconds = time.perf_counter() - begun
     return outcome
 
@@ -117,7 +117,7 @@ def _begun(instance: Instance, depth: int, only_properties: bool) -> Bounded:
         solver=VERSION,
     )
     if only_properties:
-        outcome.notes.append("ranges weren't looked for either, as a property was named")
+        outcome.notes.append("ranges were not checked either, because a property was named")
     return outcome
 
 
@@ -167,7 +167,7 @@ class _Search:
         return self.solver.check() != z3.unsat
 
     def _finds(self, fault: Term) -> bool:
-        """Whether there is a run to this fault; where there is none, that is remembered."""
+        """Whether some run violates this; remembers it if none does."""
         if z3.is_false(fault):
             return False
         if self.until is not None:

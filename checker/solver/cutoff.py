@@ -168,7 +168,9 @@ class _Projected:
                     for index, node in row.updates.items()
                     if (self.owners[index] or 0) < count
                 }
-                faults = row.fault.args if row.fault.op == "or" else (row.fault,)
+                faults = (
+                    row.out_of_range.args if row.out_of_range.op == "or" else (row.out_of_range,)
+                )
                 wrong = {self.number(part) for part in faults if self.sees(count, part)}
                 name = f"{self.grounded.instance.row_names[row.row]} ({bound})"
                 found[name] = possible, guard, updates, wrong

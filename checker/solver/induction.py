@@ -128,7 +128,7 @@ class Induction:
         parts = [
             here(relation.is_there(action)),
             here(terms.truth(row.guard)),
-            here(z3.Not(terms.truth(row.fault))),
+            here(z3.Not(terms.truth(row.out_of_range))),
             here(terms.truth(wrong)),
         ]
         for depth in range(last):
@@ -138,7 +138,7 @@ class Induction:
         if subject.step is not None:
             breaks = relation.breaks(subject.step) if last else z3.BoolVal(False)
             parts += [z3.Not(relation.at(depth)(breaks)) for depth in range(last)]
-        read = leaves_of([*action.possible, row.guard, row.fault, wrong])
+        read = leaves_of([*action.possible, row.guard, row.out_of_range, wrong])
         return self._claimed(subject, assumed, self.case(action, row) + said, k, parts, read)
 
     def never(self, subject: Subject, assumed: Sequence[str], wrong: Node, said: str) -> Obligation:

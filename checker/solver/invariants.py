@@ -139,7 +139,7 @@ def _clauses(induction: Induction, subject: Subject, assumed: Sequence[str]) -> 
                 for leaf in leaves
             ]
             taken = [relation.is_there(action), terms.truth(row.guard)]
-            taken.append(z3.Not(terms.truth(row.fault)))
+            taken.append(z3.Not(terms.truth(row.out_of_range)))
             clause([*known, *map(here, taken)], reached(*map(here, after)))
     clause([*known, z3.Not(here(induction.all_of(subject.nodes)))], z3.BoolVal(False))
     return horn.sexpr()

@@ -32,7 +32,7 @@ class Finding:
     explained: str = ""
 
     @property
-    def is_fault(self) -> bool:
+    def is_error(self) -> bool:
         """Whether it is wrong whatever is reachable; the others may be meant."""
         return self.kind in FAULTS and not self.explained
 
@@ -40,7 +40,7 @@ class Finding:
         """The finding as plain data."""
         return {
             "kind": self.kind, "table": self.table, "rows": list(self.rows),
-            "example": self.example, "explained": self.explained or None, "fault": self.is_fault,
+            "example": self.example, "explained": self.explained or None, "fault": self.is_error,
         }  # fmt: skip
 
 
@@ -128,7 +128,7 @@ class _Lint:
             for row in action.rows:
                 if row.row in told:
                     continue
-                example = self._finds(action, self.grounded.graph.and_(row.guard, row.fault))
+                example = self._finds(action, self.grounded.graph.and_(row.guard, row.out_of_range))
                 if example:
                     told.add(row.row)
                     yield Finding("range", table, (self._name(row.row),), example)

@@ -451,7 +451,7 @@ class Relation:
     @cached_property
     def out_of_range(self) -> Term:
         """Whether something that the chosen step writes leaves its range."""
-        return self._wrong([step.row.fault for step in self.steps])
+        return self._wrong([step.row.out_of_range for step in self.steps])
 
     @cached_property
     def broken(self) -> Term:
@@ -486,7 +486,9 @@ class Relation:
         Any run can be brought into that order without a change of its last state.
         """
         reads = [
-            leaves_of([*s.action.possible, s.row.guard, s.row.fault, *s.row.updates.values()])
+            leaves_of(
+                [*s.action.possible, s.row.guard, s.row.out_of_range, *s.row.updates.values()]
+            )
             for s in self.steps
         ]
         writes = [set(step.row.updates) for step in self.steps]

@@ -120,7 +120,7 @@ class Session:
                 raise PathError(f"step {at}: {number} is none of the {len(possible)} possible ones")
             step = possible[number]
             if step.state is None:
-                raise PathError(f"step {at} reaches no state: {step.fault}")
+                raise PathError(f"step {at} reaches no state: {step.out_of_range}")
             steps.append(step)
             states.append(step.state)
         return Run((first, *path[1:]), tuple(states), tuple(steps))

@@ -118,7 +118,7 @@ class Views:
             if beside is not None:
                 other = tuple(_otherwise(step, others.get(_event(step)), self.session, beside))
             source, stays = "" if row is None else row.source, step.state == state
-            yield Offer(number, shown, source, step.fault, stays, other)
+            yield Offer(number, shown, source, step.out_of_range, stays, other)
 
 
 def _event(step: Step) -> tuple[str, tuple[Any, ...]]:
@@ -139,8 +139,8 @@ def _otherwise(step: Step, other: Step | None, session: Session, beside: Session
     if ours != theirs:
         yield f"row {theirs}"
     if step.state is None or other.state is None:
-        if step.fault != other.fault:
-            yield other.fault or "reaches a state"
+        if step.out_of_range != other.out_of_range:
+            yield other.out_of_range or "reaches a state"
         return
     if step.state == other.state:
         if ours != theirs:

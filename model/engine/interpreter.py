@@ -21,14 +21,14 @@ FullState: TypeAlias = tuple[Value, ...]
 class Step:
     """A step taken: the row's index in `Instance.row_names`, what was bound, the state reached.
 
-    `fault` says which update leaves its type's range; the step then reaches no state.
+    `out_of_range` says which update leaves its type's range; the step then reaches no state.
     """
 
     row: int
     action: Action
     bound: tuple[tuple[Expression, Value], ...]
     state: FullState | None
-    fault: str = ""
+    out_of_range: str = ""
 
 
 class Interpreter:

@@ -10,13 +10,13 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.checker.fault import RANGE
 from epochfence.checker.native import explore, lower, machine_code, object_cache
 from epochfence.checker.native.lower import Kernel
 from epochfence.checker.native.machine_code import Code
 from epochfence.checker.reference import search
 from epochfence.checker.trace import Trace
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.violation import RANGE
 from epochfence.language import Instance, Row, System, Table, instantiate
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.load import load_system
@@ -222,7 +222,7 @@ def test_a_large_range_is_explored() -> None:
     result = check(instance)
     assert (result.verdict, result.states) == (Verdict.BROKEN, 3)
     assert "large.producer_id would be 2147483648" in result.reason
-    assert search(instance).fault == 4
+    assert search(instance).out_of_range == 4
 
 
 # Slicing ------------------------------------------------------------------------------------------

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.counterexamples import Tried, enumerate_from, rows_of
-from epochfence.checker.fault import faulty_steps
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.summary import enumeration_lines
 from epochfence.checker.trace import Trace, TraceStep, actor_of
 from epochfence.checker.verdict import Counterexample, Result, Verdict
+from epochfence.checker.violation import violating_steps
 from epochfence.cli import app
 from epochfence.language import Instance, Row, System, Table, instantiate, invariant
 from epochfence.model.engine.interpreter import FullState, Interpreter
@@ -85,10 +85,12 @@ def faults(instance: Instance) -> Iterator[tuple[int, frozenset[str]]]:
             if is_faulty(machine, state):
                 yield depth, rows
                 continue
-            at_fault = {step.row for step, _ in faulty_steps(machine, state, instance.properties)}
+            violating = {
+                step.row for step, _ in violating_steps(machine, state, instance.properties)
+            }
             for step in machine.steps(state):
                 arrived = rows | {names[step.row]}
-                if step.row in at_fault:
+                if step.row in violating:
                     yield depth + 1, arrived
                 elif step.state is not None:
                     following.add((step.state, arrived))
@@ -199,14 +201,14 @@ def fewest(instance: Instance, result: Result) -> int:
     for depth in range(len(result.trace.steps)):
         following: dict[tuple[FullState, str], int] = {}
         for (state, actor), count in ways.items():
-            at_fault = {
+            violating = {
                 (step.row, step.bound)
-                for step, _ in faulty_steps(machine, state, instance.properties)
+                for step, _ in violating_steps(machine, state, instance.properties)
             }
             for step in machine.steps(state):
                 who = actor_of(step)
                 now = count + (actor not in ("", who))
-                if (step.row, step.bound) in at_fault:
+                if (step.row, step.bound) in violating:
                     found += [now] if depth == len(result.trace.steps) - 1 else []
                 elif step.state is not None:
                     place = step.state, who

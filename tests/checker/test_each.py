@@ -12,12 +12,12 @@ from rich.console import Console
 
 from epochfence.checker.baseline import compare, read_baseline
 from epochfence.checker.check import Options, check
-from epochfence.checker.fault import DEADLOCK, RANGE
 from epochfence.checker.junit import to_junit
 from epochfence.checker.native.sharing import MOST_PROPERTIES
 from epochfence.checker.sarif import to_sarif
 from epochfence.checker.summary import tell
 from epochfence.checker.verdict import Verdict
+from epochfence.checker.violation import DEADLOCK, RANGE
 from epochfence.language import (
     DeclarationError,
     Instance,

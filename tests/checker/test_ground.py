@@ -76,7 +76,7 @@ def ground_steps(grounded: Grounded, vector: tuple[int, ...]) -> Steps:
     """The rows taken, each with the numbers of the next state's leaves, or none for a fault."""
     found: Steps = Counter()
     for row, value in taken_rows(grounded, vector):
-        if value(row.fault):
+        if value(row.out_of_range):
             found[row.row, None] += 1
             continue
         after = list(vector)
@@ -135,7 +135,7 @@ def test_rows_and_properties_mean_the_same_in_any_state(
         broken = Counter(
             row.row
             for row, seen in taken_rows(grounded, vector)
-            if not seen(row.fault) and any(map(seen, row.broken))
+            if not seen(row.out_of_range) and any(map(seen, row.broken))
         )
         assert broken == Counter(
             step.row

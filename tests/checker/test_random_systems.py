@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.fault import DEADLOCK, RANGE
 from epochfence.checker.native import lower, pack, renaming
 from epochfence.checker.reference import Reference, search
 from epochfence.checker.verdict import Outcome as Ran
 from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.violation import DEADLOCK, RANGE
 from epochfence.language import Expression, Instance, expressions, instantiate
 from epochfence.language.expressions import children_first
 from epochfence.model.engine.interpreter import Interpreter
@@ -48,9 +48,9 @@ def expected(reference: Reference, instance: Instance) -> Outcome:
     if reference.deadlock is not None:
         outcome = Outcome(Verdict.DEADLOCK, reference.deadlock - 1)
         found.append((reference.deadlock, 1, outcome))
-    if reference.fault is not None:
-        outcome = Outcome(Verdict.BROKEN, reference.fault - 1)
-        found.append((reference.fault - 1, 2, outcome))
+    if reference.out_of_range is not None:
+        outcome = Outcome(Verdict.BROKEN, reference.out_of_range - 1)
+        found.append((reference.out_of_range - 1, 2, outcome))
     return min(found, key=lambda f: f[:2])[2] if found else Outcome(Verdict.HOLDS)
 
 
@@ -81,7 +81,7 @@ def replay(instance: Instance, result: Ran) -> None:
         assert not last
         assert broken in ([], [DEADLOCK])
     elif broken == [RANGE]:
-        assert any(step.fault for step in last)
+        assert any(step.out_of_range for step in last)
         assert len(states) == len(result.trace.steps)
     elif properties[broken[0]].kind == "invariant":
         assert not machine.holds(properties[broken[0]].expression, states[-1])
@@ -126,8 +126,8 @@ def compare_going_on(instance: Instance, reference: Reference) -> None:
     if reference.deadlock is not None:
         wanted[DEADLOCK] = reference.deadlock - 1
     rest = "holds"
-    if reference.fault is not None:
-        rest, last = "unknown", reference.fault - 1
+    if reference.out_of_range is not None:
+        rest, last = "unknown", reference.out_of_range - 1
         wanted = {name: at for name, at in wanted.items() if at < last + (name in steps)}
         wanted[RANGE] = last
     plain = Options(symmetry=False, slicing=False, keep_going=True)

@@ -395,7 +395,7 @@ def test_a_budget_bounds_an_event() -> None:
     found = search(instance)
     # four initial states (any lamps), and two counters that share three steps
     assert found.states == 4 * (1 + 2 + 3 + 4)
-    assert found.fault is None
+    assert found.out_of_range is None
 
 
 def test_a_budget_s_event_is_not_taken_by_a_later_row_when_it_is_spent() -> None:

@@ -157,7 +157,7 @@ def could_say_more(result: Result) -> list[str]:
 def faults(system: System) -> set[str]:
     """What `lint` calls wrong of a system, whatever is reachable."""
     found = lint(system, None, system.tables)
-    return {f"{item.kind}: {item.table}/{item.rows}" for item in found if item.is_fault}
+    return {f"{item.kind}: {item.table}/{item.rows}" for item in found if item.is_error}
 
 
 def is_equivalent(meant: Instance, slipped: Instance) -> bool:

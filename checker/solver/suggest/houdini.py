@@ -67,7 +67,7 @@ class Houdini:
                     for leaf in leaves
                 ]
                 taken = [there, relation.terms.truth(row.guard), relation.ranges, *written]
-                taken.append(z3.Not(relation.terms.truth(row.fault)))
+                taken.append(z3.Not(relation.terms.truth(row.out_of_range)))
                 behind = Shift([(now[leaf.index], following[leaf.index]) for leaf in leaves])
                 name = self.induction.case(action, row)
                 yield Case(name, action, row, conjunction(taken), behind)

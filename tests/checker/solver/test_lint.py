@@ -84,7 +84,7 @@ def test_a_hidden_row_that_is_declared_to_be_unreached() -> None:
 
     def told(name: str, when: Operand = True) -> list[tuple[str, bool, str]]:
         found = findings_of(rows, unreached=(Unreached("at real ranges", (name,), when),))
-        return [(item.kind, item.is_fault, item.explained) for item in found]
+        return [(item.kind, item.is_error, item.explained) for item in found]
 
     assert told("server.Ask/the rest") == [("unreachable", False, "at real ranges")]
     assert told("server.Ask/the rest", ~later) == [("unreachable", True, "")]
@@ -96,7 +96,7 @@ def test_a_row_that_the_settings_rule_out_is_explained() -> None:
 
     def told(when: Operand) -> list[tuple[bool, str]]:
         rows = (Row("never", when=when, reply=Error.NONE), Row("all", reply=Error.NONE))
-        return [(item.is_fault, item.explained) for item in findings_of(rows)]
+        return [(item.is_error, item.explained) for item in findings_of(rows)]
 
     assert told(~later & LOW) == [(False, SETTINGS)]
     assert told(LOW & HIGH) == [(True, "")]
@@ -156,7 +156,7 @@ def test_of_transactions_what_is_unanswered_is_known(release: str) -> None:
     # else rows for what can't happen are hidden, or unreached for another reason
     whole = {"early_ends": 1, "records": 2, "faults": 2}
     findings = lint(system, release, system.tables, whole)
-    assert not any(item.is_fault for item in findings)
+    assert not any(item.is_error for item in findings)
     hidden = {f"{x.table}/{x.rows[0]}" for x in findings if x.kind == "unreachable"}
     assert hidden == HIDDEN | HIDDEN_IN.get(release, set())
     unanswered = {item.table: item for item in findings if item.kind == "unanswered"}

@@ -71,7 +71,7 @@ def test_a_step_that_leaves_a_range_reaches_no_state_and_says_why() -> None:
     fine, fault = machine_.steps(((0, 2),))
     assert fine.state == ((1, 2),)
     assert fault.state is None
-    assert fault.fault == "machine.n would be {key0: 0, key1: 3}: not 0..2 by key"
+    assert fault.out_of_range == "machine.n would be {key0: 0, key1: 3}: not 0..2 by key"
 
 
 def test_properties_are_judged_in_a_state_and_over_a_step() -> None:

@@ -21,7 +21,9 @@ def every_step(instance: Instance, state: FullState) -> tuple[list[object], list
     """The steps of a state, as the one and as the other has them: row, fault or not, the state."""
     found: list[list[object]] = []
     for steps in (Interpreter(instance).steps(state), Stepper(instance).steps(state)):
-        found.append([(s.state is None or s.row, s.bound, s.state, bool(s.fault)) for s in steps])
+        found.append(
+            [(s.state is None or s.row, s.bound, s.state, bool(s.out_of_range)) for s in steps]
+        )
     return found[0], found[1]
 
 

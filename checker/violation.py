@@ -1,4 +1,4 @@
-"""A fault that an engine found, seen again on the executable model and told."""
+"""A violation that an engine found, repeated on the executable model."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .verdict import Outcome, PropertyVerdict, Verdict
 NO_ROW = "Deadlock: no step is possible in the last state."
 RANGE = "every value stays in the range of its type"
 DEADLOCK = "no deadlock"
-"""The names of what is looked for beside the properties."""
+"""Checks beside the properties, by name."""
 
 Packed = TypeVar("Packed")
 
 
 class Kind(Enum):
-    """What is at fault: the last state breaks an invariant, or has no next one; or a step from it
-    breaks a property of steps, or leaves a range."""
+    """The kind of violation: the last state breaks an invariant, the last state has no next step
+    (deadlock), or a step from it breaks a step property or takes a value out of its range."""
 
     STATE = auto()
     DEADLOCK = auto()
     STEP = auto()
 
 
-def tell_fault(
+def set_violation(
     instance: Instance,
     kind: Kind,
     levels: Sequence[Collection[Packed]],
@@ -40,10 +40,11 @@ def tell_fault(
     ranges: bool = True,
     off: Collection[int] = (),
 ) -> None:
-    """Puts into the outcome what is wrong behind a run through a state of each level, whose states
-    `packed` makes of the model's own; of all such runs that with the fewest changes of actor. A
-    step out of range counts only with `ranges`, one by a row that is `off` never. Raises
-    Disagreement where the model sees no such thing."""
+    """Sets verdict, reason and trace of the outcome to the violation at the end of a run through a
+    state of each level. `packed` turns a state of the model into the engine's form. Of all such
+    runs it takes the one that changes the acting machine least often. A step out of range counts
+    only with `ranges`; a step of a row in `off` never counts. Raises Disagreement if the model sees
+    no violation."""
     found = seen(instance, kind, levels, packed, ranges=ranges, off=off)
     outcome.verdict, outcome.reason, outcome.trace = found.verdict, found.conclusion, found.trace
     outcome.properties = [
@@ -56,23 +57,23 @@ def tell_fault(
 
 @dataclass(frozen=True)
 class Seen:
-    """A fault as the executable model sees it: the property that is broken, RANGE or DEADLOCK."""
+    """A violation on the executable model: `name` is the broken property, RANGE or DEADLOCK."""
 
     name: str
     trace: Trace
 
     @property
     def verdict(self) -> Verdict:
-        """What the fault makes of a run."""
+        """The verdict of a run with this violation."""
         return Verdict.DEADLOCK if self.name == DEADLOCK else Verdict.BROKEN
 
     @property
     def conclusion(self) -> str:
-        """What is wrong, in a sentence."""
+        """The violation in a sentence."""
         return self.trace.conclusion
 
     def told(self, instance: Instance, *, with_trace: bool = False) -> PropertyVerdict:
-        """What becomes of the property."""
+        """The outcome of the property."""
         item = next((item for item in instance.properties if item.name == self.name), None)
         note = "" if item is None else _known(instance, item)
         trace = self.trace if with_trace else None
@@ -90,9 +91,9 @@ def seen(
     off: Collection[int] = (),
     most: int = MOST_WAYS,
 ) -> Seen:
-    """What is wrong behind a run, as `tell_fault` says; of properties one that is `among` these, or
-    of all. So many runs are followed at once. Raises Disagreement where the model sees no such
-    thing."""
+    """The violation at the end of a run, as for `set_violation`. `among` are the properties that
+    count (default: all); `most` is how many runs are followed at once. Raises Disagreement if the
+    model sees no violation."""
     machine = Interpreter(instance)
     ways = ways_along(machine, levels, packed, off, most)
     states, steps = ways[0].run()
@@ -110,14 +111,16 @@ def seen(
         found = [
             (way, step, item)
             for way in ways
-            for step, item in faulty_steps(machine, way.state, properties, ranges=ranges, off=off)
+            for step, item in violating_steps(
+                machine, way.state, properties, ranges=ranges, off=off
+            )
         ]
         if not found:
-            raise Disagreement("an engine sees a faulty step where the model sees none")
+            raise Disagreement("an engine sees a violating step where the model sees none")
         way, step, item = min(found, key=lambda each: each[0].changes_with(each[1]))
         states, steps = way.run()
         steps.append(step)
-        name, conclusion = RANGE, f"The last step is out of range: {step.fault}"
+        name, conclusion = RANGE, f"The last step is out of range: {step.out_of_range}"
         if item is not None and step.state is not None:
             name = item.name
             conclusion = f"{item.name} is broken by the last step: {item.sentence}"
@@ -127,7 +130,7 @@ def seen(
 
 
 def _known(instance: Instance, item: Property) -> str:
-    """What is known of a property that is broken, and how it would hold."""
+    """The known bug behind a broken property, and the feature that fixes it."""
     bug = item.known_bug
     if bug is None or not instance.system.protocols.holds(bug.during, instance.features):
         return ""
@@ -145,12 +148,12 @@ def _broken_invariant(
     raise Disagreement("an engine sees an invariant broken where the model sees none")
 
 
-def faulty_steps(
+def violating_steps(
     machine: Interpreter, state: FullState, properties: Sequence[Property], *,
     ranges: bool = True, off: Collection[int] = (),
 ) -> Iterator[tuple[Step, Property | None]]:  # fmt: skip
-    """The steps that leave a range, and those that break a property, which stands beside them; none
-    by rows that are `off`."""
+    """Yields the steps that leave a range (with None) and those that break a property (with it);
+    no steps of rows in `off`."""
     for step in machine.steps(state):
         if step.row in off:
             continue
