@@ -7,7 +7,7 @@ A cell is asked about twice. The `CLIENTS` bounds have two records and the fault
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -152,6 +152,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
 table has."""
 
 
+def _listed(values: Sequence[str]) -> str:
+    *others, newest = values
+    return f"{', '.join(others)} and {newest}" if others else newest
+
+
 def refusal(name: str, value: str, release: str) -> str | None:
     """Why the table has no such value of one of the CHOICES: Kafka's own error where it has one.
 
@@ -169,13 +174,13 @@ def refusal(name: str, value: str, release: str) -> str | None:
             )
         return (
             f"{name}={value} counts as {REPLICATION_FACTOR}, as there are no more: the "
-            f"table has {name} of {' and '.join(CHOICES[name])}"
+            f"table has {name} of {_listed(CHOICES[name])}"
         )
     if name == "replication.factor" and number is not None and number < 1:
         return (
             f"INVALID_REPLICATION_FACTOR: {name}={value}: Replication factor must be larger than 0"
         )
-    return f"{name}={value}: the table has {name} of {' and '.join(CHOICES[name])}"
+    return f"{name}={value}: the table has {name} of {_listed(CHOICES[name])}"
 
 
 def fits(cell: Cell, choices: dict[str, str], resolved: dict[str, object]) -> bool:

@@ -99,6 +99,7 @@ from ..replication.state import (
     clients,
     newest_epoch,
 )
+from ..systems.unreached_replicated import unreached
 from . import transaction_log
 from .transaction_log import LOG_LOSSES
 
@@ -406,24 +407,28 @@ state_from_log = invariant(
 def replicated_system(system: System) -> System:
     """`transactions` with its partition on replicas."""
     left = {table.on for table in recovery.TABLES}
-    tables = tuple(
+    kept = tuple(
         transaction_log.remembers(_OTHERS.get(table.name) or RECAST.table(table))
         for table in system.tables
         if table.on not in left
     )
+    tables = (*kept, *_REPLICAS, transaction_log.loses_record)
+    properties = (*map(_property, PROPERTIES), state_from_log)
+    rows = (f"{table.name}/{row.name}" for table in tables for row in table.rows)
+    names = (*rows, *(table.name for table in tables), *(item.name for item in properties))
     ((faulty, most),) = system.budgets.items()
     faults = (event for event in events_of(faulty) if event not in left)
     return replace(
         system,
         name=f"{system.name}+replication",
         doc=f"{system.doc} The partition is replicated.",
-        tables=(*tables, *_REPLICAS, transaction_log.loses_record),
-        properties=(*map(_property, PROPERTIES), state_from_log),
+        tables=tables,
+        properties=properties,
         progress=(),
         lemmas=(),
         rankings=(),
         fairness=(),
-        unreached=(),
+        unreached=unreached(names),
         refusals=(NOT_ENOUGH_REPLICAS,),
         constants=(
             *(each for each in system.constants if each not in FIXED),

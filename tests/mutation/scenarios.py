@@ -169,6 +169,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
     ),
     "membership": (
         Scenario("4.3"),
+        Scenario("1.1"),
         Scenario("2.0", THREE_MEMBERS),
         Scenario("4.3", THREE_MEMBERS),
         Scenario("2.4", THREE_MEMBERS),

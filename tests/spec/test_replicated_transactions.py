@@ -84,6 +84,15 @@ def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
         } <= taken  # fmt: skip
 
 
+@pytest.mark.slow(6)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("bounds", ["small", "default", "large"])
+def test_what_no_run_takes_has_its_reason(bounds: str) -> None:
+    result = check(instantiate(SYSTEM, NEWEST, bounds=bounds), Options(threads=available_threads()))
+    assert (result.verdict, result.unexplained) == (Verdict.HOLDS, [])
+    assert not [note for note in result.notes if "but a run takes it" in note]
+
+
 @pytest.mark.slow(4)
 @pytest.mark.sample(1, of="a replicated run at a release")
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.3"])
@@ -154,5 +163,5 @@ def test_a_fault_breaks_it(fault: Callable[[System], System], breaks: str) -> No
 def test_what_goes_back_at_a_new_leader(name: str) -> None:
     """A new leader's high watermark lags by a fetch, and it may lack a marker that was appended."""
     item = next(each for each in PROPERTIES if each.name == name)
-    system = replace(SYSTEM, properties=(replication.RECAST.property(item),))
+    system = replace(SYSTEM, properties=(replication.RECAST.property(item),), unreached=())
     assert set(broken(run(system=system))) == {name}

@@ -1,0 +1,130 @@
+"""Rows and premises that runs of `transactions+replication` don't reach, and why: what those of
+`transactions` and of `replication` don't, and what takes more clients or faults than small bounds
+have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ...language import Unreached
+from ..features import transaction_version_2
+from ..messages import FAULTS, PRODUCERS
+from ..messages import TRANSACTIONS as IN_A_ROW
+from ..replication.state import MIN_ISR
+from .replication import UNREACHED as REPLICATION
+from .unreached import TRANSACTIONS
+
+_TAKEN_HERE = {
+    "transaction.WriteTxnMarkersResponse/again",
+    "partition.lost AddPartitionsByLeader/asked by a leader before",
+    "partition.lost AddPartitionsByLeaderResponse/asked by a leader before",
+    "registration.elect unclean",
+}
+"""Rows that a new leader takes, or a marker that it lacks, and an event of which other constants
+say how often it happens."""
+
+_ALONE = (PRODUCERS < 2) & (FAULTS < 1)
+_OWN = (
+    Unreached(
+        "need an in-sync set below min.insync.replicas (min_insync_replicas=2)",
+        (
+            "partition.Produce/not enough replicas",
+            "partition.WriteTxnMarkers/not enough replicas",
+            "partition.AddPartitionsByLeaderResponse/not enough replicas",
+        ),
+        MIN_ISR < 2,
+    ),
+    Unreached(
+        "need a second client or a fault (producers=2, faults=1)",
+        (
+            "partition.AddPartitionsByLeaderResponse/producer fenced",
+            "partition.AddPartitionsByLeaderResponse/question no longer counts",
+            "partition.AddPartitionsByLeaderResponse/stale epoch, whatever the answer",
+            "partition.Produce/stale epoch, before asking",
+            "partition.WriteTxnMarkers/marker of an earlier transaction",
+            "partition.WriteTxnMarkers/stale epoch",
+            "producer.EndTxnResponse/fenced",
+            "producer.EndTxnResponse/not to be mended",
+            "producer.EndTxnResponse/try again",
+            "producer.EndTxnResponse/unexpected",
+            "producer.InitProducerIdResponse/fenced",
+            "producer.InitProducerIdResponse/try again",
+            "producer.ProduceResponse/abortable, and those behind it move up",
+            "transaction.AddPartitionsByLeader/other epoch",
+            "transaction.EndTxn/abort overtakes a fence",
+            "transaction.EndTxn/commit meets a fence",
+            "transaction.EndTxn/end under way",
+            "transaction.EndTxn/ended otherwise already",
+            "transaction.EndTxn/ended so already",
+            "transaction.EndTxn/no producer id to be had",
+            "transaction.EndTxn/other end under way",
+            "transaction.EndTxn/other epoch",
+            "transaction.EndTxn/transition in flight",
+            "transaction.InitProducerId/commit or abort under way",
+            "transaction.InitProducerId/fence the open transaction",
+            "transaction.InitProducerId/new producer id",
+            "transaction.InitProducerId/transition in flight",
+            "transaction.continue the fence",
+        ),
+        _ALONE,
+    ),
+    Unreached(
+        "need a second client, transaction or fault (producers=2, transactions=2, faults=1)",
+        (
+            "partition.AddPartitionsByLeaderResponse/refused by the coordinator",
+            "transaction.AddPartitionsByLeader/transition in flight",
+        ),
+        _ALONE & (IN_A_ROW < 2),
+    ),
+    Unreached(
+        "needs a second client or a fault (producers=2, faults=1): only version 2 asks about each "
+        "batch",
+        ("partition.WriteTxnMarkers/no transaction to end",),
+        _ALONE & transaction_version_2,
+    ),
+    Unreached(
+        "need a second client (producers=2)", ("FencedForGood", "OneLiveEpoch"), PRODUCERS < 2
+    ),
+    Unreached(
+        "need a fault (faults=1, as the large bounds have)",
+        (
+            "partition.AddPartitionsByLeaderResponse/coordinator moved",
+            "partition.Produce/duplicate",
+            "partition.WriteTxnMarkers/coordinator fenced",
+            "producer.EndTxnResponse/on a closed connection",
+            "producer.EndTxnResponse/the coordinator has moved",
+            "producer.InitProducerIdResponse/on a closed connection",
+            "producer.InitProducerIdResponse/the coordinator has moved",
+            "producer.ProduceResponse/fenced",
+            "producer.ProduceResponse/nobody waits for it",
+            "transaction.AddPartitionsByLeader/unknown transactional id",
+            "transaction.EndTxn/abort of nothing",
+            "transaction.WriteTxnMarkersResponse/on a closed connection",
+            "transaction.coordinator failover after a failed append",
+            "transaction.log append/transactional id forgotten",
+        ),
+        FAULTS < 1,
+    ),
+    Unreached(
+        "the machine is that of `transactions`, whose runs take it with more clients, transactions "
+        "or faults",
+        (
+            "producer.InitProducerIdResponse/unexpected",
+            "transaction.AddPartitionsByLeader/other producer id",
+            "transaction.EndTxn/other producer id",
+            "transaction.EndTxn/unknown transactional id",
+            "transaction.InitProducerId/no producer id to be had",
+            "transaction.continue the fence/unknown transactional id",
+        ),
+        (PRODUCERS < 2) | (FAULTS < 1) | (IN_A_ROW < 2),
+    ),
+)
+
+
+def unreached(names: Iterable[str]) -> tuple[Unreached, ...]:
+    """What runs don't reach of a system that has these rows, tables and properties."""
+    there = {*names} - _TAKEN_HERE
+    every = (*TRANSACTIONS, *REPLICATION, *_OWN)
+    kept = (replace(item, names=tuple(n for n in item.names if n in there)) for item in every)
+    return tuple(item for item in kept if item.names)
