@@ -2,3 +2,7 @@
 
 Needs the extra `broker`, as `model.records` does.
 """
+
+from __future__ import annotations
+
+from .. import kio_alone  # noqa: F401  # pyright: ignore[reportUnusedImport]

@@ -3,6 +3,8 @@
 Needs the extra `broker`, which has kio, crc32c and cramjam; `epochfence.model` never imports it.
 """
 
+from .. import kio_alone  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
 try:
     import cramjam as _cramjam  # noqa: F401  # pyright: ignore[reportUnusedImport]
     import crc32c as _crc32c  # noqa: F401  # pyright: ignore[reportUnusedImport]

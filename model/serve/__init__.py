@@ -3,3 +3,7 @@
 Needs the extra `broker`. What happens to transactions is the oracle's to say; topics, bytes and
 consumer groups are kept here.
 """
+
+from __future__ import annotations
+
+from .. import kio_alone  # noqa: F401  # pyright: ignore[reportUnusedImport]

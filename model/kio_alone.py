@@ -1,0 +1,17 @@
+"""Loads kio without Hypothesis. Where that is installed, kio fills it with strategies: that takes
+half a second, and leaves a folder `.hypothesis` in the working directory of each command."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+
+_NAME = "hypothesis"
+
+if _NAME not in sys.modules:
+    sys.modules[_NAME] = None  # pyright: ignore[reportArgumentType]  # as the import system has it
+    try:
+        with suppress(ModuleNotFoundError):  # who needs kio says that it isn't there
+            import kio.static._phantom  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    finally:
+        del sys.modules[_NAME]
