@@ -18,7 +18,7 @@ def describe(system: System, console: Console) -> None:
     protocols = system.protocols
     console.print(f"  Protocols: {', '.join(protocols.releases)} (default {protocols.newest})")
     for names in _alike(system):
-        console.print(f"    the same here: {', '.join(names)}")
+        console.print(f"    identical in this system: {', '.join(names)}")
     features = _columns("feature", "from", "before", "what it does")
     for info in protocols.infos:
         cells = (info.name, info.since or "none", info.until or "", info.sentence)

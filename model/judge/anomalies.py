@@ -15,12 +15,12 @@ from .histories import BadLine
 from .judge import Finding
 
 ANOMALIES = {
-    "DUPLICATE": "A record was sent once and is at two offsets.",
-    "LOSS": "An acknowledged record, of no transaction or a committed one, isn't there.",
-    "ORDER_BREAK": "Two records of one producer are in another order than they were sent in.",
-    "ABORTED_READ": "A record was read of a transaction that its producer was told is aborted.",
-    "TORN_TRANSACTION": "Of a transaction some records were read, and an acknowledged one is not "
-    "there.",
+    "DUPLICATE": "A record that was sent once is at two offsets.",
+    "LOSS": "An acknowledged record is missing; its transaction, if any, was committed.",
+    "ORDER_BREAK": "Two records of one producer are not in the order in which they were sent.",
+    "ABORTED_READ": "A record was read, but its producer knows that its transaction was aborted.",
+    "TORN_TRANSACTION": "Some records of a transaction were read, but an acknowledged one is "
+    "missing.",
     "PHANTOM": "A record was read that nobody sent.",
     "CONFLICT": "Two reads of one offset found different records.",
 }

@@ -143,7 +143,9 @@ class LiveCluster:
         for name in ("InitProducerId", "EndTxn", "Produce", "Metadata", "CreateTopics"):
             if name not in found:
                 low, high = _OLDEST.get(name, 0), NEWEST[name]
-                raise BrokerError(f"{self._first.place} takes no {name} of version {low} to {high}")
+                raise BrokerError(
+                    f"{self._first.place} doesn't support {name} of version {low} to {high}"
+                )
         return found, features
 
     @property

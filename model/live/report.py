@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml
 from ..possible_states import RowName
 from .run import Report, why_not
 
-_NOT_RUN: Final = "the directed suite, which looks for each row, wasn't run to its end"
+_NOT_RUN: Final = "the directed suite, which tests each row, didn't finish"
 
 
 def text(report: Report) -> str:
@@ -17,10 +17,10 @@ def text(report: Report) -> str:
     outside = report.from_outside
     reached = [row for row in outside if row in report.provoked]
     mode = "settled: each end is over before the next request" if report.is_settled else (
-        "raw: while an end is under way, both answers are allowed, and races aren't told apart"
+        "raw: while an end is under way, both answers are allowed; races aren't distinguished"
     )  # fmt: skip
     lines = [
-        f"{report.bootstrap}: held to {report.protocol}, transaction.version "
+        f"{report.bootstrap}: compared with {report.protocol}, transaction.version "
         f"{report.transaction_version}",
         mode,
     ]

@@ -160,8 +160,8 @@ class Proxy(Served):
                     self._behind.add(node)
                     if index >= len(places):
                         raise BrokerError(
-                            f"broker {node} tells clients of this proxy: --upstream has to name "
-                            "that listener of each broker, in the order of their ids"
+                            f"broker {node} advertises this proxy's address: --upstream has to "
+                            "name that listener of each broker, in the order of their ids"
                         )
                     self._upstream[node] = places[index]
             return told

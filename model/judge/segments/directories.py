@@ -145,8 +145,8 @@ def written_to(first: Path, count: int) -> Finding:
     """What is said of so many folders that were written to while they were read."""
     folders = "1 folder was" if count == 1 else f"{count} folders were"
     what = (
-        f"{folders} written to meanwhile, as a running broker does: nothing is said of them, nor "
-        "of markers and decisions; stop the broker, or judge a copy"
+        f"{folders} changed during the run, as by a running broker: not judged, nor are markers "
+        "and decisions; stop the broker, or judge a copy"
     )
     return Finding(first, None, what, is_damage=True)
 

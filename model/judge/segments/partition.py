@@ -197,7 +197,9 @@ class _Reading:
         for name, value in ours.items():
             if row[name] != value:
                 self._say(
-                    path, byte, f"producer {producer_id} has {name} {row[name]}, by the log {value}"
+                    path,
+                    byte,
+                    f"producer {producer_id} has {name} {row[name]}, but the log gives {value}",
                 )
 
     def _compare_index(self) -> None:

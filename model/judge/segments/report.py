@@ -28,7 +28,7 @@ def lines(found: Segments) -> Iterator[str]:
     markers = sum(len(part.markers) for part in found.partitions)
     known = f"{found.matched} of {_of(markers, 'marker')} have a decision"
     if found.unknown:
-        known += f", {found.unknown} have nothing to be compared with"
+        known += f", {found.unknown} can't be compared with a decision"
     batches = sum(part.batches for part in found.partitions)
     outcome = found.outcome
     yield (

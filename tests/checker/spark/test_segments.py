@@ -112,7 +112,7 @@ def _of_a_running_broker(spark: Any, directories: list[Path], tmp_path: Path) ->
         found = judge_on_spark(spark, directories, str(tmp_path / "running"), None)
     assert found.outcome.name == "UNJUDGED"
     (one,) = found.findings
-    assert "1 folder was written to meanwhile" in one.what
+    assert "1 folder was changed during the run" in one.what
 
 
 def test_what_the_command_takes(tmp_path: Path) -> None:

@@ -198,7 +198,8 @@ def test_a_fault_of_ours_is_a_line_in_the_terminal(
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("nothing",), "no system is called nothing"), ((LEASE, "--protocol", "9"), "unknown protocol"),
+    [(("nothing",), "no system is called nothing"),
+     ((LEASE, "--protocol", "9"), "unknown protocol"),
      ((LEASE, "--port", "70000"), "less than or equal to 65535"),
      ((LEASE, "--trace", "gone.json"), "can't read"),
      ((LEASE, "--trace", str(ROOT / "README.md")), "not valid JSON")],

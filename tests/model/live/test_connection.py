@@ -177,6 +177,6 @@ def test_a_cluster_of_others_is_left_alone() -> None:
 def test_what_a_broker_lacks_is_told() -> None:
     with (
         running(OracleBroker("4.3"), without=("EndTxn",)) as place,
-        pytest.raises(BrokerError, match="takes no EndTxn of version 0 to 5"),
+        pytest.raises(BrokerError, match="doesn't support EndTxn of version 0 to 5"),
     ):
         LiveCluster(place)

@@ -31,7 +31,7 @@ def test_a_broker_that_conforms(tmp_path: Path) -> None:
             str(found),
         )  # fmt: skip
     assert done.exit_code == 0, done.output
-    assert "held to 4.3, transaction.version 2" in done.output
+    assert "compared with 4.3, transaction.version 2" in done.output
     assert done.output.endswith("0 disagreements: CONFORMS (exit 0)\n")
     assert broker.topics == {}
     told = json.loads(found.read_text())

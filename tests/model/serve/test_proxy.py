@@ -379,7 +379,9 @@ def test_brokers_whose_own_listener_is_behind_it() -> None:
         port = two_free_ports()
         for node in (0, 1):
             server.brokers.addresses[node] = ("127.0.0.1", port + node)
-        with pytest.raises(BrokerError, match="broker 1 tells clients of this proxy: --upstream"):
+        with pytest.raises(
+            BrokerError, match="broker 1 advertises this proxy's address: --upstream"
+        ):
             Proxy(upstream.split(",")[0], port=port)
         with Proxy(upstream, port=port) as proxy:
             proxy.faults.add({"do": "bump_epoch", "on": {"request": "EndTxn", "nth": 2}})

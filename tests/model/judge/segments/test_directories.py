@@ -234,7 +234,7 @@ SLIPS: dict[str, tuple[Callable[[Broker], None], str]] = {
     "an epoch": (_stale, "epoch 0, sequence 4: a leader answers INVALID_PRODUCER_EPOCH"),
     "an index": (_index, "producer 4000's from offset 1 is producer 4000's from offset 0"),
     "no entry": (_no_index, "lacks producer 4000's, aborted at offset 4"),
-    "a snapshot": (_snapshot, "producer 4000 has last_sequence 7, by the log"),
+    "a snapshot": (_snapshot, "producer 4000 has last_sequence 7, but the log gives"),
     "epochs": (_epochs, "t: epoch 2 follows epoch 3"),
 }
 
@@ -296,8 +296,8 @@ def test_of_a_running_broker_nothing_is_said_that_may_change(
     found = judge_segments([broker.folder])
     told = [str(finding) for finding in found.every if finding.is_damage]
     assert told == [
-        f"{broker.folder / folder}: 1 folder was written to meanwhile, as a running broker does: "
-        "nothing is said of them, nor of markers and decisions; stop the broker, or judge a copy"
+        f"{broker.folder / folder}: 1 folder was changed during the run, as by a running broker: "
+        "not judged, nor are markers and decisions; stop the broker, or judge a copy"
     ]
     (kept,) = [finding for finding in found.every if not finding.is_damage]
     assert kept.file.parent.name == "others-0"
