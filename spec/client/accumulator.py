@@ -50,35 +50,8 @@ from ..messages import (
     now,
     producer,
 )
-from .state import (
-    COMMITTING,
-    FATAL_ERROR,
-    IN_TRANSACTION,
-    NO_SEQUENCE,
-    QUEUED,
-    SENT,
-    UNSENT,
-    Batch,
-    added,
-    adding,
-    batches,
-    bump_for,
-    details,
-    ending,
-    entry_epoch,
-    entry_id,
-    has_tracked,
-    is_open,
-    last_acked,
-    next_sequence,
-    producer_epoch,
-    producer_id,
-    s,
-    state,
-    tracked,
-    txn,
-    unresolved,
-)
+from . import state as client
+from .state import s
 from .transaction_manager import API_VERSION, completing, has_id, is_closed
 
 LINGER = constant("linger_ms", 0, 0, 0, real=0, meaning="linger.ms")
@@ -125,12 +98,12 @@ def produce(
     fields = Produce(
         producer=producer.this,
         partition=where,
-        producer_id=if_(transactional, producer_id, batch.producer_id),
-        producer_epoch=if_(transactional, producer_epoch, batch.producer_epoch),
+        producer_id=if_(transactional, client.producer_id, batch.producer_id),
+        producer_epoch=if_(transactional, client.producer_epoch, batch.producer_epoch),
         base_sequence=batch.base_sequence,
         idempotent_only=~transactional,
         record=which,
-        txn=if_(transactional, txn.value, 0),
+        txn=if_(transactional, client.txn.value, 0),
     ).fields
     return Sending(Produce, fields, when=lift(when))
 
@@ -141,7 +114,9 @@ def is_stale(where: Expression) -> Expression:
 
     TransactionManager.hasStaleProducerIdAndEpoch
     """
-    same = (entry_id[where] == producer_id) & (entry_epoch[where] == producer_epoch)
+    same = (client.entry_id[where] == client.producer_id) & (
+        client.entry_epoch[where] == client.producer_epoch
+    )
     return client_epoch_bump & ~transactional & ~same
 
 
@@ -150,16 +125,16 @@ def is_allowed(where: Expression) -> Expression:
 
     TransactionManager.isSendToPartitionAllowed
     """
-    is_added = where.is_in(added) | (transaction_version_2 & (REAL == 0))
-    return (state != FATAL_ERROR) & (~transactional | is_added)
+    is_added = where.is_in(client.added) | (transaction_version_2 & (REAL == 0))
+    return (client.state != client.FATAL_ERROR) & (~transactional | is_added)
 
 
 _where, _which = drain.partition, drain.record
-_batch, _its = batches[_where][_which], details[_where][_which]
-_other, _others = batches[_where][s], details[_where][s]
+_batch, _its = client.batches[_where][_which], client.details[_where][_which]
+_other, _others = client.batches[_where][s], client.details[_where][s]
 _sequence = _batch.base_sequence
-_again = _batch.status == QUEUED
-_is_unsent = (_other.status == UNSENT) & (_others.count > 0)
+_again = _batch.status == client.QUEUED
+_is_unsent = (_other.status == client.UNSENT) & (_others.count > 0)
 _is_before = if_(REAL == 0, position(s) < position(_which), _others.place < _its.place)
 _is_behind = if_(REAL == 0, position(s) > position(_which), _others.place > _its.place)
 _waited = now - _its.last_attempt_ms
@@ -173,31 +148,38 @@ _is_ready = any_true(
     hurries,
 )
 _is_written = (_its.count > 0) & (
-    (REAL == 1) | ~transactional | (state == IN_TRANSACTION) | ((state == COMMITTING) & ending)
+    (REAL == 1)
+    | ~transactional
+    | (client.state == client.IN_TRANSACTION)
+    | ((client.state == client.COMMITTING) & client.ending)
 )
 # the loop's next steps; at real ranges they are looked at in their order
 _nothing_goes_first = (
     (REAL == 1)
-    | (transactional & (size(adding) == 0))
+    | (transactional & (size(client.adding) == 0))
     | (
         ~transactional
-        & if_(bump_when_settled, _again | ~_where.is_in(bump_for), size(bump_for) == 0)
+        & if_(
+            bump_when_settled, _again | ~_where.is_in(client.bump_for), size(client.bump_for) == 0
+        )
     )
 )
-_is_first_of_queue = all_of(s, (_other.status == QUEUED).implies(_sequence <= _other.base_sequence))
-_is_lowest = ~has_tracked(_where) | (
-    all_of(s, tracked(_where, s).implies(_sequence <= _other.base_sequence))
-    & any_of(s, tracked(_where, s) & (_sequence == _other.base_sequence))
+_is_first_of_queue = all_of(
+    s, (_other.status == client.QUEUED).implies(_sequence <= _other.base_sequence)
+)
+_is_lowest = ~client.has_tracked(_where) | (
+    all_of(s, client.tracked(_where, s).implies(_sequence <= _other.base_sequence))
+    & any_of(s, client.tracked(_where, s) & (_sequence == _other.base_sequence))
 )
 _stale = is_stale(_where)
 
 
 def _numbered(sequence: Operand) -> Expression:
     """A batch with its place: the client's id and epoch, and the sequence."""
-    return Batch(
-        status=SENT,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
+    return client.Batch(
+        status=client.SENT,
+        producer_id=client.producer_id,
+        producer_epoch=client.producer_epoch,
         base_sequence=sequence,
     )
 
@@ -206,9 +188,12 @@ def _after(sequence: Operand) -> Expression:
     return wrap(sequence + _its.count, SEQUENCE)
 
 
-_first, _next = _numbered(0), _numbered(next_sequence[_where])
+_first, _next = _numbered(0), _numbered(client.next_sequence[_where])
 _mute = {muted: if_(keeps_order, muted | set_of(_where), muted)}
-_of_this_epoch = {entry_id[_where]: producer_id, entry_epoch[_where]: producer_epoch}
+_of_this_epoch = {
+    client.entry_id[_where]: client.producer_id,
+    client.entry_epoch[_where]: client.producer_epoch,
+}
 drained = Table(
     producer,
     on=drain,
@@ -219,12 +204,12 @@ drained = Table(
     & if_(
         _again,
         _is_first_of_queue & _is_lowest,
-        (_batch.status == UNSENT)
+        (_batch.status == client.UNSENT)
         & _is_written
-        & ~any_of(s, (_other.status == QUEUED) | (_is_unsent & _is_before))
-        & ~unresolved[_where].is_set
-        & (count_of(s, is_open(_other)) < if_(several_in_flight, IN_FLIGHT, 1))
-        & ~(_stale & has_tracked(_where)),
+        & ~any_of(s, (_other.status == client.QUEUED) | (_is_unsent & _is_before))
+        & ~client.unresolved[_where].is_set
+        & (count_of(s, client.is_open(_other)) < if_(several_in_flight, IN_FLIGHT, 1))
+        & ~(_stale & client.has_tracked(_where)),
     )
     & _is_ready
     & ~_where.is_in(muted)
@@ -236,7 +221,7 @@ drained = Table(
         Row(
             "with the same id, epoch and sequence",
             when=_again,
-            set={_batch: replace(_batch, status=SENT, sequence_reset=False)} | _mute,
+            set={_batch: replace(_batch, status=client.SENT, sequence_reset=False)} | _mute,
             send=(produce(_where, _which, _batch),),
             source=f"{_ACCUMULATOR}.shouldStopDrainBatchesForPartition, ProducerBatch.close",
         ),
@@ -244,7 +229,7 @@ drained = Table(
             "the first under this epoch, in mid-sequence",
             when=_stale,
             during=client_epoch_bump & ~epoch_by_partition & ~transactional,
-            set={_batch: _next, next_sequence[_where]: _after(next_sequence[_where])}
+            set={_batch: _next, client.next_sequence[_where]: _after(client.next_sequence[_where])}
             | _of_this_epoch
             | _mute,
             send=(produce(_where, _which, _next),),
@@ -256,8 +241,8 @@ drained = Table(
             during=epoch_by_partition & client_epoch_bump & ~transactional,
             set={
                 _batch: _first,
-                next_sequence[_where]: _after(lift(0)),
-                last_acked[_where]: NO_SEQUENCE,
+                client.next_sequence[_where]: _after(lift(0)),
+                client.last_acked[_where]: client.NO_SEQUENCE,
             }
             | _of_this_epoch
             | _mute,
@@ -266,7 +251,8 @@ drained = Table(
         ),
         Row(
             "the next in sequence",
-            set={_batch: _next, next_sequence[_where]: _after(next_sequence[_where])} | _mute,
+            set={_batch: _next, client.next_sequence[_where]: _after(client.next_sequence[_where])}
+            | _mute,
             send=(produce(_where, _which, _next),),
             source=f"{_ACCUMULATOR}.drainBatchesForOneNode",
         ),

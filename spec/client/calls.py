@@ -46,31 +46,11 @@ from ..features import (
     transactional,
 )
 from ..messages import PARTITION, REAL, TRANSACTION, Result, connection, producer
+from . import state as client
 from .add_partitions import add
 from .end_txn import end
 from .init_producer_id import init
 from .queue import QUEUE, Request, answered, at_once, current, in_order, joins, queued
-from .state import (
-    ABORTABLE_ERROR,
-    ABORTING,
-    COMMITTING,
-    ENDED,
-    FAILED_FOR_GOOD,
-    FATAL_ERROR,
-    IN_TRANSACTION,
-    INITIALIZING,
-    READY,
-    UNINITIALIZED,
-    added,
-    adding,
-    bump_asked,
-    ending,
-    must_bump,
-    settled,
-    started,
-    state,
-    txn,
-)
 from .transaction_manager import (
     COMPLETING,
     CallResponse,
@@ -159,7 +139,7 @@ def _finished_before(begun: Expression) -> tuple[Row, ...]:
         ),
         Row(
             "go on with it",
-            when=if_(calls_in_turn, _unfinished, pending_call.is_set & (state == begun)),
+            when=if_(calls_in_turn, _unfinished, pending_call.is_set & (client.state == begun)),
             set={pending_call: if_(call_acknowledged, None, pending_call)},
             reply=CallResponse(raises=None, cause=None, continues=True),
             source=source,
@@ -187,18 +167,20 @@ initialize = Table(
     on=init_transactions,
     response=CallResponse,
     when=in_order,
-    bounded_when=state == UNINITIALIZED,
+    bounded_when=client.state == client.UNINITIALIZED,
     rows=(
         _CLOSED,
         *_refused_in(calls_in_turn & has_error),
         _NOT_TRANSACTIONAL,
-        *_finished_before(INITIALIZING),
-        _out_of_turn("initialized before", state != UNINITIALIZED, f"{_MANAGER}.transitionTo"),
+        *_finished_before(client.INITIALIZING),
+        _out_of_turn(
+            "initialized before", client.state != client.UNINITIALIZED, f"{_MANAGER}.transitionTo"
+        ),
         _taken(
             "ask for an epoch",
             f"{_MANAGER}.initializeTransactions",
-            goto=INITIALIZING,
-            set=_pending(INITIALIZING) | joins(Request.INIT_PRODUCER_ID),
+            goto=client.INITIALIZING,
+            set=_pending(client.INITIALIZING) | joins(Request.INIT_PRODUCER_ID),
             send=(at_once(init(connection)),),
         ),
     ),
@@ -212,7 +194,7 @@ begin = Table(
     response=CallResponse,
     when=in_order,
     others=(application,),
-    bounded_when=(state == READY)
+    bounded_when=(client.state == client.READY)
     & (outcome.at(_begun) == Outcome.NOT_BEGUN)
     & all_of(t, (position(t) < position(_begun)).implies(outcome.at(t) != Outcome.NOT_BEGUN)),
     doc="Applications' transactions are numbered in the order in which they begin.",
@@ -221,13 +203,13 @@ begin = Table(
         _NOT_TRANSACTIONAL,
         _PENDING,
         *_refused_in(has_error),
-        _out_of_turn("not ready", state != READY, f"{_MANAGER}.transitionTo"),
+        _out_of_turn("not ready", client.state != client.READY, f"{_MANAGER}.transitionTo"),
         _taken(
             "begin",
             f"{_MANAGER}.beginTransaction",
-            goto=IN_TRANSACTION,
+            goto=client.IN_TRANSACTION,
             set={
-                txn: _begun,
+                client.txn: _begun,
                 outcome.at(_begun): Outcome.BEGUN,
                 pending_call: None,
                 last_error: None,
@@ -242,13 +224,13 @@ EARLY_ENDS = constant(
     "early_ends", 0, 0, 1,
     meaning="1: a commit or abort may be asked for before the batches in flight are done",
 )  # fmt: skip
-_bumps = lift(COMPLETING[bump_asked])
+_bumps = lift(COMPLETING[client.bump_asked])
 _JOINS: dict[Expression, Operand] = {
     queued: queued
     | if_(_bumps, set_of(Request.END_TXN, Request.INIT_PRODUCER_ID), set_of(Request.END_TXN))
 }
-_ABORTS = _pending(ABORTING) | COMPLETING | _JOINS | {new_partitions: set_of()}
-_may_end = (size(adding) == 0) & (settled | (EARLY_ENDS > 0))
+_ABORTS = _pending(client.ABORTING) | COMPLETING | _JOINS | {new_partitions: set_of()}
+_may_end = (size(client.adding) == 0) & (client.settled | (EARLY_ENDS > 0))
 
 
 def _at_once(name: str, source: str, goto: Expression, **more: Any) -> Row:
@@ -262,39 +244,43 @@ commit = Table(
     response=CallResponse,
     when=in_order,
     others=(application,),
-    bounded_when=(state == IN_TRANSACTION) & _may_end,
+    bounded_when=(client.state == client.IN_TRANSACTION) & _may_end,
     rows=(
         _NOT_TRANSACTIONAL,
-        *_finished_before(COMMITTING),
+        *_finished_before(client.COMMITTING),
         *_refused_in(has_error),
-        _out_of_turn("nothing to commit now", state != IN_TRANSACTION, f"{_MANAGER}.transitionTo"),
+        _out_of_turn(
+            "nothing to commit now",
+            client.state != client.IN_TRANSACTION,
+            f"{_MANAGER}.transitionTo",
+        ),
         _taken(
             "begun",
             f"{_MANAGER}.beginCommit",
-            goto=COMMITTING,
-            set=_pending(COMMITTING) | COMPLETING | _JOINS,
+            goto=client.COMMITTING,
+            set=_pending(client.COMMITTING) | COMPLETING | _JOINS,
             only_real=True,
         ),
         _at_once(
             "commit when every batch is done",
             f"{_MANAGER}.nextRequest",
-            COMMITTING,
-            when=~settled,
-            set=asked(Outcome.COMMITTING) | COMPLETING | {ending: True},
+            client.COMMITTING,
+            when=~client.settled,
+            set=asked(Outcome.COMMITTING) | COMPLETING | {client.ending: True},
         ),
         _at_once(
             "commit",
             f"{_MANAGER}.beginCommit",
-            COMMITTING,
-            when=started,
+            client.COMMITTING,
+            when=client.started,
             set=asked(Outcome.COMMITTING) | COMPLETING,
             send=(end(Result.COMMIT, connection),),
         ),
         _at_once(
             "nothing to commit",
             "Sender.maybeSendAndPollTransactionalRequest",
-            if_(_bumps, INITIALIZING, READY),
-            set=asked(Outcome.COMMITTED) | COMPLETING | ENDED | {must_bump: False},
+            if_(_bumps, client.INITIALIZING, client.READY),
+            set=asked(Outcome.COMMITTED) | COMPLETING | client.ENDED | {client.must_bump: False},
             send=(dataclasses.replace(init(connection), when=_bumps),),
         ),
     ),
@@ -305,52 +291,54 @@ abort = Table(
     response=CallResponse,
     when=in_order,
     others=(application,),
-    bounded_when=state.is_in(IN_TRANSACTION, ABORTABLE_ERROR) & txn.is_set & _may_end,
+    bounded_when=client.state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR)
+    & client.txn.is_set
+    & _may_end,
     rows=(
         _NOT_TRANSACTIONAL,
-        *_finished_before(ABORTING),
-        *_refused_in(state == FATAL_ERROR),
+        *_finished_before(client.ABORTING),
+        *_refused_in(client.state == client.FATAL_ERROR),
         _out_of_turn(
             "nothing to abort now",
-            ~state.is_in(IN_TRANSACTION, ABORTABLE_ERROR),
+            ~client.state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR),
             f"{_MANAGER}.transitionTo",
         ),
         _taken(
             "begun",
             f"{_MANAGER}.beginAbort",
-            goto=ABORTING,
+            goto=client.ABORTING,
             set=_ABORTS,
             only_real=True,
         ),
         _at_once(
             "abort when every batch is done",
             f"{_MANAGER}.nextRequest",
-            ABORTING,
-            when=~settled,
-            set=COMPLETING | {ending: True},
+            client.ABORTING,
+            when=~client.settled,
+            set=COMPLETING | {client.ending: True},
         ),
         _at_once(
             "abort",
             f"{_MANAGER}.beginAbort",
-            ABORTING,
-            when=started,
+            client.ABORTING,
+            when=client.started,
             set=COMPLETING,
             send=(end(Result.ABORT, connection),),
         ),
         _at_once(
             "nothing to abort, and a new epoch needed",
             f"{_MANAGER}.nextRequest",
-            INITIALIZING,
+            client.INITIALIZING,
             when=_bumps,
             during=client_epoch_bump & ~transaction_version_2,
-            set=asked(Outcome.ABORTED) | COMPLETING | ENDED | {must_bump: False},
+            set=asked(Outcome.ABORTED) | COMPLETING | client.ENDED | {client.must_bump: False},
             send=(init(connection),),
         ),
         _at_once(
             "nothing to abort",
             "Sender.maybeSendAndPollTransactionalRequest",
-            READY,
-            set=asked(Outcome.ABORTED) | COMPLETING | ENDED | {bump_asked: False},
+            client.READY,
+            set=asked(Outcome.ABORTED) | COMPLETING | client.ENDED | {client.bump_asked: False},
         ),
     ),
 )
@@ -358,15 +346,15 @@ abort = Table(
 # In between --------------------------------------------------------------------------------------
 
 _partition = call_send.partition
-_known = _partition.is_in(new_partitions | adding | added)
-_has_transaction = has_id & (state == IN_TRANSACTION)
+_known = _partition.is_in(new_partitions | client.adding | client.added)
+_has_transaction = has_id & (client.state == client.IN_TRANSACTION)
 _ADD = f"{_MANAGER}.maybeAddPartition"
 send = Table(
     producer,
     on=call_send,
     response=CallResponse,
     when=in_order,
-    bounded_when=~transaction_version_2 & _has_transaction & ~_known & (size(adding) == 0),
+    bounded_when=~transaction_version_2 & _has_transaction & ~_known & (size(client.adding) == 0),
     doc="In a bounded run one partition is asked for at a time, and with version 2 none is.",
     rows=(
         _illegal("closed", is_closed, _THROWS_CLOSED),
@@ -392,7 +380,7 @@ send = Table(
             "added by its first batch",
             _ADD,
             when=adds_implicitly,
-            set={added: added | set_of(_partition), transaction_started: True},
+            set={client.added: client.added | set_of(_partition), transaction_started: True},
             only_real=True,
         ),
         _taken(
@@ -400,7 +388,7 @@ send = Table(
             _ADD,
             set={
                 new_partitions: new_partitions | set_of(_partition),
-                adding: if_(REAL == 0, set_of(_partition), adding),
+                client.adding: if_(REAL == 0, set_of(_partition), client.adding),
             },
             send=(at_once(add(_partition, connection)),),
         ),
@@ -423,7 +411,9 @@ offsets_sent = Table(
         _PENDING,
         *_refused_in(has_error),
         _out_of_turn(
-            "no transaction", state != IN_TRANSACTION, f"{_MANAGER}.sendOffsetsToTransaction"
+            "no transaction",
+            client.state != client.IN_TRANSACTION,
+            f"{_MANAGER}.sendOffsetsToTransaction",
         ),
         _taken(
             "take them",
@@ -465,9 +455,10 @@ aborted_at_close = Table(
     rows=(
         Row(
             "forced, as it can't be aborted",
-            when=~transactional | (calls_in_turn & _unfinished & (pending_call != some(ABORTING))),
-            goto=FATAL_ERROR,
-            set=FAILED_FOR_GOOD
+            when=~transactional
+            | (calls_in_turn & _unfinished & (pending_call != some(client.ABORTING))),
+            goto=client.FATAL_ERROR,
+            set=client.FAILED_FOR_GOOD
             | {
                 last_error: some(Errors.KAFKA_EXCEPTION),
                 new_partitions: set_of(),
@@ -475,7 +466,7 @@ aborted_at_close = Table(
             },
             source="Sender.run, TransactionManager.close",
         ),
-        Row("abort", goto=ABORTING, set=_ABORTS, source="Sender.run, KAFKA-6635"),
+        Row("abort", goto=client.ABORTING, set=_ABORTS, source="Sender.run, KAFKA-6635"),
     ),
 )
 """For a system with the queue of requests: whoever drives a client makes it abort as it closes."""

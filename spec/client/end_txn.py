@@ -24,6 +24,7 @@ from ..messages import (
     producer,
 )
 from ..proposals import downgrade_waits
+from . import state as client
 from .answers import (
     fenced,
     is_abortable,
@@ -33,24 +34,6 @@ from .answers import (
 )
 from .init_producer_id import init
 from .queue import Request, at_once, taken_up
-from .state import (
-    ABORTING,
-    COMMITTING,
-    ENDED,
-    FAILED_FOR_GOOD,
-    FATAL_ERROR,
-    GIVEN_UP,
-    INITIALIZING,
-    NEW_SEQUENCES,
-    READY,
-    UNUSABLE,
-    bump_asked,
-    is_completing,
-    must_bump,
-    producer_epoch,
-    producer_id,
-    state,
-)
 from .transaction_manager import (
     LOSES_RESULT,
     TO_ABORTABLE,
@@ -78,29 +61,33 @@ def end(result: Expression, on: Expression) -> Sending:
     return EndTxn(
         producer=producer.this,
         connection=on,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
+        producer_id=client.producer_id,
+        producer_epoch=client.producer_epoch,
         result=result,
     )
 
 
-result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
+result = if_(client.state == client.COMMITTING, Result.COMMIT, Result.ABORT)
 """Of the end that is under way."""
 
 # A transaction that has ended, or had nothing in it. Source: TransactionManager.completeTransaction
 COMPLETED: dict[Expression, Operand] = {
-    **ENDED,
+    **client.ENDED,
     last_error: None,
-    must_bump: False,
+    client.must_bump: False,
     transaction_started: False,
     transaction_version: if_(downgrade_waits, finalized_version, transaction_version),
     new_partitions: set_of(),
 }
-AFTER_END = if_(must_bump, INITIALIZING, READY)
-BUMP_NEXT = dataclasses.replace(at_once(init(connection)), when=bump_asked)
+AFTER_END = if_(client.must_bump, client.INITIALIZING, client.READY)
+BUMP_NEXT = dataclasses.replace(at_once(init(connection)), when=client.bump_asked)
 """InitProducerId, where it waits behind EndTxn."""
 
-may_complete = if_(must_bump & ~commit_may_bump, state == ABORTING, is_completing(state))
+may_complete = if_(
+    client.must_bump & ~commit_may_bump,
+    client.state == client.ABORTING,
+    client.is_completing(client.state),
+)
 """Whether the state may be the one after the end: TransactionManager.completeTransaction."""
 
 _error = EndTxnResponse.error
@@ -109,7 +96,9 @@ _again = (at_once(end(result, connection)),)
 _out_of_turn = _ok & ~may_complete
 _is_lost = is_unknown_id(_error)
 _can_abort = is_abortable(_error) | (_is_lost & can_bump)
-_NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | (_is_lost & ~adds_implicitly)}
+_NEEDS_BUMP: dict[Expression, Operand] = {
+    client.must_bump: client.must_bump | (_is_lost & ~adds_implicitly)
+}
 
 ended = Table(
     producer,
@@ -127,8 +116,8 @@ ended = Table(
             "ended, and not in a state for what follows: fatal",
             when=_out_of_turn,
             during=illegal_state_fatal,
-            goto=FATAL_ERROR,
-            set=FAILED_FOR_GOOD | {last_error: some(Errors.ILLEGAL_STATE)} | LOSES_RESULT,
+            goto=client.FATAL_ERROR,
+            set=client.FAILED_FOR_GOOD | {last_error: some(Errors.ILLEGAL_STATE)} | LOSES_RESULT,
             reply=react(ClientStep.WAIT),
             source=f"KAFKA-14831, {_MANAGER}.transitionTo",
         ),
@@ -136,7 +125,7 @@ ended = Table(
             "ended, and not in a state for what follows",
             when=_out_of_turn,
             during=~illegal_state_fatal,
-            set=told_end() | GIVEN_UP | LOSES_RESULT,
+            set=told_end() | client.GIVEN_UP | LOSES_RESULT,
             reply=react(ClientStep.WAIT),
             send=(BUMP_NEXT,),
             source=f"{_MANAGER}.completeTransaction",
@@ -150,9 +139,9 @@ ended = Table(
             set=told_end()
             | COMPLETED
             | {
-                producer_id: EndTxnResponse.producer_id,
-                producer_epoch: EndTxnResponse.producer_epoch,
-                **NEW_SEQUENCES,
+                client.producer_id: EndTxnResponse.producer_id,
+                client.producer_epoch: EndTxnResponse.producer_epoch,
+                **client.NEW_SEQUENCES,
             },
             reply=react(ClientStep.GO_ON),
             send=(BUMP_NEXT,),
@@ -198,25 +187,25 @@ ended = Table(
         ),
         fatal(
             "an abort that can't be aborted",
-            is_abortable(_error) & (state == ABORTING),
+            is_abortable(_error) & (client.state == client.ABORTING),
             Errors.KAFKA_EXCEPTION,
             "KAFKA-19250",
             during=failed_abort_fatal,
         ),
         Row(
             "abortable",
-            when=_can_abort & (state != ABORTING),
+            when=_can_abort & (client.state != client.ABORTING),
             during=client_epoch_bump,
             goto=TO_ABORTABLE,
-            set=abortable(_error) | _NEEDS_BUMP | {bump_asked: False},
+            set=abortable(_error) | _NEEDS_BUMP | {client.bump_asked: False},
             reply=react(ClientStep.FAIL, _error),
             source=f"{_END}, {_MANAGER}.abortableErrorIfPossible",
         ),
         Row(
             "failed while aborting, and a new epoch asked for",
-            when=_can_abort & bump_asked,
+            when=_can_abort & client.bump_asked,
             during=client_epoch_bump,
-            set=told_end() | GIVEN_UP | _NEEDS_BUMP,
+            set=told_end() | client.GIVEN_UP | _NEEDS_BUMP,
             reply=react(ClientStep.FAIL, _error),
             send=(BUMP_NEXT,),
             source=f"{_MANAGER}.transitionToAbortableError",
@@ -228,7 +217,7 @@ ended = Table(
             "failed while aborting",
             when=_can_abort,
             during=client_epoch_bump,
-            set=UNUSABLE | _NEEDS_BUMP,
+            set=client.UNUSABLE | _NEEDS_BUMP,
             reply=react(ClientStep.FAIL, _error),
             source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
             note="The application is told; the client stays as it is, and can't be used again.",

@@ -37,28 +37,9 @@ from ..messages import (
     Produce,
     producer,
 )
+from . import state as client
 from .sender import given_up, under_old_id
-from .state import (
-    NO_SEQUENCE,
-    QUEUED,
-    READY,
-    UNINITIALIZED,
-    batches,
-    bump_for,
-    details,
-    entry_epoch,
-    entry_id,
-    is_open,
-    last_acked,
-    lower,
-    next_sequence,
-    producer_epoch,
-    producer_id,
-    q,
-    s,
-    state,
-    unresolved,
-)
+from .state import q, s
 from .transaction_manager import has_id, last_error
 
 DelayedProduce = dataclasses.replace(
@@ -74,45 +55,47 @@ bump = event("bump epoch")
 give_producer_id = event("producer id given out")
 hold_up = in_transit("held up", Produce)
 
-_held = batches[q][s]
-_settled = all_of(s, is_open(_held).implies((_held.status == QUEUED) & ~_held.unanswered))
-_due = q.is_in(bump_for) & (~bump_when_settled | _settled)
-_counted = sum_of(s, if_(is_open(_held), details[q][s].count, 0))
+_held = client.batches[q][s]
+_settled = all_of(
+    s, client.is_open(_held).implies((_held.status == client.QUEUED) & ~_held.unanswered)
+)
+_due = q.is_in(client.bump_for) & (~bump_when_settled | _settled)
+_counted = sum_of(s, if_(client.is_open(_held), client.details[q][s].count, 0))
 
 
 def _renumbered(new_id: Operand, epoch: Operand) -> dict[Expression, Operand]:
     """The batches in flight of the partitions that asked start at sequence 0."""
     r = RECORD.variable("r")
-    batch = batches[q][r]
+    batch = client.batches[q][r]
     return {
-        batches: each(
+        client.batches: each(
             q,
             each(
                 r,
                 if_(
-                    _due & is_open(batch),
+                    _due & client.is_open(batch),
                     replace(
                         batch,
                         producer_id=new_id,
                         producer_epoch=epoch,
-                        base_sequence=lower(q, r),
+                        base_sequence=client.lower(q, r),
                         sequence_reset=True,
                     ),
                     batch,
                 ),
             ),
         ),
-        next_sequence: each(q, if_(_due, wrap(_counted, SEQUENCE), next_sequence[q])),
-        last_acked: each(q, if_(_due, NO_SEQUENCE, last_acked[q])),
-        entry_id: each(q, if_(_due, new_id, entry_id[q])),
-        entry_epoch: each(q, if_(_due, epoch, entry_epoch[q])),
-        unresolved: each(q, if_(_due, None, unresolved[q])),
-        bump_for: bump_for - those(q, _due),
+        client.next_sequence: each(q, if_(_due, wrap(_counted, SEQUENCE), client.next_sequence[q])),
+        client.last_acked: each(q, if_(_due, client.NO_SEQUENCE, client.last_acked[q])),
+        client.entry_id: each(q, if_(_due, new_id, client.entry_id[q])),
+        client.entry_epoch: each(q, if_(_due, epoch, client.entry_epoch[q])),
+        client.unresolved: each(q, if_(_due, None, client.unresolved[q])),
+        client.bump_for: client.bump_for - those(q, _due),
     }
 
 
 _BUMP = "TransactionManager.bumpIdempotentProducerEpoch"
-_last = producer_epoch == LARGEST_EPOCH
+_last = client.producer_epoch == LARGEST_EPOCH
 bumped = Table(
     producer,
     on=bump,
@@ -122,51 +105,53 @@ bumped = Table(
             "while there is no producer id",
             when=~has_id,
             during=client_epoch_bump & ~renumbered_under_new_id,
-            set=_renumbered(producer_id, NO_EPOCH),
+            set=_renumbered(client.producer_id, NO_EPOCH),
             source=_BUMP,
         ),
         Row(
             "the last epoch: a new producer id first",
             when=_last,
             during=client_epoch_bump & renumbered_under_new_id,
-            goto=UNINITIALIZED,
-            set={producer_epoch: NO_EPOCH, last_error: None},
+            goto=client.UNINITIALIZED,
+            set={client.producer_epoch: NO_EPOCH, last_error: None},
         ),
         Row(
             "the last epoch: forget the producer id",
             when=_last,
             during=client_epoch_bump & ~renumbered_under_new_id,
-            goto=UNINITIALIZED,
-            set={producer_epoch: NO_EPOCH, last_error: None} | _renumbered(producer_id, NO_EPOCH),
+            goto=client.UNINITIALIZED,
+            set={client.producer_epoch: NO_EPOCH, last_error: None}
+            | _renumbered(client.producer_id, NO_EPOCH),
             source=_BUMP,
         ),
         Row(
             "bump",
             during=client_epoch_bump,
-            set={producer_epoch: producer_epoch + 1} | _renumbered(producer_id, producer_epoch + 1),
+            set={client.producer_epoch: client.producer_epoch + 1}
+            | _renumbered(client.producer_id, client.producer_epoch + 1),
             source=_BUMP,
         ),
     ),
 )
 
-_given = position(producer_id) + 1
+_given = position(client.producer_id) + 1
 id_left = _given < PRODUCER_IDS
 initialized = Table(
     producer,
     on=give_producer_id,
-    when=(state == UNINITIALIZED) & id_left,
+    when=(client.state == client.UNINITIALIZED) & id_left,
     rows=(
         Row(
             "a new producer id, and new sequences",
             during=renumbered_under_new_id,
-            goto=READY,
-            set={producer_id: _given, producer_epoch: 0} | _renumbered(_given, 0),
+            goto=client.READY,
+            set={client.producer_id: _given, client.producer_epoch: 0} | _renumbered(_given, 0),
         ),
         Row(
             "a new producer id",
             during=~renumbered_under_new_id,
-            goto=READY,
-            set={producer_id: _given, producer_epoch: 0},
+            goto=client.READY,
+            set={client.producer_id: _given, client.producer_epoch: 0},
             source="TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded",
         ),
     ),

@@ -34,6 +34,7 @@ from ..messages import (
     now,
     producer,
 )
+from . import state as client
 from .accumulator import LINGER
 from .sender import (
     DELIVERY_TIMEOUT,
@@ -45,24 +46,7 @@ from .sender import (
     told,
     wants_bump,
 )
-from .state import (
-    FAILED,
-    FATAL_ERROR,
-    QUEUED,
-    SENT,
-    UNSENT,
-    all_appended,
-    batches,
-    details,
-    has_tracked,
-    is_open,
-    last_acked,
-    marked,
-    next_sequence,
-    s,
-    state,
-    unresolved,
-)
+from .state import s
 from .transaction_manager import (
     NEEDS_BUMP,
     RETRY_BACKOFF,
@@ -84,26 +68,28 @@ resolve = event("resolve sequences", partition=PARTITION)
 _SENDER, _MANAGER = "Sender", "TransactionManager"
 
 _where, _which = expire_batch.partition, expire_batch.record
-_batch, _its = batches[_where][_which], details[_where][_which]
-_mark = unresolved[_where]
-_marked = {_mark: marked(_mark, _batch.base_sequence + _its.count)}
-_TOLD_FAILED = told(_where, _which, FAILED)
+_batch, _its = client.batches[_where][_which], client.details[_where][_which]
+_mark = client.unresolved[_where]
+_marked = {_mark: client.marked(_mark, _batch.base_sequence + _its.count)}
+_TOLD_FAILED = told(_where, _which, client.FAILED)
 _ABORTABLE = _TOLD_FAILED | batch_failed(Errors.TIMEOUT)
 # A batch that is full at once expired without the time that others linger (before 2.1).
-_delay = if_(_batch.status == QUEUED, RETRY_BACKOFF, LINGER)
+_delay = if_(_batch.status == client.QUEUED, RETRY_BACKOFF, LINGER)
 _is_over = if_(
     expires_in_flight,
-    _batch.status.is_in(UNSENT, SENT, QUEUED) & (now - _its.created_ms >= DELIVERY_TIMEOUT),
-    _batch.status.is_in(UNSENT, QUEUED) & (now - _its.last_attempt_ms > REQUEST_TIMEOUT + _delay),
+    _batch.status.is_in(client.UNSENT, client.SENT, client.QUEUED)
+    & (now - _its.created_ms >= DELIVERY_TIMEOUT),
+    _batch.status.is_in(client.UNSENT, client.QUEUED)
+    & (now - _its.last_attempt_ms > REQUEST_TIMEOUT + _delay),
 )
 
 
 def _may_expire(which: Expression) -> Expression:
     """Whether the time of a batch may be over in a bounded run, before that of another one: what a
     transactional client has queued again counts as sent there."""
-    batch = batches[_where][which]
-    waits = if_(transactional, batch.in_retry, batch.status == QUEUED)
-    return is_open(batch) & (expires_in_flight | waits)
+    batch = client.batches[_where][which]
+    waits = if_(transactional, batch.in_retry, batch.status == client.QUEUED)
+    return client.is_open(batch) & (expires_in_flight | waits)
 
 
 _is_oldest = all_of(s, _may_expire(s).implies(position(s) >= position(_which)))
@@ -139,7 +125,7 @@ expired = Table(
             when=_batch.in_retry,
             during=transactional & ~sequence_used_when_sent,
             goto=TO_ABORTABLE,
-            set=_ABORTABLE | {next_sequence[_where]: _batch.base_sequence},
+            set=_ABORTABLE | {client.next_sequence[_where]: _batch.base_sequence},
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
             source="TransactionManager.incrementSequenceNumber before 1.0",
         ),
@@ -180,16 +166,18 @@ expired = Table(
 
 _at = resolve.partition
 _RESOLVE = f"{_MANAGER}.maybeResolveSequences"
-_resolved: dict[Expression, Operand] = {unresolved[_at]: None}
+_resolved: dict[Expression, Operand] = {client.unresolved[_at]: None}
 resolved = Table(
     producer,
     on=resolve,
     response=Reaction,
-    when=(state != FATAL_ERROR) & unresolved[_at].is_set & ~has_tracked(_at),
+    when=(client.state != client.FATAL_ERROR)
+    & client.unresolved[_at].is_set
+    & ~client.has_tracked(_at),
     rows=(
         Row(
             "all were appended",
-            when=all_appended(next_sequence[_at], last_acked[_at]),
+            when=client.all_appended(client.next_sequence[_at], client.last_acked[_at]),
             set=_resolved,
             reply=react(ClientStep.GO_ON),
             source=_RESOLVE,

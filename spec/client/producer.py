@@ -45,29 +45,12 @@ from ..messages import (
     connection,
     producer,
 )
+from . import state as client
 from .add_partitions import add, added_to_transaction, not_again
 from .calls import abort, begin, commit, initialize, send
 from .end_txn import end, ended, result
 from .init_producer_id import init, initialized
 from .sender import given_up
-from .state import (
-    ABORTING,
-    COMMITTING,
-    ENDED,
-    NEW_SEQUENCES,
-    NO_ID,
-    UNINITIALIZED,
-    adding,
-    bump_asked,
-    can_only_close,
-    ending,
-    must_bump,
-    producer_epoch,
-    producer_id,
-    settled,
-    state,
-    waits_for_id,
-)
 
 end_transaction = event("every batch is done")
 request_overtaken = event(
@@ -84,12 +67,12 @@ _MANAGER = "TransactionManager"
 end_sent = Table(
     producer,
     on=end_transaction,
-    when=ending & settled,
+    when=client.ending & client.settled,
     doc="EndTxn is the last request of a transaction.",
     rows=(
         Row(
             "end",
-            set={ending: False},
+            set={client.ending: False},
             send=(end(result, connection),),
             source=f"{_MANAGER}.nextRequest",
         ),
@@ -107,47 +90,49 @@ overtaken = Table(
     rows=(
         Row(
             "ask for an epoch again",
-            when=waits_for_id & ~can_only_close,
+            when=client.waits_for_id & ~client.can_only_close,
             set={connection: _next},
             send=(init(_next),),
             source=_NETWORK,
         ),
         Row(
             "end again",
-            when=state.is_in(COMMITTING, ABORTING) & ~ending & ~can_only_close,
+            when=client.state.is_in(client.COMMITTING, client.ABORTING)
+            & ~client.ending
+            & ~client.can_only_close,
             set={connection: _next},
             send=(end(result, _next),),
             source=_NETWORK,
         ),
         Row(
             "add again",
-            when=size(adding) > 0,
+            when=size(client.adding) > 0,
             during=~transaction_version_2,
             set={connection: _next},
-            send=(to_each(partition, partition.is_in(adding), add(partition, _next)),),
+            send=(to_each(partition, partition.is_in(client.adding), add(partition, _next)),),
             source=_NETWORK,
         ),
     ),
 )
 
 FORGOTTEN: dict[Expression, Operand] = {
-    **ENDED,
-    producer_id: NO_ID,
-    producer_epoch: NO_EPOCH,
-    must_bump: False,
-    bump_asked: False,
+    **client.ENDED,
+    client.producer_id: client.NO_ID,
+    client.producer_epoch: NO_EPOCH,
+    client.must_bump: False,
+    client.bump_asked: False,
     connection: _next,
-    **NEW_SEQUENCES,
+    **client.NEW_SEQUENCES,
 }
 """What an instance that starts anew doesn't know of the one before it."""
 crashed = Table(
     producer,
     on=crash,
-    when=(CRASHES > 0) & (state != UNINITIALIZED),
+    when=(CRASHES > 0) & (client.state != client.UNINITIALIZED),
     rows=(
         Row(
             "forget everything",
-            goto=UNINITIALIZED,
+            goto=client.UNINITIALIZED,
             set=FORGOTTEN,
         ),
     ),

@@ -59,36 +59,9 @@ from ..messages import (
     now,
     producer,
 )
+from . import state as client
 from .accumulator import LINGER, drained, muted, produce
-from .state import (
-    ACKNOWLEDGED,
-    FAILED,
-    NEW_SEQUENCES,
-    NO_ID,
-    NO_SEQUENCE,
-    QUEUED,
-    SENT,
-    UNINITIALIZED,
-    Batch,
-    batches,
-    bump_for,
-    details,
-    entry_epoch,
-    entry_id,
-    is_behind_another,
-    is_of_this_id,
-    last_acked,
-    last_acked_offset,
-    loses_order,
-    lower,
-    next_sequence,
-    producer_epoch,
-    producer_id,
-    s,
-    state,
-    tracked,
-    unresolved,
-)
+from .state import s
 from .transaction_manager import (
     RETRY_BACKOFF,
     TO_ABORTABLE,
@@ -126,8 +99,8 @@ bumps_epoch, resets_id = ~transactional & client_epoch_bump, ~transactional & ~c
 
 def told(where: Expression, which: Expression, status: Expression) -> dict[Expression, Operand]:
     """The application is told; a bounded run forgets what the batch was sent with."""
-    batch = batches[where][which]
-    done = if_(REAL == 0, Batch(status=status), replace(batch, status=status))
+    batch = client.batches[where][which]
+    done = if_(REAL == 0, client.Batch(status=status), replace(batch, status=status))
     return {batch: done, **_unmuted(where)}
 
 
@@ -136,14 +109,14 @@ def _unmuted(where: Expression) -> dict[Expression, Operand]:
 
 
 def _goes_at_once(where: Expression, which: Expression) -> Expression:
-    return transactional & (REAL == 0) & (lower(where, which) == 0)
+    return transactional & (REAL == 0) & (client.lower(where, which) == 0)
 
 
 def _queued(where: Expression, which: Expression, **changed: Operand) -> dict[Expression, Operand]:
-    batch, its = batches[where][which], details[where][which]
+    batch, its = client.batches[where][which], client.details[where][which]
     at_once = _goes_at_once(where, which)
     again = replace(
-        batch, status=if_(at_once, SENT, QUEUED), in_retry=True,
+        batch, status=if_(at_once, client.SENT, client.QUEUED), in_retry=True,
         sequence_reset=batch.sequence_reset & ~at_once, **changed,
     )  # fmt: skip
     return {batch: again, **_waiting(its), **_unmuted(where)}
@@ -164,33 +137,35 @@ def _waiting(its: Expression) -> dict[Expression, Operand]:
 
 
 def _retry(where: Expression, which: Expression) -> Sending:
-    return produce(where, which, batches[where][which], _goes_at_once(where, which))
+    return produce(where, which, client.batches[where][which], _goes_at_once(where, which))
 
 
 def wants_bump(where: Expression) -> dict[Expression, Operand]:
-    return {bump_for: bump_for | set_of(where)}
+    return {client.bump_for: client.bump_for | set_of(where)}
 
 
 def _moved_up(where: Expression, which: Expression) -> dict[Expression, Operand]:
     """A batch fails, and those behind it take the sequences that it leaves free."""
-    failed, count = batches[where][which], details[where][which].count
-    other = batches[where][s]
-    behind = tracked(where, s) & (other.base_sequence >= failed.base_sequence)
-    (gone,) = (value for key, value in told(where, which, FAILED).items() if key is failed)
+    failed, count = client.batches[where][which], client.details[where][which].count
+    other = client.batches[where][s]
+    behind = client.tracked(where, s) & (other.base_sequence >= failed.base_sequence)
+    (gone,) = (value for key, value in told(where, which, client.FAILED).items() if key is failed)
     moved = replace(other, base_sequence=other.base_sequence - count, sequence_reset=True)
     return {
-        batches[where]: each(s, if_(s == which, gone, if_(behind, moved, other))),
-        next_sequence[where]: next_sequence[where] - count,
+        client.batches[where]: each(s, if_(s == which, gone, if_(behind, moved, other))),
+        client.next_sequence[where]: client.next_sequence[where] - count,
         **_unmuted(where),
     }
 
 
 def _can_move_up(where: Expression, which: Expression) -> Expression:
     """Whether the sequences behind a batch, and the next one, are as many as it has records."""
-    failed, count = batches[where][which], details[where][which].count
-    other = batches[where][s]
+    failed, count = client.batches[where][which], client.details[where][which].count
+    other = client.batches[where][s]
     too_low = (other.base_sequence >= failed.base_sequence) & (other.base_sequence < count)
-    return (next_sequence[where] >= count) & ~any_of(s, (s != which) & tracked(where, s) & too_low)
+    return (client.next_sequence[where] >= count) & ~any_of(
+        s, (s != which) & client.tracked(where, s) & too_low
+    )
 
 
 def in_heap(where: Expression, which: Expression) -> Expression:
@@ -200,27 +175,27 @@ def in_heap(where: Expression, which: Expression) -> Expression:
 
     TransactionManager.startSequencesAtBeginning before 2.3
     """
-    place, other = lower(where, which), RECORD.variable("other")
-    three = (REAL == 0) & (count_of(other, tracked(where, other)) == 3)
+    place, other = client.lower(where, which), RECORD.variable("other")
+    three = (REAL == 0) & (count_of(other, client.tracked(where, other)) == 3)
     return if_(three & (place > 0), 3 - place, place)
 
 
 def _renumbered(where: Expression, which: Expression) -> dict[Expression, Operand]:
     """A batch is queued again, and those in flight start at sequence 0."""
-    batch, other = batches[where][which], batches[where][s]
+    batch, other = client.batches[where][which], client.batches[where][s]
     (again,) = (value for key, value in _queued(where, which).items() if key is batch)
     assert isinstance(again, Expression)
     renumbered = replace(
-        if_(s == which, replace(again, status=QUEUED), other),
-        base_sequence=if_(renumbered_in_order, lower(where, s), in_heap(where, s)),
+        if_(s == which, replace(again, status=client.QUEUED), other),
+        base_sequence=if_(renumbered_in_order, client.lower(where, s), in_heap(where, s)),
         sequence_reset=True,
     )
-    counted = sum_of(s, if_(tracked(where, s), details[where][s].count, 0))
+    counted = sum_of(s, if_(client.tracked(where, s), client.details[where][s].count, 0))
     return {
-        batches[where]: each(s, if_(tracked(where, s), renumbered, other)),
-        next_sequence[where]: wrap(counted, SEQUENCE),
-        last_acked[where]: NO_SEQUENCE,
-        **_waiting(details[where][which]),
+        client.batches[where]: each(s, if_(client.tracked(where, s), renumbered, other)),
+        client.next_sequence[where]: wrap(counted, SEQUENCE),
+        client.last_acked[where]: client.NO_SEQUENCE,
+        **_waiting(client.details[where][which]),
         **_unmuted(where),
     }
 
@@ -230,21 +205,23 @@ def _untracked(where: Expression) -> dict[Expression, Operand]:
 
     TransactionManager.resetSequenceForPartition
     """
-    its = details[where][s]
+    its = client.details[where][s]
     return {
-        next_sequence[where]: 0,
-        last_acked[where]: NO_SEQUENCE,
-        last_acked_offset[where]: NO_OFFSET,
-        entry_id[where]: NO_ID,
-        entry_epoch[where]: NO_EPOCH,
-        unresolved[where]: None,
-        details[where]: each(s, if_(tracked(where, s), replace(its, is_untracked=True), its)),
+        client.next_sequence[where]: 0,
+        client.last_acked[where]: client.NO_SEQUENCE,
+        client.last_acked_offset[where]: NO_OFFSET,
+        client.entry_id[where]: client.NO_ID,
+        client.entry_epoch[where]: NO_EPOCH,
+        client.unresolved[where]: None,
+        client.details[where]: each(
+            s, if_(client.tracked(where, s), replace(its, is_untracked=True), its)
+        ),
     }
 
 
 # All that the client knew of its sequences goes with its producer id.
 NEW_ID: dict[Expression, Operand] = {
-    state: UNINITIALIZED, producer_epoch: NO_EPOCH, **NEW_SEQUENCES,
+    client.state: client.UNINITIALIZED, client.producer_epoch: NO_EPOCH, **client.NEW_SEQUENCES,
 }  # fmt: skip
 
 
@@ -254,9 +231,9 @@ def under_old_id(
     """Before 2.5 a batch isn't sent again under another producer id than it was sent with."""
     return Row(
         "under an old producer id, and given up",
-        when=lift(when) & ~is_of_this_id(batches[where][which]),
+        when=lift(when) & ~client.is_of_this_id(client.batches[where][which]),
         during=resets_id,
-        set=told(where, which, FAILED),
+        set=told(where, which, client.FAILED),
         reply=react(ClientStep.FAIL),
         send=send,
         source=f"{_SENDER}.completeBatch before 2.5",
@@ -265,38 +242,44 @@ def under_old_id(
 
 def failed_for_good(row: Row, where: Expression, which: Expression) -> Row:
     """The row of a fatal error with the batch that it came of."""
-    others = row.set[batches]
+    others = row.set[client.batches]
     assert isinstance(others, Expression)
-    its = replace(batches[where][which], status=FAILED)
-    every = if_(REAL == 0, others, updated(batches, where, updated(batches[where], which, its)))
-    return dataclasses.replace(row, set={**row.set, batches: every, **_unmuted(where)})
+    its = replace(client.batches[where][which], status=client.FAILED)
+    every = if_(
+        REAL == 0,
+        others,
+        updated(client.batches, where, updated(client.batches[where], which, its)),
+    )
+    return dataclasses.replace(row, set={**row.set, client.batches: every, **_unmuted(where)})
 
 
 # A leader's answer ------------------------------------------------------------------------------
 
 _answer = ProduceResponse
 _where, _which = _answer.partition, _answer.record
-_batch, _its = batches[_where][_which], details[_where][_which]
+_batch, _its = client.batches[_where][_which], client.details[_where][_which]
 _error, _sequence = _answer.error, _batch.base_sequence
-_other = batches[_where][s]
-_mark = unresolved[_where]
+_other = client.batches[_where][s]
+_mark = client.unresolved[_where]
 _ok = _error.is_in(Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER)
 _out_of_order = _error == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
 _unknown = _error == Errors.UNKNOWN_PRODUCER_ID
-_is_done = _batch.status.is_in(ACKNOWLEDGED, FAILED)
+_is_done = _batch.status.is_in(client.ACKNOWLEDGED, client.FAILED)
 _attempts_left = _its.attempts < RETRIES
 _may_retry = (
     ~_is_done & _attempts_left & (~expires_in_flight | (now - _its.created_ms < DELIVERY_TIMEOUT))
 )
-_is_old = (_batch.producer_id != producer_id) | (_batch.producer_epoch != producer_epoch)
-_is_last = ~any_of(s, (s != _which) & tracked(_where, s))
+_is_old = (_batch.producer_id != client.producer_id) | (
+    _batch.producer_epoch != client.producer_epoch
+)
+_is_last = ~any_of(s, (s != _which) & client.tracked(_where, s))
 _last_sequence = _sequence + _its.count - 1
 _last_offset = _answer.base_offset + _its.count - 1
 _log_is_unknown = (REAL == 1) & (_answer.log_start_offset < 0)
 _head_is_gone = if_(
     (REAL == 0) & ~compares_offsets,
-    ~transactional | (last_acked[_where] == NO_SEQUENCE),
-    last_acked_offset[_where] < _answer.log_start_offset,
+    ~transactional | (client.last_acked[_where] == client.NO_SEQUENCE),
+    client.last_acked_offset[_where] < _answer.log_start_offset,
 )
 
 
@@ -335,7 +318,7 @@ def _failed(
     )
 
 
-_TOLD_FAILED = told(_where, _which, FAILED)
+_TOLD_FAILED = told(_where, _which, client.FAILED)
 _adjusts = (_attempts_left | ~sequence_used_when_sent) & _can_move_up(_where, _which)
 completed = Table(
     producer,
@@ -358,12 +341,12 @@ completed = Table(
             "acknowledged, the last under an old epoch",
             when=_ok & _is_old & _is_last,
             during=bumps_epoch & ~epoch_by_partition,
-            set=told(_where, _which, ACKNOWLEDGED)
+            set=told(_where, _which, client.ACKNOWLEDGED)
             | {
-                next_sequence[_where]: 0,
-                last_acked[_where]: NO_SEQUENCE,
-                entry_id[_where]: producer_id,
-                entry_epoch[_where]: producer_epoch,
+                client.next_sequence[_where]: 0,
+                client.last_acked[_where]: client.NO_SEQUENCE,
+                client.entry_id[_where]: client.producer_id,
+                client.entry_epoch[_where]: client.producer_epoch,
             },
             reply=react(ClientStep.DONE),
             source=f"{_MANAGER}.handleCompletedBatch before 2.7.1",
@@ -371,18 +354,18 @@ completed = Table(
         Row(
             "acknowledged",
             when=_ok,
-            set=told(_where, _which, ACKNOWLEDGED)
+            set=told(_where, _which, client.ACKNOWLEDGED)
             | {
                 # plain comparison: past the largest sequence it stays behind
-                last_acked[_where]: if_(
-                    is_of_this_id(_batch) & (_last_sequence <= LARGEST_SEQUENCE),
-                    maximum(last_acked[_where], _last_sequence),
-                    last_acked[_where],
+                client.last_acked[_where]: if_(
+                    client.is_of_this_id(_batch) & (_last_sequence <= LARGEST_SEQUENCE),
+                    maximum(client.last_acked[_where], _last_sequence),
+                    client.last_acked[_where],
                 ),
-                last_acked_offset[_where]: if_(
-                    (_answer.base_offset < 0) | (old_acks_ignored & ~is_of_this_id(_batch)),
-                    last_acked_offset[_where],
-                    maximum(last_acked_offset[_where], _last_offset),
+                client.last_acked_offset[_where]: if_(
+                    (_answer.base_offset < 0) | (old_acks_ignored & ~client.is_of_this_id(_batch)),
+                    client.last_acked_offset[_where],
+                    maximum(client.last_acked_offset[_where], _last_offset),
                 ),
             },
             reply=react(ClientStep.DONE),
@@ -408,7 +391,7 @@ completed = Table(
         _failed(
             "refused under an old producer id, and those of the new one move up",
             f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5: the sequence is used twice",
-            when=~is_retriable(_error) & ~is_of_this_id(_batch) & _adjusts,
+            when=~is_retriable(_error) & ~client.is_of_this_id(_batch) & _adjusts,
             during=resets_id,
             changes=_moved_up(_where, _which),
         ),
@@ -417,12 +400,14 @@ completed = Table(
         _retried(
             "out of order behind another",
             _out_of_order
-            & is_behind_another(_mark, _batch.sequence_reset, _sequence, last_acked[_where]),
+            & client.is_behind_another(
+                _mark, _batch.sequence_reset, _sequence, client.last_acked[_where]
+            ),
             _CAN_RETRY,
         ),
         _retried(
             "out of order as the next: a new epoch",
-            _out_of_order & loses_order(_mark, _sequence),
+            _out_of_order & client.loses_order(_mark, _sequence),
             _CAN_RETRY,
             wants_bump(_where),
             during=bumps_epoch,

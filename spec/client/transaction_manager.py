@@ -41,25 +41,7 @@ from ..features import (
 )
 from ..messages import NO_EPOCH, PARTITION, REAL, producer
 from ..proposals import downgrade_waits
-from .state import (
-    ABORTABLE_ERROR,
-    ABORTING,
-    COMMITTING,
-    FAILED_FOR_GOOD,
-    FATAL_ERROR,
-    IN_TRANSACTION,
-    INITIALIZING,
-    State,
-    bump_asked,
-    bumps_after_abort,
-    ending,
-    fences,
-    is_completing,
-    must_bump,
-    producer_epoch,
-    state,
-    unless_aborting,
-)
+from . import state as client
 
 OLDEST_VERSION = constant(
     "oldest_version", 2, 0, 3, real=0,
@@ -92,7 +74,10 @@ new_partitions = producer.field(
 )  # fmt: skip
 transaction_started = producer.field("transaction_started", Bool(), only_real=True)
 pending_call = producer.field(
-    "pending_call", Optional(State), only_real=True, doc="What the application's last call began."
+    "pending_call",
+    Optional(client.State),
+    only_real=True,
+    doc="What the application's last call began.",
 )
 call_acknowledged = producer.field(
     "call_acknowledged", Bool(), only_real=True, doc="The application has heard of its end."
@@ -147,23 +132,25 @@ is_closed = producer.field(
 )
 
 is_version_2 = transaction_version == 2
-has_id = producer_epoch != NO_EPOCH
-has_error = state.is_in(ABORTABLE_ERROR, FATAL_ERROR)
-completing = is_completing(state)
-is_initializing = state == INITIALIZING
-drops_undrained = state.is_in(ABORTABLE_ERROR, ABORTING)
+has_id = client.producer_epoch != NO_EPOCH
+has_error = client.state.is_in(client.ABORTABLE_ERROR, client.FATAL_ERROR)
+completing = client.is_completing(client.state)
+is_initializing = client.state == client.INITIALIZING
+drops_undrained = client.state.is_in(client.ABORTABLE_ERROR, client.ABORTING)
 """Whether batches that were never sent are given up, with `reason_to_drop`."""
 reason_to_drop = if_(
     last_error.is_set,
     last_error.value,
     if_(aborted_by_name, Errors.TRANSACTION_ABORTED, Errors.KAFKA_EXCEPTION),
 )
-has_ongoing_transaction = state.is_in(IN_TRANSACTION, COMMITTING, ABORTING, ABORTABLE_ERROR)
+has_ongoing_transaction = client.state.is_in(
+    client.IN_TRANSACTION, client.COMMITTING, client.ABORTING, client.ABORTABLE_ERROR
+)
 aborts_as_it_closes = close_ends & has_ongoing_transaction & ~completing
 adds_implicitly = transaction_version_2 & is_version_2
 _coordinator_bumps = coordinator_version >= BUMPING_VERSION
 can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)
-NEEDS_BUMP: dict[Expression, Operand] = {must_bump: must_bump | ~adds_implicitly}
+NEEDS_BUMP: dict[Expression, Operand] = {client.must_bump: client.must_bump | ~adds_implicitly}
 """With implicitly added partitions every end brings a new epoch."""
 _is_upgraded = upgrade_bumps_epoch & ~is_version_2 & (finalized_version >= 2)
 _goes_back_later = downgrade_waits & is_version_2 & (finalized_version < 2)
@@ -172,8 +159,8 @@ COMPLETING: dict[Expression, Operand] = {
         version_looked_up & ~_goes_back_later, finalized_version, transaction_version
     ),
     end_version: transaction_version,
-    must_bump: must_bump | _is_upgraded,
-    bump_asked: must_bump | _is_upgraded,
+    client.must_bump: client.must_bump | _is_upgraded,
+    client.bump_asked: client.must_bump | _is_upgraded,
 }
 """The client takes the version that brokers say now, with a new epoch where that is a new version;
 the EndTxn itself has the version that the transaction began with.
@@ -210,19 +197,21 @@ _MANAGER = "TransactionManager"
 # Errors -----------------------------------------------------------------------------------------
 
 # What the background thread does where the state doesn't allow what is to be done.
-NOT_ALLOWED = if_(illegal_state_fatal, FATAL_ERROR, state)
+NOT_ALLOWED = if_(illegal_state_fatal, client.FATAL_ERROR, client.state)
 NOT_ALLOWED_ERROR = if_(illegal_state_fatal, some(Errors.ILLEGAL_STATE), last_error)
 
-may_abort = state.is_in(IN_TRANSACTION, COMMITTING, ABORTABLE_ERROR) | (
-    unauthorized_abortable & (state == INITIALIZING)
+may_abort = client.state.is_in(client.IN_TRANSACTION, client.COMMITTING, client.ABORTABLE_ERROR) | (
+    unauthorized_abortable & (client.state == client.INITIALIZING)
 )
-TO_ABORTABLE = unless_aborting(state, if_(may_abort, ABORTABLE_ERROR, NOT_ALLOWED))
+TO_ABORTABLE = client.unless_aborting(
+    client.state, if_(may_abort, client.ABORTABLE_ERROR, NOT_ALLOWED)
+)
 
 
 def abortable(error: Expression) -> dict[Expression, Operand]:
     """The error that the client is in, where it goes `TO_ABORTABLE`."""
     cause = if_(may_abort, some(error), NOT_ALLOWED_ERROR)
-    return {last_error: if_(state == ABORTING, last_error, cause)}
+    return {last_error: if_(client.state == client.ABORTING, last_error, cause)}
 
 
 def react(step: Expression, error: Expression = Errors.NONE, **more: Operand) -> Sending:
@@ -239,8 +228,8 @@ def fatal(
         name,
         when=when,
         during=lift(during),
-        goto=FATAL_ERROR,
-        set=FAILED_FOR_GOOD | {last_error: some(error), call_result: CallResult.FAILED},
+        goto=client.FATAL_ERROR,
+        set=client.FAILED_FOR_GOOD | {last_error: some(error), call_result: CallResult.FAILED},
         reply=react(ClientStep.FAIL, error, ends_call=pending_call.is_set),
         source=source,
     )
@@ -273,7 +262,7 @@ def is_fatal(error: Expression) -> Expression:
 
     TransactionManager.maybeTransitionToErrorState
     """
-    return fences(error) | error.is_in(
+    return client.fences(error) | error.is_in(
         Errors.CLUSTER_AUTHORIZATION_FAILED,
         Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         Errors.UNSUPPORTED_VERSION,
@@ -294,7 +283,8 @@ def batch_failed(error: Expression) -> dict[Expression, Operand]:
     """
     by_name = failed_batch_abortable & (is_retriable(error) | (error == Errors.INVALID_TXN_STATE))
     return abortable(if_(by_name, Errors.TRANSACTION_ABORTABLE, error)) | {
-        must_bump: must_bump | bumps_after_abort(can_bump, adds_implicitly, state),
-        ending: ending & (state == ABORTING),
-        bump_asked: bump_asked & (state == ABORTING),
+        client.must_bump: client.must_bump
+        | client.bumps_after_abort(can_bump, adds_implicitly, client.state),
+        client.ending: client.ending & (client.state == client.ABORTING),
+        client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
     }
