@@ -117,7 +117,7 @@ class Alone:
 
     def take(self, step: Step) -> None:
         """Goes on with a step."""
-        assert step.state is not None, step.fault
+        assert step.state is not None, step.out_of_range
         self.state = self.model.as_mapping(step.state)
 
     def does(self, event: Event | str, **parameters: Value) -> str | None:

@@ -36,5 +36,5 @@ def _stepper(instance: Instance) -> Stepper:
 
 
 def _outcome(step: Step) -> object:
-    """A step without the words of a fault, which are each engine's own."""
-    return step.bound, None if step.fault else (step.row, step.state)
+    """A step without the words for an update out of range, which are each engine's own."""
+    return step.bound, None if step.out_of_range else (step.row, step.state)
