@@ -1,4 +1,4 @@
-"""Properties that are asked about more than once: at one bounds, then at the next."""
+"""Checks properties at several bounds in turn: a property holds if it holds at all of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ALONE = Workers()
 
 @dataclass(frozen=True)
 class Answer:
-    """What a property has come to: "holds", "broken" or "inconclusive". `run` is the last run that
-    looked for it, counted from 0, `steps` how long the counterexample is, and `trace` the
-    counterexample as plain data, if that was asked for."""
+    """The verdict of a property: "holds", "broken" or "inconclusive". `run` is the index of the
+    last run that checked it, `steps` the length of the counterexample, and `trace` the
+    counterexample as plain data, if requested."""
 
     name: str
     verdict: str
@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def holds(self) -> bool:
-        """Whether every run that looks for it says so."""
+        """Whether the property holds in every run that checked it."""
         return self.verdict == "holds"
 
 
@@ -40,12 +40,11 @@ def asked(
     *,
     traces: bool = False,
 ) -> list[dict[str, Answer]]:
-    """For each question, what becomes of the properties that its pieces name.
+    """For each question (a sequence of pieces) the verdicts of the properties, by name.
 
-    Its pieces are explored one after the other. What one doesn't say to hold isn't looked for by
-    the next; what holds is what holds in every one that names it. With `traces`, answers have
-    counterexamples. Raises what `sweep` raises;
-    Ctrl-C ends it with KeyboardInterrupt.
+    The pieces of a question are explored in turn. A property that doesn't hold in one piece isn't
+    checked in the next ones. With `traces`, answers have counterexamples. Raises what `sweep`
+    raises; Ctrl-C ends it with KeyboardInterrupt.
     """
     found: list[dict[str, Answer]] = [{} for _ in questions]
     for run in range(max(map(len, questions), default=0)):

@@ -1,4 +1,4 @@
-"""A result compared with an earlier one of the same declaration: what has moved."""
+"""Compares a result with an earlier one of the same declaration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A system checked: grounded, sliced, packed, compiled, searched, and the verdict told."""
+"""Checks a system: ground, slice, pack, compile, search; then the verdict."""
 
 from __future__ import annotations
 

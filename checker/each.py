@@ -1,4 +1,4 @@
-"""What becomes of each property in a run that goes on after one of them breaks."""
+"""The result of each property in a run with --keep-going."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much there is to ground, told before it is: quantifiers within each other multiply."""
+"""Estimates the cost of grounding in advance: nested quantifiers multiply."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MOST = 10_000_000  # parts of expressions, which take minutes; shipped systems h
 
 
 def check_effort(instance: Instance) -> None:
-    """Raises DeclarationError, naming table or property, where more is to be grounded than can be
-    in minutes."""
+    """Raises DeclarationError, naming table or property, if grounding would take more than
+    minutes."""
     weighing = _Weighing({**instance.constants, **{info.name: info.low for info in instance.open}})
     for item in instance.properties:
         weighing.add(f"property {item.name}", [item.expression])

@@ -1,4 +1,4 @@
-"""Runs that never come to what they must: a stem and a loop, seen again on the executable model."""
+"""Endless counterexamples of progress properties (stem and loop), on the executable model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of what is told in a terminal, as wide as it is."""
+"""Wraps printed lines to the width of the terminal."""
 
 from __future__ import annotations
 

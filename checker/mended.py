@@ -1,4 +1,4 @@
-"""What breaks in a run, and whether it still does where known bugs are mended."""
+"""Whether a broken property still breaks when known bugs are fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what must come to happen does, on the steps between all states that a search found."""
+"""Checks progress properties on the steps between all states that a search found."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

@@ -1,4 +1,4 @@
-"""What constants and features alone decide of a declared condition, whatever the state is."""
+"""Conditions that constants and features alone decide, whatever the state is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What in a declaration makes states: of those found, how many values each part of them has.
+"""Explains the number of states: which parts of the state have how many values.
 
 For each field, channel and budget: how many different values it has, and how many states there
 would be if those that differ in nothing else were one. The system without that part may have fewer

@@ -1,4 +1,4 @@
-"""Leaves that needn't be stored: those that never change, and those that nothing looks at."""
+"""Slicing: removes leaves that never change and leaves that nothing reads."""
 
 from __future__ import annotations
 

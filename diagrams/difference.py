@@ -1,4 +1,4 @@
-"""What differs between two releases: rows added, removed and changed, table by table.
+"""Differences between two releases: rows added, removed and changed, table by table.
 
 A row is there in a release if its features have it, its condition can hold below the rows before
 it, and its event can happen. What it says is compared with the release's features settled.

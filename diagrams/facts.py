@@ -1,4 +1,4 @@
-"""What follows for a row when little is known, such as the state that its machine is in.
+"""Derives facts about a row from partial knowledge, such as its machine's state.
 
 Facts give, for some expressions, the values that they may have. From the state of a machine
 follows that some guards can't hold; a guard that holds, or doesn't, is a fact in turn: of two

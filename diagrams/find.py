@@ -1,4 +1,4 @@
-"""What a name on the command line stands for: a system, or a machine of one."""
+"""Finds the system or machine that a name on the command line stands for."""
 
 from __future__ import annotations
 

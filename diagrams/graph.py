@@ -1,4 +1,4 @@
-"""What a drawing shows, whatever it is drawn with."""
+"""A drawing's content, independent of the output format."""
 
 from __future__ import annotations
 

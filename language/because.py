@@ -15,7 +15,7 @@ _SIGNS = {"eq": ("==", "!="), "lt": ("<", ">="), "le": ("<=", ">")}
 
 
 class Values(Protocol):
-    """What expressions come to, in a state and with values of the variables in scope."""
+    """Evaluates expressions in a state, with values of the variables in scope."""
 
     def value(self, expression: Expression, scope: Scope) -> Value:
         """The value of an expression."""
@@ -44,8 +44,8 @@ class Fact:
 
 
 def because(values: Values, e: Expression, scope: Scope | None = None) -> Iterator[Fact]:
-    """What makes the condition as true or false as it is, as far down as it is clear which parts
-    do. Of a quantifier, each instance that decides."""
+    """Yields the parts of a condition that make it true or false, as deep as this is clear; for a
+    quantifier, each instance that decides."""
     scope = scope or {}
     is_true = bool(values.value(e, scope))
     match e.op:

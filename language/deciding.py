@@ -1,4 +1,4 @@
-"""What constants and features alone decide of a declared condition, whatever the state is."""
+"""Evaluates declared conditions by constants and features alone, whatever the state is."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from .machines import Event
 
 @dataclass(frozen=True, eq=False)
 class Fairness(Interned):
-    """What runs are supposed to do: an event happens at last, by one of `rows` if some are named.
+    """A fairness assumption about runs: the event eventually happens (by one of `rows`, if given).
 
-    It is asked of each instance by itself: of a machine, an address, a key among the parameters.
-    Weak: where it is possible from some time on without a break. Strong: where it is possible again
-    and again.
+    It holds for each instance separately: of a machine, an address, or a key among the parameters.
+    Weak: if the event is possible from some point on without a break. Strong: if it is possible
+    again and again.
     """
 
     kind: Literal["weak", "strong"]

@@ -56,7 +56,7 @@ def pairs(where: str, given: Any, form: str) -> None:
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """Which of the names that there are was meant, as a question; nothing where none is like it."""
+    """`did you mean X? ` for the known name most like this one; empty if none is similar."""
     alike = nearest(name, known)
     return "" if alike is None else f"did you mean {alike}? "
 
@@ -64,8 +64,8 @@ def meant(name: str, known: Iterable[str]) -> str:
 def one_of(
     name: str, known: Collection[str], lead: str = "it has: ", listed: Collection[str] | None = None
 ) -> str:
-    """The name that was meant, and the names that there are (of which only some may be `listed`).
-    Where they are many and one was meant, that one is enough."""
+    """The known name that was probably meant, and the list of known names (or `listed`). The list
+    is left out if it is long and a name was found."""
     question = meant(name, known)
     there = known if listed is None else listed
     if question and len(there) > FEW:
@@ -74,7 +74,7 @@ def one_of(
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Of the names that there are, the one that is most like a name, if one is at all."""
+    """The known name that is most similar to `name`, or None."""
     from difflib import get_close_matches  # which is loaded where a name is wrong
 
     by_case = {each.casefold(): each for each in known}

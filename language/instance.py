@@ -48,12 +48,13 @@ class ActionRow(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Action(Interned):
-    """A table on an event: for every value of `bounds` (and every distinct element of the bag that
-    `choice` ranges over) for which `when` holds, the first row whose guard holds is taken, if it
-    has room. From an ordered channel `taken` is the first message: there is nothing to choose.
+    """A table on an event, instantiated. It has a step for every value of `bounds` (and every
+    distinct element of the bag that `choice` ranges over) for which `when` holds: the first row
+    whose guard holds, if the channels have capacity for what it sends. On an ordered channel
+    `taken` is the first message, without a choice.
 
-    `this` is the one of `bounds` that is the table's own instance. An action on a message in flight
-    has it as `message`, and takes it from the network unless it `adds` another one.
+    `this` is the variable in `bounds` for the table's own instance. For an action on a message in
+    flight, `message` is that message; the step takes it from the network, unless it `adds` another.
     """
 
     table: str
@@ -106,14 +107,14 @@ class Instance:
 
     @property
     def switched(self) -> list[str]:
-        """What is switched otherwise than in the release: `with x and y`, `without z`."""
+        """Features that differ from the release's: `with x and y`, `without z`."""
         usual = self.system.protocols.features_at(self.protocol)
         each = {"with": self.features - usual, "without": usual - self.features}
         return [f"{how} {' and '.join(sorted(names))}" for how, names in each.items() if names]
 
     @property
     def may_deadlock(self) -> bool:
-        """Whether there is a state in which a run may not end."""
+        """Whether a deadlock is possible: whether `terminal` isn't simply true."""
         return not self.terminal.same_as(lift(True))
 
     def initial_states(self) -> Iterable[tuple[Value, ...]]:

@@ -54,13 +54,14 @@ class Machine:
         any_initial: bool = False, only_real: bool = False, only_bounded: bool = False,
         stands_for: Expression | None = None,
     ) -> Expression:  # fmt: skip
-        """Declares a field and answers it as an expression.
+        """Declares a field and returns it as an expression.
 
-        Without `initial` it starts with its type's initial value, with `any_initial` with any. What
-        is `only_real` has a part at real ranges alone: a system under check leaves the field and
-        its updates out unless it names it, and reads there what it `stands_for`, if anything;
-        nothing else may read it. What is `only_bounded` is left out at real ranges in the same way.
-        What is both is in the systems that name it.
+        It starts with `initial`, by default its type's initial value; with `any_initial`, with any
+        value. A field that is `only_real` exists at real ranges only: a bounded system leaves out
+        the field and its updates unless it names the field, and reads `stands_for` instead, if
+        given; nothing else may read it. A field that is `only_bounded` is left out at real ranges
+        in the same way. A field that is both exists only in systems that name it.
+
         Raises DeclarationError for a second field of the name or an initial value outside the type.
         """
         check_name(f"machine {self.name}: a field", name)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def if_(condition: Operand, then: Operand, otherwise: Operand) -> Expression:
-    """`then` where `condition` holds, `otherwise` elsewhere."""
+    """`then` if `condition` holds, else `otherwise`."""
     return Expression("if", (lift(condition), lift(then), lift(otherwise)))
 
 

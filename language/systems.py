@@ -60,10 +60,10 @@ Budgets: TypeAlias = (
 
 @dataclass(frozen=True)
 class Unreached:
-    """What no run takes or meets where `when` holds of constants and features, and why.
+    """Rows and premises that no run reaches where `when` holds of constants and features: `why`.
 
-    `names` are rows as `table/row`, tables with all their rows, and properties whose premise is
-    never true. A run tells these apart from those that nothing explains.
+    `names` are rows as `table/row`, tables (for all their rows), and properties whose premise is
+    never true. A result reports them apart from unreached rows without a known reason.
     """
 
     why: str
@@ -73,8 +73,8 @@ class Unreached:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Settings that a system can't have where `when` holds of constants and features, and why: with
-    the name of the error which says so where it is declared, if there is one."""
+    """Settings that a system refuses: those where `when` holds of constants and features. `why`
+    contains the name of the declaration's error, if there is one."""
 
     why: str
     when: Operand
@@ -102,29 +102,28 @@ _MAPPINGS = {
 
 @dataclass(frozen=True, eq=False)
 class System(Rendered):
-    """What is checked: tables, the channels between machines, and what must hold.
+    """A system to check: tables, channels between machines, and properties.
 
-    `fixed` settles constants of shared machines that this system has no choice of. `bounds` names
-    values of the others that are chosen together; those called "default" are the system's own
-    defaults, beneath the rest and above the constants' own. `budgets` bound how often an event, or
-    any of several, may happen in a run. `interchangeable`
-    keys may be renamed without changing anything, which symmetry reduction uses. A state without a
-    successor is a deadlock unless `terminal` holds in it. `lemmas` are further invariants, of no
-    interest by themselves, that proofs of the properties may use. `reach` says what the default
-    bounds reach and what they don't, `unreached` which rows and premises runs don't reach,
-    `refusals` which settings it can't have. `real`
-    are fields of runs at real ranges alone that this system has nevertheless, with the rows of
-    those runs. `progress` are properties of what must come to happen, in runs that have the
-    `fairness` which is supposed of them; `rankings` say to proofs why these hold, and those of
-    other properties are left out. `initials` are first values of fields that are others here than
-    their machines declare. `observed` are fields that are seen from outside besides messages.
+    * `constants` may be set by a run; `fixed` gives values to constants of shared machines that a
+      run can't set. `bounds` are named sets of values; the set "default" overrides the constants'
+      own defaults.
+    * `budgets` bound how often an event, or any of several events, may happen in a run.
+    * `interchangeable` keys can be renamed without effect: symmetry reduction uses them.
+    * A state without a next state is a deadlock unless `terminal` holds in it.
+    * `progress` are progress properties, checked in runs with the assumed `fairness`; `rankings`
+      prove them (a ranking of a property that isn't selected is ignored).
+    * `lemmas` are auxiliary invariants for proofs.
+    * `reach` describes what the default bounds reach. `unreached` declares rows and premises that
+      no run reaches, `refusals` settings that the system refuses.
+    * `real` are fields that normally exist only at real ranges but are part of this system, with
+      their rows. `initials` override initial values of fields. `observed` are fields that are
+      visible from outside, like messages.
 
-    Raises DeclarationError for a feature that the protocols don't declare, a constant that the
-    system doesn't, a bound outside of its constant's range, a message without a channel, a property
-    of a machine without a table, a budget of an event without one, something unreached that isn't
-    there, an expression with a constant and a field of one name, a property among those of another
-    kind, fairness of an event without a table or by a row that isn't there, and for two tables,
-    machines, properties or channels of one name.
+    Raises DeclarationError for: an undeclared feature or constant; a bound outside its constant's
+    range; a message without a channel; a property of a machine without a table; a budget of an
+    event without a table; an unknown name in `unreached`; a constant and a field with one name in
+    an expression; a property in the list of another kind; fairness of an event without a table or
+    by an unknown row; two tables, machines, properties or channels with one name.
     """
 
     name: str

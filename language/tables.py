@@ -119,16 +119,16 @@ def exclude(one: Expression, other: Expression) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What `machine` does on the event or message `on`: the first row whose guard holds.
+    """A decision table: on the event or message `on`, `machine` takes the first row whose guard
+    holds.
 
-    `response` is the message that rows reply with. The event isn't taken up unless `when` holds: a
-    message then stays in flight. `others` are other machines that rows may read and set. A
-    bounded run, which has less happen, takes it up only where `bounded_when` holds as well; a
-    system that has fields of real ranges doesn't ask for it.
+    `response` is the message that rows reply with. If `when` doesn't hold, the event can't happen;
+    a message stays in flight. `others` are other machines whose fields rows may read and set. In a
+    bounded run `bounded_when` must hold, too, unless the system has fields of real ranges.
 
-    Raises DeclarationError, naming table and row, for whatever can't be: unknown fields, mixed
-    types, values outside of their type, two rows of one name that some release may both have, an
-    update to a field of another machine.
+    Raises DeclarationError, naming table and row, for unknown fields, mixed types, values outside
+    their type, two rows of one name that one release can have, and updates to a field of another
+    machine.
     """
 
     machine: Machine

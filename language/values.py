@@ -30,16 +30,16 @@ def evaluate(
 ) -> Value:
     """The value of an expression in a state.
 
-    `bound` gives the variables and elements in scope, `following` the next state for `after`.
-    What has grown may be longer than its type's capacity, as a sum may be larger than its field can
-    hold: that is a fault where it is stored. Raises DeclarationError for a name out of scope and
-    for a map read at a number that is no key.
+    `bound` gives the variables and elements in scope, `following` the next state for `after`. A
+    sequence may be longer than its type's capacity, and a sum larger than its field's range: this
+    is a range error only when the value is stored. Raises DeclarationError for a name out of scope
+    and for a map read at a number that is no key.
     """
     return Evaluation(state, constants, following).run(expression, dict(bound or {}))
 
 
 class Evaluation:
-    """What expressions come to in a state, or in a step to the `following` one."""
+    """Evaluates expressions in a state, or in a step to the `following` state."""
 
     def __init__(self, state: State, constants: Constants, following: State | None) -> None:
         self.state = state

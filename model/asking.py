@@ -1,4 +1,4 @@
-"""What clients of a test ask: what they know of themselves, and what is right or wrong of it."""
+"""Requests of simulated clients: with what they know, right or wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster answers to requests about consumer groups."""
+"""A cluster's answers to requests about consumer groups."""
 
 from __future__ import annotations
 

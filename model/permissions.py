@@ -1,4 +1,4 @@
-"""What a cluster's brokers let a principal do, request by request, by its ACLs."""
+"""Which requests of a principal a cluster's ACLs allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page shows of a path: the run as a chart, the state, the steps that are possible."""
+"""The page's view of a path: the run as a chart, the state, the possible steps."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a check came to, as one HTML file that needs no network."""
+"""The result of a check as one HTML file that needs no network."""

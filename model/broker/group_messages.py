@@ -1,4 +1,4 @@
-"""What goes between a group's coordinator and those that ask it."""
+"""The messages between a group's coordinator and its clients."""
 
 from __future__ import annotations
 

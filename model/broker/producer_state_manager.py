@@ -1,6 +1,6 @@
-"""What a leader keeps around its producer state: transactions by the offset where they start, and
-snapshots (ProducerStateManager). What is taken and what is refused are the rows' of
-`spec.leader`; here is what follows from that.
+"""A leader's bookkeeping around its producer state (ProducerStateManager): transactions by their
+first offset, and snapshots. The rows of `spec.leader` decide what is accepted and refused; this
+module does what follows from that.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a producer, a consumer or a broker makes of its settings: the values that it works with, or
-the exception that it throws.
+"""Resolves the settings of a producer, consumer or broker: to the values that it uses, or the
+exception that it throws.
 
 The settings and the rules are declared in `spec/config.py`, `spec/consumer_config.py` and
 `spec/broker_config.py`; nothing is decided here.

@@ -1,4 +1,4 @@
-"""What a client asks of coordinators and leaders, and what its calls and records come to."""
+"""A client's requests to coordinators and leaders, and the results of its calls and records."""
 
 from __future__ import annotations
 

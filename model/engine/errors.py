@@ -1,4 +1,4 @@
-"""What the executable machines raise; each names what is at fault."""
+"""The errors of the executable machines; each names the wrong field or value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiled rows call: operations on plain values that Python has no short form for."""
+"""Functions that compiled rows call: operations on plain values."""
 
 from __future__ import annotations
 

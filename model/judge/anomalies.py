@@ -1,4 +1,4 @@
-"""What an application sees: what producers were told, against what read_committed consumers read.
+"""Anomalies in an application's history: results of producers against reads of consumers.
 
 This needs no protocol: exactly-once is a promise about records. docs/judge.md has an example of
 each anomaly.

@@ -1,4 +1,4 @@
-"""What is judged: operations of a recorded history, and what a machine tells of them."""
+"""The operations of a recorded history, and how a machine judges them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `epochfence judge` prints, and its exit code and JSON."""
+"""The printed result of `epochfence judge`, its exit code and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an authorizer refuses, and what the user of a run then needs.
+"""Names the permission that the user of a run lacks when an authorizer refuses a request.
 
 Source: KafkaApis, AuthHelper; docs/conformance.md lists all that a run needs.
 """

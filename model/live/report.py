@@ -1,4 +1,4 @@
-"""What a run against real brokers has shown: as text, JSON and JUnit's XML, and its traces."""
+"""The result of a run against real brokers: as text, JSON, JUnit XML, and traces."""
 
 from __future__ import annotations
 

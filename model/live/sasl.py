@@ -1,4 +1,4 @@
-"""SASL as a client speaks it: what it says, and what it is told, message by message.
+"""The client's side of SASL, message by message.
 
 Sources: RFC 4616 (PLAIN), RFC 5802 and 7677 (SCRAM), ScramSaslClient; RFC 7628 (OAUTHBEARER),
 OAuthBearerSaslServer, OAuthBearerUnsecuredLoginCallbackHandler.

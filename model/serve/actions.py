@@ -1,4 +1,4 @@
-"""What faults do to the cluster, in the protocol's own steps."""
+"""Injected faults that act on the cluster, by the protocol's own steps."""
 
 from __future__ import annotations
 

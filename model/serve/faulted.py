@@ -1,4 +1,4 @@
-"""Requests that meet their faults, whoever answers them: a cluster in memory, or real brokers."""
+"""Applies injected faults to requests, for a cluster in memory and for the proxy."""
 
 from __future__ import annotations
 

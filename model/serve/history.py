@@ -1,4 +1,4 @@
-"""What clients asked and were told, as lines of a history that `epochfence judge` takes."""
+"""Records requests and answers as a history for `epochfence judge`."""
 
 from __future__ import annotations
 

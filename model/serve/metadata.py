@@ -1,4 +1,4 @@
-"""Who has what: Metadata, FindCoordinator, CreateTopics and DeleteTopics."""
+"""Answers Metadata, FindCoordinator, CreateTopics and DeleteTopics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients are served by, in memory or as a proxy: how it starts and ends, and its faults."""
+"""Base of the server in memory and the proxy: start, end, and injected faults."""
 
 from __future__ import annotations
 

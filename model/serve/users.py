@@ -1,4 +1,4 @@
-"""Who is behind a connection to a served cluster: SASL, as a broker's listener asks for it.
+"""The user of a connection to a served cluster: SASL on the broker's side.
 
 Source: SaslServerAuthenticator; KIP-152 for SaslAuthenticate, from 1.0 on, KIP-255 for tokens.
 """

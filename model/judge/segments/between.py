@@ -1,4 +1,4 @@
-"""What lies between partitions: a producer id's markers beside what was decided for it."""
+"""Compares the markers of a producer id in all partitions with the coordinator's decisions."""
 
 from __future__ import annotations
 

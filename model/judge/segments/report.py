@@ -1,4 +1,4 @@
-"""What `epochfence judge --segments` prints."""
+"""The printed result of `epochfence judge --segments`."""
 
 from __future__ import annotations
 
