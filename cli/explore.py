@@ -79,7 +79,7 @@ class SearchOptions:
     ] = None
     no_symmetry: Annotated[
         bool,
-        typer.Option("--no-symmetry", help="Count states that differ only by renaming separately."),
+        typer.Option("--no-symmetry", help="Don't merge states that differ only by renaming."),
     ] = False
     no_slicing: Annotated[
         bool, typer.Option("--no-slicing", help="Keep fields that no property or row reads.")

@@ -53,14 +53,18 @@ Protocol = Annotated[
     ),
 ]
 Client = Annotated[
-    str | None, typer.Option("--client", metavar="R", help="Release of the client, if another.")
+    str | None,
+    typer.Option("--client", metavar="R", help="The client's release (default: --protocol)."),
 ]
 Coordinator = Annotated[
     str | None,
-    typer.Option("--coordinator", metavar="R", help="Release of the coordinator, if another."),
+    typer.Option(
+        "--coordinator", metavar="R", help="The coordinator's release (default: --protocol)."
+    ),
 ]
 Leader = Annotated[
-    str | None, typer.Option("--leader", metavar="R", help="Release of the leaders, if another.")
+    str | None,
+    typer.Option("--leader", metavar="R", help="The leaders' release (default: --protocol)."),
 ]
 Constants = Annotated[
     list[str] | None,
