@@ -35,6 +35,7 @@ from .runs import Run
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
 LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
 LEAST_SENT, MOST_SENT = 1 << 11, 1 << 23  # states that a sender remembers
+MOST_FOR_SENT = 1 << 28  # bytes that they take
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
 DIVIDED = "parts-"  # files of a set that is kept by parts
 
@@ -296,7 +297,8 @@ class ShardSet:
         where one at any level died (see `keep_sent`), which may have left half a state there.
         """
         size = LEAST_SENT
-        while size < min(64 * most, MOST_SENT):
+        most = min(64 * most, MOST_SENT)
+        while size < most and 4 * size * self.stride <= MOST_FOR_SENT:
             size *= 4  # seldom, as a new table has forgotten everything
         if not self.cached:
             return Region(size * self.stride), size // SHARDS - 1
