@@ -106,7 +106,7 @@ def test_a_limit_is_inconclusive(more: float | None) -> None:
     limit = 0.001 if more is None else base + more
     ended = epochfence("check", KTX, "--memory", f"{limit:.3f}")
     assert ended.code == 20
-    assert "the memory limit was met after level" in ended.out
+    assert "the memory limit was reached after level" in ended.out
     assert "(exit 20, INCONCLUSIVE)" in " ".join(ended.out.split())
     assert "holds" not in ended.out
 

@@ -390,7 +390,7 @@ def test_memory_is_kept_and_what_is_known_is_told(threads: int) -> None:
     result: Result = check(ktx(), Options(threads, memory=limit))
     assert result.verdict is Verdict.INCONCLUSIVE
     assert result.verdict.value == 20
-    assert result.reason.startswith("the memory limit was met after level ")
+    assert result.reason.startswith("the memory limit was reached after level ")
     assert 10_000 < result.states < 11_995_156
     assert result.transitions > 0
     assert 5 < result.depth < 49

@@ -109,7 +109,7 @@ def test_a_search_that_memory_is_too_short_for_ends_and_keeps_its_limit(
     monkeypatch.setattr("epochfence.checker.check.fair_limit", limit)
     system = ktx(1, 2, 2, 2, 1)
     without = check(system, Options(2))
-    assert without.reason.startswith("the memory limit was met after level ")
+    assert without.reason.startswith("the memory limit was reached after level ")
     held = check(system, Options(2, spill=tmp_path))
     assert (held.verdict, held.states, held.transitions) == (Verdict.HOLDS, 592_812, 3_709_243)
     assert held.memory <= limits[-1]

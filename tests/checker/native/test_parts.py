@@ -302,7 +302,7 @@ def test_the_memory_limit_is_kept(threads: int, by_parts: list[Parts]) -> None:
     result = check(instantiate(load_system(str(KTX))), Options(threads, memory=limit))
     assert len(by_parts) > made
     assert result.verdict is Verdict.INCONCLUSIVE
-    assert result.reason.startswith("the memory limit was met after level ")
+    assert result.reason.startswith("the memory limit was reached after level ")
     assert 10_000 < result.states < 11_995_156
     assert result.memory <= limit
     assert process.memory_info().rss <= limit + (32 << 20)
