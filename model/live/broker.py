@@ -17,12 +17,12 @@ from typing import Any, Final
 from ...spec.api_versions import OF_BROKERS
 from ..asking import UNKNOWN_ID
 from ..batches import kept
-from ..broker.leader import Batch
 from ..broker.transaction_index import AbortedTxn
 from ..broker.transaction_log import partition_for
 from ..cluster import offsets_partition
 from ..conformance import System
-from ..records import Flag, Record, RecordBatch, decode_batch, decode_control_type, encode_batch
+from ..records import Flag, Record, RecordBatch, encode_batch
+from .answers import batches_of, identity, refusal_of
 from .cluster import LiveCluster
 from .connection import BrokerError
 from .epochs import Skip, use_up
@@ -318,7 +318,7 @@ class BrokerSystem(System):
                 return False
         asked = [{"partition": name} for name in self._places]
         newest = self.cluster.newest("ListOffsets")
-        return not any(self._list_offsets(one, newest)["offset"] < 0 for one in asked)
+        return all(self._list_offsets(one, newest).get("offset", -1) >= 0 for one in asked)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """See System: InitProducerId by InitProducerId."""
@@ -385,7 +385,7 @@ class BrokerSystem(System):
         self._begun.add(fields["transactional_id"])
         until = time.monotonic() + PATIENCE_S
         while True:
-            told = _identity(
+            told = identity(
                 self._of_coordinator("InitProducerId", asked, version, transaction_timeout=timeout)
             )
             # Of an id that nobody knows it has done nothing: new producer ids are on their way.
@@ -398,7 +398,7 @@ class BrokerSystem(System):
             "EndTxn", fields, version, committed=fields["result"] == "COMMIT"
         )
         # Before version 5 the answer is an error alone.
-        return _identity(told) if version >= 5 else {"error": told["error_code"]}
+        return identity(told) if version >= 5 else {"error": told["error_code"]}
 
     def _add(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         name, topics = self._id(fields["transactional_id"]), self._topics(fields["partitions"])
@@ -495,7 +495,9 @@ class BrokerSystem(System):
         while True:
             told = self.cluster.ask(self.cluster.leader(topic, number), "Fetch", asked, version)
             (one,) = told["responses"][0]["partitions"]
-            batches = _batches(one["records"] or b"")
+            if refusal := refusal_of(one):
+                return refusal
+            batches = batches_of(one["records"] or b"")
             # A leader reads the last stable offset before the batches (Partition.readRecords): one
             # beyond it tells that a marker has come in between.
             if not (
@@ -524,7 +526,8 @@ class BrokerSystem(System):
             "topics": [{"name": topic, "partitions": [partition]}],
         }
         told = self.cluster.ask(self.cluster.leader(topic, number), "ListOffsets", asked, version)
-        return {"offset": told["topics"][0]["partitions"][0]["offset"]}
+        (one,) = told["topics"][0]["partitions"]
+        return refusal_of(one) or {"offset": one["offset"]}
 
     def _describe_producers(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
         topic, number = self._place(fields["partition"])
@@ -532,6 +535,8 @@ class BrokerSystem(System):
         node = self.cluster.leader(topic, number)
         told = self.cluster.ask(node, "DescribeProducers", asked, version)
         (one,) = told["topics"][0]["partitions"]
+        if refusal := refusal_of(one):
+            return refusal
         found = [
             [
                 self._known(p["producer_id"]),
@@ -568,31 +573,3 @@ class BrokerSystem(System):
 
 def _is_late(state: Mapping[str, Any]) -> bool:
     return state["transaction_start_time"] + state["transaction_timeout"] < time.time() * 1000
-
-
-def _identity(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "error": told["error_code"],
-        "producer_id": told["producer_id"],
-        "producer_epoch": told["producer_epoch"],
-    }
-
-
-def _batches(data: bytes) -> list[Batch]:
-    """The batches of a fetch."""
-    found: list[Batch] = []
-    at = 0
-    while at < len(data):
-        batch, at = decode_batch(data, at)
-        last = batch.base_offset + batch.last_offset_delta
-        kind, result = "data", "ABORT"
-        if Flag.CONTROL in batch.flags:
-            kind = "marker"
-            result = "COMMIT" if decode_control_type(batch.records[0].key or b"") else "ABORT"
-        found.append(
-            Batch(
-                kind, batch.base_offset, last, batch.producer_id, batch.producer_epoch,
-                batch.base_sequence, transactional=Flag.TRANSACTIONAL in batch.flags, result=result,
-            )
-        )  # fmt: skip
-    return found

@@ -17,7 +17,7 @@ from typing import Any, Final
 from ...spec import broker_versions
 from ...spec.api_versions import OF_BROKERS
 from ...spec.broker_config import BROKER_SETTINGS
-from .connection import NAMES, PORT, BrokerError, Connection, Security
+from .connection import NAMES, PORT, BrokerError, Connection, Gone, Security
 from .refusals import Refused, refusal
 
 NEWEST: Final = {
@@ -109,8 +109,13 @@ class LiveCluster:
         try:
             self.versions, self.features = self._negotiated()
             self.brokers = self._described(may_be_shared)
-        except BaseException:
+        except BaseException as error:
             self._first.close()
+            if isinstance(error, Gone) and self._how == Security():
+                raise BrokerError(
+                    f"{error}: brokers that want TLS or SASL do so, for which --config has a "
+                    "client's properties"
+                ) from None
             raise
 
     def _any_of(self, places: list[tuple[str, int]]) -> Connection:

@@ -44,6 +44,10 @@ class BrokerError(Exception):
     """A broker can't be talked to, or not further; one line says why."""
 
 
+class Gone(BrokerError):
+    """A broker has closed the connection in place of an answer."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Security:
     """How a broker is talked to: with TLS where there is a `context`, with SASL where there is a
@@ -213,9 +217,9 @@ class Connection:
             raise ConnectionResetError(0, "the connection was closed")
         return data
 
-    def _gone(self, name: str, error: OSError) -> BrokerError:
+    def _gone(self, name: str, error: OSError) -> Gone:
         self.close()
-        return BrokerError(f"{self.place} is gone, at {name}: {error.strerror or error}")
+        return Gone(f"{self.place} is gone, at {name}: {error.strerror or error}")
 
     def close(self) -> None:
         """Ends it."""

@@ -130,3 +130,23 @@ def test_releases_are_told_by_versions() -> None:
     assert release_of({"InitProducerId": 3, "Fetch": 11}, {}) == "2.5"
     assert release_of({"InitProducerId": 4, "Fetch": 12}, {}) == "2.7"
     assert release_of({}, {}) is None
+
+
+@pytest.mark.slow(1)
+def test_a_broker_that_shuts_down_does_not_disagree() -> None:
+    written = list[str]()
+
+    def leads_no_more(request: Request, told: dict[str, Any]) -> dict[str, Any]:
+        """Of each partition that is looked at once there is a batch: that it has another leader."""
+        if request.name == "Produce":
+            written.append(told["responses"][0]["partition_responses"][0]["error_code"])
+        of = {"ListOffsets": "topics", "Fetch": "responses"}.get(request.name)
+        for topic in told[of] if of is not None and "NONE" in written else ():
+            for one in topic["partitions"]:
+                one |= {"error_code": "NOT_LEADER_OR_FOLLOWER", "offset": -1}
+                one |= {"last_stable_offset": -1, "records": None, "aborted_transactions": None}
+        return told
+
+    with running(OracleBroker("4.3", fault=leads_no_more)) as place:
+        done = conform(place, "--suite", "random", "--seconds", "1")
+    assert done.exit_code == 0, done.output

@@ -16,6 +16,7 @@ from kafka.structs import OffsetAndMetadata
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.live.connection import BrokerError, Connection, Security
 from epochfence.model.serve.control import Control
 from epochfence.model.serve.server import Server
@@ -176,6 +177,8 @@ def test_who_tells_no_password_is_told_nothing(server: Server) -> None:
     assert plain.api_versions()["error_code"] == "NONE"
     with pytest.raises(BrokerError, match="is gone, at Metadata"):
         plain.ask("Metadata", 4, {"topics": None})
+    with pytest.raises(BrokerError, match=r"is gone, at Metadata: .*TLS or SASL .* --config has"):
+        LiveCluster(server.bootstrap)
     assert SECRET not in server.report()
 
 
