@@ -33,6 +33,7 @@ from .object_cache import ObjectCache, cache_of
 from .object_code import PASSES, compiler, object_file, processor
 
 WHOLE = "i"
+_NOTHING = c_char * 0  # there may be an array of no bytes
 _compiling = Lock()
 _seconds = [0.0]
 
@@ -58,20 +59,24 @@ class Instruction:
 
 
 class Passed:
-    """Arguments as compiled functions take them: looked at once, and passed many times."""
+    """Arguments as compiled functions take them: looked at once, and passed many times as one."""
 
-    def __init__(self, arguments: Iterable[Any]) -> None:
-        self.arguments = tuple(arguments)  # they stay where they are
-        self.kinds: list[str] = []
-        self.flat: list[int] = []
-        _flatten(self.arguments, self.kinds, self.flat)
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments  # they stay where they are
+        kinds: list[str] = []
+        flat: list[int] = []
+        _flatten(arguments, kinds, flat)
+        self.kind = f"({' '.join(kinds)})"
+        self._words = (c_int64 * len(flat))(*flat)
+        self.address = addressof(self._words)
 
 
 class Compiled:
     """A function that is compiled where it is called first, or taken from a former run; it runs
     without the interpreter's lock.
 
-    Arguments are whole numbers, contiguous arrays of whole numbers, or several of them as `Passed`.
+    Arguments are whole numbers, contiguous arrays of whole numbers, or some of them as `Passed`,
+    which come faster.
     """
 
     def __init__(self, function: Callable[..., Any], inline: Literal["never", "always"]) -> None:
@@ -119,8 +124,8 @@ class Compiled:
             _seconds[0] += time.perf_counter() - begun
         engine = load(Code((), processor(), (made[1:],)))
         address = engine.get_function_address("entry")
-        length = sum(1 + (0 if kind == WHOLE else int(kind[-1])) for kind in kinds)
-        return made[0], CFUNCTYPE(None, *[c_int64] * (1 + length))(address), engine
+        words = sum(1 + int(kind[-1]) if kind[-1].isdigit() else 1 for kind in kinds)
+        return made[0], CFUNCTYPE(None, *[c_int64] * (1 + words))(address), engine
 
 
 def compiled(function: Any = None, *, inline: Literal["never", "always"] = "never") -> Any:
@@ -134,14 +139,16 @@ def _flatten(arguments: Iterable[Any], kinds: list[str], flat: list[int]) -> Non
     """Adds the kinds of arguments, and the numbers that stand for them: an array is its address and
     its shape."""
     for each in arguments:
-        if isinstance(each, np.ndarray):
-            kinds.append(f"{each.dtype.char}{each.ndim}")
-            # of no bytes there need not be any
-            flat.append(addressof((c_char * 0).from_buffer(each)))
-            flat += each.shape
+        if isinstance(each, int):
+            kinds.append(WHOLE)
+            flat.append(each)
         elif isinstance(each, Passed):
-            kinds += each.kinds
-            flat += each.flat
+            kinds.append(each.kind)
+            flat.append(each.address)
+        elif isinstance(each, np.ndarray):
+            kinds.append(f"{each.dtype.char}{each.ndim}")
+            flat.append(addressof(_NOTHING.from_buffer(each)))
+            flat += each.shape
         else:
             kinds.append(WHOLE)
             flat.append(int(each))

@@ -24,7 +24,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import psutil
 
-from .compiled import compiling_seconds
+from .compiled import Passed, compiling_seconds
 from .coverage import Sought, met
 from .disk import Disk
 from .dividing import DIVIDED_FROM, cut_of, taken_over
@@ -36,14 +36,16 @@ from .store import SHARDS, Store
 from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 
 LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
-LEAST_ROUND, MOST_ROUND = 1 << 14, 1 << 16  # states expanded between two turns of insertion
+LEAST_ROUND = 1 << 14  # states expanded between two turns of insertion
+MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # where they are whole, and where parts are kept
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 MEMORY, DISK = "memory", "disk"  # limits
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = 1 << 19  # states from which on a search gains by code that is better
 LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
-PER_ROUND = 256  # bytes of states for each that a round expands, between these ends
+IN_BUCKETS = 4  # a round's successors take this part of what whole states take
+PER_ROUND = 256  # bytes of states for each that a round expands where parts are kept
 
 
 @dataclass(frozen=True)
@@ -150,6 +152,7 @@ class Explorer:
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
         self.emptied = np.zeros_like(self.buckets)
+        self.passed = Passed(self.buckets, self.filled, self.emptied)
         # the buckets of all threads reserve no more than half of what there is room for
         fair = room // (2 * threads * SHARDS * stride)
         most_filled = min(max(LEAST_FILLED, fair), MOST_FILLED)
@@ -286,16 +289,12 @@ class Explorer:
         # neighbours in time stay neighbours: a round takes a part of every shard
         spans.sort(key=lambda span: span[1])
         bad: list[Bad] = []
-        # the longer a round, the more often it finds a part of the table in the cache; its buckets
-        # stay small beside the states that were found
-        fair = self.count * self.stride // (PER_ROUND * self.store.width)
-        round_size = min(max(LEAST_ROUND, fair), MOST_ROUND)
+        round_size = self._round_size()
         left = sum(end - start for _, start, end in spans)
         while spans:
             # a successor takes its place in a bucket, if it is new in a shard, and those of parts
-            ratio = 1 + self.found.transitions // max(1, self.found.states)
             free = self.memory_limit - self.memory
-            affordable = free // (3 * ratio * self.store.width)
+            affordable = free // (3 * self._successors * self.store.width)
             if affordable < SPAN:
                 if self._spill():
                     continue
@@ -329,6 +328,20 @@ class Explorer:
             worker.taken[:] = 0
         return bad, True
 
+    @property
+    def _successors(self) -> int:
+        """How many a state has, about, and at least 1."""
+        return 1 + self.found.transitions // max(1, self.found.states)
+
+    def _round_size(self) -> int:
+        """How many states a round expands: the more, the more often a look-up finds its part of the
+        table in the cache, and the more memory buckets take."""
+        if self.store.parts is None:
+            fair = self.store.held // (IN_BUCKETS * self._successors * self.store.width)
+            return min(max(LEAST_ROUND, fair), MOST_ROUND)
+        fair = self.count * self.stride // (PER_ROUND * self.store.width)
+        return min(max(LEAST_ROUND, fair), MOST_OF_PARTS)
+
     def each(self, function, arguments):  # type: ignore[no-untyped-def]
         """What a function gives for each of the arguments, by the threads there are."""
         if self.pool is None:
@@ -356,7 +369,7 @@ class Explorer:
 
     def _insert(self, turns: Iterator[int]) -> bool:
         for turn in takewhile(TURNS.__gt__, turns):
-            if not self.store.insert(turn, TURNS, self.buckets, self.filled, self.emptied):
+            if not self.store.insert(turn, TURNS, self.passed):
                 return False
             self.store.looked_at(self.store.held // TURNS)
         return True

@@ -130,3 +130,13 @@ def scratch(typing_context: Any, words: Any) -> Any:
     if not isinstance(words, types.IntegerLiteral):
         return None
     return types.CPointer(types.uint64)(words), generate
+
+
+@intrinsic
+def pointer(typing_context: Any, address: Any) -> Any:
+    """The address as a pointer to anything."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], _POINTER)
+
+    return types.voidptr(types.int64), generate

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy import uint64
 
-from .compiled import compiled
+from .compiled import Passed, compiled
 from .disk import Disk
 from .memory import Region, load32, load64, prefetch, scratch, store32, store64, trailing_zeros
 from .parts import (
@@ -314,22 +314,26 @@ class Store:
         self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
         self.counts = np.zeros(SHARDS, dtype=np.int64)
         self.places = np.full(SHARDS, self.most, dtype=np.int64)  # states for which there is room
+        self._pass()
         self._growing = Lock()
         self.disk: Disk | None = None  # where records and tables are, if not in memory
         self.fresh = self.most_fresh = 0  # bytes of them that may be in memory, and the most
         self.at_once = 0.0  # the part of them that is looked at before `looked_at` is told
 
-    def insert(self, first: int, step: int, buckets: Any, filled: Any, emptied: Any) -> bool:
+    def insert(self, first: int, step: int, buckets: Passed) -> bool:
         """Empties buckets into shards, as `insert_all` does; False where there is no room."""
         while True:
-            first = insert_all(
-                first, step, self.form, self.states, self.counts, self.places, self.tables,
-                self.groups, buckets, filled, emptied,
-            )  # fmt: skip
+            first = insert_all(first, step, self._passed, buckets)
             if first >= SHARDS:
                 return True
             if not self._grow(first):
                 return False
+
+    def _pass(self) -> None:
+        """What `insert_all` is given again and again."""
+        self._passed = Passed(
+            self.form, self.states, self.counts, self.places, self.tables, self.groups
+        )
 
     def _grow(self, shard: int) -> bool:
         """Doubles a table, or makes it an eighth larger where it takes as much as the records;
@@ -463,6 +467,7 @@ class Store:
         (self._states, self.states), (self._tables, self.tables) = new["states"], new["tables"]
         self.most, self.most_groups = most, groups
         self.places = self.counts.copy()
+        self._pass()
         self.disk, self.at_once, self.most_fresh = disk, at_once, self.held // 2
         return True
 

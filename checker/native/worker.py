@@ -321,7 +321,8 @@ class Worker:
     def _flush(self, store: Store) -> bool:
         """Empties the buckets into a store; False without room there."""
         filled = self.filled[np.newaxis]
-        done = store.insert(0, 1, self.buckets[np.newaxis], filled, np.zeros_like(filled))
+        buckets = Passed(self.buckets[np.newaxis], filled, np.zeros_like(filled))
+        done = store.insert(0, 1, buckets)
         self.empty(store.width)
         return done
 
@@ -354,12 +355,9 @@ class Worker:
         """What `scatter` is given again and again."""
         if self.passed is None or self.passed.arguments[0] is not store.form:
             self.passed = Passed(
-                (
-                    store.form, store.rows_of_parts, self.own, self.room.address, self.known,
-                    self.numbers, self.sought, self.out.address, self.rows, self.bad,
-                    self.bad_count, self.taken, self.buckets, self.filled, self.most_filled,
-                    self.off,
-                )
+                store.form, store.rows_of_parts, self.own, self.room.address, self.known,
+                self.numbers, self.sought, self.out.address, self.rows, self.bad, self.bad_count,
+                self.taken, self.buckets, self.filled, self.most_filled, self.off,
             )  # fmt: skip
         return self.passed
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from ..native.compiled import Passed
 from ..native.dividing import DIVIDED_FROM, cut_of, taken_over
 from ..native.memory import Region
 from ..native.parts import Parts
@@ -269,7 +270,7 @@ class ShardSet:
         states = np.frombuffer(block, dtype=np.uint8).ctypes.data + head
         if self.store.parts is None:
             starts = states + (np.cumsum(counts, axis=1) - counts) * self.stride
-            done = self.store.insert(0, 1, starts, counts, np.zeros_like(counts))
+            done = self.store.insert(0, 1, Passed(starts, counts, np.zeros_like(counts)))
         else:
             done = self.worker.put_from(states, int(counts.sum()), self.store)
         if not done or not self._may_take(0):

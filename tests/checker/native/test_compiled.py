@@ -33,6 +33,7 @@ def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
         "__init__",
         "compiled",
         "compiling",
+        "intrinsics",
         "machine_code",
         "object_cache",
         "object_code",
@@ -65,7 +66,7 @@ def test_no_function_is_compiled_otherwise() -> None:
 def test_arrays_that_are_passed_again_and_again_stay_where_they_are() -> None:
     states, table = np.arange(2, dtype=np.uint64), np.zeros(1 << TABLE_BITS, dtype=np.uint64)
     kept, spare = np.zeros(2, dtype=np.int64), np.zeros_like(table)
-    passed = compiled.Passed((table, kept, spare))
+    passed = compiled.Passed(table, kept, spare)
     del table, spare
     words, masks = mask_of([2**64 - 1])
     for _ in range(2):
@@ -76,7 +77,7 @@ def test_arrays_that_are_passed_again_and_again_stay_where_they_are() -> None:
 def test_what_is_compiled_takes_contiguous_arrays_alone() -> None:
     every_other = np.zeros(4, dtype=np.int64)[::2]
     with pytest.raises(TypeError, match="contiguous"):
-        compiled.Passed((every_other,))
+        compiled.Passed(every_other)
 
 
 @pytest.mark.slow(1)
