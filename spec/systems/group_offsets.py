@@ -20,7 +20,7 @@ from ..properties.group_offsets import PROPERTIES
 system = System(
     name="group-offsets",
     doc="Offsets of one partition that the members of a group commit, with transactions and "
-    "without, and what OffsetFetch tells of them.",
+    "without, and what OffsetFetch returns.",
     tables=stored.TABLES,
     properties=PROPERTIES,
     constants=(PRODUCER_IDS, INPUTS, OFFSET_RECORDS, stored.REFUSALS, loading.FAILOVERS),

@@ -143,7 +143,7 @@ EXACTLY_ONCE = (
         transaction_version_2,
     ),
     Unreached(
-        "impossible: from 4.1 on a stale epoch is told first",
+        "impossible: from 4.1 on a stale epoch is reported first",
         (
             "partition.AddPartitionsByLeaderResponse/offset, question no longer counts",
             "partition.AddPartitionsByLeaderResponse/question no longer counts",
