@@ -118,7 +118,7 @@ system = System(
         transaction_manager.is_closed,
     ),
     unreached=UNREACHED,
-    reach="every order of calls, of errors that clients distinguish, and of what the sending thread "
+    reach="every order of calls, of errors clients distinguish, and of what the sending thread "
     "does in between, to any length, with a partition to write to. They don't reach batches, "
     "which fail or hold up the end at any time; what becomes of those is in the systems "
     "transactions and idempotence.",
