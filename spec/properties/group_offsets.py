@@ -104,8 +104,8 @@ stable_fetch = invariant(
     "A request for a stable offset gets none while a transaction has one pending.",
     "KIP-447, UNSTABLE_OFFSET_COMMIT",
     KnownBug(
-        "before 2.5 nobody could ask so; finding 16",
-        (stable_offsets, refused_offset_harmless),
+        "before 2.5 nobody could ask so; finding 16; KAFKA-17507",
+        (stable_offsets, refused_offset_harmless, offsets_in_place_first),
         ~refused_offset_harmless,
     ),
 )

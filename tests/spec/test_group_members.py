@@ -62,6 +62,21 @@ def test_properties_that_break_at_a_release_are_known_to(
     assert run(system, release, constants, *held, brief=False).unexplained == []
 
 
+@pytest.mark.slow(3)
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("release", ["0.11.0.0", "1.0", "3.8", "3.9"])
+def test_what_mends_a_known_bug_does(release: str) -> None:
+    features = OFFSETS.protocols.features_at(release)
+    for item in OFFSETS.properties:
+        bug = item.known_bug
+        if bug is not None and OFFSETS.protocols.holds(bug.during, features):
+            on = {feature.data.name for feature in bug.mended_by} - features
+            instance = instantiate(
+                OFFSETS, release, FIRST, switch_on=tuple(on), properties=(item.name,)
+            )
+            assert check(instance, Options(brief=True)).verdict is Verdict.HOLDS, item.name
+
+
 def test_a_late_thread_commits_an_offset_of_the_next_transaction() -> None:
     """KAFKA-17507, without finding 16"""
     quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
