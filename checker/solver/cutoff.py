@@ -44,7 +44,7 @@ def cutoff(
     switch_on: Iterable[str] = (),
 ) -> Cutoff:
     """How many instances of `key` are enough to prove these invariants by induction, lemmas among
-    them. Raises DeclarationError as `instantiate` does."""
+    them, and these properties of steps. Raises DeclarationError as `instantiate` does."""
     alike: dict[object, int] = {}
 
     def of(count: int) -> _Projected:
@@ -109,8 +109,17 @@ class _Projected:
 
     @property
     def told(self) -> int:
-        """How many instances a part of a property tells of."""
-        return max((len(self.about(part)) for part in self.parts), default=0)
+        """How many instances a part of a property tells of; of a step, besides those that it acts
+        for."""
+        of_states = (len(self.about(part)) for part in self.parts)
+        of_steps = (
+            len(self.about(part) - self.acts_for(action))
+            for action in self.grounded.actions
+            for row in action.rows
+            for node in row.broken
+            for part in _disjuncts(node)
+        )
+        return max((*of_states, *of_steps), default=0)
 
     def acts_for(self, action: GroundAction) -> set[int]:
         """The instances that the action binds."""
@@ -150,7 +159,8 @@ class _Projected:
         return {self.number(part) for part in self.parts if self.sees(count, part)}
 
     def steps(self, count: int) -> dict[str, tuple[object, ...]]:
-        """By row and bindings: when it is taken, what it writes, and where that is at fault."""
+        """By row and bindings: when it is taken, what it writes, where that is at fault, and how it
+        breaks a property of steps."""
         found: dict[str, tuple[object, ...]] = {}
         for action in self.grounded.actions:
             if any(number >= count for number in self.acts_for(action)):
@@ -168,10 +178,10 @@ class _Projected:
                     for index, node in row.updates.items()
                     if (self.owners[index] or 0) < count
                 }
-                faults = (
-                    row.out_of_range.args if row.out_of_range.op == "or" else (row.out_of_range,)
-                )
-                wrong = {self.number(part) for part in faults if self.sees(count, part)}
+                wrong = [
+                    {self.number(part) for part in _disjuncts(node) if self.sees(count, part)}
+                    for node in (row.out_of_range, *row.broken)
+                ]
                 name = f"{self.grounded.instance.row_names[row.row]} ({bound})"
                 found[name] = possible, guard, updates, wrong
         return found
@@ -187,6 +197,11 @@ class _Projected:
             form = node.op, value, tuple(sorted(args) if node.op in _IN_ANY_ORDER else args)
             known = self.numbers[node.number] = self.alike.setdefault(form, len(self.alike))
         return known
+
+
+def _disjuncts(node: Node) -> tuple[Node, ...]:
+    """The parts of which one must hold."""
+    return node.args if node.op == "or" else (node,)
 
 
 def _conjuncts(graph: Graph, node: Node) -> Iterator[Node]:

@@ -1,11 +1,11 @@
 """Of the transaction coordinator's entry and its log: which change may be pending.
 
-The lemmas are of the newest release, and with one client of those from 4.0.1 on.
+The lemmas are of the newest release, and with one client of all from 2.5 on.
 """
 
 from __future__ import annotations
 
-from ...language import Expression, all_of, all_true, invariant, position
+from ...language import Expression, all_of, all_true, if_, invariant, position
 from ..coordinator import log as log
 from ..coordinator.entry import (
     COMPLETE_ABORT,
@@ -16,8 +16,11 @@ from ..coordinator.entry import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
+    failed_fence,
     fence_end,
+    fence_epoch,
     fence_to_come,
+    fencing,
     is_known,
     is_prepared,
     is_settled,
@@ -32,9 +35,15 @@ from ..coordinator.entry import (
     state,
 )
 from ..coordinator.log import unsettled
-from ..features import rotation_in_log, rotation_on_fence
+from ..features import (
+    failed_fence_kept,
+    rotation_in_log,
+    rotation_on_fence,
+    transaction_version_2,
+)
 from ..messages import (
     LARGEST_EPOCH,
+    NO_EPOCH,
     PARTITION,
     offered_id,
 )
@@ -53,7 +62,8 @@ def is_handed_out(number: Expression) -> Expression:
 
 def _is_next_pair(new_id: Expression, new_epoch: Expression) -> Expression:
     """Whether a producer id and epoch come right after the coordinator's."""
-    same_id = (new_id == producer_id) & (new_epoch == producer_epoch + 1)
+    is_retry = ~transaction_version_2 & (new_epoch == producer_epoch) & is_known
+    same_id = (new_id == producer_id) & ((new_epoch == producer_epoch + 1) | is_retry)
     other_id = (position(new_id) > position(producer_id)) & (new_epoch == 0)
     return (same_id | other_id) & (new_epoch < LARGEST_EPOCH) & is_handed_out(position(new_id))
 
@@ -84,7 +94,7 @@ pending_fits = invariant(
                 (EMPTY, is_settled),
                 (ONGOING, is_settled | (state == ONGOING)),
                 (PREPARE_COMMIT, state == ONGOING),
-                (PREPARE_ABORT, is_settled | (state == ONGOING)),
+                (PREPARE_ABORT, (transaction_version_2 & is_settled) | (state == ONGOING)),
                 (COMPLETE_COMMIT, state == PREPARE_COMMIT),
                 (COMPLETE_ABORT, state == PREPARE_ABORT),
                 (DEAD, is_settled),
@@ -97,6 +107,13 @@ pending_fits = invariant(
     ),
     "What is being appended to the transaction log is prepared in a state that may come before it.",
 )
+
+
+def _is_between(epoch: Expression) -> Expression:
+    """Whether an epoch is the log's or the entry's, or between them. Before version 2 the entry is
+    ahead where a fence has taken an epoch that isn't in the log."""
+    return (epoch >= log.logged_epoch) & (epoch <= producer_epoch)
+
 
 _record = unsettled.value
 _record_ends = _record.state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
@@ -112,12 +129,20 @@ unsettled_fits = invariant(
             ),
             (_record.state == ONGOING).implies(
                 (_record.producer_id == producer_id)
-                & (_record.producer_epoch == producer_epoch)
+                & if_(
+                    transaction_version_2,
+                    _record.producer_epoch == producer_epoch,
+                    _is_between(_record.producer_epoch),
+                )
                 & ~_record.next_id.is_set
             ),
             _record_ends.implies(
                 (_record.producer_id == producer_id)
-                & (_record.producer_epoch == producer_epoch + 1)
+                & if_(
+                    transaction_version_2,
+                    _record.producer_epoch == producer_epoch + 1,
+                    _is_between(_record.producer_epoch) & (state == ONGOING),
+                )
             ),
             _next_id_fits(
                 _record.next_id, _record_ends & (_record.producer_epoch == LARGEST_EPOCH)
@@ -144,10 +169,20 @@ def is_lost(of_id: Expression) -> Expression:
     )
 
 
+_is_ahead = log.logged_epoch != producer_epoch
+_logged_epoch_fits = all_true(
+    log.logged_epoch <= producer_epoch,
+    _is_ahead.implies((state == ONGOING) & (log.logged_epoch != NO_EPOCH)),
+    failed_fence_kept.implies(
+        (log.logged_epoch + 1 >= producer_epoch) & _is_ahead.implies(failed_fence)
+    ),
+)
 logged_epoch_is_own = invariant(
     "LoggedEpoch",
-    (log.logged_epoch == producer_epoch) & (is_known | is_settled),
-    "The entry's epoch is the log's, and there is no transaction without one.",
+    if_(transaction_version_2, log.logged_epoch == producer_epoch, _logged_epoch_fits)
+    & (is_known | is_settled),
+    "The entry's epoch is the log's, or before version 2 a fence's, and there is no transaction "
+    "without one.",
 )
 
 ids_given_out = invariant(
@@ -161,7 +196,11 @@ next_epoch_prepared = invariant(
     "NextEpochPrepared",
     all_true(
         (pending == EMPTY).implies(_is_next_pair(pending_id, pending_epoch)),
-        _pending_ends.implies((pending_epoch == producer_epoch + 1) & is_known),
+        _pending_ends.implies(
+            (pending_epoch == if_(transaction_version_2, producer_epoch + 1, producer_epoch))
+            & is_known
+        ),
+        (~transaction_version_2 & fencing).implies(fence_end.value.producer_epoch == fence_epoch),
         pending.is_in(ONGOING, DEAD).implies(is_known),
         (pending == PREPARE_EPOCH_FENCE).implies(~next_id.is_set),
         _next_id_fits(

@@ -10,14 +10,17 @@ from epochfence.language import (
     Int,
     Key,
     Machine,
+    Property,
     Row,
     System,
     Table,
+    after,
     all_of,
     constant,
     count_of,
     event,
     invariant,
+    step_property,
 )
 from epochfence.spec.producer_ids.state import BROKER
 from epochfence.spec.systems.producer_ids import system as producer_ids
@@ -39,13 +42,13 @@ APART = invariant(
 BELOW = invariant("Below", all_of(a, held.at(a) <= newest), "What is held was given out.")
 
 
-def tickets(when: Expression) -> System:
+def tickets(when: Expression, *properties: Property) -> System:
     """Clients that take numbers from a store."""
     rows = (Row("take", when=when, set={newest: newest + 1, held: newest + 1}),)
     table = Table(client, take, rows, others=(store,))
     return System(
-        "tickets", (table,), (APART, BELOW), constants=(CLIENTS, LIMIT), terminal=True,
-        interchangeable=(CLIENT,),
+        "tickets", (table,), properties or (APART, BELOW), constants=(CLIENTS, LIMIT),
+        terminal=True, interchangeable=(CLIENT,),
     )  # fmt: skip
 
 
@@ -82,13 +85,26 @@ def test_a_step_that_looks_at_several_others_is_refused(when: Expression, object
 
 def test_a_property_of_all_at_once_is_refused() -> None:
     total = invariant("Few", count_of(a, held.at(a) > 0) <= newest, "No more than were given out.")
-    system = tickets(held == 0)
-    found = cutoff(
-        System(
-            "tickets", system.tables, (total,), constants=(CLIENTS, LIMIT), terminal=True,
-            interchangeable=(CLIENT,),
-        ),
-        CLIENT,
-        ["Few"],
-    )  # fmt: skip
-    assert found.objections
+    assert cutoff(tickets(held == 0, total), CLIENT, ["Few"]).objections
+
+
+FORWARD = step_property(
+    "Forward", all_of(a, after(held.at(a)) >= held.at(a)), "What is held only grows."
+)
+LARGEST = step_property(
+    "Largest", count_of(a, held.at(a) > after(newest)) == 0, "Nobody is ahead of the store."
+)
+
+
+@pytest.mark.parametrize(
+    ("item", "instances", "is_refused"),
+    [(FORWARD, 2, False), (LARGEST, None, True)],
+    ids=lambda value: str(value)[:20],
+)
+def test_a_property_of_steps_counts_whom_it_tells_of(
+    item: Property, instances: int | None, is_refused: bool
+) -> None:
+    """Numbers are in their ranges, which tells of one."""
+    found = cutoff(tickets(held == 0, item), CLIENT, [item.name])
+    assert bool(found.objections) == is_refused
+    assert instances is None or found.instances == instances
