@@ -155,6 +155,11 @@ CASES = (
         ),
         protocol="3.6",
     ),
+    replace(
+        _COMPLETES,
+        properties=("EpochForward", "StableOffsetForward", "ReadCommittedStays"),
+        protocol="2.5",
+    ),
     Case(
         "replication", {"power_losses": 0, "unclean_elections": 0},
         (
