@@ -150,14 +150,16 @@ CASES = (
     replace(
         _COMPLETES,
         properties=(
-            "EpochForward", "EpochsNotWasted", "StableOffsetForward", "EpochsInTurn",
-            "OneEpochForADecision",
+            "EpochForward", "DeclaredTransitions", "EpochsNotWasted", "StableOffsetForward",
+            "EpochsInTurn", "OneEpochForADecision",
         ),
         protocol="3.6",
     ),
     replace(
         _COMPLETES,
-        properties=("EpochForward", "StableOffsetForward", "ReadCommittedStays"),
+        properties=(
+            "EpochForward", "DeclaredTransitions", "StableOffsetForward", "ReadCommittedStays",
+        ),
         protocol="2.5",
     ),
     Case(
