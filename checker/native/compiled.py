@@ -115,9 +115,10 @@ class Compiled:
         made = None if kept is None else kept.get(key)
         if made is None:
             begun = time.perf_counter()
-            from .compiling import llvm_ir  # which loads Numba
-
-            results, text = llvm_ir(self, kinds)
+            numba = import_module(
+                f"{__package__}.compiling"
+            )  # by its name: it is loaded here alone
+            results, text = numba.llvm_ir(self, kinds)
             made = bytes([results]) + object_file(text, PASSES)
             if kept is not None:
                 kept.put(key, made)
