@@ -156,7 +156,7 @@ CHANGES = (
         when=(size(lines) < ACLS) & ~add.line.is_in(lines) & _is_known,
         rows=(
             Row(
-                "there",
+                "added",
                 set={lines: lines | set_of(add.line), answer: None},
                 source="AclAuthorizer.createAcls, StandardAuthorizer.addAcl",
             ),
@@ -168,7 +168,7 @@ CHANGES = (
         when=remove.line.is_in(lines),
         rows=(
             Row(
-                "gone",
+                "removed",
                 set={lines: lines - set_of(remove.line), answer: None},
                 source="AclAuthorizer.deleteAcls, StandardAuthorizer.removeAcl",
             ),
@@ -179,7 +179,7 @@ CHANGES = (
         on=change_super,
         rows=(
             Row(
-                "the other way round",
+                "toggled",
                 set={is_super: ~is_super, answer: None},
                 source="AclAuthorizer.configure, super.users",
             ),

@@ -119,11 +119,6 @@ def _table(on: Event, *rows: Row) -> Table:
     return Table(authorizer, on, (*rows, authorized), response=AuthorizationResponse)
 
 
-_NOT_THE_ID = Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-_NOT_THE_CLUSTER = Errors.CLUSTER_AUTHORIZATION_FAILED
-_NOT_THE_GROUP = Errors.GROUP_AUTHORIZATION_FAILED
-_NOT_THE_TOPIC = Errors.TOPIC_AUTHORIZATION_FAILED
-
 # Requests to coordinators -------------------------------------------------------------------------
 
 _init = _asked(
@@ -134,54 +129,74 @@ _INIT = "KafkaApis.handleInitProducerIdRequest"
 init_asks = _table(
     _init,
     _refused(
-        "not for the transactional id", _init.has_id & ~_init.may_write_id, _NOT_THE_ID, _INIT
+        "not authorized for the transactional id",
+        _init.has_id & ~_init.may_write_id,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        _INIT,
     ),
     _refused(
-        "not for two-phase commit",
+        "not authorized for two-phase commit",
         _init.has_id & _init.enable_2pc & ~_init.may_commit_in_two_phases,
-        _NOT_THE_ID, _INIT, during=two_phase_commit_acl,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        _INIT,
+        during=two_phase_commit_acl,
     ),
     _refused(
-        "not to write idempotently", ~_init.has_id & ~_init.may_write_idempotently,
-        _NOT_THE_CLUSTER, _INIT, during=~idempotent_by_topic,
+        "not authorized to write idempotently",
+        ~_init.has_id & ~_init.may_write_idempotently,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        _INIT,
+        during=~idempotent_by_topic,
     ),
     _refused(
-        "neither to write idempotently nor to any topic",
+        "not authorized to write idempotently, nor to any topic",
         ~_init.has_id & ~_init.may_write_idempotently & ~_init.may_write_any_topic,
-        _NOT_THE_CLUSTER, _INIT, during=idempotent_by_topic,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        _INIT,
+        during=idempotent_by_topic,
     ),
-)  # fmt: skip
+)
 
 _add = _asked("AddPartitionsToTxn asks", "may_write_id", "may_act_for_cluster", from_broker=Bool())
 _ADD = "KafkaApis.handleAddPartitionsToTxnRequest"
 add_asks = _table(
     _add,
     _refused(
-        "no broker", _add.from_broker & ~_add.may_act_for_cluster, _NOT_THE_CLUSTER, _ADD,
+        "not a broker",
+        _add.from_broker & ~_add.may_act_for_cluster,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        _ADD,
         note="From version 4 of the API on, brokers send it.",
     ),
     _refused(
-        "not for the transactional id", ~_add.from_broker & ~_add.may_write_id, _NOT_THE_ID, _ADD
+        "not authorized for the transactional id",
+        ~_add.from_broker & ~_add.may_write_id,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        _ADD,
     ),
-)  # fmt: skip
+)
 
 _end = _asked("EndTxn asks", "may_write_id")
 end_asks = _table(
     _end,
     _refused(
-        "not for the transactional id", ~_end.may_write_id, _NOT_THE_ID,
+        "not authorized for the transactional id",
+        ~_end.may_write_id,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "KafkaApis.handleEndTxnRequest",
     ),
-)  # fmt: skip
+)
 
 _describe = _asked("DescribeTransactions asks", "may_describe_id")
 describe_asks = _table(
     _describe,
     _refused(
-        "not for the transactional id", ~_describe.may_describe_id, _NOT_THE_ID,
+        "not authorized for the transactional id",
+        ~_describe.may_describe_id,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "KafkaApis.handleDescribeTransactionsRequest",
     ),
-)  # fmt: skip
+)
 
 # Offsets of groups --------------------------------------------------------------------------------
 
@@ -190,8 +205,18 @@ def _offsets_ask(name: str, source: str) -> Table:
     on = _asked(name, "may_write_id", "may_read_group")
     return _table(
         on,
-        _refused("not for the transactional id", ~on.may_write_id, _NOT_THE_ID, source),
-        _refused("not for the group", ~on.may_read_group, _NOT_THE_GROUP, source),
+        _refused(
+            "not authorized for the transactional id",
+            ~on.may_write_id,
+            Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            source,
+        ),
+        _refused(
+            "not authorized for the group",
+            ~on.may_read_group,
+            Errors.GROUP_AUTHORIZATION_FAILED,
+            source,
+        ),
     )
 
 
@@ -203,12 +228,18 @@ _FIND = "KafkaApis.handleFindCoordinatorRequest"
 find_asks = _table(
     _find,
     _refused(
-        "not for the group", _find.of_group & ~_find.may_describe_group, _NOT_THE_GROUP, _FIND
+        "not authorized for the group",
+        _find.of_group & ~_find.may_describe_group,
+        Errors.GROUP_AUTHORIZATION_FAILED,
+        _FIND,
     ),
     _refused(
-        "not for the transactional id", ~_find.of_group & ~_find.may_describe_id, _NOT_THE_ID, _FIND
+        "not authorized for the transactional id",
+        ~_find.of_group & ~_find.may_describe_id,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        _FIND,
     ),
-)  # fmt: skip
+)
 
 GroupUse = enum("GroupUse", "READ", "DESCRIBE", "DELETE")
 _group = _asked(
@@ -218,19 +249,25 @@ _group = _asked(
 group_asks = _table(
     _group,
     _refused(
-        "not to join it", (_group.use == GroupUse.READ) & ~_group.may_read_group, _NOT_THE_GROUP,
+        "not authorized to join it",
+        (_group.use == GroupUse.READ) & ~_group.may_read_group,
+        Errors.GROUP_AUTHORIZATION_FAILED,
         "KafkaApis.handleJoinGroupRequest, handleSyncGroupRequest, handleHeartbeatRequest, "
         "handleLeaveGroupRequest, handleOffsetCommitRequest",
     ),
     _refused(
-        "not to describe it", (_group.use == GroupUse.DESCRIBE) & ~_group.may_describe_group,
-        _NOT_THE_GROUP, "KafkaApis.handleOffsetFetchRequest",
+        "not authorized to describe it",
+        (_group.use == GroupUse.DESCRIBE) & ~_group.may_describe_group,
+        Errors.GROUP_AUTHORIZATION_FAILED,
+        "KafkaApis.handleOffsetFetchRequest",
     ),
     _refused(
-        "not to delete it", (_group.use == GroupUse.DELETE) & ~_group.may_delete_group,
-        _NOT_THE_GROUP, "KafkaApis.handleDeleteGroupsRequest",
+        "not authorized to delete it",
+        (_group.use == GroupUse.DELETE) & ~_group.may_delete_group,
+        Errors.GROUP_AUTHORIZATION_FAILED,
+        "KafkaApis.handleDeleteGroupsRequest",
     ),
-)  # fmt: skip
+)
 
 # Requests to leaders ------------------------------------------------------------------------------
 
@@ -242,30 +279,39 @@ _PRODUCE = "KafkaApis.handleProduceRequest"
 produce_asks = _table(
     _produce,
     _refused(
-        "not for the transactional id", _produce.transactional & ~_produce.may_write_id,
-        _NOT_THE_ID, _PRODUCE,
+        "not authorized for the transactional id",
+        _produce.transactional & ~_produce.may_write_id,
+        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        _PRODUCE,
     ),
     _refused(
-        "not to write idempotently",
+        "not authorized to write idempotently",
         ~_produce.transactional & _produce.idempotent & ~_produce.may_write_idempotently,
-        _NOT_THE_CLUSTER, _PRODUCE, during=~idempotent_by_topic,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        _PRODUCE,
+        during=~idempotent_by_topic,
     ),
-)  # fmt: skip
+)
 
 _markers = _asked("WriteTxnMarkers asks", "may_act_for_cluster", "may_alter_cluster")
 _MARKERS = "KafkaApis.handleWriteTxnMarkersRequest"
 markers_ask = _table(
     _markers,
     _refused(
-        "no broker", ~_markers.may_act_for_cluster, _NOT_THE_CLUSTER, _MARKERS,
+        "not a broker",
+        ~_markers.may_act_for_cluster,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        _MARKERS,
         during=~markers_by_admins,
     ),
     _refused(
         "neither a broker nor an administrator",
         ~_markers.may_act_for_cluster & ~_markers.may_alter_cluster,
-        _NOT_THE_CLUSTER, _MARKERS, during=markers_by_admins,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        _MARKERS,
+        during=markers_by_admins,
     ),
-)  # fmt: skip
+)
 
 # Topics -------------------------------------------------------------------------------------------
 
@@ -277,20 +323,37 @@ _topic = _asked(
 topic_asks = _table(
     _topic,
     _refused(
-        "called unknown", ~_topic.may_describe_topic, Errors.UNKNOWN_TOPIC_OR_PARTITION,
-        "KAFKA-5547, KafkaApis", during=~unauthorized_told,
+        "answered as unknown",
+        ~_topic.may_describe_topic,
+        Errors.UNKNOWN_TOPIC_OR_PARTITION,
+        "KAFKA-5547, KafkaApis",
+        during=~unauthorized_told,
     ),
-    _refused("not to read it", (_topic.use == Use.READ) & ~_topic.may_read_topic, _NOT_THE_TOPIC,
-             "KafkaApis.handleFetchRequest, handleTxnOffsetCommitRequest"),
-    _refused("not to write to it", (_topic.use == Use.WRITE) & ~_topic.may_write_topic,
-             _NOT_THE_TOPIC, "KafkaApis.handleProduceRequest, handleAddPartitionsToTxnRequest"),
-    _refused("not to describe it", (_topic.use == Use.DESCRIBE) & ~_topic.may_describe_topic,
-             _NOT_THE_TOPIC,
-             "KafkaApis.handleListOffsetRequest, handleTopicMetadataRequest, "
-             "handleOffsetFetchRequest"),
-    _refused("not to delete it", (_topic.use == Use.DELETE) & ~_topic.may_delete_topic,
-             _NOT_THE_TOPIC, "KafkaApis.handleDeleteTopicsRequest"),
-)  # fmt: skip
+    _refused(
+        "not authorized to read it",
+        (_topic.use == Use.READ) & ~_topic.may_read_topic,
+        Errors.TOPIC_AUTHORIZATION_FAILED,
+        "KafkaApis.handleFetchRequest, handleTxnOffsetCommitRequest",
+    ),
+    _refused(
+        "not authorized to write to it",
+        (_topic.use == Use.WRITE) & ~_topic.may_write_topic,
+        Errors.TOPIC_AUTHORIZATION_FAILED,
+        "KafkaApis.handleProduceRequest, handleAddPartitionsToTxnRequest",
+    ),
+    _refused(
+        "not authorized to describe it",
+        (_topic.use == Use.DESCRIBE) & ~_topic.may_describe_topic,
+        Errors.TOPIC_AUTHORIZATION_FAILED,
+        "KafkaApis.handleListOffsetRequest, handleTopicMetadataRequest, handleOffsetFetchRequest",
+    ),
+    _refused(
+        "not authorized to delete it",
+        (_topic.use == Use.DELETE) & ~_topic.may_delete_topic,
+        Errors.TOPIC_AUTHORIZATION_FAILED,
+        "KafkaApis.handleDeleteTopicsRequest",
+    ),
+)
 
 _create = _asked(
     "a topic is to be made", "may_create_topic", "may_create_any_topic", by_metadata=Bool()
@@ -299,18 +362,27 @@ _cannot_create = ~_create.may_create_any_topic
 create_asks = _table(
     _create,
     _refused(
-        "not to create topics", _cannot_create & ~_create.by_metadata, _NOT_THE_CLUSTER,
-        "KafkaApis.handleCreateTopicsRequest", during=~create_by_topic,
+        "not authorized to create topics",
+        _cannot_create & ~_create.by_metadata,
+        Errors.CLUSTER_AUTHORIZATION_FAILED,
+        "KafkaApis.handleCreateTopicsRequest",
+        during=~create_by_topic,
     ),
     _refused(
-        "not to create topics by naming them", _cannot_create & _create.by_metadata,
-        _NOT_THE_TOPIC, "KafkaApis.handleTopicMetadataRequest", during=~create_by_topic,
+        "not authorized to create topics by naming them",
+        _cannot_create & _create.by_metadata,
+        Errors.TOPIC_AUTHORIZATION_FAILED,
+        "KafkaApis.handleTopicMetadataRequest",
+        during=~create_by_topic,
     ),
     _refused(
-        "not to create it", _cannot_create & ~_create.may_create_topic, _NOT_THE_TOPIC,
-        "KafkaApis.handleCreateTopicsRequest, handleTopicMetadataRequest", during=create_by_topic,
+        "not authorized to create it",
+        _cannot_create & ~_create.may_create_topic,
+        Errors.TOPIC_AUTHORIZATION_FAILED,
+        "KafkaApis.handleCreateTopicsRequest, handleTopicMetadataRequest",
+        during=create_by_topic,
     ),
-)  # fmt: skip
+)
 
 TABLES = (
     init_asks, add_asks, end_asks, describe_asks, add_offsets_asks, commit_asks, find_asks,

@@ -109,7 +109,7 @@ def in_transaction(
         tried_again(error, source, *named, again=again),
         fenced(error, source),
         fatal(
-            "not to be mended",
+            "fatal error",
             error.is_in(
                 Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 Errors.INVALID_TXN_STATE,

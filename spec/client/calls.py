@@ -106,7 +106,7 @@ def _refused_in(failed: Expression) -> tuple[Row, ...]:
     source = f"{_MANAGER}.maybeFailWithError"
     return (
         _raised(
-            "an error that is told as it is",
+            "an error, raised as it is",
             failed & last_error.is_set & kept,
             last_error.value,
             source,

@@ -169,7 +169,7 @@ ended = Table(
         ),
         fenced(_error, _END),
         fatal(
-            "not to be mended",
+            "fatal error",
             _error.is_in(
                 Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 Errors.INVALID_TXN_STATE,

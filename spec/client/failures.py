@@ -39,7 +39,7 @@ send_failed = Table(
     when=_is_one(send_failure.error),
     rows=(
         Row(
-            "nobody else's, ever",
+            "the record's alone, in this release",
             during=~failed_send_counts,
             reply=react(ClientStep.GO_ON),
             source="KafkaProducer.doSend before 3.2",

@@ -202,7 +202,7 @@ request_sent = Table(
     rows=taken_up(
         send_request.request,
         Row(
-            "to whom?",
+            "no coordinator known",
             when=~_to_anyone & ~(_known_coordinator & send_request.is_node_up),
             set={
                 group_coordinator: group_coordinator & ~_to_group,
@@ -212,7 +212,7 @@ request_sent = Table(
             source=_SENDS,
         ),
         Row(
-            "nobody there",
+            "not connected",
             when=~send_request.is_node_up,
             reply=react(ClientStep.RETRY),
             source=_SENDS,
@@ -437,7 +437,7 @@ def offset_commit_rows(
             if_(errors_told_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, error),
         ),
         fatal(
-            "not to be mended",
+            "fatal error",
             error.is_in(
                 Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,

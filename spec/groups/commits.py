@@ -112,7 +112,7 @@ offset_commit = Table(
             rebalance_told_last,
             _telling("assignment awaited", status == COMPLETING, "REBALANCE_IN_PROGRESS"),
         ),
-        Row("it may", reply=told(Errors.NONE), source="GroupCoordinator.doCommitOffsets"),
+        Row("accepted", reply=told(Errors.NONE), source="GroupCoordinator.doCommitOffsets"),
     ),
 )
 
@@ -161,7 +161,7 @@ txn_offset_commit = Table(
             *refusals(is_member(_txn.member), _txn.generation, _refused),
         ),
         Row(
-            "it may",
+            "accepted",
             set={is_known: True},
             reply=told(Errors.NONE),
             source="GroupCoordinator.doTxnCommitOffsets",

@@ -293,7 +293,7 @@ join_group = Table(
         *refused_instances(_me, _instance, _refusing, static_members),
         refusals(is_member(_me), generation, _refusing)[0],
         Row(
-            "as it was told before",
+            "the same answer as before",
             when=join.is_same & ((status == COMPLETING) | ((status == STABLE) & (leader != _me))),
             reply=JoinGroupResponse(error=Errors.NONE, member=_me, leader=leader),
             source="GroupCoordinator.doCurrentMemberJoinGroup",

@@ -172,7 +172,7 @@ took = Table(
                 set={prefetched: None, taken[_thread]: _block, step[_thread]: Step.SWITCHING},
                 source=_GENERATE,
             ),
-            Row("there is none", set={step[_thread]: Step.REQUESTING}, source=_GENERATE),
+            Row("no prefetched block", set={step[_thread]: Step.REQUESTING}, source=_GENERATE),
         ),
     ),
 )

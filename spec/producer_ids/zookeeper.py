@@ -258,7 +258,7 @@ written = Table(
         ~controller_hands_out_ids,
         Row("on a closed connection", when=SetDataResponse.connection != connection),
         Row(
-            "is it its own write?",
+            "compare with its own write",
             when=SetDataResponse.code == Code.BADVERSION,
             goto=CHECKING,
             source=_CONDITIONAL,

@@ -352,7 +352,7 @@ PRODUCER_ID_BLOCKS = (
 )
 
 _REFUSED = (
-    "another call must be finished", "an error that is told as it is", "an error",
+    "another call must be finished", "an error, raised as it is", "an error",
 )  # fmt: skip
 _OF_TRANSACTIONS = {
     "initTransactions": (
@@ -371,7 +371,7 @@ _OF_TRANSACTIONS = {
         "the end waits for batches", "nothing to end",
         "nothing to end, and not in a state for what follows",
     ),
-    "send request": ("to whom?",),
+    "send request": ("no coordinator known",),
     "answer lost": ("look its coordinator up again",),
     "send failed": ("out of turn", "the transaction's"),
 }  # fmt: skip

@@ -45,7 +45,7 @@ _OWN = (
             "partition.WriteTxnMarkers/marker of an earlier transaction",
             "partition.WriteTxnMarkers/stale epoch",
             "producer.EndTxnResponse/fenced",
-            "producer.EndTxnResponse/not to be mended",
+            "producer.EndTxnResponse/fatal error",
             "producer.EndTxnResponse/try again",
             "producer.EndTxnResponse/unexpected",
             "producer.InitProducerIdResponse/fenced",

@@ -57,7 +57,7 @@ BROKEN = {
     "NothingTakenInError": without("next request", "not in this state"),
     "EndIsLast": in_any_order(SYSTEM),
     "BumpIsBehindEnd": in_any_order(SYSTEM),
-    "CoordinatorIsKnown": without("send request", "to whom?"),
+    "CoordinatorIsKnown": without("send request", "no coordinator known"),
 }
 
 

@@ -199,7 +199,7 @@ CALLS = shipped("calls")
 SMALL_FAULTS = {
     "CallEnds": altered(
         shipped("producer-ids"), table="rpc_manager.take the prefetched block",
-        row="there is none", when=False,
+        row="no prefetched block", when=False,
     ),
     "NextIdPossible": altered(
         shipped("producer-ids"), table="rpc_manager.clear the flag",
@@ -352,4 +352,4 @@ def test_a_group_that_is_refused_for_good_keeps_an_abort_from_its_end() -> None:
     assert result.verdict is Verdict.LEADS_TO_BROKEN
     assert result.trace is not None
     again = [step.row for step in result.trace.steps[result.trace.loop :]]
-    assert {"abortable", "to whom?"} <= set(again)
+    assert {"abortable", "no coordinator known"} <= set(again)

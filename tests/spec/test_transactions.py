@@ -131,7 +131,7 @@ LATE_MARKER = "WriteTxnMarkers/end the transaction"
 TOLD = "EndTxnResponse/ended, with a new epoch"
 # What breaks first without a feature, after how many steps, and by which row.
 WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
-    VERSION_1: ("NotFencedByItself", 29, "EndTxnResponse/not to be mended"),
+    VERSION_1: ("NotFencedByItself", 29, "EndTxnResponse/fatal error"),
     ("strict_marker_epoch",): ("MarkersMatchDecision", 28, LATE_MARKER),
     ("overflow_answered",): ("ReservedEpoch", 22, TOLD),
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
@@ -255,7 +255,7 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     },
     # in a newest broker, a leader verifies without adding at version 1 of transactions
     (NEWEST, VERSION_1, TWO_FAULTS): {
-        "producer.AddPartitionsToTxnResponse/not to be mended",
+        "producer.AddPartitionsToTxnResponse/fatal error",
         "transaction.AddPartitionsToTxn/transition in flight",
         "transaction.continue the fence/no transaction to end so",
     },

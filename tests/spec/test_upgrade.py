@@ -83,7 +83,7 @@ def test_where_parties_hear_of_it_in_any_order_both_versions_are_under_way() -> 
     [
         # docs/findings.md, 9
         ("NotFencedByItself", {"expiries": 1, "early_ends": 1}, 13,
-         "EndTxnResponse/not to be mended", "downgrade_waits"),
+         "EndTxnResponse/fatal error", "downgrade_waits"),
         ("NoHangingTransaction", {"expiries": 1, "early_ends": 1}, 21,
          "AddPartitionsByLeaderResponse/append", "downgrade_waits"),
         # 10
