@@ -72,7 +72,13 @@ NOT_RUN = {
     "epochfence check transactions": "the first of RUNS, which docs/checked.md tells, is just that",
 }
 # Commands that take long, and the test that runs a sample of what they print, line by line.
-IN_PARTS = {"python tests/model/planted_faults.py": "tests/model/test_conformance.py"}
+IN_PARTS = {
+    "python tests/model/planted_faults.py": "tests/model/test_conformance.py",
+    "epochfence prove transactions --property PrepareCompletes --protocol 4.2 "
+    "--set producers=1 --set partitions=1 --set transactions=1": (
+        "tests/checker/solver/test_ranked_transactions.py"
+    ),
+}
 
 SYSTEM = shipped("transactions")
 PRODUCER_IDS = shipped("producer-ids")

@@ -86,7 +86,7 @@ def test_a_killed_process_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_what_processes_need_to_talk_to_each_other(words: tuple[str, ...]) -> None:
     line = told_in_a_line(under(resource.RLIMIT_FSIZE, 0, *words, "--jobs", "2"))
     assert "can't start processes" in line
-    assert "--jobs 1 needs no others" in line
+    assert "try --jobs 1, which needs none" in line
 
 
 def test_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_devices_stay_what_they_are() -> None:
 def test_a_fifo_is_written_to_where_somebody_reads_it(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with pytest.raises(CantWrite, match="nobody reads this FIFO"):
+    with pytest.raises(CantWrite, match="no process reads this FIFO"):
         Output(fifo)
     read: list[str] = []
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)

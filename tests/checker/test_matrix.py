@@ -95,7 +95,8 @@ def test_the_cells_of_a_shipped_system_are_those_of_runs_of_their_own(
         options = Options(deadlock=cell.name == DEADLOCK)
         result = check(instantiate(system, protocol, bounds=bounds, properties=asked), options)
         if cell.verdict != "broken":
-            assert result.verdict is Verdict.HOLDS
+            alone = Verdict.INCONCLUSIVE if cell.verdict == "vacuous" else Verdict.HOLDS
+            assert result.verdict is alone
             empty = {x.subject for x in result.vacuous if x.kind in ("property", "premise")}
             assert (cell.verdict == "vacuous") == (cell.name in empty)
             continue

@@ -53,7 +53,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 DEAR = {
     "matrix": 0.01, "vectors": 0.02, "bugs": 0.1, "check": 0.05, "sweep": 0.01,
-    "bound": 0.03, "prove": 0.01, "lint": 0.03, "list": 0.02,
+    "bound": 0.03, "prove": 0.01, "lint": 0.03, "list": 0.02, "semantics": 0.005, "window": 0.02,
     "diagram": 0.3, "diff": 0.3, "serve": 0, "explore": 0,  # which would run until they are ended
 }  # fmt: skip
 
