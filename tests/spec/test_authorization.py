@@ -33,14 +33,16 @@ _OF_TOPIC = acl_table.Answer(
     request=acl_table.Request.DELETE_GROUP, refusal=acl_table.Refusal.TOPIC
 )
 CHANGES: list[tuple[str, str, dict[str, Any], str]] = [
-    (TOPIC, "not to write to it", {"when": False}, "DenyBeatsAllow"),
-    (TOPIC, "not to read it", {"when": False}, "NobodyWithoutAllow"),
+    (TOPIC, "not authorized to write to it", {"when": False}, "DenyBeatsAllow"),
+    (TOPIC, "not authorized to read it", {"when": False}, "NobodyWithoutAllow"),
     ("authorizer.WriteTxnMarkers asks", "neither a broker nor an administrator", {"when": False},
      "NobodyWithoutAllow"),
-    ("authorizer.EndTxn asks", "not for the transactional id", {"when": True}, "SuperUsersMay"),
-    (GROUP, "not to join it", {"when": True}, "AllowedIsLetThrough"),
-    (INIT, "neither to write idempotently nor to any topic", {"when": False}, "IdempotentByTopic"),
-    (GROUP, "not to delete it",
+    ("authorizer.EndTxn asks", "not authorized for the transactional id", {"when": True},
+     "SuperUsersMay"),
+    (GROUP, "not authorized to join it", {"when": True}, "AllowedIsLetThrough"),
+    (INIT, "not authorized to write idempotently, nor to any topic", {"when": False},
+     "IdempotentByTopic"),
+    (GROUP, "not authorized to delete it",
      {"updates": {acl_table.answer: some(_OF_TOPIC)}}, "ErrorOfResource"),
 ]  # fmt: skip
 
