@@ -21,13 +21,13 @@ setup: $(READY) ## the environment in .venv, with the versions of constraints.tx
 check: $(READY_TO_CHECK) ## every interleaving of the transaction protocol, within bounds
 	$(BIN)/epochfence check transactions $(ARGS)
 
-# Tests start many processes, and each would compile this project again. One process more than two
+# Tests start many processes, and each would compile this project again. Two processes more than two
 # cores have: tests wait for processes, clocks and pages too. While they collect the tests, another
 # one has Numba compile what each of them would compile for itself.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests
 	@$(BIN)/epochfence check docs/examples/retry.py --progress --protocol 1 > $(VENV)/compiled 2>&1 & \
-	$(BIN)/pytest -n 3 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
+	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
 	  --timeout 900 --timeout-method signal --durations=25 $(ARGS)
 
 # A broker takes half a GiB; one is there at a time. With all releases all cases are run, with some a
