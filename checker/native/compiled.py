@@ -115,9 +115,8 @@ class Compiled:
         made = None if kept is None else kept.get(key)
         if made is None:
             begun = time.perf_counter()
-            numba = import_module(
-                f"{__package__}.compiling"
-            )  # by its name: it is loaded here alone
+            # by its name: it imports this module, and is loaded here alone
+            numba = import_module(f"{__package__}.compiling")
             results, text = numba.llvm_ir(self, kinds)
             made = bytes([results]) + object_file(text, PASSES)
             if kept is not None:
