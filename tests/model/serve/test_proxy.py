@@ -71,8 +71,10 @@ def test_clients_stay_on_the_proxy(client: str) -> None:
         assert proxy.bootstrap.count(",") == 2
         assert CLIENTS[client](proxy.bootstrap, PLAN) == ["C", "C", "C"]
         assert read(proxy.bootstrap, "orders") == ["0", "1", "2"]
-        for name in ("InitProducerId", "EndTxn", "Produce", "Fetch"):
+        for name in ("InitProducerId", "EndTxn", "Produce"):
             assert proxy.answered[name] == server.answered[name] > 0
+        # A consumer that closes doesn't wait for its last Fetch: its answer may find no proxy.
+        assert server.answered["Fetch"] >= proxy.answered["Fetch"] > 0
 
 
 @pytest.mark.slow(1)
