@@ -196,7 +196,7 @@ def _asking(asked: Table, request: Expression) -> Table:
         asked,
         table,
         when=all_true(*_as_allowed(asked.on)),
-        updates={row.name: {answer: some(_told(row, request))} for row in asked.rows},
+        updates={row.name: {answer: some(_answer(row, request))} for row in asked.rows},
     )
 
 
@@ -208,7 +208,7 @@ def _as_allowed(on: Event) -> Iterator[Expression]:
             yield getattr(on, name) == allowed_any("WRITE", "TOPIC")
 
 
-def _told(row: Row, request: Expression) -> Expression:
+def _answer(row: Row, request: Expression) -> Expression:
     assert isinstance(row.reply, Sending)
     error = dict(row.reply.fields)["error"]
     (refusal,) = (to for said, to in _REFUSALS.items() if error.same_as(getattr(Errors, said)))

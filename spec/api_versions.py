@@ -1,5 +1,5 @@
 """What a request whose API is of an older version does without: errors that its client doesn't
-know, for which it is told the one before, and transaction version 2.
+know, for which it gets the error before it, and transaction version 2.
 
 KafkaApis, AddPartitionsToTxnManager
 """

@@ -1,4 +1,4 @@
-"""The application on top of a transactional client: what it asks for, and what it is told."""
+"""The application on top of a transactional client: its calls and their outcomes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def asked(result: Expression) -> dict[Expression, Operand]:
     return {outcome.at(txn.value): result}
 
 
-def told_end() -> dict[Expression, Operand]:
-    """The client says what the transaction that it was ending has come to."""
+def end_reported() -> dict[Expression, Operand]:
+    """The client reports the outcome of the transaction that it was ending."""
     committed = state == COMMITTING
     records = each(q, those(s, batches[q][s].status == _ACKNOWLEDGED))
     return {

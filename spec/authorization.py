@@ -29,8 +29,8 @@ from .releases import RELEASES, TRUNK
 
 # Releases -----------------------------------------------------------------------------------------
 
-unauthorized_told = feature(
-    "unauthorized_told",
+unauthorized_error = feature(
+    "unauthorized_error",
     "1.0",
     sentence="A client gets an authorization error for any topic that it may not use. Before, a "
     "topic that it may not describe was unknown.",
@@ -67,7 +67,7 @@ two_phase_commit_acl = feature(
 AUTHORIZERS = Protocols(
     RELEASES,
     (
-        unauthorized_told, prefixed_acls, create_by_topic, idempotent_by_topic, markers_by_admins,
+        unauthorized_error, prefixed_acls, create_by_topic, idempotent_by_topic, markers_by_admins,
         two_phase_commit_acl,
     ),
     unreleased=(TRUNK,),
@@ -327,7 +327,7 @@ topic_asks = _table(
         ~_topic.may_describe_topic,
         Errors.UNKNOWN_TOPIC_OR_PARTITION,
         "KAFKA-5547, KafkaApis",
-        during=~unauthorized_told,
+        during=~unauthorized_error,
     ),
     _refused(
         "not authorized to read it",

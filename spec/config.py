@@ -130,8 +130,8 @@ class Setting:
 
     `kind` is Kafka's type: BOOLEAN, SHORT, INT, LONG or STRING. Numbers are `low`..`high`, where
     these are given; strings are one of `choices`, where there are any, `in_any_case` or as they
-    are, or all that fits `pattern`, and may not be empty unless `may_be_empty`. `told` is said of
-    others in place of Kafka's usual words.
+    are, or all that fits `pattern`, and may not be empty unless `may_be_empty`. `message` is what
+    refuses other values, in place of Kafka's usual words.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Setting:
     may_be_empty: bool = False
     in_any_case: bool = False
     pattern: str = ""
-    told: str = ""
+    message: str = ""
 
 
 SETTINGS = (

@@ -168,7 +168,7 @@ CONSUMER_SETTINGS: Final = (
     Setting("retry.backoff.max.ms", "LONG", 1_000, 0, during=growing_backoff),
     Setting("auto.offset.reset", "STRING", "latest", choices=_RESETS, during=~reset_by_duration),
     Setting("auto.offset.reset", "STRING", "latest", choices=_RESETS, pattern=_DURATION,
-            told="Invalid value `{value}` for configuration {name}. The value must be either "
+            message="Invalid value `{value}` for configuration {name}. The value must be either "
             "'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'.",
             during=reset_by_duration),
     Setting("request.timeout.ms", "INT", 305_000, 0, during=~api_timeout),
@@ -323,10 +323,10 @@ def consumer_words(
 ) -> dict[str, str]:
     """What the notes of rows say besides the fields."""
     instance = values.get("group.instance.id")
-    told = next(of for since, of in _ILLEGAL if since is None or since.data.name in features)
+    messages = next(of for since, of in _ILLEGAL if since is None or since.data.name in features)
     wrong = _illegal(instance)
     return {
-        "illegal_name": "" if wrong is None else told[wrong].format(name=instance),
+        "illegal_name": "" if wrong is None else messages[wrong].format(name=instance),
         "unsupported": ", ".join(unsupported(values, given)),
         "protocol": str(values.get("group.protocol")).upper(),
     }

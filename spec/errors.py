@@ -16,7 +16,7 @@ Errors = enum(
     PRODUCER_FENCED=90, TRANSACTION_ABORTABLE=120, UNKNOWN_SERVER_ERROR=-1,
     # What no coordinator and no leader says in a bounded run
     only_real={
-        # What a client may be told or comes to by itself, where a system has its calls
+        # What a client may get or raise by itself, where a system has its calls
         "TOPIC_AUTHORIZATION_FAILED": 29,
         "GROUP_AUTHORIZATION_FAILED": 30,
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": 53,

@@ -46,13 +46,13 @@ def places(
             for row in table.rows:
                 if has_row(system, row):
                     systems_of.setdefault(_declared(table, row), []).append(system.name)
-    told: set[_Declared] = set()
+    listed: set[_Declared] = set()
     for table in sorted(known, key=lambda table: table.name):
         for row in table.rows:
             which = _declared(table, row)
-            if which in told:
+            if which in listed:
                 continue
-            told.add(which)
+            listed.add(which)
             names = (table.machine.name, table.name, table.label(row))
             found = tuple(dict.fromkeys(systems_of.get(which, ())))
             why = tuple(each.reason for each in reasons if {*names} & {*each.names})

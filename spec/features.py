@@ -194,15 +194,15 @@ batches_kept = _of_leaders(
     sentence="A leader remembers the last five batches of a producer. Before, the last one.",
     source="KAFKA-5494",
 )
-unknown_producer_told = _of_leaders(
-    "unknown_producer_told",
+unknown_producer_error = _of_leaders(
+    "unknown_producer_error",
     "1.0",
     sentence="A leader that doesn't know a producer answers UNKNOWN_PRODUCER_ID. Before, it "
     "answered that the sequence is out of order.",
     source="KAFKA-5793",
 )
-unknown_sequence_told = _of_leaders(
-    "unknown_sequence_told",
+unknown_sequence_error = _of_leaders(
+    "unknown_sequence_error",
     "2.0",
     sentence="A leader that knows a producer's epoch, but no sequence, also answers "
     "UNKNOWN_PRODUCER_ID. Before, it answered that the sequence is out of order.",
@@ -265,8 +265,8 @@ abortable_error = _feature(
     "INVALID_TXN_STATE.",
     source="KIP-890, KIP-1050",
 )
-offsets_told_apart = _of_leaders(
-    "offsets_told_apart",
+offset_errors_unchanged = _of_leaders(
+    "offset_errors_unchanged",
     "3.8",
     sentence="The group's coordinator gets the coordinator's answer about offsets as it is. "
     "Before, transient errors became NOT_ENOUGH_REPLICAS, as for a producer.",
@@ -477,8 +477,8 @@ late_errors_ignored = _of_clients(
     "failed the batch once more, and with it the next transaction.",
     source="KAFKA-14831, Sender.failBatch",
 )
-errors_told_alike = _of_clients(
-    "errors_told_alike",
+errors_reported_alike = _of_clients(
+    "errors_reported_alike",
     "3.6",
     sentence="All requests report INVALID_TXN_STATE and a fenced epoch in the same way. Before, "
     "some wrapped the first, and TxnOffsetCommit passed on INVALID_PRODUCER_EPOCH as it was.",

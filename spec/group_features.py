@@ -67,8 +67,8 @@ loaded_once_replicated = feature(
 
 # What no system asks for, as its runs are of no real ranges
 
-load_told = feature(
-    "load_told",
+load_in_progress_error = feature(
+    "load_in_progress_error",
     "2.0",
     parts=(LEADER,),
     sentence="A request about a group whose log is being read gets COORDINATOR_LOAD_IN_PROGRESS. "
@@ -114,8 +114,8 @@ static_protocols_compared = feature(
     "protocol would be chosen.",
     source="GroupCoordinator.updateStaticMemberAndRebalance",
 )
-rebalance_told_last = feature(
-    "rebalance_told_last",
+rebalance_checked_last = feature(
+    "rebalance_checked_last",
     "2.4",
     parts=(LEADER,),
     sentence="OffsetCommit reports a rebalance after it has checked the member and its "
@@ -166,9 +166,9 @@ group_coordinator_service = feature(
 
 OF_GROUPS: Final[tuple[Expression, ...]] = (
     members_fenced, stable_offsets, completed_by_scheduler, offsets_in_place_first,
-    offsets_staged_last, refused_offset_harmless, loaded_once_replicated, load_told,
+    offsets_staged_last, refused_offset_harmless, loaded_once_replicated, load_in_progress_error,
     group_ids_checked, member_ids_required,
-    static_members, static_restart_rebalances, static_protocols_compared, rebalance_told_last,
+    static_members, static_restart_rebalances, static_protocols_compared, rebalance_checked_last,
     heartbeats_while_completing, instances_needed, empty_groups_first, assignments_skipped,
     group_coordinator_service,
 )  # fmt: skip

@@ -49,9 +49,9 @@ def load_system(name: str, memory: int | None = None) -> System:
 def _from_file(path: Path, attribute: str, memory: int) -> System:
     if not path.is_file():
         raise DeclarationError(f"{path}: no such file; {_file_meant(path)}".rstrip("; "))
-    told, code = _run_apart(path, attribute, memory)
+    written, code = _run_apart(path, attribute, memory)
     try:
-        found = pickle.loads(told)
+        found = pickle.loads(written)
     except Exception:  # whatever is left of an answer that was cut short
         raise DeclarationError(f"{path}: {_ending(code)} before it had declared a system") from None
     if isinstance(found, DeclarationError):
@@ -90,8 +90,8 @@ def _run_apart(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
         os.close(alive_end)
     try:
         with os.fdopen(result, "rb") as pipe:
-            told = pipe.read()
-        return told, child.wait()
+            written = pipe.read()
+        return written, child.wait()
     finally:
         os.close(alive)
         child.kill()

@@ -20,8 +20,8 @@ retry_by_entry = feature(
     sentence="An EndTxn of version 2 is a retry only of an end that was of version 2, too.",
     source="TransactionCoordinator.endTransaction, a way to fix it (docs/findings.md, 12)",
 )
-newest_question_tells = feature(
-    "newest_question_tells",
+newest_question_counts = feature(
+    "newest_question_counts",
     None,
     parts=(LEADER,),
     sentence="A leader's question about a newer epoch counts in the version of that batch, not in "
@@ -49,7 +49,7 @@ failed_send_leaves_end = feature(
 PROPOSED = (
     fence_by_entry,
     retry_by_entry,
-    newest_question_tells,
+    newest_question_counts,
     downgrade_waits,
     failed_send_leaves_end,
 )

@@ -23,7 +23,7 @@ UNEXPLORED = (
     Unexplored(
         "a client older than its broker: in a system there is none",
         (
-            "partition.AddPartitionsByLeaderResponse/not in the transaction, told to a client "
+            "partition.AddPartitionsByLeaderResponse/not in the transaction, for a client "
             "before TRANSACTION_ABORTABLE",
         ),
     ),

@@ -269,7 +269,7 @@ BROKEN_BEFORE = (
     "NoHangingTransaction",
     "ZombieFenced",
     "MarkersMatchDecision",
-    "OutcomeAsTold",
+    "OutcomeAsReported",
     "NoLostAcknowledgement",
     "NotFencedByItself",
     "EpochsInTurn",

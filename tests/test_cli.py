@@ -354,7 +354,7 @@ def test_list_tells_what_can_be_chosen() -> None:
 def test_bugs_are_listed_and_shown_one_by_one(tmp_path: Path) -> None:
     ended = epochfence("bugs")
     assert ended.code == 0
-    assert re.search(r"^KAFKA-19446 +OutcomeAsTold ", ended.out, re.MULTILINE)
+    assert re.search(r"^KAFKA-19446 +OutcomeAsReported ", ended.out, re.MULTILINE)
     assert all(len(line) <= 100 for line in ended.out.splitlines())
     file = tmp_path / "bug.json"
     ended = epochfence("bugs", "kafka-14034", "--json", file)

@@ -53,14 +53,14 @@ it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended tha
 would mend that, `late_fence_end_refused`, it is proved.
 
 `ReservedEpoch` and `AnswerStands` don't hold at 4.0 to 4.2. Before 4.2 `MarkersMatchDecision`,
-`OutcomeAsTold` and `NoLostAcknowledgement` aren't inductive: a late marker may end the next
+`OutcomeAsReported` and `NoLostAcknowledgement` aren't inductive: a late marker may end the next
 transaction (KAFKA-19446). Before version 2 of the protocol (4.0) an epoch has many transactions,
 and a client asks for a new epoch with the one that it holds. Most lemmas about clients, batches and
 leaders don't hold there. Those about the coordinator's entry and its log do.
 
-The number of clients can be left open where no lemma tells of all of them. For 12 properties, those
-of section 5, a proof with three clients would do. `CommitAsked`, on which `OutcomeAsTold` rests,
-tells of three, so that it would take four. The number of partitions can't be left open so: whether
+The number of clients can be left open where no lemma is about all of them. For 12 properties, those
+of section 5, a proof with three clients would do. `CommitAsked`, on which `OutcomeAsReported`
+depends, is about three, so that it would take four. The number of partitions can't be left open so: whether
 a transaction is complete, and whether a client has heard of all its batches, depends on all of them
 at once.
 
@@ -118,7 +118,7 @@ CASES = (
     ),
     Case(
         "transactions", {"partitions": 1, "transactions": 1},
-        ("FencedForGood", "NoLostAcknowledgement", "OutcomeAsTold"),
+        ("FencedForGood", "NoLostAcknowledgement", "OutcomeAsReported"),
     ),
     Case(
         "transactions", {"producers": 1, "transactions": 1},
@@ -140,7 +140,7 @@ CASES = (
     replace(
         _COMPLETES,
         properties=(
-            *_OF_ONE, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsTold",
+            *_OF_ONE, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported",
             "PrepareCompletes",
         ),
         protocol="4.2",

@@ -244,8 +244,8 @@ def _parsed(setting: Setting, value: Any) -> Value:
                 raise _invalid(name, value, f"Expected value to be a string, but it was a {kind}")
             if setting.choices and not _is_chosen(setting, found):
                 one_of = ", ".join(setting.choices)
-                if setting.told:
-                    one_of = setting.told.format(name=name, value=found)
+                if setting.message:
+                    one_of = setting.message.format(name=name, value=found)
                     raise _invalid(name, found, one_of)
                 case = " (case insensitive)" if setting.in_any_case else ""
                 raise _invalid(name, found, f"String must be one of{case}: {one_of}")

@@ -14,7 +14,7 @@ _HERE: Final = Path(__file__).with_name("java")
 _HANGING, _AS_TOLD = "run.nothingHangs();", "run.committedAsTold();"
 ENDS: Final[Mapping[str, str]] = {
     "NoHangingTransaction": _HANGING,
-    "OutcomeAsTold": _AS_TOLD,
+    "OutcomeAsReported": _AS_TOLD,
     "NoLostAcknowledgement": _AS_TOLD,
     "NotFencedByItself": "run.nothingFatal();",
     "OneEpochForADecision": "Epochs.inTurn(run, {decisions});",

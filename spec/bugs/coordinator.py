@@ -27,7 +27,7 @@ BUGS = (
         "KIP-890c",
         "an EndTxn that comes late ends the next transaction",
         affected="0.11 to 3.9, and every broker without an epoch for each transaction",
-        property="OutcomeAsTold",
+        property="OutcomeAsReported",
         shown_at="3.9",
         fixed_at="4.3",
         fix=_VERSION_1,

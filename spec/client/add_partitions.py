@@ -70,8 +70,8 @@ def partition_step(error: Expression) -> Expression:
         PartitionStep.UNAUTHORIZED,
         PartitionStep.REFUSED,
     )
-    told = if_(of_request, PartitionStep.REQUEST, refused)
-    return if_(error == Errors.NONE, PartitionStep.TAKEN, told)
+    step = if_(of_request, PartitionStep.REQUEST, refused)
+    return if_(error == Errors.NONE, PartitionStep.TAKEN, step)
 
 
 def add(to: Expression, on: Expression) -> Sending:

@@ -12,7 +12,7 @@ from ..errors import Errors, asks_again
 from ..features import (
     abortable_error,
     client_epoch_bump,
-    errors_told_alike,
+    errors_reported_alike,
     retried_by_kind,
     unknown_id_fatal,
 )
@@ -77,14 +77,14 @@ def tried_again(
 def fenced(
     error: Expression,
     source: str,
-    told: Expression = Errors.PRODUCER_FENCED,
+    raised: Expression = Errors.PRODUCER_FENCED,
     during: Operand = True,
 ) -> Row:
-    """The row for a client that has been fenced, which is `told` so."""
+    """The row for a client that has been fenced, with the error that it raises."""
     return fatal(
         "fenced",
         error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
-        told,
+        raised,
         source,
         during,
     )
@@ -103,7 +103,7 @@ def in_transaction(
     only be aborted.
     """
     lost = is_unknown_id(error)
-    wrapped = ~errors_told_alike & (error == Errors.INVALID_TXN_STATE)
+    wrapped = ~errors_reported_alike & (error == Errors.INVALID_TXN_STATE)
     return (
         moved(error, transaction_coordinator, source, again),
         tried_again(error, source, *named, again=again),

@@ -51,7 +51,7 @@ def _answered(
     """The answer to a request that is under way, with any error that a client tells apart."""
     client, error = on.client, on.error
     asked = _is_asked(client, request, error)
-    told: dict[Expression, Operand] = {answered.at(client): True}
+    is_answered: dict[Expression, Operand] = {answered.at(client): True}
     sent = (response(producer=client, connection=connection.at(client), error=error, **fields),)
     return Table(
         broker,
@@ -59,9 +59,9 @@ def _answered(
         others=(producer,),
         when=asked if when is None else asked & when,
         rows=(
-            Row("answer for now", when=passes(error), set=told, send=sent),
-            Row("refuse", when=error != Errors.NONE, set=told, send=sent),
-            Row("answer", set=told, send=sent),
+            Row("answer for now", when=passes(error), set=is_answered, send=sent),
+            Row("refuse", when=error != Errors.NONE, set=is_answered, send=sent),
+            Row("answer", set=is_answered, send=sent),
         ),
     )
 

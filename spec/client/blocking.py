@@ -50,17 +50,17 @@ def too_large(
 
     KafkaProducer.ensureValidRecordSize
     """
-    told = f"The message is {size} bytes when serialized which is larger than "
+    size_error = f"The message is {size} bytes when serialized which is larger than "
     configured = "you have configured with the {} configuration."
     if size > max_request_size:
         if names_limit:
             return (
-                f"{told}{max_request_size}, which is the value of the max.request.size "
+                f"{size_error}{max_request_size}, which is the value of the max.request.size "
                 "configuration."
             )
-        return f"{told}the maximum request size {configured.format('max.request.size')}"
+        return f"{size_error}the maximum request size {configured.format('max.request.size')}"
     if size > buffer_memory:
-        return f"{told}the total memory buffer {configured.format('buffer.memory')}"
+        return f"{size_error}the total memory buffer {configured.format('buffer.memory')}"
     return None
 
 

@@ -94,8 +94,8 @@ def _illegal(name: str, when: Expression, source: str) -> Row:
 
 
 def _out_of_turn(name: str, when: Expression, source: str) -> Row:
-    told = if_(calls_in_turn, Errors.ILLEGAL_STATE, Errors.KAFKA_EXCEPTION)
-    return _raised(name, when, told, source)
+    error = if_(calls_in_turn, Errors.ILLEGAL_STATE, Errors.KAFKA_EXCEPTION)
+    return _raised(name, when, error, source)
 
 
 def _refused_in(failed: Expression) -> tuple[Row, ...]:

@@ -6,7 +6,7 @@ import dataclasses
 
 from ...language import Expression, Row, Sending, Table, if_, lift, set_of, some
 from ...language.expressions import Operand
-from ..application import application, told_end
+from ..application import application, end_reported
 from ..errors import Errors
 from ..features import (
     client_epoch_bump,
@@ -125,7 +125,7 @@ ended = Table(
             "ended, and not in a state for what follows",
             when=_out_of_turn,
             during=~illegal_state_fatal,
-            set=told_end() | client.GIVEN_UP | LOSES_RESULT,
+            set=end_reported() | client.GIVEN_UP | LOSES_RESULT,
             reply=react(ClientStep.WAIT),
             send=(BUMP_NEXT,),
             source=f"{_MANAGER}.completeTransaction",
@@ -136,7 +136,7 @@ ended = Table(
             when=_ok & (EndTxnResponse.producer_epoch != NO_EPOCH),
             during=transaction_version_2,
             goto=AFTER_END,
-            set=told_end()
+            set=end_reported()
             | COMPLETED
             | {
                 client.producer_id: EndTxnResponse.producer_id,
@@ -152,7 +152,7 @@ ended = Table(
             "ended",
             when=_ok,
             goto=AFTER_END,
-            set=told_end() | COMPLETED,
+            set=end_reported() | COMPLETED,
             reply=react(ClientStep.DONE),
             send=(BUMP_NEXT,),
             source=f"{_END}, KIP-360",
@@ -205,7 +205,7 @@ ended = Table(
             "failed while aborting, and a new epoch asked for",
             when=_can_abort & client.bump_asked,
             during=client_epoch_bump,
-            set=told_end() | client.GIVEN_UP | _NEEDS_BUMP,
+            set=end_reported() | client.GIVEN_UP | _NEEDS_BUMP,
             reply=react(ClientStep.FAIL, _error),
             send=(BUMP_NEXT,),
             source=f"{_MANAGER}.transitionToAbortableError",
@@ -220,7 +220,7 @@ ended = Table(
             set=client.UNUSABLE | _NEEDS_BUMP,
             reply=react(ClientStep.FAIL, _error),
             source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
-            note="The application is told; the client stays as it is, and can't be used again.",
+            note="The call raises. The client stays as it is, and can't be used again.",
         ),
         fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _END),
     ),

@@ -1,7 +1,7 @@
 """An idempotent client's own epochs and producer ids: it is its own epoch authority.
 
 A client without transactional id asks any broker for a producer id, and a request or answer that is
-lost then only uses up an id: asking and being told are one step. Its requests also may be held up
+lost then only uses up an id: question and answer are one step. Its requests also may be held up
 on a connection that it has closed.
 """
 

@@ -42,8 +42,8 @@ from .sender import (
     REQUEST_TIMEOUT,
     bumps_epoch,
     failed_for_good,
+    reported,
     resets_id,
-    told,
     wants_bump,
 )
 from .state import s
@@ -71,8 +71,8 @@ _where, _which = expire_batch.partition, expire_batch.record
 _batch, _its = client.batches[_where][_which], client.details[_where][_which]
 _mark = client.unresolved[_where]
 _marked = {_mark: client.marked(_mark, _batch.base_sequence + _its.count)}
-_TOLD_FAILED = told(_where, _which, client.FAILED)
-_ABORTABLE = _TOLD_FAILED | batch_failed(Errors.TIMEOUT)
+_REPORTED_FAILED = reported(_where, _which, client.FAILED)
+_ABORTABLE = _REPORTED_FAILED | batch_failed(Errors.TIMEOUT)
 # A batch that is full at once expired without the time that others linger (before 2.1).
 _delay = if_(_batch.status == client.QUEUED, RETRY_BACKOFF, LINGER)
 _is_over = if_(
@@ -116,7 +116,7 @@ expired = Table(
             "after a retry: a new producer id",
             when=_batch.in_retry,
             during=~transactional & ~sequence_used_when_sent,
-            set=_TOLD_FAILED | NEW_ID,
+            set=_REPORTED_FAILED | NEW_ID,
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
             source=f"{_SENDER}.sendProducerData before 1.0",
         ),
@@ -133,7 +133,7 @@ expired = Table(
             "after a retry: was it appended?",
             when=_batch.in_retry,
             during=~transactional,
-            set=_TOLD_FAILED | _marked,
+            set=_REPORTED_FAILED | _marked,
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
             source=f"{_MANAGER}.markSequenceUnresolved",
         ),
@@ -149,7 +149,7 @@ expired = Table(
         Row(
             "at its first attempt",
             during=~transactional,
-            set=_TOLD_FAILED,
+            set=_REPORTED_FAILED,
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
             source=f"{_SENDER}.sendProducerData",
         ),

@@ -7,7 +7,7 @@ from ..errors import Errors
 from ..features import failed_send_counts, transactional
 from ..messages import producer
 from ..proposals import failed_send_leaves_end
-from .queue import batches_are_left, in_order, is_told_apart
+from .queue import batches_are_left, in_order, is_distinguished
 from .state import ABORTING, INITIALIZING, is_completing, state
 from .transaction_manager import (
     TO_ABORTABLE,
@@ -16,15 +16,15 @@ from .transaction_manager import (
     aborting,
     batch_failed,
     fatal,
+    fatal_error,
     is_fatal,
     may_abort,
     react,
-    told_as_fatal,
 )
 
 
 def _is_one(error: Expression) -> Expression:
-    return (error != Errors.NONE) & is_told_apart(error) & in_order
+    return (error != Errors.NONE) & is_distinguished(error) & in_order
 
 
 send_failure = event(
@@ -44,7 +44,7 @@ send_failed = Table(
             reply=react(ClientStep.GO_ON),
             source="KafkaProducer.doSend before 3.2",
         ),
-        fatal("fatal", is_fatal(send_failure.error), told_as_fatal(send_failure.error), _TO_ERROR),
+        fatal("fatal", is_fatal(send_failure.error), fatal_error(send_failure.error), _TO_ERROR),
         Row(
             "the record's alone",
             when=~lift(transactional),

@@ -70,7 +70,7 @@ sought = producer.field(
 )  # fmt: skip
 QUEUE_FIELDS = (queued, current, answered, sought)
 
-_TOLD_APART = (
+_DISTINGUISHED = (
     Errors.COORDINATOR_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.CONCURRENT_TRANSACTIONS, Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED,
     Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING, Errors.UNKNOWN_PRODUCER_ID,
@@ -91,14 +91,14 @@ batches_are_left = (QUEUE == 0) | ((current != some(Request.END_TXN)) & ~_is_beg
 a transaction is sent when all of them are done."""
 
 
-def is_told_apart(error: Expression) -> Expression:
+def is_distinguished(error: Expression) -> Expression:
     """Whether a system has the error: the others come to what one of these does."""
-    return (QUEUE == 0) | error.is_in(*_TOLD_APART)
+    return (QUEUE == 0) | error.is_in(*_DISTINGUISHED)
 
 
 def is_answer(error: Expression) -> Expression:
     """Whether a system has this in an answer."""
-    return (error == Errors.NONE) | is_told_apart(error)
+    return (error == Errors.NONE) | is_distinguished(error)
 
 
 def joins(*requests: Expression) -> Changes:

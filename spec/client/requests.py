@@ -22,7 +22,7 @@ from ...language import (
 )
 from ..errors import Errors
 from ..features import (
-    errors_told_alike,
+    errors_reported_alike,
     offsets_name_members,
     offsets_retried_by_kind,
     stale_epoch_abortable,
@@ -434,7 +434,7 @@ def offset_commit_rows(
         fenced(
             error,
             _COMMITTED,
-            if_(errors_told_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, error),
+            if_(errors_reported_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, error),
         ),
         fatal(
             "fatal error",

@@ -69,9 +69,9 @@ from .transaction_manager import (
     Reaction,
     batch_failed,
     fatal,
+    fatal_error,
     is_fatal,
     react,
-    told_as_fatal,
 )
 
 DELIVERY_TIMEOUT = constant(
@@ -97,8 +97,8 @@ bumps_epoch, resets_id = ~transactional & client_epoch_bump, ~transactional & ~c
 # What becomes of a batch ------------------------------------------------------------------------
 
 
-def told(where: Expression, which: Expression, status: Expression) -> dict[Expression, Operand]:
-    """The application is told; a bounded run forgets what the batch was sent with."""
+def reported(where: Expression, which: Expression, status: Expression) -> dict[Expression, Operand]:
+    """The application gets the outcome. A bounded run forgets what the batch was sent with."""
     batch = client.batches[where][which]
     done = if_(REAL == 0, client.Batch(status=status), replace(batch, status=status))
     return {batch: done, **_unmuted(where)}
@@ -149,7 +149,9 @@ def _moved_up(where: Expression, which: Expression) -> dict[Expression, Operand]
     failed, count = client.batches[where][which], client.details[where][which].count
     other = client.batches[where][s]
     behind = client.tracked(where, s) & (other.base_sequence >= failed.base_sequence)
-    (gone,) = (value for key, value in told(where, which, client.FAILED).items() if key is failed)
+    (gone,) = (
+        value for key, value in reported(where, which, client.FAILED).items() if key is failed
+    )
     moved = replace(other, base_sequence=other.base_sequence - count, sequence_reset=True)
     return {
         client.batches[where]: each(s, if_(s == which, gone, if_(behind, moved, other))),
@@ -233,7 +235,7 @@ def under_old_id(
         "under an old producer id, and given up",
         when=lift(when) & ~client.is_of_this_id(client.batches[where][which]),
         during=resets_id,
-        set=told(where, which, client.FAILED),
+        set=reported(where, which, client.FAILED),
         reply=react(ClientStep.FAIL),
         send=send,
         source=f"{_SENDER}.completeBatch before 2.5",
@@ -318,7 +320,7 @@ def _failed(
     )
 
 
-_TOLD_FAILED = told(_where, _which, client.FAILED)
+_REPORTED_FAILED = reported(_where, _which, client.FAILED)
 _adjusts = (_attempts_left | ~sequence_used_when_sent) & _can_move_up(_where, _which)
 completed = Table(
     producer,
@@ -341,7 +343,7 @@ completed = Table(
             "acknowledged, the last under an old epoch",
             when=_ok & _is_old & _is_last,
             during=bumps_epoch & ~epoch_by_partition,
-            set=told(_where, _which, client.ACKNOWLEDGED)
+            set=reported(_where, _which, client.ACKNOWLEDGED)
             | {
                 client.next_sequence[_where]: 0,
                 client.last_acked[_where]: client.NO_SEQUENCE,
@@ -354,7 +356,7 @@ completed = Table(
         Row(
             "acknowledged",
             when=_ok,
-            set=told(_where, _which, client.ACKNOWLEDGED)
+            set=reported(_where, _which, client.ACKNOWLEDGED)
             | {
                 # plain comparison: past the largest sequence it stays behind
                 client.last_acked[_where]: if_(
@@ -374,7 +376,7 @@ completed = Table(
         Row(
             "too large: in parts",
             when=(_error == Errors.MESSAGE_TOO_LARGE) & (_its.count > 1) & ~_is_done,
-            set=_TOLD_FAILED,
+            set=_REPORTED_FAILED,
             reply=react(ClientStep.SPLIT),
             source=f"{_SENDER}.completeBatch",
         ),
@@ -382,7 +384,7 @@ completed = Table(
             fatal(
                 "fenced",
                 is_fatal(_error),
-                told_as_fatal(_error),
+                fatal_error(_error),
                 f"{_TO_ERROR}, KIP-588, KAFKA-18019",
             ),
             _where,
@@ -445,7 +447,7 @@ completed = Table(
             # UnknownProducerIdException is an OutOfOrderSequenceException
             when=_out_of_order | _unknown,
             during=resets_id,
-            set=_TOLD_FAILED | NEW_ID,
+            set=_REPORTED_FAILED | NEW_ID,
             reply=react(ClientStep.FAIL, _error),
             source=f"{_MANAGER}.resetProducerId",
         ),
@@ -454,7 +456,7 @@ completed = Table(
             f"{_MANAGER}.resetSequenceForPartition",
             when=_unknown,
             during=transactional & client_epoch_bump,
-            changes=_TOLD_FAILED | _untracked(_where),
+            changes=_REPORTED_FAILED | _untracked(_where),
             aborts=True,
         ),
         _failed(
@@ -469,7 +471,7 @@ completed = Table(
             "abortable, and whether it was appended isn't known",
             _FAILED_BATCH,
             during=transactional,
-            changes=_TOLD_FAILED,
+            changes=_REPORTED_FAILED,
             aborts=True,
         ),
         _failed(
@@ -477,14 +479,14 @@ completed = Table(
             f"{_FAILED_BATCH} before 2.7.1",
             when=_is_old,
             during=bumps_epoch & ~epoch_by_partition,
-            changes=_TOLD_FAILED,
+            changes=_REPORTED_FAILED,
         ),
         _failed(
             "refused: a new epoch",
             _FAILED_BATCH,
             when=_out_of_order | _unknown | _attempts_left,
             during=bumps_epoch,
-            changes=_TOLD_FAILED | wants_bump(_where),
+            changes=_REPORTED_FAILED | wants_bump(_where),
         ),
         _failed(
             "refused, and those behind it move up",
@@ -497,7 +499,7 @@ completed = Table(
             "refused, and whether it was appended isn't known",
             _FAILED_BATCH,
             during=~transactional,
-            changes=_TOLD_FAILED,
+            changes=_REPORTED_FAILED,
         ),
     ),
 )

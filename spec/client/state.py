@@ -100,7 +100,7 @@ producer_epoch = producer.field(
 batches = producer.field(
     "batches", Map(PARTITION, Map(RECORD, Batch)),
     doc="The application's records, of the transaction if there are any: sent, queued again, or "
-    "what the application was told.",
+    "what was reported to the application.",
 )  # fmt: skip
 q, s = PARTITION.variable("q"), RECORD.variable("s")
 _batch = batches[q][s]
@@ -137,7 +137,7 @@ txn = producer.field("txn", Optional(TRANSACTION), doc="The application's transa
 adding = producer.field("adding", Set(PARTITION), doc="Asked to be added; at most one at a time.")
 added = producer.field("added", Set(PARTITION), doc="In the transaction, as far as is known.")
 ending = producer.field(
-    "ending", Bool(), doc="EndTxn waits until the application has been told of every batch."
+    "ending", Bool(), doc="EndTxn waits until the outcome of every batch is reported."
 )
 must_bump = producer.field("must_bump", Bool(), doc="A new epoch is needed after the abort.")
 bump_asked = producer.field(

@@ -85,13 +85,13 @@ call_acknowledged = producer.field(
 CallResult = enum("CallResult", "AWAITED", "FAILED", "LOST")
 call_result = producer.field(
     "call_result", CallResult, only_real=True,
-    doc="What comes of the last call beside the answers to its requests. FAILED: it was told an "
+    doc="What comes of the last call beside the answers to its requests. FAILED: it raised an "
     "error before them. LOST: nobody tells it anything, so that it waits for good.",
 )  # fmt: skip
 LOSES_RESULT: dict[Expression, Operand] = {
     call_result: if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)
 }
-"""An answer has come that leads to no state: who waits for it isn't told."""
+"""An answer has come that leads to no state: the waiting call doesn't return."""
 transaction_coordinator = producer.field(
     "transaction_coordinator", Bool(), only_real=True, doc="It is known."
 )
@@ -269,8 +269,8 @@ def is_fatal(error: Expression) -> Expression:
     )
 
 
-def told_as_fatal(error: Expression) -> Expression:
-    """What the client is told of such an error."""
+def fatal_error(error: Expression) -> Expression:
+    """The fatal error that the client raises for this error of an answer."""
     is_fenced = ~stale_epoch_abortable & (error == Errors.INVALID_PRODUCER_EPOCH)
     return if_(is_fenced, Errors.PRODUCER_FENCED, error)
 

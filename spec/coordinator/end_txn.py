@@ -43,7 +43,7 @@ from .entry import c
 Updates = Mapping[Expression, Operand]
 
 
-def tell_fencers(error: Expression, when: Expression | bool = True) -> Sending:
+def answer_fencers(error: Expression, when: Expression | bool = True) -> Sending:
     """The answer to whose InitProducerId made the coordinator abort a transaction."""
     return to_each(
         c,
@@ -100,11 +100,11 @@ class End(NamedTuple):
                 name, when=when, set=updates or {}, reply=answer, source=source, note=note,
                 during=during,
             )  # fmt: skip
-        told = Errors.CONCURRENT_TRANSACTIONS if error is Errors.NONE else error
+        error_of_fencers = Errors.CONCURRENT_TRANSACTIONS if error is Errors.NONE else error
         return Row(
             name, when=when,
             set={**(updates or {}), entry.fence_end: None, entry.fenced_for: entry.NOBODY},
-            send=(tell_fencers(told),), source=source, note=note, during=during,
+            send=(answer_fencers(error_of_fencers),), source=source, note=note, during=during,
         )  # fmt: skip
 
     def prepare(

@@ -60,7 +60,7 @@ from ..messages import (
     transaction,
 )
 from . import entry
-from .end_txn import tell_fencers
+from .end_txn import answer_fencers
 from .entry import c, p
 from .markers import completion_dropped
 
@@ -253,15 +253,15 @@ def _appended(name: str, target: Expression, *send: Sending, more: Updates) -> R
 
 
 _ahead = ~transaction_version_2 & entry.ends_ahead
-_told_ahead = (
+_answered_ahead = (
     _tell_ended(_ahead, entry.fenced, entry.producer_id, NO_EPOCH),
-    tell_fencers(entry.fenced, _ahead & ~entry.fence_to_come),
+    answer_fencers(entry.fenced, _ahead & ~entry.fence_to_come),
 )
 _AHEAD: Updates = {
     entry.asked_by: if_(_ahead, entry.NOBODY, entry.asked_by),
     entry.fenced_for: if_(_ahead & ~entry.fence_to_come, entry.NOBODY, entry.fenced_for),
 }
-_FENCERS_TOLD: Updates = {
+_FENCERS_ANSWERED: Updates = {
     entry.fenced_for: if_(entry.fence_to_come, entry.fenced_for, entry.NOBODY)
 }
 """Where a client's end has overtaken a fence, its thread will tell who has fenced."""
@@ -299,8 +299,8 @@ log_appended = Table(
             more=NOBODY_ASKS,
         ),
         _appended("partitions added", entry.ONGOING, *_tell_added(Errors.NONE), more=NOBODY_ASKS),
-        _appended("commit decided", entry.PREPARE_COMMIT, *_told_ahead, more=_AHEAD),
-        _appended("abort decided", entry.PREPARE_ABORT, *_told_ahead, more=_AHEAD),
+        _appended("commit decided", entry.PREPARE_COMMIT, *_answered_ahead, more=_AHEAD),
+        _appended("abort decided", entry.PREPARE_ABORT, *_answered_ahead, more=_AHEAD),
         _appended("commit completed", entry.COMPLETE_COMMIT, more=_COMPLETED_TWICE),
         _appended("abort completed", entry.COMPLETE_ABORT, more=_COMPLETED_TWICE),
         Row(
@@ -333,9 +333,9 @@ completion_begins = Table(
     rows=(
         Row(
             "answer and send markers",
-            set=COMPLETING | {entry.asked_by: entry.NOBODY} | _FENCERS_TOLD,
+            set=COMPLETING | {entry.asked_by: entry.NOBODY} | _FENCERS_ANSWERED,
             send=(
-                tell_fencers(Errors.CONCURRENT_TRANSACTIONS, ~entry.fence_to_come),
+                answer_fencers(Errors.CONCURRENT_TRANSACTIONS, ~entry.fence_to_come),
                 _tell_ended(
                     entry.is_prepared,
                     Errors.NONE,
@@ -362,7 +362,7 @@ _awaits_end = entry.pending.is_in(entry.PREPARE_COMMIT, entry.PREPARE_ABORT) | (
 def tell_all(error: Expression, fencers: Expression | bool = True) -> tuple[Sending, ...]:
     """The answer to everybody who waits for a record."""
     return (
-        tell_fencers(error, fencers),
+        answer_fencers(error, fencers),
         _tell_initialized(error, NO_EPOCH),
         *_tell_added(error),
         _tell_ended(_awaits_end, error, entry.producer_id, NO_EPOCH),
@@ -373,7 +373,7 @@ _APPEND = "TransactionStateManager.appendTransactionToLog"
 TRANSITION_FORGOTTEN: Updates = {
     **NOTHING_PENDING,
     **NOBODY_ASKS,
-    **_FENCERS_TOLD,
+    **_FENCERS_ANSWERED,
     entry.ends_ahead: False,
     entry.next_id: if_(entry.is_prepared, entry.next_id, None),
 }

@@ -128,7 +128,7 @@ leader_elected = Table(
 
 _partition = LeaderAndIsr.state_partition
 _held = owned[_partition]
-_told = LeaderAndIsr.coordinator_epoch
+_new_epoch = LeaderAndIsr.coordinator_epoch
 _REMOVE = "TransactionStateManager.removeTransactionsForTxnTopicPartition"
 leader_changed = Table(
     coordinator,
@@ -139,12 +139,12 @@ leader_changed = Table(
             when=LeaderAndIsr.leads,
             set={
                 _held: some(
-                    Owned(is_loading=LeaderAndIsr.is_loading, coordinator_epoch=_told.value)
+                    Owned(is_loading=LeaderAndIsr.is_loading, coordinator_epoch=_new_epoch.value)
                 ),
                 loads[_partition]: loads[_partition]
-                | if_(LeaderAndIsr.is_loading, set_of(_told.value), set_of()),
+                | if_(LeaderAndIsr.is_loading, set_of(_new_epoch.value), set_of()),
                 known[_partition]: None,
-                heard: _told.value,
+                heard: _new_epoch.value,
             },
             source="TransactionCoordinator.onElection",
         ),
@@ -152,18 +152,18 @@ leader_changed = Table(
             "goes on loading",
             when=_held.is_set
             & _held.value.is_loading
-            & _told.is_set
+            & _new_epoch.is_set
             & if_(
                 newer_epoch_cancels_load,
-                _held.value.coordinator_epoch >= _told.value,
-                _held.value.coordinator_epoch != _told.value,
+                _held.value.coordinator_epoch >= _new_epoch.value,
+                _held.value.coordinator_epoch != _new_epoch.value,
             ),
-            set={heard: _told.value},
+            set={heard: _new_epoch.value},
             source=_REMOVE,
         ),
         Row(
             "give up",
-            set={_held: None, known[_partition]: None, heard: _told.value},
+            set={_held: None, known[_partition]: None, heard: _new_epoch.value},
             source=_REMOVE,
         ),
     ),
@@ -349,7 +349,7 @@ PASSED_ON = {
     "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
     "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
 }
-"""What a client is told where the log has failed with an error; others as they are.
+"""What a client gets if the log has failed with an error; other errors are unchanged.
 
 TransactionStateManager.appendTransactionToLog
 """
@@ -373,7 +373,7 @@ entry_appended = Table(
         Row(
             "not the leader",
             source="TransactionStateManager.appendTransactionToLog, NOT_COORDINATOR",
-            note="The client is told so; the entry stays.",
+            note="The client gets the error. The entry stays.",
         ),
     ),
 )

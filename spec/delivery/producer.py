@@ -64,8 +64,8 @@ from .state import (
     queue,
     requests,
     sender,
+    succeeded,
     taken,
-    told,
     transaction,
 )
 
@@ -93,7 +93,7 @@ _again = if_(is_idempotent, min_of(_queued, _queued, default=0), first(queue).va
 def _sent(which: Expression) -> dict[Expression, Operand]:
     return {
         requests: append(requests, which),
-        told: if_(_at_once, told | set_of(which), told),
+        succeeded: if_(_at_once, succeeded | set_of(which), succeeded),
     }
 
 
@@ -130,7 +130,7 @@ answers = Table(
     rows=(
         Row(
             "acknowledged",
-            set={**_taken_up, told: told | set_of(_first)},
+            set={**_taken_up, succeeded: succeeded | set_of(_first)},
             source="Sender.handleProduceResponse, ProducerBatch.complete",
         ),
     ),
@@ -184,7 +184,7 @@ begins = Table(
     on=begin_session,
     others=(clients,),
     when=_may_begin & ~is_transactional & ((size(requests) > 0) | (size(queue) > 0)),
-    doc="The application crashes and sends again what it wasn't told of, by a new producer.",
+    doc="The application crashes and sends again what didn't succeed, by a new producer.",
     rows=(
         Row(
             "under a new producer id",
@@ -197,7 +197,7 @@ _asked = Table(
     sender,
     on=commit,
     others=(clients,),
-    when=is_transactional & is_sending & all_of(_r, _r.is_in(told)),
+    when=is_transactional & is_sending & all_of(_r, _r.is_in(succeeded)),
     rows=(Row("commit", set={transaction: Transaction.COMMITTING}, source="KafkaProducer"),),
 )
 _aborts = Table(
@@ -261,7 +261,7 @@ ends = Table(
                 **_new,
                 transaction: Transaction.OPEN,
                 produced: 0,
-                told: set_of(),
+                succeeded: set_of(),
             },
             source="TransactionMarkerChannelManager.maybeWriteTxnCompletion",
         ),

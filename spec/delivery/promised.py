@@ -85,7 +85,7 @@ def _partitions() -> System:
 NOT_PROMISED = (
     NotPromised(
         "sessions",
-        "An application that begins anew sends what it wasn't told of again, under another "
+        "An application that begins anew sends again what wasn't acknowledged, under another "
         "producer id, and no leader knows the two for one.",
         "AtMostOnce",
         _delivery,

@@ -59,7 +59,7 @@ taken = sender.field(
     doc="A leader has taken the first request, and hasn't answered. It takes one at a time from a "
     "connection (SocketServer mutes it).",
 )  # fmt: skip
-told = sender.field("told", Set(RECORD), doc="Records whose send() has come to a success.")
+succeeded = sender.field("succeeded", Set(RECORD), doc="Records whose send() has succeeded.")
 transaction = sender.field(
     "transaction", Transaction, doc="Of the records; where there are transactions."
 )

@@ -43,9 +43,9 @@ commit_of_none = answers.field(
     "commit_of_none", Bool(), doc="Who is no member of the generation may commit, in a group that "
     "has members.",
 )  # fmt: skip
-fenced_answer = answers.field("fenced_answer", Bool(), doc="Who is fenced was told something else.")
+fenced_answer = answers.field("fenced_answer", Bool(), doc="A fenced member got another answer.")
 other_answer = answers.field(
-    "other_answer", Bool(), doc="Who is no member of the generation was told that it is."
+    "other_answer", Bool(), doc="A client outside of the generation got NONE."
 )
 commit_unassigned = answers.field(
     "commit_unassigned", Bool(), doc="A member may commit while all await their assignment."
@@ -61,7 +61,7 @@ def _error(row: Row) -> Expression:
     return dict(row.reply.fields)["error"]
 
 
-def _is_told(row: Row, what: str) -> bool:
+def _shows(row: Row, what: str) -> bool:
     """Whether its answer may show what is wrong: no error, but where FENCED_INSTANCE_ID is due."""
     if what == _FENCED:
         return not _error(row).same_as(Errors.FENCED_INSTANCE_ID)
@@ -76,7 +76,7 @@ def _watched(table: Table, when: Expression, **looked_at: Expression) -> Table:
         row.name: {
             fields[what]: fields[what] | wrong
             for what, wrong in looked_at.items()
-            if _is_told(row, what)
+            if _shows(row, what)
         }
         for row in table.rows
     }

@@ -29,13 +29,13 @@ from ..group_features import (
     group_coordinator_service,
     instances_needed,
     members_fenced,
-    rebalance_told_last,
+    rebalance_checked_last,
     stable_offsets,
 )
 from ..messages import OFFSET, PRODUCER, PRODUCER_ID, Result
 from .members import is_member, refusals, refused_instances
 from .offsets import completed, ended, is_newer, not_appended, offsets_completed
-from .requests import COMPLETING, EMPTY, GroupResponse, asker, telling, told
+from .requests import COMPLETING, EMPTY, GroupResponse, answered, asker, refusing
 from .state import (
     COMMITTED_OFFSET,
     INSTANCE,
@@ -60,12 +60,12 @@ commit = event(
     event_doc="Whether a member may commit offsets. From version 9 on, its client knows "
     "GROUP_ID_NOT_FOUND for an answer.",
 )  # fmt: skip
-_telling = telling(_VALIDATED)
+_refusing = refusing(_VALIDATED)
 
 
-def _telling_made(name: str, wrong: Expression, error: str) -> Row:
+def _refusing_made(name: str, wrong: Expression, error: str) -> Row:
     """The row of a refusal, in a group that was made for the request if it wasn't there."""
-    return replace(_telling(name, wrong, error), set={is_known: True})
+    return replace(_refusing(name, wrong, error), set={is_known: True})
 
 
 def _empty(generation: Expression, names_member: Expression) -> Row:
@@ -76,7 +76,7 @@ def _empty(generation: Expression, names_member: Expression) -> Row:
         & (status == EMPTY)
         & (~instances_needed | empty_groups_first | ~names_member),
         set={is_known: True},
-        reply=told(Errors.NONE),
+        reply=answered(Errors.NONE),
         source=_VALIDATED,
     )
 
@@ -89,7 +89,7 @@ offset_commit = Table(
         Row(
             "no such group",
             when=~is_known & (commit.generation >= 0),
-            reply=told(
+            reply=answered(
                 if_(
                     group_coordinator_service & commit.knows_not_found,
                     Errors.GROUP_ID_NOT_FOUND,
@@ -100,19 +100,19 @@ offset_commit = Table(
             "OffsetMetadataManager.validateOffsetCommit",
         ),
         _empty(commit.generation, commit.member.is_set | commit.instance.is_set),
-        *refused_instances(commit.member, commit.instance, _telling_made),
+        *refused_instances(commit.member, commit.instance, _refusing_made),
         *only(
-            ~rebalance_told_last,
-            _telling(
+            ~rebalance_checked_last,
+            _refusing(
                 "assignment awaited, whoever asks", status == COMPLETING, "REBALANCE_IN_PROGRESS"
             ),
         ),
-        *refusals(is_member(commit.member), commit.generation, _telling_made),
+        *refusals(is_member(commit.member), commit.generation, _refusing_made),
         *only(
-            rebalance_told_last,
-            _telling("assignment awaited", status == COMPLETING, "REBALANCE_IN_PROGRESS"),
+            rebalance_checked_last,
+            _refusing("assignment awaited", status == COMPLETING, "REBALANCE_IN_PROGRESS"),
         ),
-        Row("accepted", reply=told(Errors.NONE), source="GroupCoordinator.doCommitOffsets"),
+        Row("accepted", reply=answered(Errors.NONE), source="GroupCoordinator.doCommitOffsets"),
     ),
 )
 
@@ -137,7 +137,7 @@ def _refused(name: str, wrong: Expression, error: str) -> Row:
         when=_looks_at.get(error, names_any) & wrong,
         # a coordinator before 4.0 has made the group by then
         set={is_known: if_(group_coordinator_service, is_known, True)},
-        reply=told(getattr(Errors, error)),
+        reply=answered(getattr(Errors, error)),
         source=f"KIP-447, {_VALIDATED}",
     )
 
@@ -149,7 +149,7 @@ txn_offset_commit = Table(
     rows=(
         *only(
             group_coordinator_service,
-            _telling("no such group", ~is_known & (_txn.generation >= 0), "ILLEGAL_GENERATION"),
+            _refusing("no such group", ~is_known & (_txn.generation >= 0), "ILLEGAL_GENERATION"),
         ),
         *only(
             members_fenced & instances_needed,
@@ -163,7 +163,7 @@ txn_offset_commit = Table(
         Row(
             "accepted",
             set={is_known: True},
-            reply=told(Errors.NONE),
+            reply=answered(Errors.NONE),
             source="GroupCoordinator.doTxnCommitOffsets",
         ),
     ),
@@ -175,9 +175,9 @@ delete_group = Table(
     on=delete,
     response=GroupResponse,
     rows=(
-        Row("no such group", when=~is_known, reply=told(Errors.GROUP_ID_NOT_FOUND)),
-        Row("it has members", when=status != EMPTY, reply=told(Errors.NON_EMPTY_GROUP)),
-        Row("deleted", set={is_known: False}, reply=told(Errors.NONE)),
+        Row("no such group", when=~is_known, reply=answered(Errors.GROUP_ID_NOT_FOUND)),
+        Row("it has members", when=status != EMPTY, reply=answered(Errors.NON_EMPTY_GROUP)),
+        Row("deleted", set={is_known: False}, reply=answered(Errors.NONE)),
     ),
 )
 

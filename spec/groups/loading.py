@@ -41,7 +41,9 @@ read = store.field("read", OFFSET, doc="Records that this coordinator has read a
 inherited = store.field(
     "inherited", OFFSET, doc="Records that were in the log before this coordinator."
 )
-told = store.field("told", Optional(OFFSET), doc="The newest record that OffsetFetch has told.")
+fetched = store.field(
+    "fetched", Optional(OFFSET), doc="The newest record that OffsetFetch has returned."
+)
 
 is_loaded = load == Load.LOADED
 is_reading = load == Load.READING

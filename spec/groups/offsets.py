@@ -27,7 +27,7 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..errors import Errors
-from ..features import followers_only_warn, offsets_told_apart
+from ..features import followers_only_warn, offset_errors_unchanged
 from ..group_features import (
     completed_by_scheduler,
     members_fenced,
@@ -83,10 +83,10 @@ def answer(
 
     GroupMetadataManager.maybeConvertOffsetCommitError
     """
-    told = if_(error == Errors.NOT_ENOUGH_REPLICAS, Errors.COORDINATOR_NOT_AVAILABLE, error)
+    of_client = if_(error == Errors.NOT_ENOUGH_REPLICAS, Errors.COORDINATOR_NOT_AVAILABLE, error)
     return answer_on(
         connection.at(to), TxnOffsetCommitResponse, asked_on, producer=to, partition=OFFSETS,
-        error=told, member_error=of_member,
+        error=of_client, member_error=of_member,
     )  # fmt: skip
 
 
@@ -98,8 +98,8 @@ def _refused_members(
 
     def refused(name: str, wrong: Expression, error: str) -> Row:
         of_member = getattr(MemberError, error)
-        told = answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
-        return Row(name, when=when & wrong, set=updates, reply=told, source=_GROUP)
+        refusal = answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
+        return Row(name, when=when & wrong, set=updates, reply=refusal, source=_GROUP)
 
     return only(members_fenced, *member_refusals(member.is_in(members), named, refused))
 
@@ -197,11 +197,11 @@ txn_offset_commit = Table(
 
 # The coordinator's word on the transaction -------------------------------------------------------
 
-_told = AddPartitionsByLeaderResponse
-_waiting = waiting[_told.producer]
-_asker = verifying[_told.producer].value
+_verified = AddPartitionsByLeaderResponse
+_waiting = waiting[_verified.producer]
+_asker = verifying[_verified.producer].value
 _its_id, _its_epoch = _waiting.value.producer_id, _waiting.value.producer_epoch
-_settled: dict[Expression, Operand] = {_waiting: None, verifying[_told.producer]: None}
+_settled: dict[Expression, Operand] = {_waiting: None, verifying[_verified.producer]: None}
 _given_up: dict[Expression, Operand] = {
     **_settled,
     # nothing else may be pending for the producer id meanwhile
@@ -210,7 +210,7 @@ _given_up: dict[Expression, Operand] = {
 
 
 def _later(error: Expression, _: Operand = None) -> Sending:
-    return answer(_told.producer, _asker.connection, error)
+    return answer(_verified.producer, _asker.connection, error)
 
 
 _rows = only(
@@ -219,10 +219,10 @@ _rows = only(
         check._replace(source=f"{check.source}, {_FAILED}").refuse(
             _later(check.error), changes=_given_up
         )
-        for check in refusals(_told.error, lift(~offsets_told_apart))
+        for check in refusals(_verified.error, lift(~offset_errors_unchanged))
     ),
     *_refused_members(
-        _told.producer,
+        _verified.producer,
         _asker.generation,
         _asker.connection,
         ~_staged,
@@ -238,7 +238,7 @@ _rows = only(
         ),
         _later,
         settled=_settled | not_appended(_its_id),
-        left_waiting=updated(unguarded(_its_id), _told.producer, None),
+        left_waiting=updated(unguarded(_its_id), _verified.producer, None),
         stored=_stored(_its_id, _waiting.value.txn, _staged),
     ),
 )
@@ -249,7 +249,7 @@ _joined.append(
         group,
         processing,
         before=apart(
-            "offset", (_told.partition == OFFSETS) & ~_told.producer.is_in(orphaned), _rows
+            "offset", (_verified.partition == OFFSETS) & ~_verified.producer.is_in(orphaned), _rows
         ),
     )
 )

@@ -33,7 +33,7 @@ from ..group_features import (
     group_coordinator_service,
     group_ids_checked,
     heartbeats_while_completing,
-    load_told,
+    load_in_progress_error,
     member_ids_required,
     static_members,
     static_protocols_compared,
@@ -82,16 +82,16 @@ STABLE, EMPTY = GroupState.STABLE, GroupState.EMPTY
 _Updates = dict[Expression, Operand]
 
 
-def told(error: Operand) -> Sending:
+def answered(error: Operand) -> Sending:
     """An answer at once."""
     return GroupResponse(error=error)
 
 
-def telling(source: str) -> Refused:
-    """What makes the rows that tell an error."""
+def refusing(source: str) -> Refused:
+    """A function that makes rows which refuse with an error."""
 
     def row(name: str, wrong: Expression, error: str) -> Row:
-        return Row(name, when=wrong, reply=told(getattr(Errors, error)), source=source)
+        return Row(name, when=wrong, reply=answered(getattr(Errors, error)), source=source)
 
     return row
 
@@ -115,24 +115,24 @@ validated = Table(
             when=~asked_for.names_group
             & (_asks != Asked.MAY_BE_EMPTY)
             & ((_asks == Asked.JOIN_GROUP) | group_ids_checked),
-            reply=told(Errors.INVALID_GROUP_ID),
+            reply=answered(Errors.INVALID_GROUP_ID),
             source="GroupCoordinator.isValidGroupId, GroupCoordinatorService.isGroupIdNotEmpty",
         ),
         *only(
-            ~load_told,
+            ~load_in_progress_error,
             Row(
                 "not here before it is loaded",
                 when=asked_for.is_loading,
-                reply=told(Errors.NOT_COORDINATOR),
+                reply=answered(Errors.NOT_COORDINATOR),
                 source="GroupCoordinator.isCoordinatorForGroup before 2.0",
             ),
         ),
         *only(
-            load_told,
+            load_in_progress_error,
             Row(
                 "a heartbeat while it is loaded",
                 when=asked_for.is_loading & (_asks == Asked.HEARTBEAT),
-                reply=told(Errors.NONE),
+                reply=answered(Errors.NONE),
                 source="GroupCoordinator.handleHeartbeat, GroupCoordinatorService.heartbeat",
             ),
             *only(
@@ -140,18 +140,18 @@ validated = Table(
                 Row(
                     "a rebalance that is lost",
                     when=asked_for.is_loading & (_asks == Asked.SYNC_GROUP),
-                    reply=told(Errors.REBALANCE_IN_PROGRESS),
+                    reply=answered(Errors.REBALANCE_IN_PROGRESS),
                     source="GroupCoordinator.handleSyncGroup",
                 ),
             ),
             Row(
                 "still being read",
                 when=asked_for.is_loading,
-                reply=told(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+                reply=answered(Errors.COORDINATOR_LOAD_IN_PROGRESS),
                 source=f"{_LOADING}, CoordinatorRuntime.withActiveContextOrThrow",
             ),
         ),
-        Row("a group id", reply=told(Errors.NONE)),
+        Row("a group id", reply=answered(Errors.NONE)),
     ),
 )
 
@@ -238,7 +238,7 @@ join_group = Table(
                 | ((status == COMPLETING) & ~static_restart_rebalances)
             ),
             set=_replaced,
-            # a leader that can't be told to skip the assignment is told of its former self as one
+            # a leader that doesn't know skip_assignment gets its former member id as leader
             reply=JoinGroupResponse(
                 error=Errors.NONE,
                 member=some(join.new_member),
@@ -391,26 +391,26 @@ sync = event(
     generation=NAMED_GENERATION, names_other_protocol=Bool(),
 )  # fmt: skip
 _SYNC = "GroupCoordinator.doSyncGroup"
-_telling = telling("GroupCoordinator.validateSyncGroup")
+_refusing = refusing("GroupCoordinator.validateSyncGroup")
 sync_group = Table(
     group,
     on=sync,
     response=GroupResponse,
     rows=(
-        *refused_instances(sync.member, sync.instance, _telling),
-        *refusals(is_member(sync.member), sync.generation, _telling),
-        _telling("another protocol", sync.names_other_protocol, "INCONSISTENT_GROUP_PROTOCOL"),
+        *refused_instances(sync.member, sync.instance, _refusing),
+        *refusals(is_member(sync.member), sync.generation, _refusing),
+        _refusing("another protocol", sync.names_other_protocol, "INCONSISTENT_GROUP_PROTOCOL"),
         Row(
             "all have to join anew",
             when=status == PREPARING,
-            reply=told(Errors.REBALANCE_IN_PROGRESS),
+            reply=answered(Errors.REBALANCE_IN_PROGRESS),
             source=_SYNC,
         ),
         Row(
             "the leader assigns",
             when=(status == COMPLETING) & (leader == sync.member),
             set={status: STABLE},
-            reply=told(Errors.NONE),
+            reply=answered(Errors.NONE),
             source="GroupCoordinator.setAndPropagateAssignment",
         ),
         Row(
@@ -419,7 +419,7 @@ sync_group = Table(
             reply=GroupResponse(error=Errors.NONE, waits=True),
             source=_SYNC,
         ),
-        Row("assigned", reply=told(Errors.NONE), source=_SYNC),
+        Row("assigned", reply=answered(Errors.NONE), source=_SYNC),
     ),
 )
 
@@ -427,13 +427,13 @@ beat = event(
     "Heartbeat", member=Optional(PRODUCER), instance=Optional(INSTANCE),
     generation=NAMED_GENERATION,
 )  # fmt: skip
-_beating = telling("GroupCoordinator.validateHeartbeat")
+_beating = refusing("GroupCoordinator.validateHeartbeat")
 _unknown, _another = refusals(is_member(beat.member), beat.generation, _beating)
 _HEARTBEAT = "GroupCoordinator.handleHeartbeat"
 
 
 def _rebalancing(name: str, when: Expression) -> Row:
-    return Row(name, when=when, reply=told(Errors.REBALANCE_IN_PROGRESS), source=_HEARTBEAT)
+    return Row(name, when=when, reply=answered(Errors.REBALANCE_IN_PROGRESS), source=_HEARTBEAT)
 
 
 heartbeat = Table(
@@ -453,13 +453,13 @@ heartbeat = Table(
             static_members & ~heartbeats_while_completing,
             _rebalancing("assignment awaited", status == COMPLETING),
         ),
-        Row("it is alive", reply=told(Errors.NONE), source=_HEARTBEAT),
+        Row("it is alive", reply=answered(Errors.NONE), source=_HEARTBEAT),
     ),
 )
 
 leave = event("LeaveGroup", member=Optional(PRODUCER), instance=Optional(INSTANCE))
 _LEAVE = "GroupCoordinator.handleLeaveGroup, GroupMetadataManager.classicGroupLeaveToClassicGroup"
-_leaving = telling(_LEAVE)
+_leaving = refusing(_LEAVE)
 leave_group = Table(
     group,
     on=leave,
@@ -470,7 +470,7 @@ leave_group = Table(
             "by its instance id",
             when=~leave.member.is_set & is_held(leave.instance),
             set=_removed(static[leave.instance.value].value),
-            reply=told(Errors.NONE),
+            reply=answered(Errors.NONE),
             during=static_members,
             source=f"{_LEAVE}, KIP-345",
         ),
@@ -478,12 +478,14 @@ leave_group = Table(
             "a member that was promised",
             when=leave.member.is_set & leave.member.value.is_in(promised),
             set={promised: promised - set_of(leave.member.value)},
-            reply=told(Errors.NONE),
+            reply=answered(Errors.NONE),
             source="GroupCoordinator.removePendingMemberAndUpdateGroup",
         ),
         *refused_instances(leave.member, leave.instance, _leaving),
         refusals(is_member(leave.member), generation, _leaving)[0],
-        Row("a member", set=_removed(leave.member.value), reply=told(Errors.NONE), source=_GONE),
+        Row(
+            "a member", set=_removed(leave.member.value), reply=answered(Errors.NONE), source=_GONE
+        ),
     ),
 )
 

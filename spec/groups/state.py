@@ -162,8 +162,8 @@ MemberError = enum("MemberError", "NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATI
 TxnOffsetCommitResponse = message(
     "TxnOffsetCommitResponse", producer, answers=TxnOffsetCommit, error=Errors,
     member_error=MemberError, connection=CONNECTION,
-    message_doc="What is wrong with the member is told apart, with UNKNOWN_SERVER_ERROR: a bounded "
-    "run has no other answer that says so.",
+    message_doc="`member_error` says what is wrong with the member, beside UNKNOWN_SERVER_ERROR: a "
+    "bounded run has no other answer for it.",
     errors={
         Errors.NONE: True,
         Errors.COORDINATOR_NOT_AVAILABLE: True,

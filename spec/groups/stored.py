@@ -34,6 +34,7 @@ from .joined import Updates, joined
 from .loading import (
     counts,
     fails_over,
+    fetched,
     hears_while_loading,
     is_heard,
     is_loaded,
@@ -43,7 +44,6 @@ from .loading import (
     read,
     reads_on,
     takes_markers,
-    told,
 )
 from .log import RECORDS, Kind, Stored, is_open, is_replicated, log, replicated, store
 from .offsets import offsets_completed
@@ -53,7 +53,7 @@ REFUSALS = constant(
     "refusals", 1, 0, 2, meaning="offsets of transactions that the leader doesn't append"
 )
 fetched_unstable = store.field(
-    "fetched_unstable", Bool(), doc="OffsetFetch with require_stable told an offset while a "
+    "fetched_unstable", Bool(), doc="OffsetFetch with require_stable returned an offset while a "
     "transaction that had one in the log was open.",
 )  # fmt: skip
 
@@ -199,7 +199,7 @@ completed = joined(offsets_completed, store, when=is_loaded)
 
 # What it tells --------------------------------------------------------------------------------
 
-_newest = maximum(told.value, committed.value.appended.value)
+_newest = maximum(fetched.value, committed.value.appended.value)
 offset_fetch = joined(
     commits.offset_fetch,
     store,
@@ -208,10 +208,10 @@ offset_fetch = joined(
         "what is committed": {
             fetched_unstable: fetched_unstable
             | (commits.fetch.require_stable & any_of(_e, is_open(_e) & counts(_e))),
-            told: if_(
+            fetched: if_(
                 committed.is_set,
-                some(if_(told.is_set, _newest, committed.value.appended.value)),
-                told,
+                some(if_(fetched.is_set, _newest, committed.value.appended.value)),
+                fetched,
             ),
         }
     },

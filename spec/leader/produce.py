@@ -234,8 +234,8 @@ def append_rows(
 
 
 def _refused(check: Check, answer: Answer, changes: Updates = _NOTHING) -> Row:
-    told = bounded_alone(answer(check.error, NO_OFFSET))
-    return check.refuse(told, appended(check.error), changes=changes)
+    reply = bounded_alone(answer(check.error, NO_OFFSET))
+    return check.refuse(reply, appended(check.error), changes=changes)
 
 
 def _duplicate_rows(batch: DataBatch, answer: Answer, settled: Updates) -> tuple[Row, ...]:
@@ -308,7 +308,7 @@ def _sequence(batch: DataBatch) -> tuple[Check, ...]:
     newest = last(entry.batch_metadata)
     following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
     out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
-    is_told = features.unknown_producer_told & (unknown | features.unknown_sequence_told)
+    is_unknown = features.unknown_producer_error & (unknown | features.unknown_sequence_error)
     checks = (
         Check(
             "starts in mid-sequence",
@@ -330,7 +330,7 @@ def _sequence(batch: DataBatch) -> tuple[Check, ...]:
         Check(
             "last sequence not known",
             (unknown | (~new_epoch & without_batches)) & (sequence != 0),
-            if_(is_told, Errors.UNKNOWN_PRODUCER_ID, out_of_order),
+            if_(is_unknown, Errors.UNKNOWN_PRODUCER_ID, out_of_order),
             "KAFKA-5793, KAFKA-7298",
             ~features.unknown_producer_accepted,
         ),

@@ -66,11 +66,9 @@ from ..messages import (
     partition,
     waiting,
 )
-from ..proposals import newest_question_tells
+from ..proposals import newest_question_counts
 
-GUARDS = constant(
-    "guards", 0, 0, 0, real=2**63 - 1, meaning="verification guards that are told apart"
-)
+GUARDS = constant("guards", 0, 0, 0, real=2**63 - 1, meaning="distinct verification guards")
 PRODUCER_ID_EXPIRATION = constant(
     "producer_id_expiration_ms", 0, 0, 0, real=86_400_000, meaning="producer.id.expiration.ms"
 )
@@ -201,7 +199,7 @@ def maybe_create_verification_state_entry(
         lowest_sequence=lowest,
         epoch=maximum(entry.epoch, epoch),
         supports_epoch_bump=if_(
-            newest_question_tells & (entry.epoch < epoch),
+            newest_question_counts & (entry.epoch < epoch),
             transaction_version_2,
             entry.supports_epoch_bump,
         ),

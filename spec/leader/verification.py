@@ -8,7 +8,7 @@ from ..answers import answer_batch
 from ..features import (
     abortable_error,
     followers_only_warn,
-    offsets_told_apart,
+    offset_errors_unchanged,
     offsets_verified,
     transaction_version_2,
 )
@@ -57,7 +57,7 @@ _HANDLE = "ReplicaManager.handleProduceAppend"
 
 
 def refusals(error: Expression, by_kind: Expression) -> tuple[Check, ...]:
-    """What the coordinator refuses; what passes is told `by_kind`, or as it is."""
+    """What the coordinator refuses. Transient errors are converted `by_kind`, or unchanged."""
     return (
         Check(
             "producer fenced",
@@ -66,7 +66,7 @@ def refusals(error: Expression, by_kind: Expression) -> tuple[Check, ...]:
             "AddPartitionsToTxnManager",
         ),
         Check(
-            "not in the transaction, told to a client before TRANSACTION_ABORTABLE",
+            "not in the transaction, for a client before TRANSACTION_ABORTABLE",
             error == Errors.TRANSACTION_ABORTABLE,
             Errors.INVALID_TXN_STATE,
             "AddPartitionsToTxnManager",
@@ -91,7 +91,7 @@ def refusals(error: Expression, by_kind: Expression) -> tuple[Check, ...]:
 
 
 # A group's coordinator gets it as it is, from 3.8 on.
-_by_kind = _answer.from_client | ~offsets_told_apart
+_by_kind = _answer.from_client | ~offset_errors_unchanged
 verified = Table(
     partition,
     on=_answer,
@@ -140,10 +140,10 @@ verified = Table(
 
 
 def _lost_question(message: Message) -> Table:
-    """The question, or its answer, is lost: the producer is told to try again."""
+    """The question or its answer is lost, and the producer must try again."""
     loss = lost(message)
     batch = waiting[loss.producer]
-    told = (batch.value.record, batch.value.txn)
+    record = (batch.value.record, batch.value.txn)
     return Table(
         partition,
         on=loss,
@@ -160,11 +160,13 @@ def _lost_question(message: Message) -> Table:
                 "give up",
                 set={batch: None},
                 send=(
-                    answer_batch(loss.producer, loss.partition, *told, Errors.NOT_ENOUGH_REPLICAS),
+                    answer_batch(
+                        loss.producer, loss.partition, *record, Errors.NOT_ENOUGH_REPLICAS
+                    ),
                 ),
                 source="AddPartitionsToTxnHandler.onComplete, ReplicaManager.handleProduceAppend, "
                 "NETWORK_EXCEPTION",
-                note="Before 3.7.1 the producer is told NETWORK_EXCEPTION, which it takes alike.",
+                note="Before 3.7.1 the producer gets NETWORK_EXCEPTION, and does the same.",
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""Of a client without a rival: how far the coordinator is from it, and what it may be told.
+"""A client without a rival: how far the coordinator is from it, and which answers it may get.
 
 The lemmas are of the newest release where the end of a fence ends its own transaction alone
 (`late_fence_end_refused`, finding 8): without that, such a client may fail for good.
@@ -179,7 +179,7 @@ _is_rotated = all_true(
     producer_epoch == 0,
 )
 _has_ended = (is_prepared & _is_next) | (_ends & (_is_next | _is_rotated))
-_is_told = is_prepared & completing & (next_id == _id) & (_epoch == 0)
+_next_is_own = is_prepared & completing & (next_id == _id) & (_epoch == 0)
 
 
 def _changes(*states: Expression) -> Expression:
@@ -198,7 +198,7 @@ lone_epoch = invariant(
             unsettled.is_set.implies(unsettled.value.state != EMPTY)
             & is_known.implies(
                 all_true(
-                    _is_same | _has_ended | _is_told,
+                    _is_same | _has_ended | _next_is_own,
                     (_is_same & is_prepared).implies(completing),
                     (_has_ended & state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)).implies(
                         _state == client.COMMITTING
@@ -248,15 +248,16 @@ lone_end = invariant(
             )
         ),
     ),
-    "A client without a rival is told of its end, to ask again, or that what it commits has timed "
-    "out.",
+    "A client without a rival gets from EndTxn its success, an error to retry, or, for a commit, "
+    "that the transaction has timed out.",
 )
 
 _verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
 
 
 def _is_replaced(error: Expression, txn: Expression) -> Expression:
-    """Whether a client that is told so of a batch has an older producer id than the coordinator."""
+    """Whether the client that gets this answer to a batch has an older producer id than the
+    coordinator."""
     is_own = (client.txn.at(i) == txn) & _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR)
     unknown = error == Errors.INVALID_PRODUCER_ID_MAPPING
     return (unknown & is_own).implies(_is_rotated & (state == COMPLETE_ABORT))

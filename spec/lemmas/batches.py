@@ -210,8 +210,8 @@ logged_in_time = invariant(
 
 def _fits_holder(place: Place) -> Expression:
     """Whether a batch is of client i's transaction if it has the client's pair, and isn't newer
-    than what the client holds or is told, as long as that counts."""
-    held, *told = pairs_held(i, "b", "c")
+    than what the client holds or gets by an answer, as long as that counts."""
+    held, *answered = pairs_held(i, "b", "c")
 
     def is_same(of_id: Expression, epoch: Expression) -> Expression:
         return (of_id == place.producer_id) & (epoch == place.epoch)
@@ -230,7 +230,7 @@ def _fits_holder(place: Place) -> Expression:
                     & (lift(pair is held) | ~is_same(pair.producer_id, pair.epoch))
                 ),
             )
-            for pair in (held, *told)
+            for pair in (held, *answered)
         ),
     )
 
@@ -239,7 +239,7 @@ batches_of_holder = invariant(
     "BatchesOfHolder",
     every_batch(_fits_holder, i),
     "The batches of an epoch are of its holder's transaction, and there are none of an epoch that "
-    "a client is only told, nor of one after that.",
+    "a client only gets by an answer, nor of one after that.",
 )
 
 _of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))

@@ -200,7 +200,7 @@ given_out = invariant(
             ),
         ),
     ),
-    "A client has, or is told, a producer id and epoch that the coordinator has come to.",
+    "The coordinator has given out each producer id and epoch that a client has or gets.",
 )
 
 no_id_without_epoch = invariant(
@@ -244,7 +244,7 @@ end_gives_next = invariant(
             ),
         ),
     ),
-    "Who is told of an end is told the epoch after its own, or the first of a new producer id.",
+    "EndTxn's answer gives the epoch after the client's own, or the first of a new producer id.",
 )
 
 new_id_at_last = invariant(
@@ -294,7 +294,7 @@ class Pair:
 
 
 def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
-    """What a client holds, and what it is told by answers; the names are of those."""
+    """What a client holds, and what answers give it; the names are of the answers."""
     epoch, on = client.producer_epoch.at(who), connection.at(who)
     is_held = (epoch != NO_EPOCH) & (client.state.at(who) != client.FATAL_ERROR)
     answers = (
@@ -316,7 +316,7 @@ def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ..
 
 
 def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
-    """What a client holds or is told, and what it is about to be given."""
+    """What a client holds, gets by an answer, or is about to get."""
     is_next = (asked_by[who] == connection.at(who)) & (pending == EMPTY)
     return (*pairs_held(who, init_name, end_name), Pair(is_next, pending_id, pending_epoch))
 
@@ -349,7 +349,7 @@ one_holder = invariant(
             ),
         ),
     ),
-    "No two clients hold, or are told, one producer id and epoch, or the one that an end gave.",
+    "No two clients hold, or get, one producer id and epoch, or the one that an end gave.",
 )
 
 LEMMAS = (

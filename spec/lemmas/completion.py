@@ -106,13 +106,13 @@ marker_under_way = invariant(
 
 LEMMAS = (leader_behind, marker_of_term, marker_written, marker_under_way)
 
-_told = (
+_answers = (
     (in_flight("e", EndTxnResponse, i), asked_by),
     (in_flight("t", InitProducerIdResponse, i), fenced_for),
 )
 _markers_left = size(partitions - marker_sent)
 _late_answers = sum_of(
-    i, sum((count_of(m, m.connection != connection.at(i)) for m, _ in _told), lift(0))
+    i, sum((count_of(m, m.connection != connection.at(i)) for m, _ in _answers), lift(0))
 )
 _under_way = sum_of(p, 2 * count_of(_marker, lift(True)) + count_of(_written, lift(True)))
 

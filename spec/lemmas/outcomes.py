@@ -62,7 +62,7 @@ COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
 _state, _txn = client.state.at(i), client.txn.at(i)
 _id, _epoch, _open = client.producer_id.at(i), client.producer_epoch.at(i), connection.at(i)
 _end, _end_answer = in_flight("o", EndTxn, i), in_flight("r", EndTxnResponse, i)
-_told = (_end_answer.connection == _open) & (_end_answer.error == Errors.NONE)
+_is_answered = (_end_answer.connection == _open) & (_end_answer.error == Errors.NONE)
 
 # Who has a transaction ---------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ logs_in_order = invariant(
     "In all logs together, records of an older epoch are of transactions that began before.",
 )
 
-# What was asked for, and told --------------------------------------------------------------------
+# Requests and answers ---------------------------------------------------------------------------
 
 _asks_commit = _state == client.COMMITTING
 end_as_asked = invariant(
@@ -281,7 +281,7 @@ end_of_holder = invariant(
             & all_of(i, all_true(*(_is_no_later(pair) for pair in (_held, *_answers)))),
         ),
     ),
-    "Nobody has asked to end a transaction of an epoch after what a client holds or is told.",
+    "Nobody has asked to end a transaction of an epoch after what a client holds or gets.",
 )
 
 
@@ -300,13 +300,13 @@ def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
     )
 
 
-told_committed = invariant(
-    "ToldCommitted",
+answered_not_aborted = invariant(
+    "AnsweredNotAborted",
     all_of(
         i,
-        all_of(_end_answer, (_told & _asks_commit).implies(_not_aborted(_id, _epoch))),
+        all_of(_end_answer, (_is_answered & _asks_commit).implies(_not_aborted(_id, _epoch))),
     ),
-    "Who is told of a commit was not aborted.",
+    "A transaction is not aborted if its client gets a success for the commit.",
 )
 
 committed_not_aborted = invariant(
@@ -386,7 +386,7 @@ LEMMAS = (
     end_as_asked,
     commit_asked,
     end_of_holder,
-    told_committed,
+    answered_not_aborted,
     committed_not_aborted,
     in_log_if_acknowledged,
     acknowledged_of_committed,

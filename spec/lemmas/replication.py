@@ -321,7 +321,7 @@ committed_at_old_leader = invariant(
     "An older leader whose follower may lead has what lies below any replica's high watermark.",
 )
 
-# What clients were told ---------------------------------------------------------------------------
+# Answers to clients -------------------------------------------------------------------------------
 
 _record = variable("record", RECORD)
 _committed = log.at(i)[: maximum(high_watermark.at(i), epoch_start.at(i))]

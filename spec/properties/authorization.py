@@ -9,7 +9,7 @@ from ..authorization import (
     create_by_topic,
     idempotent_by_topic,
     markers_by_admins,
-    unauthorized_told,
+    unauthorized_error,
 )
 
 (
@@ -116,7 +116,7 @@ error_of_resource = invariant(
     "ErrorOfResource",
     _refused(*_OF_TOPICS).implies(
         if_(
-            unauthorized_told,
+            unauthorized_error,
             _refusal == Refusal.TOPIC,
             _refusal.is_in(Refusal.TOPIC, Refusal.UNKNOWN_TOPIC),
         )

@@ -63,7 +63,7 @@ settled = has_sent & _has_read
 """Whether the producer has nothing left to do, and the consumer has read all that it is given by
 the newest leader, whose log is committed as a whole."""
 _ends_well = delivery.transaction.is_in(Transaction.COMMITTING, Transaction.COMMITTED)
-_is_told = _r.is_in(delivery.told) & (~_is_transactional | _ends_well)
+_has_succeeded = _r.is_in(delivery.succeeded) & (~_is_transactional | _ends_well)
 
 at_most_once = invariant(
     "AtMostOnce",
@@ -80,7 +80,7 @@ at_least_once = invariant(
 )
 no_silent_loss = invariant(
     "NoSilentLoss",
-    settled.implies(all_of(_r, _is_told.implies(_is_processed(_r)))),
+    settled.implies(all_of(_r, _has_succeeded.implies(_is_processed(_r)))),
     "No record is lost whose send was a success, in a transaction that was committed if there is "
     "one.",
     "acks, ProducerRecord; the documentation of Kafka, Message Delivery Semantics",

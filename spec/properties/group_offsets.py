@@ -20,7 +20,7 @@ from ..group_features import (
     refused_offset_harmless,
     stable_offsets,
 )
-from ..groups.loading import counts, is_loaded, told
+from ..groups.loading import counts, fetched, is_loaded
 from ..groups.log import Kind, ending, log
 from ..groups.state import committed, completions
 from ..groups.stored import fetched_unstable
@@ -35,20 +35,20 @@ _has_ended = _is_committed & counts(_marker.value)
 _MENDED = offsets_in_place_first, refused_offset_harmless, loaded_once_replicated
 
 
-def _is_told(entry: Expression) -> Expression:
+def _is_fetched(entry: Expression) -> Expression:
     """Whether OffsetFetch tells of this record, or of a later one."""
     return committed.is_set & (committed.value.appended.value >= entry.place)
 
 
 committed_kept = invariant(
     "CommittedKept",
-    is_loaded.implies(all_of(_e, _is_own.implies(_is_told(_e)))),
+    is_loaded.implies(all_of(_e, _is_own.implies(_is_fetched(_e)))),
     "OffsetFetch returns an offset that a member has committed, or a later one.",
     "GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
 )
 transaction_kept = invariant(
     "TransactionKept",
-    (is_loaded & (size(completions) == 0)).implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
+    (is_loaded & (size(completions) == 0)).implies(all_of(_e, _has_ended.implies(_is_fetched(_e)))),
     "OffsetFetch returns the offset of a committed transaction, or a later one, once the "
     "coordinator has processed the marker.",
     "GroupMetadata.completePendingTxnOffsetCommit, OffsetMetadataManager.replay",
@@ -61,7 +61,7 @@ transaction_kept = invariant(
 )
 in_place_first = invariant(
     "InPlaceOnceEnded",
-    is_loaded.implies(all_of(_e, _has_ended.implies(_is_told(_e)))),
+    is_loaded.implies(all_of(_e, _has_ended.implies(_is_fetched(_e)))),
     "Once a marker is replicated, its offsets are in place.",
     "KAFKA-17507, KafkaApis.handleWriteTxnMarkersRequest",
     KnownBug(
@@ -71,8 +71,8 @@ in_place_first = invariant(
         ~refused_offset_harmless,
     ),
 )
-told_is_committed = invariant(
-    "ToldIsCommitted",
+fetched_is_committed = invariant(
+    "FetchedIsCommitted",
     (is_loaded & committed.is_set).implies(
         any_of(
             _e,
@@ -99,7 +99,7 @@ forward = step_property(
     "GroupMetadata.onOffsetCommitAppend, completePendingTxnOffsetCommit",
 )
 stable_fetch = invariant(
-    "UnstableTold",
+    "StableFetch",
     ~fetched_unstable,
     "A request for a stable offset gets none while a transaction has one pending.",
     "KIP-447, UNSTABLE_OFFSET_COMMIT",
@@ -110,10 +110,10 @@ stable_fetch = invariant(
     ),
 )
 
-told_kept = invariant(
-    "ToldKept",
-    (is_loaded & told.is_set).implies(
-        committed.is_set & (committed.value.appended.value >= told.value)
+fetched_kept = invariant(
+    "FetchedKept",
+    (is_loaded & fetched.is_set).implies(
+        committed.is_set & (committed.value.appended.value >= fetched.value)
     ),
     "The next coordinator also knows each offset that OffsetFetch has returned.",
     "GroupMetadataManager.doLoadGroupsAndOffsets, CoordinatorLoaderImpl",
@@ -125,6 +125,6 @@ told_kept = invariant(
 )
 
 PROPERTIES = (
-    committed_kept, transaction_kept, in_place_first, told_is_committed, told_kept, forward,
+    committed_kept, transaction_kept, in_place_first, fetched_is_committed, fetched_kept, forward,
     stable_fetch,
 )  # fmt: skip

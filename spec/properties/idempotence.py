@@ -1,4 +1,4 @@
-"""What must hold of an idempotent client: read off the logs and off what applications were told."""
+"""What must hold of an idempotent client, by the logs and the outcomes that applications got."""
 
 from __future__ import annotations
 

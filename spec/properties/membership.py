@@ -89,14 +89,14 @@ commits_assigned = invariant(
     "While members await their assignment, none of them commits with OffsetCommit.",
     "GroupCoordinator.doCommitOffsets, REBALANCE_IN_PROGRESS",
 )
-stranger_told = invariant(
+stranger_refused = invariant(
     "OnlyMembersAnswered",
     ~asked.other_answer,
     "SyncGroup and Heartbeat are refused unless they come from a member of the current generation.",
     "GroupCoordinator.validateSyncGroup, validateHeartbeat",
 )
-fenced_told = invariant(
-    "FencedToldSo",
+fenced_refused = invariant(
+    "FencedInstanceRefused",
     ~asked.fenced_answer,
     "A member that has lost its instance id to another one gets FENCED_INSTANCE_ID for each "
     "request. With any other error it would join again.",
@@ -110,7 +110,7 @@ fenced_told = invariant(
 
 PROPERTIES = (
     forward, only_joined, leader_member, one_leader, fenced_is_gone, not_promised,
-    stranger_commits, commits_assigned, stranger_told, fenced_told,
+    stranger_commits, commits_assigned, stranger_refused, fenced_refused,
 )  # fmt: skip
 
 PROGRESS = (

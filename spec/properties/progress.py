@@ -17,7 +17,7 @@ waits_for_nothing = all_of(
     i,
     client.state.at(i).is_in(client.READY, client.FATAL_ERROR) | client.can_only_close.at(i),
 )
-"""No client has asked for what it hasn't been told, and no application is in a transaction."""
+"""Every request of a client is answered, and no application is in a transaction."""
 owes_nothing = all_true(
     ~coordinator.is_prepared,
     ~coordinator.pending.is_set,

@@ -1,6 +1,6 @@
 """What must hold of the transaction protocol, as a user of it would put it.
 
-The properties are about the logs, what was acknowledged, what applications were told, and the
+The properties are about the logs, what was acknowledged, what was reported to applications, and the
 coordinator's own state; none looks at a flag that a row sets for a property's sake.
 """
 
@@ -125,8 +125,8 @@ atomic = invariant(
     "KIP-98, guarantees",
 )
 
-outcome_as_told = invariant(
-    "OutcomeAsTold",
+outcome_as_reported = invariant(
+    "OutcomeAsReported",
     all_of(
         t,
         all_of(
@@ -137,8 +137,8 @@ outcome_as_told = invariant(
             ),
         ),
     ),
-    "A record is committed only if its application asked to commit and was not told of a "
-    "failure; no record of a transaction reported as committed is aborted.",
+    "A record is committed only if its application asked to commit and no failure was "
+    "reported; no record of a transaction reported as committed is aborted.",
     "KIP-98, read_committed",
 )
 
@@ -354,11 +354,11 @@ fenced_for_good = step_property(
 # A transaction that times out may come to a fatal error, if its end is asked for meanwhile; with
 # version 2 only if that is a commit.
 _ends_its = client.is_completing(client.state.at(i)) & ~client.waits_for_id.at(i)
-_told = in_flight("told", EndTxnResponse, i)
+_answer = in_flight("answer", EndTxnResponse, i)
 _ends_2 = end_version.at(i) == 2
 _is_aborted = any_true(
     coordinator.fence_to_come,
-    any_of(_told, _told.error == Errors.UNKNOWN_SERVER_ERROR),  # a commit has met the fence
+    any_of(_answer, _answer.error == Errors.UNKNOWN_SERVER_ERROR),  # a commit has met the fence
     (coordinator.pending == STATE.PREPARE_ABORT) & (client.state.at(i) == client.COMMITTING),
     (
         (coordinator.pending == STATE.PREPARE_ABORT)
@@ -373,7 +373,7 @@ _is_aborted = any_true(
     & ((client.state.at(i) == client.COMMITTING) | ~(transaction_version_2 & _ends_2)),
 )
 # At the last epoch the abort of what has timed out takes a new producer id; a batch for one more
-# partition is then told INVALID_PRODUCER_ID_MAPPING, which is fatal (KAFKA-18019).
+# partition then gets INVALID_PRODUCER_ID_MAPPING, which is fatal (KAFKA-18019).
 _has_old_id = all_true(
     ~_ends_its,
     coordinator.state == STATE.COMPLETE_ABORT,
@@ -472,7 +472,7 @@ PROPERTIES = (
     no_duplicate,
     no_lost_acknowledgement,
     atomic,
-    outcome_as_told,
+    outcome_as_reported,
     order,
     one_live_epoch,
     no_hanging,

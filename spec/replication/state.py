@@ -1,4 +1,4 @@
-"""A partition with its replicas, and what clients were told.
+"""A partition with its replicas, and the answers that clients got.
 
 A log is a sequence of entries, each with the leader epoch under which a leader appended it. What a
 broker's leader epoch cache says is read off its log: an epoch without a record isn't known there.

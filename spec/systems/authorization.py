@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import System, Unreached
 from .. import acl_table
-from ..authorization import AUTHORIZERS, unauthorized_told
+from ..authorization import AUTHORIZERS, unauthorized_error
 from ..properties.authorization import PROPERTIES
 
 system = System(
@@ -19,7 +19,7 @@ system = System(
         Unreached(
             "impossible: before 1.0 a topic that one may not describe is called unknown",
             ("authorizer.a topic is asked for/not authorized to describe it",),
-            ~unauthorized_told,
+            ~unauthorized_error,
         ),
     ),
     reach="every table of at most two of 17 ACLs, that allow and deny, of a name, of a prefix and "

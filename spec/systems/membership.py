@@ -52,7 +52,7 @@ system = System(
         ),
         Unreached(
             "need instance ids (2.3)",
-            ("group.complete join/nobody has joined", "FencedIsGone", "FencedToldSo"),
+            ("group.complete join/nobody has joined", "FencedIsGone", "FencedInstanceRefused"),
             ~static_members,
         ),
         Unreached(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import Row, Table, all_of, any_of, invariant, lost, position, set_of
 from ...language.variants import Variant
-from ..application import Outcome, abort_transaction, application, asked, told_end
+from ..application import Outcome, abort_transaction, application, asked, end_reported
 from ..client.calls import call_send
 from ..client.end_txn import COMPLETED
 from ..client.state import (
@@ -44,10 +44,10 @@ attempts_counted = rule(
     "A transaction is ended if a produce was attempted in it; before, if one was acknowledged.",
     "twmb/franz-go de5af46a",
 )
-failed_end_told = rule(
-    "failed_end_told",
+failed_end_reported = rule(
+    "failed_end_reported",
     "An end that was answered UNKNOWN_SERVER_ERROR has failed; before, its retry did nothing and "
-    "was told as done.",
+    "was reported as done.",
     "twmb/franz-go 07525c50, f25fe060, 42b3d833 and 351dd40a",
 )
 aborted_sorted = rule(
@@ -140,18 +140,18 @@ variant = Variant(
             others=(application,),
             rows=(
                 Row(
-                    "failed, and told as done",
+                    "failed, and reported as done",
                     when=(EndTxnResponse.connection == connection)
                     & (EndTxnResponse.error == Errors.UNKNOWN_SERVER_ERROR),
-                    during=~failed_end_told,
+                    during=~failed_end_reported,
                     goto=READY,
-                    set=told_end() | COMPLETED,
+                    set=end_reported() | COMPLETED,
                     reply=react(ClientStep.DONE),
-                    source=failed_end_told.data.source,
+                    source=failed_end_reported.data.source,
                 ),
             ),
         ),
     ),
-    (adds_first, ends_confirmed, attempts_counted, failed_end_told, aborted_sorted),
+    (adds_first, ends_confirmed, attempts_counted, failed_end_reported, aborted_sorted),
     properties=(filters_aborted,),
 )

@@ -4,7 +4,7 @@ replicas, elections and truncation of `replication`.
 A replica's log is the leader's, and the producer state of a new leader is what its log says. A
 leader is asked from the moment when it has heard of its election until the next one has: one that
 doesn't know yet that another is elected still takes requests. What it was asked after that is lost
-with its connections. A success is told once the high watermark has passed the record or marker;
+with its connections. A success is answered once the high watermark has passed the record or marker;
 where a new leader lacks that, the answer is NOT_LEADER_OR_FOLLOWER (DelayedProduce).
 
 The transaction log is a log that loses nothing which was acknowledged, as in `transactions`: its
@@ -276,7 +276,7 @@ _too_few = RECAST.expression(_want_of_replicas.guard).at(_leading)
 _FIRST_CHECK = ("duplicate", "stale epoch")
 
 
-def _told(row: Row, error: Expression) -> Sending:
+def _with_error(row: Row, error: Expression) -> Sending:
     reply = row.reply
     assert isinstance(reply, Sending)
     return replace(reply, fields=tuple((k, error if k == "error" else v) for k, v in reply.fields))
@@ -284,7 +284,7 @@ def _told(row: Row, error: Expression) -> Sending:
 
 def _at_leader(table: Table, **logged: Expression) -> Table:
     """The table of a leader that appends, where it leads, with enough replicas in sync. A refusal
-    is told as one for a stale epoch is."""
+    is answered as one for a stale epoch."""
     table = _in_place(**logged).table(table)
     names = [row.name for row in table.rows]
     first = min(names.index(name) for name in _FIRST_CHECK if name in names)
@@ -293,7 +293,7 @@ def _at_leader(table: Table, **logged: Expression) -> Table:
         refusal,
         name=_want_of_replicas.name,
         when=_too_few,
-        reply=_told(refusal, Errors.NOT_ENOUGH_REPLICAS),
+        reply=_with_error(refusal, Errors.NOT_ENOUGH_REPLICAS),
         during=lift(True),
         source=_want_of_replicas.source,
     )
@@ -316,7 +316,7 @@ _every_marker = replace(
     ),
 )
 
-# What is told once it is replicated -------------------------------------------------------------
+# Answers once it is replicated ------------------------------------------------------------------
 
 
 def _once_replicated(table: Table, error: Expression, is_it: Expression) -> Table:
@@ -325,8 +325,8 @@ def _once_replicated(table: Table, error: Expression, is_it: Expression) -> Tabl
     is_there = any_of(_appended, is_it)
     is_replicated = any_of(_appended, is_it & (position(_appended) < _high_watermark))
     is_success = error == Errors.NONE
-    told = if_(is_success & ~is_there, Errors.NOT_LEADER_OR_FOLLOWER, error)
-    here = Recast(lambda node: told if node is error else None, {})
+    answered = if_(is_success & ~is_there, Errors.NOT_LEADER_OR_FOLLOWER, error)
+    here = Recast(lambda node: answered if node is error else None, {})
     table = RECAST.table(table)
     return replace(
         table,

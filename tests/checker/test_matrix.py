@@ -169,7 +169,7 @@ def test_what_no_bug_explains_of_transactions_holds_with_what_the_page_says(
 
 def test_the_page_has_lines_of_transactions() -> None:
     assert {name for name, *_ in OF_TRANSACTIONS} == {
-        "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsTold", "NotFencedByItself",
+        "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported", "NotFencedByItself",
     }  # fmt: skip
 
 

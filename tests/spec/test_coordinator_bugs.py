@@ -98,7 +98,7 @@ EXPIRED = Bug(
     ("id_expiries",), (("producers", 2), ("producer_ids", 2)), "3.6",
 )  # fmt: skip
 TOLD_OTHERWISE = Bug(
-    "OutcomeAsTold", 30, "EndTxnResponse/failed while aborting, and a new epoch asked for",
+    "OutcomeAsReported", 30, "EndTxnResponse/failed while aborting, and a new epoch asked for",
     "unknown_id_fatal", ("id_expiries", "losses"), (("producer_ids", 2),), "3.6",
 )  # fmt: skip
 TAKEN_ALONG = Bug(

@@ -80,22 +80,24 @@ def test_what_mends_a_known_bug_does(release: str) -> None:
 def test_a_late_thread_commits_an_offset_of_the_next_transaction() -> None:
     """KAFKA-17507, without finding 16"""
     quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
-    found = run(OFFSETS, "3.8", quiet, "ToldIsCommitted")
+    found = run(OFFSETS, "3.8", quiet, "FetchedIsCommitted")
     assert found.trace is not None
     assert [step.row for step in found.trace.steps][-1] == "by producer id"
-    assert run(OFFSETS, "3.9", quiet, "ToldIsCommitted").verdict is Verdict.HOLDS
+    assert run(OFFSETS, "3.9", quiet, "FetchedIsCommitted").verdict is Verdict.HOLDS
 
 
 @pytest.mark.slow(2)
 def test_before_4_0_what_was_told_may_be_lost_with_the_next_leader() -> None:
     """It is told once the log has been read, replicated or not."""
     quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
-    found = run(OFFSETS, "3.9", quiet, "ToldKept")
+    found = run(OFFSETS, "3.9", quiet, "FetchedKept")
     assert found.trace is not None
     rows = [step.row for step in found.trace.steps]
     assert rows.count("the next one begins to read") == 2
-    assert run(OFFSETS, "3.9", quiet | {"group_failovers": 1}, "ToldKept").verdict is Verdict.HOLDS
-    assert run(OFFSETS, "4.0.0", quiet, "ToldKept").verdict is Verdict.HOLDS
+    assert (
+        run(OFFSETS, "3.9", quiet | {"group_failovers": 1}, "FetchedKept").verdict is Verdict.HOLDS
+    )
+    assert run(OFFSETS, "4.0.0", quiet, "FetchedKept").verdict is Verdict.HOLDS
 
 
 @pytest.mark.slow(2)
@@ -132,7 +134,7 @@ CHANGES: list[tuple[System, str, str, dict[str, Any], str]] = [
     (MEMBERSHIP, "group.OffsetCommit", "assignment awaited", NEVER, "CommitsOnceAssigned"),
     (MEMBERSHIP, "group.Heartbeat", "unknown member", NEVER, "OnlyMembersAnswered"),
     (MEMBERSHIP, "group.SyncGroup", "another generation", NEVER, "OnlyMembersAnswered"),
-    *((MEMBERSHIP, f"group.{request}", "fenced instance", NEVER, "FencedToldSo")
+    *((MEMBERSHIP, f"group.{request}", "fenced instance", NEVER, "FencedInstanceRefused")
       for request in ("SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit",
                       "TxnOffsetCommit for the group")),
     (OFFSETS, "group.offset appended", "committed", NEVER, "CommittedKept"),
@@ -140,13 +142,13 @@ CHANGES: list[tuple[System, str, str, dict[str, Any], str]] = [
     (OFFSETS, APPENDED, "pending", {"updates": {pending[commits.append_in_transaction.producer_id]:
      pending[commits.append_in_transaction.producer_id]}}, "TransactionKept"),
     (OFFSETS, "group.transaction ended", "as its marker says", {"updates": {committed:
-     pending[commits.end.producer_id]}}, "ToldIsCommitted"),
-    (OFFSETS, "group.OffsetFetch", "a transaction may change it", NEVER, "UnstableTold"),
+     pending[commits.end.producer_id]}}, "FetchedIsCommitted"),
+    (OFFSETS, "group.OffsetFetch", "a transaction may change it", NEVER, "StableFetch"),
     (OFFSETS, "group.transaction ended", "read from the log", {"updates": {committed: committed}},
      "TransactionKept"),
     (OFFSETS, "offsets.read on", "the end of the log", {"when": True}, "CommittedKept"),
-    (OFFSETS, "offsets.read on", "not replicated yet", {"when": True}, "ToldKept"),
-    (OFFSETS, "offsets.loaded", "it answers from now on", {"when": True}, "ToldKept"),
+    (OFFSETS, "offsets.read on", "not replicated yet", {"when": True}, "FetchedKept"),
+    (OFFSETS, "offsets.loaded", "it answers from now on", {"when": True}, "FetchedKept"),
 ]  # fmt: skip
 
 

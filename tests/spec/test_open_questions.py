@@ -235,12 +235,12 @@ def test_with_verification_it_takes_a_new_epoch_after_the_abort() -> None:
     """Question 7: a client that keeps its epoch has its late record adopted."""
     late = transactions(transactions=2, faults=1, expiries=1)
     for release in ("3.6", "3.9"):
-        assert run(["OutcomeAsTold"], late, release).verdict is Verdict.HOLDS
-        kept = run(["OutcomeAsTold"], late, release, switch_off=["client_epoch_bump"])
+        assert run(["OutcomeAsReported"], late, release).verdict is Verdict.HOLDS
+        kept = run(["OutcomeAsReported"], late, release, switch_off=["client_epoch_bump"])
         assert_breaks(kept, 34, "WriteTxnMarkers/end the transaction")
         more = transactions(transactions=2, faults=2, expiries=1, losses=1)
-        assert run(["OutcomeAsTold"], more, release).verdict is Verdict.HOLDS
-    unverified = run(["OutcomeAsTold"], late, "3.5")
+        assert run(["OutcomeAsReported"], more, release).verdict is Verdict.HOLDS
+    unverified = run(["OutcomeAsReported"], late, "3.5")
     assert_breaks(unverified, 35, "WriteTxnMarkers/end the transaction")
 
 

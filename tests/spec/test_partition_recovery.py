@@ -15,7 +15,7 @@ from epochfence.spec.leader import recovery as recovery
 from epochfence.spec.properties.transactions import (
     PROPERTIES,
     not_fenced_by_itself,
-    outcome_as_told,
+    outcome_as_reported,
 )
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
@@ -62,7 +62,7 @@ def test_before_24_the_marker_of_a_forgotten_transaction_is_kept() -> None:
         assert one.marker(0, "COMMIT") == "ended"
         assert one.log == ["DATA", "ABORT", "DATA", "COMMIT"]
         one.state["application.outcome"] = ("NOT_BEGUN", "COMMITTED", *OTHERS)
-        assert one.holds(outcome_as_told)
+        assert one.holds(outcome_as_reported)
 
 
 def test_what_is_deleted_has_no_outcome() -> None:
@@ -71,7 +71,7 @@ def test_what_is_deleted_has_no_outcome() -> None:
     for start in (0, 1):
         one = leader("2.0", log=log, log_start_offset=start)
         one.state["application.outcome"] = ("COMMITTED", "NOT_BEGUN", *OTHERS)
-        assert one.holds(outcome_as_told) == (start == 1)
+        assert one.holds(outcome_as_reported) == (start == 1)
 
 
 # All together ----------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ BREAKS: dict[str, tuple[dict[str, int], set[str]]] = {
     ),
     "of the transaction log, and a timeout": (
         {**_LOG, "faults": 2, "timeouts": 1},
-        {"NoLostAcknowledgement", "OutcomeAsTold"},
+        {"NoLostAcknowledgement", "OutcomeAsReported"},
     ),
 }  # fmt: skip
 """By kind of election the constants, and the properties that break."""

@@ -153,7 +153,7 @@ FAULTS = (
     ),
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
-        "OutcomeAsTold", 28, "WriteTxnMarkers/end the transaction",
+        "OutcomeAsReported", 28, "WriteTxnMarkers/end the transaction",
         bounds(transactions=2, faults=1, delays=1), missing="strict_marker_epoch",
     ),
     Fault(
@@ -308,7 +308,7 @@ def assert_adopted(fault: Fault, arrival: str) -> None:
 @pytest.mark.sample(3, of="faults of transactions")
 def test_a_late_record_is_adopted_by_the_next_transaction() -> None:
     """KIP-890 (b). The client's new epoch doesn't help: the leader hasn't heard of it."""
-    late = Fault("", "OutcomeAsTold", 35, MARKER, EXPIRED, protocol=BEFORE)
+    late = Fault("", "OutcomeAsReported", 35, MARKER, EXPIRED, protocol=BEFORE)
     assert_adopted(late, "Produce/append")
 
 
@@ -317,17 +317,17 @@ def test_a_late_record_is_adopted_by_the_next_transaction() -> None:
 def test_a_verified_late_record_is_adopted_if_the_client_keeps_its_epoch() -> None:
     """KIP-890 (b). With verification, the client's new epoch after the abort does help."""
     late = Fault(
-        "", "OutcomeAsTold", 34, MARKER, EXPIRED, NO_BUMP, off=VERSION_1, holds_without=True
+        "", "OutcomeAsReported", 34, MARKER, EXPIRED, NO_BUMP, off=VERSION_1, holds_without=True
     )
     assert_adopted(late, "AddPartitionsByLeader/verify, in the transaction")
 
 
 LATE_END = (
-    Fault("read though aborted", "OutcomeAsTold", 31, MARKER, DELAYED, ORDERLY_MARKERS, BEFORE),
+    Fault("read though aborted", "OutcomeAsReported", 31, MARKER, DELAYED, ORDERLY_MARKERS, BEFORE),
     Fault("lost though acknowledged", "NoLostAcknowledgement", 43, "EndTxnResponse/ended", DELAYED,
           ORDERLY_MARKERS, BEFORE),
     Fault("torn", "Atomic", 47, MARKER, DELAYED, ORDERLY_MARKERS, BEFORE, slow=True),
-    Fault("read though aborted, verified", "OutcomeAsTold", 33, MARKER, DELAYED,
+    Fault("read though aborted, verified", "OutcomeAsReported", 33, MARKER, DELAYED,
           ORDERLY_MARKERS, off=VERSION_1, slow=True),
     Fault("lost though acknowledged, verified", "NoLostAcknowledgement", 45, "EndTxnResponse/ended",
           DELAYED, ORDERLY_MARKERS, off=VERSION_1, slow=True),

@@ -91,7 +91,7 @@ def test_where_parties_hear_of_it_in_any_order_both_versions_are_under_way() -> 
          "EndTxnResponse/ended, with a new epoch", "fence_by_entry"),
         # 11
         ("NoHangingTransaction", {"faults": 2, "crashes": 1, "expiries": 1}, 33,
-         "AddPartitionsByLeaderResponse/append", "newest_question_tells"),
+         "AddPartitionsByLeaderResponse/append", "newest_question_counts"),
     ],
 )  # fmt: skip
 def test_a_downgrade_breaks_what_each_version_keeps(

@@ -252,7 +252,7 @@ TWINS = (
     Twin("NoLostAcknowledgement", "InLogIfAcknowledged", UNCLEAN, constants=ONE),
     Twin("Atomic", "EndedAsDecided", off=("strict_marker_epoch",), constants=ONE),
     Twin(
-        "OutcomeAsTold", "EndAsAsked", without("transaction.EndTxn", "commit meets a fence"),
+        "OutcomeAsReported", "EndAsAsked", without("transaction.EndTxn", "commit meets a fence"),
         constants=ONE,
     ),
     Twin(

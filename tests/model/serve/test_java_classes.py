@@ -88,8 +88,8 @@ def test_epochs_begin_late_where_a_run_uses_them_up(change: str) -> None:
 def test_what_coordinators_cannot_take() -> None:
     with pytest.raises(NoSchedule, match="step 2 is transactional id expiry, which"):
         calls(chart(step("log append"), step("transactional id expiry")))
-    with pytest.raises(NoSchedule, match="OutcomeAsTold isn't seen on a coordinator"):
-        calls(chart(), "OutcomeAsTold")
+    with pytest.raises(NoSchedule, match="OutcomeAsReported isn't seen on a coordinator"):
+        calls(chart(), "OutcomeAsReported")
 
 
 @pytest.mark.parametrize("broken", ENDS)
