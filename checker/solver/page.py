@@ -60,9 +60,9 @@ leaders don't hold there. Those about the coordinator's entry and its log do.
 
 The number of clients can be left open where no lemma is about all of them. For 12 properties, those
 of section 5, a proof with three clients would do. `CommitAsked`, on which `OutcomeAsReported`
-depends, is about three, so that it would take four. The number of partitions can't be left open so: whether
-a transaction is complete, and whether a client has heard of all its batches, depends on all of them
-at once.
+depends, is about three, so that it would take four. The number of partitions can't be left open in
+this way: whether a transaction is complete, and whether a client has heard of all its batches,
+depends on all of them at once.
 
 Of `idempotence` with the features that mend findings 1 to 3, `NoGap`, `LogStays` and `AnswerStays`
 are proved. `NoDuplicate`, `Order`, `NoLostAcknowledgement` and `EpochForward` aren't: lemmas about
