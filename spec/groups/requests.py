@@ -391,15 +391,15 @@ sync = event(
     generation=NAMED_GENERATION, names_other_protocol=Bool(),
 )  # fmt: skip
 _SYNC = "GroupCoordinator.doSyncGroup"
-_refusing = refusing("GroupCoordinator.validateSyncGroup")
+_syncing = refusing("GroupCoordinator.validateSyncGroup")
 sync_group = Table(
     group,
     on=sync,
     response=GroupResponse,
     rows=(
-        *refused_instances(sync.member, sync.instance, _refusing),
-        *refusals(is_member(sync.member), sync.generation, _refusing),
-        _refusing("another protocol", sync.names_other_protocol, "INCONSISTENT_GROUP_PROTOCOL"),
+        *refused_instances(sync.member, sync.instance, _syncing),
+        *refusals(is_member(sync.member), sync.generation, _syncing),
+        _syncing("another protocol", sync.names_other_protocol, "INCONSISTENT_GROUP_PROTOCOL"),
         Row(
             "all have to join anew",
             when=status == PREPARING,
