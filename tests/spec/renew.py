@@ -14,24 +14,23 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from epochfence.tests.cases import Outcome
-from epochfence.tests.spec.vectors import FOLDER, MACHINES, OF_2, found, outcome
+from epochfence.tests.spec.vectors import FOLDER, MACHINES, OF_2, EveryFound, found, outcome
 
 LONG = 110  # columns, beyond which a case has a line for each step
 
 
-def told(machine: str, group: dict[str, Any], case: list[Any]) -> list[Any]:
-    """A case with its outcomes as they are."""
-    every = found(machine, group, case)
+def renewed(group: dict[str, Any], case: list[Any], every: EveryFound) -> list[Any]:
+    """A case with the outcomes that a machine was found to come to."""
     given, *steps = case
-    renewed: list[Any] = [given]
+    new: list[Any] = [given]
     for n, step in enumerate(steps):
         texts: dict[tuple[str, int], str] = {}
         for (release, version), happened in every.items():
             row, text = happened[n]
             with_row = outcome(step[-1], release, version)[0] is not None
             texts[release, version] = f"[{row}] {text}" if with_row else text
-        renewed.append([*step[:-1], _by_release(texts, is_both="version" not in group)])
-    return renewed
+        new.append([*step[:-1], _by_release(texts, is_both="version" not in group)])
+    return new
 
 
 def _by_release(texts: dict[tuple[str, int], str], *, is_both: bool) -> Outcome:
@@ -93,7 +92,9 @@ def main(machines: list[str]) -> None:
         file = FOLDER / f"{machine}.json"
         data = json.loads(file.read_text(encoding="utf-8"))
         for group in data["groups"]:
-            group["cases"] = [told(machine, group, case) for case in group["cases"]]
+            group["cases"] = [
+                renewed(group, case, found(machine, group, case)) for case in group["cases"]
+            ]
         file.write_text(written(data), encoding="utf-8")
 
 

@@ -117,9 +117,10 @@ def events(values: Values) -> Iterator[Values]:
 
 
 Found = list[tuple[str, str]]  # of each step the row, and what is told
+EveryFound = dict[tuple[str, int], Found]  # by release and version of transactions
 
 
-def found(machine: str, group: Values, case: list[Any]) -> dict[tuple[str, int], Found]:
+def found(machine: str, group: Values, case: list[Any]) -> EveryFound:
     """What a machine does in a case, by release and version of transactions; releases that are
     alike to it are run once. Raises ValueError where states or values that should come to the same
     don't: they have to be cases of their own."""
