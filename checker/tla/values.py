@@ -101,9 +101,10 @@ def dumped(whole: dict[str, Any]) -> tuple[list[Any], int | None] | None:
     """The states of a trace that TLC has dumped, and where it goes on again; none of another file.
 
     Its states and those of its actions are numbered from 1, and the last action of a lasso leads
-    back.
+    back. TLC of 2026 has them in `counterexample`, beside the names of variables; TLC 1.8 has
+    nothing around them.
     """
-    match whole:
+    match whole.get("counterexample", whole):
         case {"state": [*numbered], "action": [*actions]} if all(map(_is_numbered, numbered)):
             states = [state for _, state in numbered]
         case _:

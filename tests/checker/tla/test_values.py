@@ -20,9 +20,13 @@ DUMPED = Path(__file__).with_name("lease-tlc.json")
 """By TLC 1.8 of the module that `export tla docs/examples/lease.py --protocol 1` writes."""
 
 
-def test_a_trace_that_tlc_dumped_is_taken_again() -> None:
+@pytest.mark.parametrize("around", [False, True], ids=["TLC 1.8", "TLC of 2026"])
+def test_a_trace_that_tlc_dumped_is_taken_again(around: bool) -> None:
+    text = DUMPED.read_bytes()
+    if around:
+        text = b'{"counterexample":' + text + b',"vars":["client_state"]}'
     instance = instantiate(load_system("docs/examples/lease.py"), "1")
-    found = replay(instance, read_trace(DUMPED.read_bytes()))
+    found = replay(instance, read_trace(text))
     assert found.verdict is Verdict.BROKEN
     assert found.depth == 11
     assert found.reason.startswith("NoStaleWrite is broken by the last step")
