@@ -30,7 +30,7 @@ FRESH = 10
 """Fresh processes that are timed, of which the fastest counts."""
 IDS = 100
 CLIENTS = 5
-"""Clients of a key that have a request under way at once, in the judge's histories."""
+"""Clients of a key that have a request in flight at once, in the judge's histories."""
 OPERATIONS = 100
 """Operations of a history."""
 
@@ -204,7 +204,7 @@ def instance(random: Random) -> Generator[tuple[float, str, dict[str, Any]], dic
 
 def restarted_history(seed: int, clients: int) -> list[Operation]:
     """Instances of one application, which run transactions and fence each other when they start.
-    Each has one request under way."""
+    Each has one request in flight."""
     random, coordinator = Random(seed), Coordinating()
     found: list[Operation] = []
     due: list[tuple[float, float, int, str, dict[str, Any]]] = []

@@ -413,8 +413,8 @@ def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) 
             )
         if not in_ranges(states, prepared.packing, prepared.grounded.leaves):
             raise CheckpointError(
-                f"{checkpoint.folder}: level {level} holds what is no state: a value is out of its "
-                f"range; {REMEDY}"
+                f"{checkpoint.folder}: level {level} holds a value that is out of its range; "
+                f"{REMEDY}"
             )
         if not explorer.insert(states):
             found.states, found.depth = explorer.count, level

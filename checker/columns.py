@@ -142,7 +142,7 @@ class _Decoding:
                 low, high = kind.range(self.constants)
                 return pa.array(numbers, _whole(low, high), mask=null)
             case _:
-                raise TypeError(f"{kind} is no scalar")
+                raise TypeError(f"{kind} is not a scalar")
 
     def members(self, kind: Type, there: list[Any]) -> Any:
         """Sets as lists of what is in them, of each possible member whether it is."""

@@ -97,7 +97,7 @@ def _wanted(instance: Instance, file: TraceFile) -> Iterator[_Wanted]:
         state = _named(given, f"state {number}")
         unknown = sorted(state.keys() - known.keys())
         if unknown or not state:
-            what = f"{unknown[0]} is no variable" if unknown else "it names no variable"
+            what = f"{unknown[0]} is not a variable" if unknown else "it names no variable"
             raise TraceError(f"state {number}: {what} of {instance.system.name}")
         values = {
             known[name]: decoded(

@@ -182,7 +182,7 @@ def check(
     if where.on_spark and instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: it needs --engine local")
     with needing("check"):
-        from ..checker import summary, under_way
+        from ..checker import progress_line, summary
         from ..checker.baseline import BaselineError, read_baseline
         from ..checker.check import check as run
         from ..checker.native.checkpoint import CheckpointError
@@ -196,8 +196,8 @@ def check(
         deadlock = options.deadlock
         against = wanted.against
         baseline = None if against is None else read_baseline(against, instance, deadlock=deadlock)
-        runs = under_way.Runs(instance, options)
-        shown = under_way.shown(beside(), runs.earlier())
+        runs = progress_line.Runs(instance, options)
+        shown = progress_line.shown(beside(), runs.earlier())
         with needing("check", "spark"), shown as show:
             result = run(instance, options, show)
     except (BaselineError, DeclarationError, CheckpointError, DiskError, SparkError) as error:

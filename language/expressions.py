@@ -281,7 +281,7 @@ def constant(
 def _check_arguments(op: str, arguments: tuple[object, ...]) -> None:
     for argument in arguments:
         if not isinstance(argument, Expression):
-            raise DeclarationError(f"{op}: {shown(argument)} is no expression")
+            raise DeclarationError(f"{op}: {shown(argument)} is not an expression")
 
 
 def lift(value: object) -> Expression:

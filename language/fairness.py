@@ -60,6 +60,8 @@ def _fairness(
     named = items(f"{where}, rows", rows, str, "name")
     for event in events:
         if not isinstance(event, Event):
-            raise DeclarationError(f"{where}: {shown(event)} is no event: name it without a tuple")
+            raise DeclarationError(
+                f"{where}: {shown(event)} is not an event: name it without a tuple"
+            )
         check_kind(where, event, Event)
         yield Fairness(kind, event, named)

@@ -38,7 +38,7 @@ def items(where: str, given: Any, kind: type | tuple[type, ...], what: str) -> t
         if isinstance(item, (tuple, list)):
             raise DeclarationError(f"{where} holds a tuple: put * before it, as in (*rows, row)")
         if not isinstance(item, kind):
-            raise DeclarationError(f"{where} holds {shown(item)}, which is no {what}")
+            raise DeclarationError(f"{where} holds {shown(item)}, which is not {article(what)}")
     return tuple(cast("tuple[Any, ...]", given))
 
 
@@ -46,7 +46,7 @@ def check_kind(where: str, thing: object, *kinds: type) -> None:
     """Raises DeclarationError for what is of none of these kinds; a truth is no number."""
     if not isinstance(thing, kinds) or (isinstance(thing, bool) and int in kinds):
         named = " or ".join(_KINDS.get(kind, kind.__name__) for kind in kinds)
-        raise DeclarationError(f"{where}: {shown(thing)} is no {named}")
+        raise DeclarationError(f"{where}: {shown(thing)} is not {article(named)}")
 
 
 def pairs(where: str, given: Any, form: str) -> None:
@@ -84,6 +84,11 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
         longer = [each for each in by_case if written in each]
         alike = sorted(longer, key=lambda each: (not each.startswith(written), len(each)))[:1]
     return by_case[alike[0]] if alike else None
+
+
+def article(name: str) -> str:
+    """The name with "a" or "an" before it."""
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def shown(thing: object) -> str:

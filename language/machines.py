@@ -200,7 +200,10 @@ def event(
     for bound in items(f"event {event_name}", variables, Expression, "variable"):
         named = bound_name(bound)
         if named is None or named in names:
-            raise DeclarationError(f"event {event_name}: `{bound}` is no variable, or there twice")
+            raise DeclarationError(
+                f"event {event_name}: `{bound}` is not a variable of its own: use "
+                f"KEY.variable(name) or element(name, ...), each once"
+            )
         names.add(named)
     every = (*variables, *chosen)
     try:

@@ -58,7 +58,7 @@ def majority(votes: Expression, of: Key | Operand) -> Expression:
         raise DeclarationError(f"`{votes}` is {kind} and not a set: only a set is a majority")
     if isinstance(of, Key):
         if kind.of != of:
-            raise DeclarationError(f"`{votes}` is {kind}: it is no majority of {of}")
+            raise DeclarationError(f"`{votes}` is {kind}: write a set of {of}s")
         return size(votes) * 2 > of.size
     whole = lift(of)
     return size(votes) * 2 > (size(whole) if isinstance(type_of(whole), Set) else whole)

@@ -115,7 +115,9 @@ def leads_to(
     used = {*free_variables(premise), *free_variables(goal)}
     for variable in bound:
         if variable.op != "variable" or variable not in used:
-            raise DeclarationError(f"{where}, each: `{variable}` is no variable that it uses")
+            raise DeclarationError(
+                f"{where}, each: `{variable}` is not a variable of premise or goal: leave it out"
+            )
     if premise.same_as(goal):
         raise DeclarationError(f"{where}: what it begins with is what it leads to, at once")
     return Property(name, "leads to", goal, sentence, source, None, premise, bound)
@@ -147,7 +149,7 @@ def check_from_outside(expression: Expression, bound: Collection[Expression] = (
             raise DeclarationError(f"`{node}`: there is one next state, not another behind it")
     kind = type_of(expression)
     if not isinstance(kind, Bool):
-        raise DeclarationError(f"`{expression}` is {kind} and no condition")
+        raise DeclarationError(f"`{expression}` is {kind} and not a condition")
     check_scopes(expression, frozenset(str(bound_name(each)) for each in bound))
     for name in free_variables(expression) - set(bound):
         raise DeclarationError(f"`{name}` is bound by no all_of, any_of, ...")

@@ -45,7 +45,9 @@ def feature(
 def check_feature(where: str, given: object) -> None:
     """Raises DeclarationError for what is no feature."""
     if not isinstance(given, Expression) or given.op != "feature":
-        raise DeclarationError(f"{where}: {shown(given)} is no feature")
+        raise DeclarationError(
+            f"{where}: {shown(given)} is not a feature: make one with feature(...)"
+        )
 
 
 @dataclass(frozen=True, eq=False)

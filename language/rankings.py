@@ -66,7 +66,9 @@ def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = 
     bound = items(f"{where}, each", each, Expression, "variable")
     for variable in bound:
         if variable.op != "variable":
-            raise DeclarationError(f"{where}, each: `{variable}` is no variable")
+            raise DeclarationError(
+                f"{where}, each: `{variable}` is not a variable: use KEY.variable(name)"
+            )
     return Helpful(event, _of_state(where, lift(when)), bound)
 
 

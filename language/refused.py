@@ -43,7 +43,7 @@ _UNARY = {
     "__call__": "can't be called: leave out the brackets behind it",
     "__setitem__": "can't be changed: write set={m[key]: value} in a row",
     "__delitem__": "can't be changed: write set={...} in a row",
-    "__enter__": "is no context of a with statement",
+    "__enter__": "can't be used in a with statement: leave out the with",
 }  # fmt: skip
 _NO_DIVISION = "write // with a number or a constant behind it"
 _BINARY = {
@@ -53,7 +53,7 @@ _BINARY = {
     "lshift": ("<<", "write 2 * x"),
     "rshift": (">>", _NO_DIVISION),
     "xor": ("^", "write a != b"),
-    "matmul": ("@", "there is no product of tables"),
+    "matmul": ("@", "expressions have no matrix product"),
 }
 
 

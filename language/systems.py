@@ -218,7 +218,9 @@ class System(Rendered):
         check_kind(f"{where}, reach", self.reach, str)
         for observed in self.observed:
             if observed.op != "field":
-                raise DeclarationError(f"{where}, observed: `{observed}` is no field")
+                raise DeclarationError(
+                    f"{where}, observed: `{observed}` is not a field: name whole fields"
+                )
         for constant in self.constants:
             _check_constant(f"{where}, constants", constant)
         for constant, value in self.fixed.items():
@@ -249,7 +251,9 @@ class System(Rendered):
         self._unique("ranking", [item.name for item in self.rankings])
         for item in self.progress:
             if item.kind != "leads to" and any(item.name == of.name for of in self.rankings):
-                raise DeclarationError(f"{where}, rankings: {item.name} is no leads-to")
+                raise DeclarationError(
+                    f"{where}, rankings: {item.name} is not a leads-to: only that needs a ranking"
+                )
         for item in self.fairness:
             tables = [table for table in self.tables if table.on is item.event]
             if not tables:
@@ -285,7 +289,7 @@ class System(Rendered):
                 )
         if not isinstance(kind := type_of(when), Bool):
             raise DeclarationError(
-                f"system {self.name}, {where}: `{when}` is {kind} and no condition"
+                f"system {self.name}, {where}: `{when}` is {kind} and not a condition"
             )
         self._check_names(when, set())
 
@@ -369,9 +373,14 @@ class System(Rendered):
         features, constants, machines = self._names
         for node in new:
             if node.op == "feature" and node.data.name not in features:
-                raise DeclarationError(f"{node.data.name} is no feature of {self.name}'s protocols")
+                raise DeclarationError(
+                    f"{node.data.name} is not a feature of {self.name}'s protocols: add it to "
+                    f"their features, or to settled"
+                )
             if node.op == "constant" and node.data.name not in constants:
-                raise DeclarationError(f"{node.data.name} is no constant of {self.name}")
+                raise DeclarationError(
+                    f"{node.data.name} is not a constant of {self.name}: add it to its constants"
+                )
             if node.op in ("feature", "constant"):
                 own = (features if node.op == "feature" else constants)[node.data.name]
                 if own is not node:
@@ -408,7 +417,9 @@ class System(Rendered):
     def _check_bounds(self, values: Mapping[Expression, int]) -> None:
         for constant, value in values.items():
             if all(constant is not known for known in self.constants):
-                raise DeclarationError(f"`{constant}` is no constant of {self.name}")
+                raise DeclarationError(
+                    f"`{constant}` is not a constant of {self.name}: add it to its constants"
+                )
             constant.data.check(value)
 
     def _unique(self, what: str, names: list[str]) -> None:
@@ -493,7 +504,9 @@ _OF_SETTINGS = ("const", "not", "and", "or", "eq", "lt", "le", "add", "sub", "mu
 
 def _check_constant(where: str, given: object) -> None:
     if not isinstance(given, Expression) or given.op != "constant":
-        raise DeclarationError(f"{where}: {shown(given)} is no constant")
+        raise DeclarationError(
+            f"{where}: {shown(given)} is not a constant: make one with constant(...)"
+        )
 
 
 def events_of(events: Event | tuple[Event, ...]) -> tuple[Event, ...]:

@@ -43,7 +43,7 @@ class Row:
     `reply` the answer to the request (an error alone stands for the response with that error),
     `send` further messages, `during` the features under which the row exists, `source` where the
     behaviour is written down. `drop` is what is lost of the messages in flight before: of a message
-    by itself, all that is under way to or from the row's own instance.
+    by itself, all that is in flight to or from the row's own instance.
 
     A row that is `only_real` is in runs at real ranges, and in the systems that have fields of
     those; one that is `only_bounded` is in all others.
@@ -337,7 +337,7 @@ class Table:
         self._owned(part, bound)
         kind = type_of(part)
         if not isinstance(kind, Bool):
-            raise DeclarationError(f"`{part}` is {kind} and no condition")
+            raise DeclarationError(f"`{part}` is {kind} and not a condition")
 
     def _target(self, target: Expression) -> None:
         base = target
@@ -375,7 +375,7 @@ class Table:
             check_scopes(expression, frozenset(map(str, in_scope)))
             for name in free_variables(expression) - {*in_scope}:
                 raise DeclarationError(
-                    f"`{name}` is bound neither by {self.on.name} nor by all_of, ..."
+                    f"`{name}` isn't bound: {self.on.name} doesn't bind it, nor all_of, any_of, ..."
                 )
         self._known.add((expression, bound))
 
@@ -397,7 +397,7 @@ class Table:
                 raise DeclarationError(f"`{node}`: say which {owner.key} with .at()")
         elif node.op == "this" and node.data.machine != self.machine.name:
             raise DeclarationError(
-                f"`{node.data.machine}.this` is no instance here, as the table is "
+                f"`{node.data.machine}.this` is not an instance here, because the table is "
                 f"{self.machine.name}'s: take the event's own {node.data.type}, if it has one"
             )
         elif node.op == "parameter" and node.data.event != self.on.name:

@@ -470,7 +470,7 @@ def _position(expression: Expression) -> Type:
 def _some(expression: Expression) -> Type:
     kind = type_of(expression.args[0])
     if kind is None or isinstance(kind, Optional):
-        raise DeclarationError(f"`{expression}`: {_name(kind)} is no plain value")
+        raise DeclarationError(f"`{expression}`: {_name(kind)} is not a plain value")
     return Optional(kind)
 
 

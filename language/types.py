@@ -301,7 +301,10 @@ def check_type(where: str, kind: object) -> None:
                 f"{where}: {each.__name__} lacks its brackets: write {each.__name__}(...)"
             )
     if not isinstance(kind, every):
-        raise DeclarationError(f"{where}: {shown(cast('Any', kind))} is no type")
+        raise DeclarationError(
+            f"{where}: {shown(cast('Any', kind))} is not a type: write Bool(), Int(low, high), an "
+            f"enum, a key or the like"
+        )
 
 
 def named(kind: Type) -> Iterator[Enum | Key | Record]:

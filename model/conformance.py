@@ -76,8 +76,8 @@ class System(ABC):
         raise NotImplementedError
 
     def settle(self) -> bool:
-        """Waits until no end is under way, of a system that isn't `prompt`; whether that is so now.
-        Without this method it is never known."""
+        """Waits until no end is in progress; whether that is so now. For a system that isn't
+        `prompt` alone. Without this method it is never known."""
         raise NotImplementedError
 
     def close(self) -> None:  # noqa: B027

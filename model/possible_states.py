@@ -124,7 +124,7 @@ class PossibleState:
             yield made
 
     def is_settled(self) -> bool:
-        """Whether no end is under way."""
+        """Whether no end is in progress."""
         return not self.cluster.due() and not self.cluster.to_complete()
 
 
@@ -214,7 +214,7 @@ class PossibleStates:
         return []
 
     def settle(self) -> None:
-        """No end is under way."""
+        """No end is in progress."""
         left = [state for state in self._reachable() if state.is_settled()]
         self.states = _distinct(left)
 

@@ -110,7 +110,7 @@ transaction_version_2 = _feature(
 pending_first = _of_coordinators(
     "pending_first",
     "4.0.0",
-    sentence="A transition in flight is answered before id and epoch are compared (from 4.0).",
+    sentence="A transition in progress is answered before id and epoch are compared (from 4.0).",
     source="KAFKA-18660",
 )
 newer_epoch_cancels_load = _of_coordinators(

@@ -33,6 +33,6 @@ UNEXPLORED = (
     ),
     Unexplored(
         "of releases before leaders ask so: AddPartitionsToTxn has the same rows, and takes it",
-        ("transaction.AddPartitionsByLeader/transition in flight, same epoch",),
+        ("transaction.AddPartitionsByLeader/transition in progress, same epoch",),
     ),
 )

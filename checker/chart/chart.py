@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Arrow:
     """A message on its way: `sent` and `taken` are numbers of steps, which begin with 1. Sent is 0
-    where it was under way at first, taken is none where it still is at the end. `fate` says what
+    where it was in flight at first, taken is none where it still is at the end. `fate` says what
     became of it where it wasn't simply taken (`lost`, `refused`), `again` whether it had been taken
     before."""
 
@@ -57,14 +57,14 @@ class Chart:
 
     lanes: tuple[str, ...]
     steps: tuple[ChartStep, ...]
-    under_way: tuple[Arrow, ...]
+    in_flight: tuple[Arrow, ...]
     """Messages that nobody took."""
     loop: int | None = None
 
     def left_over(self) -> Iterator[str]:
         """A line for each message that nobody took."""
-        for arrow in self.under_way:
-            yield f"{arrow.message} of step {arrow.sent} is still under way."
+        for arrow in self.in_flight:
+            yield f"{arrow.message} of step {arrow.sent} is still in flight."
 
 
 def in_brief(chart: Chart, system: System) -> Chart:
@@ -131,7 +131,7 @@ def _changes(step: TraceStep) -> Iterator[str]:
 
 
 class _Arrows:
-    """The messages of a run, by where they were sent and taken. Of equal ones under way, the one
+    """The messages of a run, by where they were sent and taken. Of equal ones in flight, the one
     that was sent first is taken first."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class _Arrows:
         sent: list[int] = []
         for message in step.sent:
             if step.about is not None and took is not None and _key(message) == _key(step.about):
-                # it stays under way: a second arrow from where the first one began
+                # it stays in flight: a second arrow from where the first one began
                 first = self.found[took]
                 self._wait(message, replace(first, taken=None, fate="", again=True))
                 continue
@@ -164,7 +164,7 @@ class _Arrows:
 
     def _take(self, number: int, message: Mapping[str, Any], actor: str, fate: str) -> int:
         waiting = self._waiting[_key(message)]
-        if not waiting:  # it was under way at first
+        if not waiting:  # it was in flight at first
             self._wait(message, _arrow(message, message["from"] or actor, 0))
         at = waiting.pop(0)
         self.found[at] = replace(self.found[at], taken=number, fate=fate)

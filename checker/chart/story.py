@@ -20,8 +20,8 @@ def story(chart: Chart, instance: Instance) -> Iterator[str]:
         row = declared.get((step.table, step.row))
         end = f" ({row.source})" if row is not None and row.source else ""
         yield f"{step.number}. {' '.join(_sentences(step))}{end}"
-    for arrow in chart.under_way:
-        yield f"{arrow.message} of step {arrow.sent} is still under way to {arrow.target}."
+    for arrow in chart.in_flight:
+        yield f"{arrow.message} of step {arrow.sent} is still in flight to {arrow.target}."
 
 
 def _sentences(step: ChartStep) -> Iterator[str]:
@@ -47,7 +47,7 @@ def _begin(step: ChartStep) -> str:
 
 def _fate(arrow: Arrow, number: int) -> str:
     if arrow.taken is None:
-        return ", which stays under way"
+        return ", which stays in flight"
     if arrow.taken == number + 1 and not arrow.fate:
         return ""
     return f", which is {arrow.fate or 'taken'} at step {arrow.taken}"

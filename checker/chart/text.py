@@ -100,5 +100,5 @@ class _Text:
 
 def _taken(arrow: Arrow) -> str:
     if arrow.taken is None:
-        return "which stays under way"
+        return "which stays in flight"
     return f"{arrow.fate or 'taken'} at step {arrow.taken}"

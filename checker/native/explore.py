@@ -58,7 +58,7 @@ class Bad:
 
 @dataclass
 class Progress:
-    """How far a search has come; `frontier` is the number of states of the level under way. It is
+    """How far a search has come; `frontier` is the number of states of the level in progress. It is
     the first `search` of a run, or a later one."""
 
     states: int
@@ -250,7 +250,7 @@ class Explorer:
         return sum(end - start for start, end in self.level_ranges(len(self.levels) - 1))
 
     @property
-    def under_way(self) -> int:
+    def steps_so_far(self) -> int:
         """Steps taken since the last level was finished."""
         return int(sum(worker.taken.sum() for worker in self.workers))
 
@@ -411,7 +411,7 @@ class Carrier(Protocol):
     """What carries a search: threads of this process (Explorer), or others (`spark.levels`).
 
     `count` is the number of states held, `memory` what they take in bytes, `depth` the number of
-    levels begun, `frontier` the size of the last one, `under_way` the steps taken since then;
+    levels begun, `frontier` the size of the last one, `steps_so_far` the steps taken since then;
     `taken` are the steps of each row, and `found` is what the search has come to.
     """
 
@@ -427,7 +427,7 @@ class Carrier(Protocol):
     @property
     def frontier(self) -> int: ...
     @property
-    def under_way(self) -> int: ...
+    def steps_so_far(self) -> int: ...
     def expand_level(
         self, on_round: Callable[[int], None] | None = None
     ) -> tuple[list[Bad], bool]: ...
@@ -489,7 +489,7 @@ def _levels(
         found.depth = carrier.depth
 
         def progress(done: int = 0, frontier: int = frontier) -> Progress:
-            steps = found.transitions + carrier.under_way
+            steps = found.transitions + carrier.steps_so_far
             memory = carrier.memory
             return Progress(carrier.count, steps, found.depth, frontier - done, seconds(), memory)
 

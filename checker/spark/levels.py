@@ -85,7 +85,7 @@ class SparkExplorer:
             first=last.first,
             seconds=last.seconds,
         )
-        self.under_way = 0
+        self.steps_so_far = 0
         self.held = 0
         self._next: tuple[Level, list[tuple[int, list[Run]]]] | None = None
 

@@ -66,7 +66,7 @@ class Kit:
         and for a value out of its range."""
         for level, states in read_run(self.storage, run, self.stride):
             if not in_ranges(states, self.packing, self.leaves):
-                raise Damaged(f"{run.file} holds what is no state: a value is out of its range")
+                raise Damaged(f"{run.file} holds a value that is out of its range")
             yield level, states
 
 

@@ -92,7 +92,7 @@ def _tokens(text: str) -> Iterator[str]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise ValueError(f"{text[at:]:.20} is no value")
+            raise ValueError(f"{text[at:]:.20} is not a value")
         yield found[1]
         at = found.end()
 

@@ -146,7 +146,7 @@ class Explorer:
         run = self._run(request)
         goal = request.query_params.get("goal", "")
         if not self._searching.acquire(blocking=False):
-            return _wrong(409, "a search is under way: wait for it")
+            return _wrong(409, "a search is in progress: wait for it")
         try:
             found = until(self.session.instance, run.state, goal, self.places)
         finally:

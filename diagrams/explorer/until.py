@@ -132,7 +132,7 @@ def _compared(text: str, known: Mapping[str, Place]) -> Expression:
     place = known.get(found["name"])
     if place is None:
         near = meant(found["name"], known).strip()
-        what = f"{found['name']} is no part of the state that has one value"
+        what = f"{found['name']} is not a part of the state with a single value"
         raise GoalError(f"{what}: {near}" if near else what)
     e, sign, value = place.expression, found["sign"].replace("==", "="), found["value"]
     if isinstance(place.type, Optional) and value == "none" and sign in ("=", "!="):
@@ -152,7 +152,10 @@ def _sides(e: Expression, sign: str, kind: Type, value: str, text: str) -> Expre
         case Int() if re.fullmatch(r"-?\d{1,18}", value):
             other = lift(int(value))
         case _:
-            raise GoalError(f"{text.strip()}: {value[:40]} is no value for it, or {sign} isn't")
+            raise GoalError(
+                f"{text.strip()}: the part can't have the value {value[:40]}, or can't be compared "
+                f"by {sign}"
+            )
     signs: dict[str, Expression] = {
         "=": e == other, "!=": e != other, "<": e < other, "<=": e <= other, ">": e > other,
         ">=": e >= other,

@@ -69,7 +69,7 @@ system = System(
     ),
     # who waits asks again, and what is sent again and again arrives
     fairness=weak_fairness(retry) + strong_fairness(Ask, Answer),
-    # an answer under way is taken, or else what is asked, or else it is asked again
+    # an answer in flight is taken, or else what is asked, or else it is asked again
     rankings=(ranking("Answered", (), (helps(Answer), helps(Ask), helps(retry))),),
     protocols=Protocols(("1", "2"), (answers_again,)),
     channels=(Channel(Ask, lossy=True), Channel(Answer, lossy=True)),

@@ -48,7 +48,7 @@ class Snapshot(NamedTuple):
 
 
 class NotStarted(ModelError):
-    """A transaction is to be completed that isn't under way."""
+    """A transaction is to be completed that isn't in flight."""
 
 
 class ProducerStateManager:

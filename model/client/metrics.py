@@ -145,7 +145,7 @@ class Metrics:
             return f"{name} is a metric of other releases"
         alike = get_close_matches(name, sorted(every), 1, ALIKE)
         meant = f": did you mean {alike[0]}?" if alike else ""
-        return f"{name} is no metric in {group}{meant}"
+        return f"{name} is not a metric in {group}{meant}"
 
     def all(self, topic: Any = None) -> dict[str, float]:
         """The values of all metrics that have one, of the client or of a topic."""

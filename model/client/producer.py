@@ -434,8 +434,8 @@ class ProducerClient:
         self._goes_on |= self.sender.expire()
 
     def _is_awaited(self, batch: int) -> bool:
-        under_way = (*self.outstanding, *self._lost)
-        return any(isinstance(sent, Produce) and sent.batch == batch for sent in under_way)
+        in_flight = (*self.outstanding, *self._lost)
+        return any(isinstance(sent, Produce) and sent.batch == batch for sent in in_flight)
 
     def _shut_down(self) -> bool:
         """What a closed client does when all is sent: it aborts a transaction that is open.

@@ -162,14 +162,14 @@ class Machine:
         """What a field that is a map has for one key. Raises UnknownField."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
-            raise UnknownField(f"{name} is no map", name)
+            raise UnknownField(f"{name} is not a map", name)
         return shown(kind.of, self._s[self._program.place[name]][key])
 
     def keys(self, name: str) -> tuple[Any, ...]:
         """The keys that a field which is a map tells apart. Raises UnknownField."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
-            raise UnknownField(f"{name} is no map", name)
+            raise UnknownField(f"{name} is not a map", name)
         values = self._s[self._program.place[name]]
         return tuple(key for key, value in values.items() if value != values.default)
 

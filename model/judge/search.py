@@ -61,7 +61,7 @@ class Config:
 
 
 LOOK_AHEAD = 8
-"""At so many answers the search looks before it goes on from a state, and at all under way."""
+"""At so many answers the search looks before it goes on from a state, and at all in flight."""
 
 
 PER_STEP = 32

@@ -43,9 +43,9 @@ EXPIRY_CHECK_MS: Final = "producer.id.expiration.check.interval.ms"
 EXPIRY_CHECKS: Final = 4
 """After so many intervals what is idle is forgotten."""
 SOON_S: Final = 0.05
-_UNDER_WAY = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 ENDS_HELD: Final = {"append", "decision", "completion"}
-"""Where an end is held, it stays under way."""
+"""Where an end is held, it stays in flight."""
 _NOT_YET: Final = "COORDINATOR_LOAD_IN_PROGRESS"
 _AGAIN = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
 _NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
@@ -284,13 +284,13 @@ class BrokerSystem(System):
         return round(ms) + 1
 
     def settle(self) -> bool:
-        """Waits until no end is under way but one that is held; whether it did."""
+        """Waits until no end is in progress but one that is held; whether it did."""
         if self.settles and not self._held.keys() & ENDS_HELD:
-            self._until(lambda state: state["transaction_state"] not in _UNDER_WAY)
+            self._until(lambda state: state["transaction_state"] not in _PREPARED)
         return self.settles
 
     def _until(self, is_over: Callable[[Mapping[str, Any]], bool]) -> None:
-        """Waits for each id, but for one whose end has stayed under way before: nobody ends it."""
+        """Waits for each id, but for one whose end has stayed in flight before: nobody ends it."""
         for name in self._ids:
             until = time.monotonic() + PATIENCE_S
             while name not in self._stuck and not is_over(self._state(name)):

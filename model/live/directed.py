@@ -334,7 +334,7 @@ class _Search:
                 yield reached, is_new
 
     def _race(self, node: Node) -> None:
-        """The rows that are taken by a line whose end before it is still under way."""
+        """The rows that are taken by a line whose end before it is still in flight."""
         if not (node.cluster.due() or node.cluster.to_complete()):
             return
         if (shapes := node.shapes()) in self._raced:

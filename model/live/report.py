@@ -17,7 +17,7 @@ def text(report: Report) -> str:
     outside = report.from_outside
     reached = [row for row in outside if row in report.provoked]
     mode = "settled: each end is over before the next request" if report.is_settled else (
-        "raw: while an end is under way, both answers are allowed; races aren't distinguished"
+        "raw: while an end is in progress, both answers are allowed; races aren't distinguished"
     )  # fmt: skip
     lines = [
         f"{report.bootstrap}: compared with {report.protocol}, transaction.version "

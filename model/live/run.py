@@ -25,7 +25,7 @@ from .threads import Threads
 from .together import Going, Shared, at_once, is_slow, takes_long, together
 
 TRIES: Final = 30
-"""So often a row is tried that takes a request while an end is under way."""
+"""So often a row is tried that takes a request while an end is in progress."""
 TRIES_AGAIN: Final = 2
 """And so often any other."""
 LENGTH: Final = 40
@@ -66,9 +66,9 @@ ALONE: Final[Mapping[str, str]] = {
     "commit meets a fence": _AT_ONCE,
     "stale epoch, whatever the answer": _AT_ONCE,
     "question no longer counts": _AT_ONCE,
-    "commit or abort under way": _AT_ONCE,
-    "end under way": _AT_ONCE,
-    "other end under way": _AT_ONCE,
+    "commit or abort in progress": _AT_ONCE,
+    "end in progress": _AT_ONCE,
+    "other end in progress": _AT_ONCE,
     "no two-phase commit here": "takes InitProducerId 6: unstable.api.versions.enable",
     "end at the largest epoch": _TWO_LEVELS,
     "nothing prepared is kept yet": "takes InitProducerId 6: unstable.api.versions.enable",

@@ -100,5 +100,5 @@ def codec_name(codec: int) -> str:
 
 def _codec(codec: int) -> Codec:
     if codec not in CODECS:
-        raise ValueError(f"{codec} is no compression type")
+        raise ValueError(f"{codec} is not a compression type")
     return CODECS[codec]

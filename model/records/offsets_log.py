@@ -123,7 +123,7 @@ def encode_group_key(number: int, key: Entity) -> bytes:
     for a key of another kind."""
     known = RECORD_TYPES.get(number)
     if known is None or not isinstance(key, known.key):
-        raise RecordError("key", f"{type(key).__name__} is no key of kind {number}")
+        raise RecordError("key", f"{type(key).__name__} is not a key of kind {number}")
     return number.to_bytes(2) + encode(key, known.key)
 
 

@@ -105,7 +105,7 @@ def decode_value(data: bytes) -> DecodedValue:
         )
     value = TransactionLogValue(**values)
     if value.transaction_status not in STATES:
-        reason = f"{value.transaction_status} is no transaction state"
+        reason = f"{value.transaction_status} is not a transaction state"
         raise RecordError("transaction_status", reason, decoded.at["transaction_status"])
     return DecodedValue(version, value, decoded.unknown_tags)
 

@@ -295,7 +295,7 @@ class Drawn:
         line += f" for {self.seen.total():,} requests" + f": {told}" * bool(told)
         idle = [fault for fault in self.faults if not fault.fired]
         if idle:
-            why = Counter(fault.failed or "it is still under way" for fault in idle)
+            why = Counter(fault.failed or "it is still in flight" for fault in idle)
             line += f"; DID NOT FIRE: {why.most_common(1)[0][0]}"
         return line
 

@@ -57,7 +57,7 @@ BUGS = (
     ),
     Bug(
         "KAFKA-16352",
-        "an answer to an earlier term's marker cancels the completion under way for good",
+        "an answer to an earlier term's marker cancels the completion in progress for good",
         affected="0.11 to 3.7",
         property="PrepareCompletes",
         shown_at="3.7",
@@ -67,7 +67,7 @@ BUGS = (
         takes=(
             "coordinator failover/no new record is in the log",
             "coordinator failover/no new record is in the log",
-            "late answer to a marker/cancels the completion under way",
+            "late answer to a marker/cancels the completion in progress",
         ),
         source="commit 1d6e0b87",
     ),

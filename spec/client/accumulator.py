@@ -59,7 +59,7 @@ WITH_PRODUCER_ID = 3  # the first version of Produce whose batches have a produc
 
 muted = producer.field(
     "muted", Set(PARTITION), only_real=True, stands_for=set_of(),
-    doc="With a batch under way, where order is kept.",
+    doc="With a batch in flight, where order is kept.",
 )  # fmt: skip
 keeps_order = producer.field(
     "keeps_order", Bool(), only_real=True,

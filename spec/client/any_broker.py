@@ -48,7 +48,7 @@ def _answered(
     when: Expression | None = None,
     **fields: Operand,
 ) -> Table:
-    """The answer to a request that is under way, with any error that a client tells apart."""
+    """The answer to a request that is in flight, with any error that a client tells apart."""
     client, error = on.client, on.error
     asked = _is_asked(client, request, error)
     is_answered: dict[Expression, Operand] = {answered.at(client): True}

@@ -4,7 +4,7 @@ The application on top of it begins transactions, writes, and commits or aborts 
 records are the sending side's matter (`sender`). A request that the network loses is sent again at
 once, so that a loss shows only where an answer was lost.
 
-At most one of these requests is under way. A commit or an abort that the application asks for while
+At most one of these requests is in flight. A commit or an abort that the application asks for while
 a partition is being added comes after the answer to that, which has the same consequences before
 and after the call.
 """

@@ -62,7 +62,7 @@ current = producer.field(
 )  # fmt: skip
 answered = producer.field(
     "answered", Bool(), only_real=True, only_bounded=True, stands_for=lift(False),
-    doc="Its answer is under way.",
+    doc="Its answer is in flight.",
 )  # fmt: skip
 sought = producer.field(
     "sought", Set(Coordinator), only_real=True, only_bounded=True,
@@ -81,14 +81,14 @@ _DISTINGUISHED = (
 
 Changes = dict[Expression, Operand]
 in_order = (QUEUE == 0) | ~answered
-"""When anything else may happen: an answer that is under way comes first. It doesn't hang on the
-client's state, so that it might as well have been sent later."""
+"""When anything else may happen: an answer in flight comes first. It doesn't depend on the client's
+state, so it might as well have been sent later."""
 
 
 _is_begun = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
 batches_are_left = (QUEUE == 0) | ((current != some(Request.END_TXN)) & ~_is_begun)
-"""Whether a batch may still fail: there is none while initTransactions is under way, and the end of
-a transaction is sent when all of them are done."""
+"""Whether a batch may still fail: there is none while initTransactions is in progress. The end of a
+transaction is sent when all of them are done."""
 
 
 def is_distinguished(error: Expression) -> Expression:

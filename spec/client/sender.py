@@ -3,7 +3,7 @@
 In a bounded run, what a client with a transactional id has queued again is drained at once, unless
 a batch with a lower sequence goes first. It would be drained a moment later in any case, whatever
 the client does meanwhile (even while it aborts); until then nobody sees the difference, as a
-request may be under way for as long as one likes.
+request may be in flight for as long as one likes.
 """
 
 from __future__ import annotations
@@ -509,7 +509,7 @@ completed = Table(
 
 def given_up(event: Loss, kind: Expression, *before: Row, send: tuple[Sending, ...] = ()) -> Table:
     """A request is given up, or its answer is lost: the batch is queued again, unless one of the
-    rows `before` says otherwise. What nobody waits for may as well be under way for good."""
+    rows `before` says otherwise. What nobody waits for may as well be in flight for good."""
     where, which = event.partition, event.record
     return Table(
         producer,

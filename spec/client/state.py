@@ -236,7 +236,7 @@ def bumps_after_abort(
     can_bump: Expression, adds_implicitly: Expression, state: Expression
 ) -> Expression:
     """Whether after an abortable error the client needs a new epoch once it has aborted. With
-    implicitly added partitions every end brings one, and an end under way is past that.
+    implicitly added partitions every end brings one, and an end in progress is past that.
 
     TransactionManager.maybeTransitionToErrorState
     """
@@ -244,7 +244,7 @@ def bumps_after_abort(
 
 
 def unless_aborting(state: Expression, to: Expression) -> Expression:
-    """The state after an abortable error: an abort under way goes on.
+    """The state after an abortable error: an abort in progress goes on.
 
     TransactionManager.transitionToAbortableError
     """
@@ -254,7 +254,7 @@ def unless_aborting(state: Expression, to: Expression) -> Expression:
 settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
 started = (size(added) > 0) | any_of(q, any_of(s, _batch.status != UNSENT))
 waits_for_id = (state == INITIALIZING) | (is_completing(state) & ~txn.is_set & bump_asked)
-"""Whether InitProducerId is under way: also where the end before it hasn't changed the state."""
+"""Whether InitProducerId is in flight: also where the end before it hasn't changed the state."""
 can_only_close = ~bump_asked & if_(
     state == INITIALIZING, producer_epoch != NO_EPOCH, (state == ABORTING) & ~txn.is_set
 )
@@ -282,7 +282,7 @@ NEW_SEQUENCES: dict[Expression, Operand] = {
     entry_epoch: each(q, NO_EPOCH),
     unresolved: each(q, None),
 }
-# Nothing is sent any more; what was under way has failed.
+# Nothing is sent any more; what was in flight has failed.
 FAILED_FOR_GOOD: dict[Expression, Operand] = {
     **UNUSABLE,
     bump_asked: False,

@@ -121,7 +121,7 @@ transaction_version = producer.field(
 )  # fmt: skip
 end_version = producer.field(
     "end_version", TRANSACTION_VERSION, only_bounded=True,
-    doc="That of the EndTxn under way; at real ranges whoever keeps the request knows it.",
+    doc="That of the EndTxn in flight; at real ranges whoever keeps the request knows it.",
 )  # fmt: skip
 is_closed = producer.field(
     "is_closed",

@@ -55,7 +55,7 @@ def add_partitions_rows(
     return (
         unknown,
         Row(
-            "transition in flight",
+            "transition in progress",
             when=entry.pending.is_set,
             during=pending_first,
             reply=busy,
@@ -69,13 +69,13 @@ def add_partitions_rows(
             source=source,
         ),
         Row(
-            "transition in flight, same epoch",
+            "transition in progress, same epoch",
             when=entry.pending.is_set,
             during=~pending_first,
             reply=busy,
             source=source,
         ),
-        Row("commit or abort under way", when=entry.is_prepared, reply=busy, source=source),
+        Row("commit or abort in progress", when=entry.is_prepared, reply=busy, source=source),
         Row(
             "already added",
             when=(entry.state == entry.ONGOING) & all_there,
@@ -132,7 +132,7 @@ _verify_only = only(
         source=_VERIFY,
     ),
     Row(
-        "verify, commit or abort under way",
+        "verify, commit or abort in progress",
         when=entry.is_prepared,
         reply=_leader_answer(Errors.CONCURRENT_TRANSACTIONS),
         source=_VERIFY,

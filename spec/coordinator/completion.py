@@ -62,7 +62,7 @@ answered_late = Table(
     when=(FAULTS > 2) & (FAILOVERS > 0) & entry.completing & _is_back & ~completion_dropped,
     rows=(
         Row(
-            "cancels the completion under way",
+            "cancels the completion in progress",
             during=~own_completion_cancelled,
             set={completion_dropped: True, left_behind: None},
             source="KAFKA-16352, TransactionMarkerChannelManager.removeMarkersForTxnId before 3.8",

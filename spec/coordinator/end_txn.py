@@ -178,7 +178,8 @@ def _before_version_2(end: End) -> tuple[Row, ...]:
             when=end.epoch < entry.producer_epoch, during=may_be_ahead,
         ),
         end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=entry.in_transition
+            "transition in progress", Errors.CONCURRENT_TRANSACTIONS, _END_1,
+            when=entry.in_transition,
         ),
         end.prepare(
             end.named(OVERTAKES, "abort with the bumped epoch"),
@@ -210,7 +211,7 @@ def _before_version_2(end: End) -> tuple[Row, ...]:
             when=entry.state == end.of_result(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT),
         ),
         end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=entry.state == prepare
+            "end in progress", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=entry.state == prepare
         ),
         end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, _END_1),
     )  # fmt: skip
@@ -248,7 +249,8 @@ def _refused(end: End) -> tuple[Row, ...]:
         end.unknown(END_2),
         *end.overtaken(END_2),
         end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.in_transition
+            "transition in progress", Errors.CONCURRENT_TRANSACTIONS, END_2,
+            when=entry.in_transition,
         ),
         end.other_producer(END_2, unless=is_retry & retry_of_overflow),
         *end.from_client(
@@ -276,10 +278,10 @@ def _refused(end: End) -> tuple[Row, ...]:
             "ended otherwise already", Errors.INVALID_TXN_STATE, END_2, when=is_retry & ends
         ),
         end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
+            "end in progress", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
         ),
         end.refuse(
-            "other end under way", Errors.INVALID_TXN_STATE, END_2, when=entry.is_prepared
+            "other end in progress", Errors.INVALID_TXN_STATE, END_2, when=entry.is_prepared
         ),
         *end.from_client(
             end.refuse(

@@ -88,7 +88,7 @@ previous_id = transaction.field(
     "previous_id", Optional(PRODUCER_ID), doc="The producer id before, for the retry of a request."
 )
 next_id = transaction.field(
-    "next_id", Optional(PRODUCER_ID), doc="The producer id after the end that is under way."
+    "next_id", Optional(PRODUCER_ID), doc="The producer id after the end that is in progress."
 )
 partitions = transaction.field(
     "partitions", Set(PARTITION), doc="Those in the transaction whose marker isn't acknowledged."

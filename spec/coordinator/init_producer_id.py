@@ -111,7 +111,7 @@ init_producer_id = Table(
     bounded_when=~((entry.state == entry.ONGOING) & ~entry.pending.is_set & entry.fence_to_come),
     rows=(
         Row(
-            "transition in flight",
+            "transition in progress",
             when=entry.pending.is_set,
             reply=_init_answer(Errors.CONCURRENT_TRANSACTIONS),
             source=_init,
@@ -129,7 +129,7 @@ init_producer_id = Table(
             source="KIP-360, TransactionCoordinator.isValidProducerId",
         ),
         Row(
-            "commit or abort under way",
+            "commit or abort in progress",
             when=entry.is_prepared,
             reply=_init_answer(Errors.CONCURRENT_TRANSACTIONS),
             source=_init,

@@ -52,7 +52,7 @@ left_behind = transaction.field(
 )  # fmt: skip
 completion_dropped = transaction.field(
     "completion_dropped", Truth(), only_bounded=True,
-    doc="Nobody waits for the markers of the end under way any more.",
+    doc="Nobody waits for the markers of the end in progress any more.",
 )  # fmt: skip
 marker_connection = transaction.field("marker_connection", Map(PARTITION, CONNECTION))
 

@@ -54,7 +54,7 @@ rebalances = Table(
 hear = event("SyncGroup answered", event_doc="An instance hears of the group's generation.")
 _me = producer.this
 _NOTHING_FETCHED = {position.at(_me): None, heard.at(_me): generation}
-# nothing is under way to a client between calls, so that it keeps its connection
+# nothing is in flight to a client between calls, so that it keeps its connection
 _NEW_CLIENT = {name: value for name, value in FORGOTTEN.items() if name is not connection}
 _is_owner = (owner == some(_me)) & _me.is_in(members)
 hears = Table(

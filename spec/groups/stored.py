@@ -121,7 +121,7 @@ finished = Table(
 
 
 def _is_next(producer_id: Expression, place: Expression) -> Expression:
-    """Whether a producer, which waits for each answer, has nothing before it under way."""
+    """Whether a producer, which waits for each answer, has nothing before it in flight."""
     before = (_f.producer_id == some(producer_id)) & (_f.place < place)
     return ~any_of(_f, before & ~is_replicated(_f))
 

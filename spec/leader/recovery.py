@@ -2,7 +2,7 @@
 
 Acknowledged records are on every replica in sync, so that a new leader has them all. What it
 doesn't have is what was never in the log: questions to the coordinator and the batches behind them.
-A client whose question to the coordinator is still under way then waits until its answer, which
+A client whose question to the coordinator is still in flight then waits until its answer, which
 reaches nobody, has come or is lost: the coordinator gets a client's questions in their order.
 """
 

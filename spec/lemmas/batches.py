@@ -1,4 +1,4 @@
-"""Of batches: under way, waiting for the coordinator, and in a log; and of their transactions.
+"""Of batches: in flight, waiting for the coordinator, and in a log; and of their transactions.
 
 The lemmas are of the newest release, in which every end of a transaction gives a new epoch, so that
 an epoch has one transaction with records. They are of one record to a partition in a transaction.
@@ -73,7 +73,7 @@ def _place(is_taken: Expression, batch: Expression, *names: Expression) -> Place
     return Place(is_taken, *pair, batch.txn, batch.record, names)
 
 
-def _under_way(name: str, who: Expression, where: Expression = p) -> tuple[Place, Place]:
+def _in_flight(name: str, who: Expression, where: Expression = p) -> tuple[Place, Place]:
     """The batches of a client: on their way, and waiting for the coordinator's answer."""
     request, waiting = in_flight(name, Produce, who, where), leader.waiting.at(where)[who]
     return _place(lift(True), request, request, who), _place(waiting.is_set, waiting.value, who)
@@ -88,7 +88,7 @@ _logged = Place(
     _in_log.record,
     (_in_log,),
 )
-_requested, _waiting = _under_way("a", j)
+_requested, _waiting = _in_flight("a", j)
 PLACES = (_logged, _requested, _waiting)
 """Where there may be a batch for partition `p`."""
 
@@ -269,14 +269,14 @@ def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
 
 began_first = invariant(
     "BeganFirst",
-    every_batch(_begins_first((*_under_way("b", k), _of_client))),
+    every_batch(_begins_first((*_in_flight("b", k), _of_client))),
     "What is in a log, or may still get there, is of a transaction that began before those of "
     "newer epochs.",
 )
 
 began_first_elsewhere = invariant(
     "BeganFirstElsewhere",
-    all_of(p, all_of(q, (p != q).implies(each_place(_begins_first(_under_way("b", k, q)))))),
+    all_of(p, all_of(q, (p != q).implies(each_place(_begins_first(_in_flight("b", k, q)))))),
     "The same of what may still get into the log of another partition.",
 )
 

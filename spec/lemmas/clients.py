@@ -1,4 +1,4 @@
-"""Of clients and the coordinator: what is under way between them, and who holds which epoch.
+"""Of clients and the coordinator: what is in flight between them, and who holds which epoch.
 
 The lemmas are of the newest release, and with one client of those from 4.0.1 on.
 """
@@ -89,7 +89,7 @@ one_request = invariant(
         + one(_is_fenced_for)
         <= 1,
     ),
-    "A client has one request under way, or with the coordinator, or its answer.",
+    "A client has one request in flight, or with the coordinator, or its answer.",
 )
 
 request_of_state = invariant(
@@ -99,7 +99,7 @@ request_of_state = invariant(
         _initializing.implies(_state == client.INITIALIZING)
         & _ending.implies(_state.is_in(client.COMMITTING, client.ABORTING)),
     ),
-    "What is under way for a client is what its state waits for.",
+    "What is in flight for a client is what its state waits for.",
 )
 
 no_later_connection = invariant(
@@ -173,8 +173,8 @@ coordinators_errors = invariant(
 
 
 def is_given_out(of_id: Expression, epoch: Expression) -> Expression:
-    """Whether a pair is the coordinator's, an older one, or the one after the end under way, which
-    it may have lost."""
+    """Whether a pair is the coordinator's, an older one, or the one after the end in progress. The
+    coordinator may have lost it."""
     current = (position(of_id) < position(producer_id)) | (
         (of_id == producer_id) & (epoch <= producer_epoch)
     )

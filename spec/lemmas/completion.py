@@ -91,8 +91,8 @@ marker_written = invariant(
     "A leader refuses no marker on the connection that is open.",
 )
 
-marker_under_way = invariant(
-    "MarkerUnderWay",
+marker_in_flight = invariant(
+    "MarkerInFlight",
     all_of(
         p,
         p.is_in(marker_sent).implies(
@@ -101,10 +101,10 @@ marker_under_way = invariant(
             >= 1
         ),
     ),
-    "A marker that the coordinator has sent and nobody has answered is under way, or its answer.",
+    "A marker that the coordinator has sent and nobody has answered is in flight, or its answer.",
 )
 
-LEMMAS = (leader_behind, marker_of_term, marker_written, marker_under_way)
+LEMMAS = (leader_behind, marker_of_term, marker_written, marker_in_flight)
 
 _answers = (
     (in_flight("e", EndTxnResponse, i), asked_by),
@@ -114,7 +114,7 @@ _markers_left = size(partitions - marker_sent)
 _late_answers = sum_of(
     i, sum((count_of(m, m.connection != connection.at(i)) for m, _ in _answers), lift(0))
 )
-_under_way = sum_of(p, 2 * count_of(_marker, lift(True)) + count_of(_written, lift(True)))
+_markers_in_flight = sum_of(p, 2 * count_of(_marker, lift(True)) + count_of(_written, lift(True)))
 
 prepare_completes = ranking(
     "PrepareCompletes",
@@ -123,7 +123,7 @@ prepare_completes = ranking(
         if_(pending.is_set, 0, _late_answers),
         size(partitions),
         _markers_left,
-        _under_way,
+        _markers_in_flight,
     ),
     (
         helps(log_append),

@@ -1,4 +1,4 @@
-"""Of partition leaders and the coordinator: what is open, and which markers are under way.
+"""Of partition leaders and the coordinator: what is open, and which markers are in flight.
 
 The lemmas are of the newest release, and with one client of those from 4.0.1 on.
 """
@@ -160,7 +160,7 @@ marker_decided = invariant(
             ).implies((_marker.result == Result.COMMIT) == (state == PREPARE_COMMIT)),
         ),
     ),
-    "A marker under way has the coordinator's epoch and decision, or an older epoch.",
+    "A marker in flight has the coordinator's epoch and decision, or an older epoch.",
 )
 
 one_marker = invariant(
@@ -183,7 +183,7 @@ one_marker = invariant(
             p.is_in(marker_sent).implies(is_prepared & completing & p.is_in(partitions)),
         ),
     ),
-    "One marker to a leader, or its answer, is under way on the connection that is open.",
+    "One marker to a leader, or its answer, is in flight on the connection that is open.",
 )
 
 marker_ends = invariant(

@@ -106,7 +106,7 @@ generated = Table(
     response=HandedOut,
     when=if_(waits, all_of(h, step[h] == Step.IDLE), step[_thread] == Step.IDLE),
     doc="A thread claims an id of the block that it has found to be the current one at once. "
-    "Until 3.5 one call at a time is under way, the others wait for its lock.",
+    "Until 3.5 one call at a time is in flight, the others wait for its lock.",
     rows=only(
         controller_hands_out_ids,
         Row(

@@ -155,7 +155,7 @@ PROPERTIES = (
 
 
 def _waits(*requests: Expression) -> Expression:
-    """Whether one of the requests is in the queue, to be sent, or under way."""
+    """Whether one of the requests is in the queue, to be sent, or in flight."""
     return any_true(*(each.is_in(_queued) | (_current == some(each)) for each in requests))
 
 

@@ -305,7 +305,7 @@ answer_stands = invariant(
         ),
     ),
     "The producer id and epoch that a client got are the coordinator's current or previous "
-    "ones, or those after the end under way, whichever broker coordinates.",
+    "ones, or those after the end in progress, whichever broker coordinates.",
     "KAFKA-20310",
 )
 

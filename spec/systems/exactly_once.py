@@ -95,7 +95,7 @@ system = System(
     channels=(*CHANNELS, Channel(TxnOffsetCommit), Channel(TxnOffsetCommitResponse)),
     budgets={(requests.crash, transaction.timeout, change_leader): FAULTS},
     interchangeable=(PRODUCER,),
-    # an instance without a call under way, assigned or not, and a coordinator without a debt
+    # an instance without a call in progress, assigned or not, and a coordinator without a debt
     terminal=all_of(
         _i,
         client.state.at(_i).is_in(client.UNINITIALIZED, client.READY, client.FATAL_ERROR)

@@ -53,7 +53,7 @@ TRANSACTIONS = (
     ),
     Unreached(
         "impossible: nobody has the epoch of a decided end before its completion is prepared",
-        ("transaction.AddPartitionsByLeader/commit or abort under way",),
+        ("transaction.AddPartitionsByLeader/commit or abort in progress",),
     ),
     Unreached(
         "impossible: a leader is there, and answers a marker with what its checks say",
@@ -212,7 +212,7 @@ TRANSACTIONS = (
         (
             "transaction.EndTxn/no producer id to be had",
             "transaction.continue the fence/ended otherwise already",
-            "transaction.continue the fence/other end under way",
+            "transaction.continue the fence/other end in progress",
             "transaction.continue the fence/no producer id for the abort",
             "partition.WriteTxnMarkers/stale epoch",
             "partition.WriteTxnMarkers/marker of an earlier transaction",
@@ -225,7 +225,7 @@ TRANSACTIONS = (
         (
             "transaction.continue the fence/other producer id",
             "transaction.continue the fence/ended so already",
-            "transaction.continue the fence/end under way",
+            "transaction.continue the fence/end in progress",
             "transaction.continue the fence/abort a later transaction",
         ),
         single_fence_bump & (IN_A_ROW < 2) & (FAULTS < 2),

@@ -381,7 +381,7 @@ _OF_COORDINATORS = (
         others=(*end_txn.others, kept),
         rows=(
             _refused(
-                "kept, transition in flight", entry.in_transition, Errors.CONCURRENT_TRANSACTIONS
+                "kept, transition in progress", entry.in_transition, Errors.CONCURRENT_TRANSACTIONS
             ),
             _refused(
                 "kept by another",
@@ -399,8 +399,10 @@ _OF_COORDINATORS = (
                 set={entry.pending: _wanted, **_ENDS_KEPT, **entry.ENDED, **entry.asks(EndTxn)},
                 source=f"{_KIP}, TransactionMetadata.prepareAbortOrCommit",
             ),
-            _refused("kept, end under way", entry.state == _wanted, Errors.CONCURRENT_TRANSACTIONS),
-            _refused("kept, other end under way", entry.is_prepared, Errors.INVALID_TXN_STATE),
+            _refused(
+                "kept, end in progress", entry.state == _wanted, Errors.CONCURRENT_TRANSACTIONS
+            ),
+            _refused("kept, other end in progress", entry.is_prepared, Errors.INVALID_TXN_STATE),
         ),
     ),
     Table(

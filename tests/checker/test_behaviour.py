@@ -124,5 +124,5 @@ def test_what_is_in_a_replicas_log_differs() -> None:
 
 
 def test_what_is_observed_is_a_field() -> None:
-    with pytest.raises(DeclarationError, match=r"observed: .* is no field"):
+    with pytest.raises(DeclarationError, match=r"observed: .* is not a field"):
         replace(load_system(RETRY), observed=(lift(1),))

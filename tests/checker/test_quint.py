@@ -71,7 +71,7 @@ def test_one_that_breaks_off_is_refused(at: int) -> None:
         read_trace(FOLDER.joinpath("lease-test.itf.json").read_bytes()[:at])
 
 
-def test_what_is_under_way_may_be_a_set() -> None:
+def test_what_is_in_flight_may_be_a_set() -> None:
     assert decoded(Bag(Int(0, 3), 2), {"#set": [{"#bigint": "2"}]}, {}, "here") == (2,)
 
 

@@ -157,7 +157,7 @@ NO_TRACES: dict[str, tuple[Any, str]] = {
     "a state": ({"states": [1]}, "state 0 is not an object"),
     "empty": ({"states": [{}]}, "state 0: it names no variable of counting"),
     "a loop": ({"states": [{"counter.x": 0}], "loop": 1}, "its loop, 1, is the index of no state"),
-    "unknown": ({"states": [{"counter.y": 0}]}, "state 0: counter.y is no variable of counting"),
+    "unknown": ({"states": [{"counter.y": 0}]}, "state 0: counter.y is not a variable of counting"),
     "a type": ({"states": [{"counter.x": True}]}, "state 0, counter.x: true is not of type 0..3"),
     "a range": ({"states": [{"counter.x": 4}]}, "state 0, counter.x: 4 is not of type 0..3"),
     "a text": ({"states": [{"counter.x": "a" * 99}]}, "state 0, counter.x: "),

@@ -87,7 +87,7 @@ class Coordinator(Adapter):
                 self.model.elect(partition, epoch, is_loading=status == "LOADING")
 
     def _send(self, sent: Mapping[str, Any]) -> None:
-        """Markers that are under way when the case begins."""
+        """Markers that are in flight when the case begins."""
         name = sent["txn_id"]
         self.model.send_markers(name, sent["coordinator_epoch"])
         for markers in self.model.drain_markers().values():
@@ -225,7 +225,7 @@ class Coordinator(Adapter):
             raise Raised("ILLEGAL_STATE") from None
 
     def _taken(self, txn_id: str, request: str | None, partitions: Any = None) -> list[Marker]:
-        """The markers of a transaction under way, taken out; those with these partitions first."""
+        """Takes out the markers of a transaction in progress; those with these partitions first."""
         found = [
             (label, marker)
             for label, marker in self.in_flight

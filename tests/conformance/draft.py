@@ -56,7 +56,7 @@ def _ends(end: End) -> tuple[Row, ...]:
             when=entry.state == done,
         ),
         end.refuse(
-            "end under way", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
+            "end in progress", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
         ),
         end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, END_2),
     )  # fmt: skip
@@ -92,7 +92,8 @@ def _whose(end: End) -> tuple[Row, ...]:
             ),
         ),
         end.refuse(
-            "transition in flight", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.in_transition
+            "transition in progress", Errors.CONCURRENT_TRANSACTIONS, END_2,
+            when=entry.in_transition,
         ),
     )  # fmt: skip
 

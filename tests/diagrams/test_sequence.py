@@ -123,7 +123,7 @@ def test_a_brief_chart_has_the_states_alone() -> None:
 def test_a_message_that_nobody_took_is_named_below_the_chart() -> None:
     arrow = Arrow("Produce", (), "a", "b", 1)
     chart = Chart(("a", "b"), (ChartStep(1, "a", "send", "", "row", (), None, (arrow,)),), (arrow,))
-    line = "Produce of step 1 is still under way."
+    line = "Produce of step 1 is still in flight."
     assert line in [box.text for box in texts(ElementTree.fromstring(to_svg(chart, "It ended.")))]
     assert line in to_mermaid(chart, "It ended.")
     assert line in to_lines(chart)

@@ -47,7 +47,7 @@ def table(on: lang.Event = tick, **line: Any) -> Table:
 
 
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "a guard that is a number": ({"when": x + 1}, "`x \\+ 1` is number and no condition"),
+    "a guard that is a number": ({"when": x + 1}, "`x \\+ 1` is number and not a condition"),
     "an enum compared with a number": ({"when": state == 1}, "is set against `1`"),
     "two enums compared": ({"when": state == SIZE.small}, "colour, is set against `small`, size"),
     "an order of enums": ({"when": state < COLOUR.red}, "is `state`, colour and not number"),
@@ -74,7 +74,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "is_set of no optional": ({"when": x.is_set}, "`x` is 0..9 and not an optional"),
     "the value of no optional": ({"when": x.value == 1}, "`x` is 0..9 and not an optional"),
     "an optional of an optional": (
-        {"set": {held: lang.some(held)}}, "optional 0..9 is no plain value"
+        {"set": {held: lang.some(held)}}, "optional 0..9 is not a plain value"
     ),
     "arithmetic on an optional": ({"set": {x: held + 1}}, "is `held`, optional 0..9 and not"),
     "an index of no map": ({"when": x[tick.shelf] == 1}, "`x` is 0..9: only maps and"),
@@ -143,15 +143,15 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"set": {by_shelf: lang.each(s, COLOUR.red)}}, "colour by shelf"
     ),
     "the position of a number": ({"when": lang.position(x) == 1}, "not a key nor"),
-    "a free variable": ({"when": by_shelf[s] == 1}, "`s` is bound neither by tick nor by"),
-    "a free variable in an update": ({"set": {by_shelf[s]: 1}}, "`s` is bound neither by tick"),
+    "a free variable": ({"when": by_shelf[s] == 1}, "`s` isn't bound: tick doesn't bind it, nor"),
+    "a free variable in an update": ({"set": {by_shelf[s]: 1}}, "`s` isn't bound: tick"),
     "a free element": (
-        {"when": lang.element("e", row).weight == 1}, "`e` is bound neither by tick"
+        {"when": lang.element("e", row).weight == 1}, "`e` isn't bound: tick"
     ),
     "a variable of an element's collection": (
         {"when": lang.any_of(lang.element("e", lang.those(s, by_shelf[s] == x) - lang.set_of(s)),
                              True)},
-        "`s` is bound neither by tick",
+        "`s` isn't bound: tick",
     ),
     "the next state": ({"when": lang.after(x) == 1}, "only step properties speak of the next"),
     "a parameter of another event": ({"when": tock.weight == 1}, "parameter of tock, not of tick"),
@@ -193,9 +193,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a response to another request": (
         {"send": (answer(error=ERROR.NONE),)}, "answer: its address lacks lorry"
     ),
-    "a free variable sent": ({"send": (call(lorry=r),)}, "`r` is bound neither"),
+    "a free variable sent": ({"send": (call(lorry=r),)}, "`r` isn't bound"),
     "sent to each of a number": (
-        {"send": (lang.to_each(r, x, call(lorry=r)),)}, "`x` is 0..9 and no condition"
+        {"send": (lang.to_each(r, x, call(lorry=r)),)}, "`x` is 0..9 and not a condition"
     ),
     "sent to each expression": (
         {"send": (lang.to_each(x, True, call(lorry=0)),)}, "call to each `x`: no variable"
@@ -256,7 +256,9 @@ def test_a_goto_needs_a_state_field() -> None:
 
 
 def test_a_table_s_own_condition_is_checked() -> None:
-    with pytest.raises(DeclarationError, match=r"^table depot.tick: `x` is 0..9 and no condition"):
+    with pytest.raises(
+        DeclarationError, match=r"^table depot.tick: `x` is 0..9 and not a condition"
+    ):
         Table(depot, tick, (Row("r"),), when=x)
 
 
@@ -287,7 +289,7 @@ def test_a_reply_of_an_error_alone_stands_for_the_response() -> None:
 # Properties ---------------------------------------------------------------------------------------
 
 PROPERTY_MISTAKES: list[tuple[Callable[..., Any], Expression, str]] = [
-    (lang.invariant, x + 1, "`x \\+ 1` is number and no condition"),
+    (lang.invariant, x + 1, "`x \\+ 1` is number and not a condition"),
     (lang.invariant, lang.after(x) == 1, "an invariant has no after"),
     (lang.step_property, x == 1, "a step property uses after"),
     (lang.step_property, lang.after(lang.after(x) + x) == 1, "one next state, not another"),
@@ -330,7 +332,7 @@ calling = table(send=(call(lorry=0),))
 SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
     "a feature in during": (
         lambda: system(table(during=UNKNOWN)),
-        "^table depot.tick, row 'the row': unknown is no feature of the system's protocols",
+        "^table depot.tick, row 'the row': unknown is not a feature of the system's protocols",
     ),
     "a feature in a guard": (
         lambda: system(table(when=UNKNOWN)), "^table depot.tick, row 'the row': unknown is no"
@@ -340,33 +342,33 @@ SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
     ),
     "a feature in a message": (
         lambda: system(table(send=(call(lorry=0, weight=lang.if_(UNKNOWN, 1, 2)),))),
-        "row 'the row': unknown is no feature",
+        "row 'the row': unknown is not a feature",
     ),
     "a feature in a message's condition": (
         lambda: system(table(send=(lang.to_each(r, UNKNOWN, call(lorry=r)),))),
-        "row 'the row': unknown is no feature",
+        "row 'the row': unknown is not a feature",
     ),
     "a feature in a table's condition": (
         lambda: system(Table(depot, tick, (Row("r"),), when=UNKNOWN)),
-        "^table depot.tick: unknown is no feature",
+        "^table depot.tick: unknown is not a feature",
     ),
     "a feature in a property": (
         lambda: system(properties=(lang.invariant("P", UNKNOWN, "."),)),
-        "^property P: unknown is no feature",
+        "^property P: unknown is not a feature",
     ),
     "a constant of no system": (
         lambda: system(table(set={x: HIDDEN})),
-        "^table depot.tick, row 'the row': hidden is no constant of the system",
+        "^table depot.tick, row 'the row': hidden is not a constant of the system",
     ),
     "a constant in a property": (
         lambda: system(properties=(lang.invariant("P", x < HIDDEN, "."),)),
-        "^property P: hidden is no constant",
+        "^property P: hidden is not a constant",
     ),
     "a property of a machine without a table": (
         lambda: system(properties=(lang.invariant("P", load.at(0) == 1, "."),)),
         "^property P: .* is a field of lorry, which has no table",
     ),
-    "an end that is no condition": (lambda: system(terminal=x), "terminal: `x` is 0..9 and no"),
+    "an end that is no condition": (lambda: system(terminal=x), "terminal: `x` is 0..9 and not"),
     "an end of an instance": (lambda: system(terminal=load == 1), "terminal: `load`: say which"),
     "two tables for one event": (lambda: system(ticking, table()), "two table declarations of"),
     "two machines of one name": (
@@ -387,14 +389,14 @@ SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
     ),
     "bounds of a constant of no system": (
         lambda: system(bounds={"large": {HIDDEN: 2}}),
-        "^system the system, bounds large: `hidden` is no constant of the system",
+        "^system the system, bounds large: `hidden` is not a constant of the system",
     ),
     "bounds of another constant of the name": (
         lambda: system(bounds={"large": {lang.constant("N", 3): 2}}),
-        "^system the system, bounds large: `N` is no constant of the system",
+        "^system the system, bounds large: `N` is not a constant of the system",
     ),
-    "bounds of what is no constant": (
-        lambda: system(bounds={"large": {x: 2}}), "bounds large: `x` is no constant of the system"
+    "bounds of what is not a constant": (
+        lambda: system(bounds={"large": {x: 2}}), "large: `x` is not a constant of the system"
     ),
     "bounds out of a constant's range": (
         lambda: system(bounds={"default": {N: -1}}),

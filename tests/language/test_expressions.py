@@ -254,7 +254,7 @@ def test_a_constant_has_its_default_within_its_range() -> None:
         (lambda: lang.max_of(b, b.weight), r"say default=\.\.\., which it comes to where `row` is"),
         (lambda: lang.min_of(s, by_shelf[s], default=0), "leave out the default"),
         (lambda: lang.majority(row, 3), "only a set is a majority"),
-        (lambda: lang.majority(few, lang.Key("other", 3)), "it is no majority of other"),
+        (lambda: lang.majority(few, lang.Key("other", 3)), "write a set of others"),
         (lambda: row[::2], "it has no step"),
     ],
 )

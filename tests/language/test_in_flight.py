@@ -1,4 +1,4 @@
-"""Properties may look at what is under way; rows may not."""
+"""Properties may look at what is in flight; rows may not."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ HEARS = Table(service, Ask, (Row("hear", set={heard: 1}),))
 OF_WHO_ASKED = invariant(
     "OfWhoAsked",
     all_of(c, all_of(m, (asked.at(c) == 1) & (m.number == 2)) & (count_of(m, lift(True)) <= 1)),
-    "What is under way is of a client that has asked.",
+    "What is in flight is of a client that has asked.",
 )
-NOTHING = invariant("Nothing", ~any_of(c, any_of(m, lift(True))), "Nothing is under way.")
+NOTHING = invariant("Nothing", ~any_of(c, any_of(m, lift(True))), "Nothing is in flight.")
 
 
 def test_a_property_sees_the_messages_of_an_address() -> None:

@@ -189,7 +189,9 @@ def test_one_name_is_one_thing(what: str) -> None:
 def test_a_table_takes_what_a_row_takes_as_its_condition() -> None:
     for given in (True, False, x < 3):
         assert _table(when=given).guard is _row(when=given).rows[0].guard
-    with pytest.raises(DeclarationError, match=r"^table client.tick: `7` is .* and no condition$"):
+    with pytest.raises(
+        DeclarationError, match=r"^table client.tick: `7` is .* and not a condition$"
+    ):
         _table(when=7)
 
 

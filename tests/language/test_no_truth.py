@@ -147,7 +147,7 @@ def test_no_operand_is_dropped(slip: str, context: str) -> None:
         (lambda: 1 >> a, "write // with a number"),
         (lambda: divmod(a, 2), "write // with a number"),
         (lambda: ok ^ ok, "write a != b"),
-        (lambda: a @ b, "no product of tables"),
+        (lambda: a @ b, "no matrix product"),
         (lambda: a.is_set(), "leave out the brackets"),
         (lambda: operator.setitem(many, 0, 1), "can't be changed"),
         (lambda: operator.delitem(many, 0), "can't be changed"),

@@ -29,7 +29,7 @@ def system(**changed: Any) -> Any:
 
 MISTAKES: dict[str, Callable[[], Any]] = {
     "`i` is bound by no all_of": lambda: lang.leads_to("P", ONE, TWO, "P."),
-    "each: `j` is no variable that it uses": lambda: lang.leads_to(
+    "each: `j` is not a variable of premise or goal": lambda: lang.leads_to(
         "P", ONE, TWO, "P.", each=(i, j)
     ),
     "what must come to happen has none": lambda: lang.leads_to(
@@ -37,7 +37,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     ),
     "is what it leads to, at once": lambda: lang.leads_to("P", ONE, ONE, "P.", each=(i,)),
     "binds i a second time": lambda: lang.leads_to("P", ONE, lang.any_of(i, TWO), "P.", each=(i,)),
-    "and no condition": lambda: lang.always_possible("P", lang.sum_of(i, x.at(i)), "P."),
+    "and not a condition": lambda: lang.always_possible("P", lang.sum_of(i, x.at(i)), "P."),
     "each is one variable alone": lambda: lang.leads_to("P", ONE, TWO, "P.", each=i),
     "put it into progress=": lambda: system(properties=(GOOD,)),
     "put it into properties=": lambda: system(progress=(HOLDS,), properties=()),
@@ -53,7 +53,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "rows are those of one event, and these are 2": lambda: lang.weak_fairness(
         tick, tock, rows=("count",)
     ),
-    "is no event": lambda: lang.strong_fairness((tick,)),
+    "is not an event": lambda: lang.strong_fairness((tick,)),
 }
 
 

@@ -264,7 +264,7 @@ def test_an_event_binds_a_variable_once() -> None:
         event("e", s, s)
     with pytest.raises(DeclarationError, match="event e: `s`"):
         event("e", s, s=Bool())
-    with pytest.raises(DeclarationError, match=r"event e: `s \+ 1` is no variable"):
+    with pytest.raises(DeclarationError, match=r"event e: `s \+ 1` is not a variable"):
         event("e", s + 1)
 
 

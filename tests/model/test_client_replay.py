@@ -120,7 +120,7 @@ class Driven:
                 return
 
     def is_held_back(self, fields: Mapping[str, Any]) -> bool:
-        """Whether a record goes again once the request that is under way is answered. In a bounded
+        """Whether a record goes again once the request that is in flight is answered. In a bounded
         run it has gone."""
         record = self.records.get((fields["partition"], fields["record"]))
         machine = self.client.machine

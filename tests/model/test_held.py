@@ -85,7 +85,7 @@ def test_a_marker_comes_between_a_look_at_a_transaction_and_the_append() -> None
     assert older.ask(late)["error"] == "NONE", "it never asks, and is never held"
 
 
-def test_a_decision_and_a_completion_stay_under_way() -> None:
+def test_a_decision_and_a_completion_stay_in_progress() -> None:
     for place, told in (("decision", {"held": "decision"}), ("completion", None)):
         run = Run(INIT, ADD)
         first = run.ask(COMMIT | {"held_at": place})

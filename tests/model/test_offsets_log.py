@@ -99,7 +99,7 @@ def test_what_is_not_known_or_does_not_fit() -> None:
     with pytest.raises(UnknownVersion, match="no OFFSET_COMMIT value of version 5"):
         decode_group_value(OFFSET, b"\0\5")
     _, key = decode_group_key(WRITTEN["key 1"])
-    with pytest.raises(RecordError, match="OffsetCommitKey is no key of kind 2"):
+    with pytest.raises(RecordError, match="OffsetCommitKey is not a key of kind 2"):
         encode_group_key(2, key)
     value = decode_group_value(OFFSET, WRITTEN["offset 3"]).value
     with pytest.raises(RecordError, match="OffsetCommitValueV3 is no OFFSET_COMMIT of version 4"):

@@ -306,7 +306,7 @@ def changed(at: int, new: bytes, **more: Any) -> bytes:
         (b"", "byte 0, version: "),
         (b"\0", "byte 0, version: "),
         (b"\0\5", "byte 0, version: no value of version 5 is known"),
-        (changed(16, b"\x09"), "byte 16, transaction_status: 9 is no transaction state"),
+        (changed(16, b"\x09"), "byte 16, transaction_status: 9 is not a transaction state"),
         (
             changed(17, b"\xff\xff\xff\xff\x0f"),
             "byte 17, transaction_partitions: an array of 4294967294 elements, where 21 bytes",
@@ -402,7 +402,7 @@ def test_what_does_not_fit_is_not_written() -> None:
         encode_key("x" * 40000)
     with pytest.raises(RecordError, match="version: 2 is not in"):
         encode_value(TransactionLogValue(**VALUE), 2)
-    with pytest.raises(RecordError, match="attributes: 5 is no compression type"):
+    with pytest.raises(RecordError, match="attributes: 5 is not a compression type"):
         encode_batch(RecordBatch(base_offset=0, records=(), last_offset_delta=0, attributes=5))
     record = Record(offset_delta=3, timestamp_delta=2**63)
     with pytest.raises(RecordError, match="record 3: "):

@@ -74,7 +74,7 @@ def test_each_kind_of_channel_between_peers(name: str) -> None:
 def test_what_is_lost_or_doubled_is_told_by_name() -> None:
     lossy = system(Channel(Note, 2, lossy=True), lang.invariant(
         "All", (sent.at(0) < 2) | lang.any_of(lang.in_flight("m", Note, sender=0, to=1), True)
-        | (lang.size(heard.at(1)) == 2), "Something is under way."))  # fmt: skip
+        | (lang.size(heard.at(1)) == 2), "Something is in flight."))  # fmt: skip
     trace = check(lang.instantiate(lossy)).trace
     assert trace is not None
     assert ("network", "Note(peer0 → peer1, number=1)", "lost") in [
@@ -108,7 +108,7 @@ def test_a_crash_drops_what_is_in_flight(drop: tuple[Any, ...], loses: int) -> N
         "Kept",
         (sent.at(0) == 0) | (lang.size(heard.at(1)) > 0)
         | lang.any_of(lang.in_flight("m", Note, sender=0, to=1), True),
-        "What is said is under way or heard.",
+        "What is said is in flight or heard.",
     )  # fmt: skip
     instance = lang.instantiate(replace(crashing(*drop), properties=(wanted,)))
     result = check(instance)

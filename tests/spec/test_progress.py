@@ -41,8 +41,8 @@ def refusing(table: str, row: str, like: str) -> System:
     return with_rows(SYSTEM, found, tuple(map(changed, found.rows)))
 
 
-HONEST_REFUSALS = ("stale epoch", "transition in flight", "commit or abort under way")
-BUSY = "transition in flight"
+HONEST_REFUSALS = ("stale epoch", "transition in progress", "commit or abort in progress")
+BUSY = "transition in progress"
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def test_before_version_2_a_late_end_of_a_timeout_s_fence_leaves_a_client_stuck(
         assert result.verdict is verdict
         if result.trace is not None:
             again = [step.row for step in result.trace.steps[result.trace.loop :]]
-            assert again == ["end under way", "try again"]
+            assert again == ["end in progress", "try again"]
             assert "abort a later transaction" in [step.row for step in result.trace.steps]
 
 

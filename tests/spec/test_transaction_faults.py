@@ -254,9 +254,9 @@ FAULTS = (
         protocol="4.0.1", missing="single_fence_bump", holds_without=True,
     ),
     Fault(
-        "InitProducerId doesn't wait for a commit under way",
+        "InitProducerId doesn't wait for a commit in progress",
         "DeclaredTransitions", 17, "log append/producer id given out", bounds(producers=2),
-        altered(SYSTEM, table="transaction.InitProducerId", row="commit or abort under way",
+        altered(SYSTEM, table="transaction.InitProducerId", row="commit or abort in progress",
                 when=False),
     ),
     Fault(

@@ -233,7 +233,7 @@ NEVER_TAKEN = never_reached(SYSTEM)
 
 
 TAKEN_WITH_TWO_CLIENTS = {"partition.AddPartitionsByLeaderResponse/stale epoch"}
-TAKEN_BY_A_BUG = {"transaction.late answer to a marker/cancels the completion under way"}  # 16352
+TAKEN_BY_A_BUG = {"transaction.late answer to a marker/cancels the completion in progress"}  # 16352
 
 
 def covered(protocol: str, off: tuple[str, ...], bounds: Bounds) -> set[str]:
@@ -256,7 +256,7 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     # in a newest broker, a leader verifies without adding at version 1 of transactions
     (NEWEST, VERSION_1, TWO_FAULTS): {
         "producer.AddPartitionsToTxnResponse/fatal error",
-        "transaction.AddPartitionsToTxn/transition in flight",
+        "transaction.AddPartitionsToTxn/transition in progress",
         "transaction.continue the fence/no transaction to end so",
     },
     ("4.0.0", (), TWO_FAULTS): {

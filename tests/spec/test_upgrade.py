@@ -63,7 +63,7 @@ def test_a_change_by_itself_breaks_nothing(constants: dict[str, int], release: s
 
 
 @pytest.mark.slow(1)
-def test_where_parties_hear_of_it_in_any_order_both_versions_are_under_way() -> None:
+def test_where_parties_hear_of_it_in_any_order_both_versions_are_in_use() -> None:
     result = run(transactions(transactions=2))
     taken = {name for name, count in result.rows if count}
     assert {"transaction.EndTxn/end", "transaction.EndTxn/end, version 1"} <= taken

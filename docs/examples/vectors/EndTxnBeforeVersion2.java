@@ -45,7 +45,7 @@ class EndTxnBeforeVersion2 implements Runner.Implementation {
     if (pending != null) return "CONCURRENT_TRANSACTIONS";
     if (entry.get("state").equals("ONGOING")) return null;
     if (entry.get("state").equals("COMPLETE_" + result)) return "NONE";
-    boolean underWay = entry.get("state").equals("PREPARE_" + result);
-    return underWay ? "CONCURRENT_TRANSACTIONS" : "INVALID_TXN_STATE";
+    boolean inProgress = entry.get("state").equals("PREPARE_" + result);
+    return inProgress ? "CONCURRENT_TRANSACTIONS" : "INVALID_TXN_STATE";
   }
 }

@@ -119,7 +119,7 @@ def _of_marker(name: str, marker: Marker, decisions: Sequence[Decision]) -> str:
         return ""
     if here:
         return f"{place}, where {here[0].transactional_id} decided {here[0].result}"
-    return f"{place} is no decision for {name}"
+    return f"{place} was not decided for {name}"
 
 
 def _missing(of: OfProducer, from_start: Mapping[str, Sequence[Path]]) -> Iterator[Finding]:

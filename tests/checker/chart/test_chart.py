@@ -50,7 +50,7 @@ def test_a_message_goes_from_the_step_that_sent_it_to_the_one_that_takes_it() ->
     taken = [each.took and (each.took.sent, each.took.taken) for each in chart.steps]
     assert taken == [None, None, (2, 3), (1, 4)]
     assert [each.took.is_late for each in chart.steps if each.took] == [False, True]
-    assert [(arrow.message, arrow.sent) for arrow in chart.under_way] == [("Answer", 3)]
+    assert [(arrow.message, arrow.sent) for arrow in chart.in_flight] == [("Answer", 3)]
     assert chart.lanes == ("client", "server")
 
 
@@ -59,7 +59,7 @@ def test_of_two_that_are_the_same_the_first_is_taken_first() -> None:
     chart = chart_of(trace(ask, ask, step("server", "Ask(number=1)", ASK)))
     assert chart.steps[2].took is not None
     assert chart.steps[2].took.sent == 1
-    assert [arrow.sent for arrow in chart.under_way] == [2]
+    assert [arrow.sent for arrow in chart.in_flight] == [2]
 
 
 def test_what_is_lost_or_refused_says_so() -> None:
@@ -72,7 +72,7 @@ def test_what_is_lost_or_refused_says_so() -> None:
     assert [arrow.fate for arrow in chart.steps[0].sent] == ["refused", "lost"]
 
 
-def test_a_message_that_stays_under_way_is_taken_again_from_where_it_was_sent() -> None:
+def test_a_message_that_stays_in_flight_is_taken_again_from_where_it_was_sent() -> None:
     chart = chart_of(
         trace(
             step("client", "ask", sent=[ASK]),
@@ -85,7 +85,7 @@ def test_a_message_that_stays_under_way_is_taken_again_from_where_it_was_sent() 
     assert [arrow.message for arrow in chart.steps[1].sent] == ["Answer"]
 
 
-def test_a_message_that_was_under_way_at_first_has_no_step_that_sent_it() -> None:
+def test_a_message_that_was_in_flight_at_first_has_no_step_that_sent_it() -> None:
     chart = chart_of(trace(step("server", "Ask(number=1)", message("Ask", None, "server"))))
     assert chart.steps[0].took is not None
     assert chart.steps[0].took.sent == 0
@@ -147,7 +147,7 @@ def test_a_story_has_a_sentence_and_a_source_for_each_step(name: str, seed: int)
         rows = declared_rows(instance).items()  # not those of other releases
         sources = {row.source for (_, name), row in rows if name == step.row}
         assert any(sentence.endswith(f" ({source})" if source else ".") for source in sources)
-    assert len(sentences) == len(chart.steps) + len(chart.under_way)
+    assert len(sentences) == len(chart.steps) + len(chart.in_flight)
 
 
 def test_a_story_tells_what_became_of_messages() -> None:
@@ -161,9 +161,9 @@ def test_a_story_tells_what_became_of_messages() -> None:
         "1. client: ask(once): row. It sends Ask to server, which is lost at step 3. "
         "It sends Ask to server.",
         "From here on, again and again:",
-        "2. server takes Ask from client: row. It sends Ask to server, which stays under way.",
+        "2. server takes Ask from client: row. It sends Ask to server, which stays in flight.",
         "3. Ask from client to server is lost, sent at step 1: row.",
-        "Ask of step 2 is still under way to server.",
+        "Ask of step 2 is still in flight to server.",
     ]
 
 

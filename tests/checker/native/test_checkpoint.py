@@ -252,7 +252,7 @@ def test_what_is_no_state_is_refused(bits: int, run: Path) -> None:
     forged = (int.from_bytes(states[:8], "little") | bits).to_bytes(8, "little") + states[8:]
     assert forged != states
     forge(run, 9, forged)
-    with pytest.raises(CheckpointError, match="level 9 holds what is no state"):
+    with pytest.raises(CheckpointError, match="level 9 holds a value that is out of its range"):
         check(ktx(), Options(resume=run))
 
 

@@ -218,7 +218,7 @@ REOPENED = {
 TWINS = (
     Twin(
         "DeclaredTransitions", "PendingFits",
-        without("transaction.InitProducerId", "commit or abort under way"),
+        without("transaction.InitProducerId", "commit or abort in progress"),
     ),
     Twin("EpochForward", "EpochForward", without("partition.WriteTxnMarkers", "stale epoch")),
     Twin(

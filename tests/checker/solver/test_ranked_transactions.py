@@ -133,9 +133,10 @@ NEEDS = {
         system, "transaction.WriteTxnMarkersResponse/again (partition0): raises the rank",
         "MarkerWritten",
     ),
-    "that no marker gets lost unseen": Need(system, HELP, "MarkerUnderWay"),
+    "that no marker gets lost unseen": Need(system, HELP, "MarkerInFlight"),
     "one request of a client at a time": Need(
-        system, "transaction.EndTxn/end under way (producer0): ends begin completion", "OneRequest"
+        system, "transaction.EndTxn/end in progress (producer0): ends begin completion",
+        "OneRequest",
     ),
     "that faults come to an end": Need(
         replace(system, budgets={}),
@@ -179,7 +180,7 @@ TWINS = (
          "reply": marker_row("coordinator fenced").reply},
     ),
     Twin(
-        NAME, "MarkerUnderWay",
+        NAME, "MarkerInFlight",
         {"table": "transaction.lost WriteTxnMarkers", "row": "send again", "send": ()},
     ),
     Twin(

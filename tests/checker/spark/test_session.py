@@ -165,7 +165,7 @@ def processes(run: subprocess.Popen[bytes], part: str) -> list[psutil.Process]:
 
 
 def wait_for_level(run: subprocess.Popen[bytes], folder: Path, level: int) -> None:
-    """Until a level is finished. The next is under way then."""
+    """Until a level is finished. The next is in flight then."""
     until = time.monotonic() + 500
     while levels(folder) < level:
         assert run.poll() is None, "the run ended too early"

@@ -235,7 +235,7 @@ def test_it_says_where_it_is_and_ends_by_ctrl_c(traces: Path) -> None:
         at = int(line.partition("127.0.0.1:")[2].partition("/")[0])
         assert ask(at, "/")[0] == 200
         assert "/#path=0." in line
-        with socket.create_connection(("127.0.0.1", at)) as slow:  # a request that is under way
+        with socket.create_connection(("127.0.0.1", at)) as slow:  # a request that is in flight
             head = "POST /api/trace HTTP/1.1", "Host: localhost", "Content-Length: 9"
             slow.sendall("\r\n".join([*head, "", "{"]).encode())
             assert ask(at, "/")[0] == 200  # by then it has begun

@@ -52,7 +52,7 @@ class Opened:
         self.settled()
 
     def settled(self) -> None:
-        """Waits for the answers that are under way."""
+        """Waits for the answers that are in flight."""
         self.page.wait_for_selector("#theatre[aria-busy=false]")
 
     def press(self, *keys: str) -> None:

@@ -123,9 +123,9 @@ def test_a_goal_that_nothing_comes_to_says_so(lease: Session, held: Run) -> None
 @pytest.mark.parametrize(
     ("goal", "says"),
     [("", "1 to 300"), ("x" * 301, "1 to 300"), ("nonsense", "write PART = VALUE"),
-     ("client0.stat = IDLE", "did you mean client0.state"), ("client0.state = GONE", "no value"),
-     ("client0.state < IDLE", "no value"), ("Nothing is broken", "no property"),
-     ("service.newest = 9999999999999999999999", "no value"),
+     ("client0.stat = IDLE", "did you mean client0.state"), ("client0.state = GONE", "the value"),
+     ("client0.state < IDLE", "have the value"), ("Nothing is broken", "no property"),
+     ("service.newest = 9999999999999999999999", "have the value"),
      ("client0.state = IDLE and", "write PART = VALUE|no value")],
 )  # fmt: skip
 def test_what_is_no_goal_is_said_in_a_line(lease: Session, goal: str, says: str) -> None:

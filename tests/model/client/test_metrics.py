@@ -117,11 +117,15 @@ def test_the_average_of_nothing(release: str, least: float | None) -> None:
 @pytest.mark.parametrize(
     ("name", "topic", "told"),
     [
-        ("record-sent-total", None, "is no metric in producer-metrics: did you mean record-send-"),
-        ("byte-total", None, "byte-total is no metric in producer-metrics"),
+        (
+            "record-sent-total",
+            None,
+            "is not a metric in producer-metrics: did you mean record-send-",
+        ),
+        ("byte-total", None, "byte-total is not a metric in producer-metrics"),
         ("io-ratio", None, "io-ratio has no value here: there is no wire"),
         ("bufferpool-wait-time-total", None, "is a metric of other releases"),
-        ("byte", "t", "is no metric in producer-topic-metrics"),
+        ("byte", "t", "is not a metric in producer-topic-metrics"),
     ],
 )
 def test_a_name_that_has_no_value(name: str, topic: str | None, told: str) -> None:

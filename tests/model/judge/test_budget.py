@@ -25,7 +25,7 @@ MOST = 4_000
 def produce(
     producer_id: int, response: Mapping[str, Any] | None, *, sequence: int = 0, **fields: Any
 ) -> Operation:
-    """One of the requests that are under way together."""
+    """One of the requests that are in flight together."""
     fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence, **fields}
     end = None if response is None else 100
     return Operation("Produce", {"count": 1, **fields}, 0, end, response)

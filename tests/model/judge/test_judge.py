@@ -329,7 +329,7 @@ def test_forty_at_once_are_decided() -> None:
 
 
 def at_once(count: int, wrong: int, **fields: Any) -> list[Operation]:
-    """Batches of so many producers, all under way at once; one is told an offset behind all."""
+    """Batches of so many producers, all in flight at once; one is told an offset behind all."""
     history = [produce(0, 0, 100, at, producer=at) for at in range(count)]
     history[wrong] = produce(0, 0, 100, 100 * count, producer=wrong)
     return [o._replace(fields={**o.fields, **fields}) for o in history]

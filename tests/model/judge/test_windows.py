@@ -57,7 +57,7 @@ def test_windows_find_what_the_whole_comes_to(
 
 
 def busy(count: int, clients: int = 4) -> Iterator[Operation]:
-    """Producers of one partition that have a batch under way all the time."""
+    """Producers of one partition that have a batch in flight all the time."""
     leader = PartitionLeader()
     for at in range(count):
         asked: dict[str, Any] = {"producer_id": at % clients, "producer_epoch": 0, "count": 1}

@@ -269,7 +269,7 @@ final class Coordinators {
         Optional<Map.Entry<Integer, Marker>> late = broker().sent.entrySet().stream()
             .filter(entry -> entry.getValue().term < term).findFirst();
         if (late.isEmpty()) {
-            throw new Departure("no marker of an earlier term is under way");
+            throw new Departure("no marker of an earlier term is in flight");
         }
         broker().sent.remove(late.get().getKey());
         broker().answer(late.get().getValue(), Errors.NONE);
@@ -338,7 +338,7 @@ final class Coordinators {
         check(fatal.isEmpty(), String.join("; ", fatal));
     }
 
-    /** What the coordinator has decided is completed once all that is under way has arrived. */
+    /** What the coordinator has decided is completed once all that is in flight has arrived. */
     void prepareCompletes() throws InterruptedException {
         settle();
         check(!state().contains("prepare"), "the transaction is " + state() + " for good");
@@ -361,7 +361,7 @@ final class Coordinators {
         }
     }
 
-    /** Lets all that is under way arrive. */
+    /** Lets all that is in flight arrive. */
     private void settle() throws InterruptedException {
         while (!fences.isEmpty()) {
             fences.remove().goOn();

@@ -223,7 +223,7 @@ SLIPS: dict[str, tuple[Callable[[Broker], None], str]] = {
     "a result": (_swapped, "offset 4, producer 4000, epoch 1: ABORT, where t decided COMMIT"),
     "a partition": (
         _elsewhere,
-        "offset 6, producer 4000, epoch 2: COMMIT is no decision for orders-0",
+        "offset 6, producer 4000, epoch 2: COMMIT was not decided for orders-0",
     ),
     "a state": (_not_completed, "t: COMPLETE_ABORT may not follow PREPARE_COMMIT"),
     "no marker": (

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from epochfence.checker import under_way
+from epochfence.checker import progress_line
 from epochfence.checker.check import Options, check
 from epochfence.checker.native import object_cache
 from epochfence.checker.native.explore import Progress
-from epochfence.checker.under_way import Earlier, Runs, line_of
+from epochfence.checker.progress_line import Earlier, Runs, line_of
 from epochfence.checker.verdict import Verdict
 from epochfence.language import instantiate
 from epochfence.spec.load import load_system
@@ -42,10 +42,10 @@ def test_a_terminal_has_one_line_that_changes(
     monkeypatch: pytest.MonkeyPatch, terminal: bool
 ) -> None:
     clock = iter(range(0, 1_000, 10))
-    monkeypatch.setattr(under_way.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress_line.time, "monotonic", lambda: next(clock))
     out = StringIO()
     console = Console(file=out, width=40, force_terminal=terminal, color_system=None)
-    with under_way.shown(console, EARLIER) as show:
+    with progress_line.shown(console, EARLIER) as show:
         show(NOW)
         show(NOW)
     told = out.getvalue()
@@ -60,12 +60,12 @@ def test_ctrl_c_before_the_search_says_so() -> None:
     console = Console(file=StringIO(), width=40)
     with (
         pytest.raises(KeyboardInterrupt, match="before the search began: nothing was explored"),
-        under_way.shown(console, None),
+        progress_line.shown(console, None),
     ):
         raise KeyboardInterrupt
 
     def interrupted_later() -> None:
-        with under_way.shown(console, None) as show:
+        with progress_line.shown(console, None) as show:
             show(NOW)
             raise KeyboardInterrupt
 
