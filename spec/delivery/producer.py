@@ -32,27 +32,8 @@ from ...language.expressions import Expression, Operand
 from ..features import batches_kept, unknown_producer_accepted
 from ..leader.state import Kind, asks_coordinator
 from ..replication import fetch
-from ..replication.state import (
-    ACKS,
-    RECORD,
-    RECORDS,
-    REPLICA,
-    SESSIONS,
-    Entry,
-    State,
-    acknowledged,
-    clients,
-    fetched,
-    high_watermark,
-    isr,
-    leader_epoch,
-    log,
-    me,
-    produced,
-    replica,
-    session,
-    state,
-)
+from ..replication import state as replicas
+from ..replication.state import ACKS, RECORD, RECORDS, REPLICA, SESSIONS, Entry, State, replica
 from .state import (
     IN_FLIGHT,
     RETRIES,
@@ -100,8 +81,10 @@ def _sent(which: Expression) -> dict[Expression, Operand]:
 sends = Table(
     sender,
     on=send,
-    others=(clients,),
-    when=is_sending & (size(requests) < IN_FLIGHT) & ((size(queue) > 0) | (produced < RECORDS)),
+    others=(replicas.clients,),
+    when=is_sending
+    & (size(requests) < IN_FLIGHT)
+    & ((size(queue) > 0) | (replicas.produced < RECORDS)),
     doc="With acks=0 a send has come to a success once it is on the connection.",
     rows=(
         Row(
@@ -114,8 +97,8 @@ sends = Table(
         ),
         Row(
             "the next record",
-            when=produced < RECORDS,
-            set={produced: produced + 1, **_sent(produced)},
+            when=replicas.produced < RECORDS,
+            set={replicas.produced: replicas.produced + 1, **_sent(replicas.produced)},
             source="KafkaProducer.send, RecordAccumulator.drainBatchesForOneNode",
         ),
     ),
@@ -125,8 +108,8 @@ _taken_up: dict[Expression, Operand] = {taken: False, requests: _rest}
 answers = Table(
     sender,
     on=answered,
-    others=(clients,),
-    when=taken & _first.is_in(acknowledged),
+    others=(replicas.clients,),
+    when=taken & _first.is_in(replicas.acknowledged),
     rows=(
         Row(
             "acknowledged",
@@ -140,12 +123,14 @@ _back = if_(size(requests) > 1, requests[1:] + requests[:1], requests)
 _closed: dict[Expression, Operand] = {
     taken: False,
     requests: sequence_of(),
-    acknowledged: if_(taken, acknowledged - set_of(_first), acknowledged),
+    replicas.acknowledged: if_(
+        taken, replicas.acknowledged - set_of(_first), replicas.acknowledged
+    ),
 }
 disconnects = Table(
     sender,
     on=disconnect,
-    others=(clients,),
+    others=(replicas.clients,),
     when=size(requests) > 0,
     doc="What no leader has taken is lost; of what one has taken, the answer is.",
     rows=(
@@ -173,16 +158,16 @@ disconnects = Table(
 # A session begins --------------------------------------------------------------------------------
 
 _new: dict[Expression, Operand] = {
-    session: session + 1,
-    acknowledged: set_of(),
+    replicas.session: replicas.session + 1,
+    replicas.acknowledged: set_of(),
     taken: False,
     requests: sequence_of(),
 }
-_may_begin = (SESSIONS > 1) & (session < SESSIONS - 1) & is_sending
+_may_begin = (SESSIONS > 1) & (replicas.session < SESSIONS - 1) & is_sending
 begins = Table(
     sender,
     on=begin_session,
-    others=(clients,),
+    others=(replicas.clients,),
     when=_may_begin & ~is_transactional & ((size(requests) > 0) | (size(queue) > 0)),
     doc="The application crashes and sends again what didn't succeed, by a new producer.",
     rows=(
@@ -196,15 +181,15 @@ begins = Table(
 _asked = Table(
     sender,
     on=commit,
-    others=(clients,),
+    others=(replicas.clients,),
     when=is_transactional & is_sending & all_of(_r, _r.is_in(succeeded)),
     rows=(Row("commit", set={transaction: Transaction.COMMITTING}, source="KafkaProducer"),),
 )
 _aborts = Table(
     sender,
     on=abort,
-    others=(clients,),
-    when=is_transactional & _may_begin & (produced > 0),
+    others=(replicas.clients,),
+    when=is_transactional & _may_begin & (replicas.produced > 0),
     rows=(
         Row(
             "abort",
@@ -219,34 +204,42 @@ _aborts = Table(
     ),
 )
 _has_marker = any_of(
-    element("m", of_session(log, session)),
-    element("m", of_session(log, session)).kind != Kind.DATA,
+    element("m", of_session(replicas.log, replicas.session)),
+    element("m", of_session(replicas.log, replicas.session)).kind != Kind.DATA,
 )
 _ends = transaction.is_in(Transaction.COMMITTING, Transaction.ABORTING)
 _kind = if_(transaction == Transaction.COMMITTING, Kind.COMMIT, Kind.ABORT)
-_marked = append(log, Entry(leader_epoch=leader_epoch, record=0, producer_id=session, kind=_kind))
+_marked = append(
+    replicas.log,
+    Entry(leader_epoch=replicas.leader_epoch, record=0, producer_id=replicas.session, kind=_kind),
+)
 marks = Table(
     replica,
     on=write_marker,
-    others=(sender, clients),
-    when=is_transactional & _ends & (state == State.LEADER) & ~_has_marker,
+    others=(sender, replicas.clients),
+    when=is_transactional & _ends & (replicas.state == State.LEADER) & ~_has_marker,
     doc="The coordinator sends it until it is in. The coordinator itself never fails here.",
     rows=(
         fetch.refused_for_want_of_replicas({}),
         Row(
             "append the marker",
-            set={log: _marked, **fetch.moved(me, _marked, isr, fetched)},
+            set={
+                replicas.log: _marked,
+                **fetch.moved(replicas.me, _marked, replicas.isr, replicas.fetched),
+            },
             source="Partition.appendRecordsToLeader, ReplicaManager.appendRecords",
         ),
     ),
 )
-_written = log.at(_i)[: high_watermark.at(_i)]
-_mark = element("mark", of_session(_written, session))
-_is_written = any_of(_i, (state.at(_i) == State.LEADER) & any_of(_mark, _mark.kind != Kind.DATA))
+_written = replicas.log.at(_i)[: replicas.high_watermark.at(_i)]
+_mark = element("mark", of_session(_written, replicas.session))
+_is_written = any_of(
+    _i, (replicas.state.at(_i) == State.LEADER) & any_of(_mark, _mark.kind != Kind.DATA)
+)
 ends = Table(
     sender,
     on=ended,
-    others=(clients, replica),
+    others=(replicas.clients, replica),
     when=is_transactional & _ends & _is_written,
     rows=(
         Row(
@@ -260,7 +253,7 @@ ends = Table(
             set={
                 **_new,
                 transaction: Transaction.OPEN,
-                produced: 0,
+                replicas.produced: 0,
                 succeeded: set_of(),
             },
             source="TransactionMarkerChannelManager.maybeWriteTxnCompletion",
@@ -270,8 +263,8 @@ ends = Table(
 
 # The leader -------------------------------------------------------------------------------------
 
-_mine = element("mine", of_session(log, session))
-_newest = last(of_session(log, session))
+_mine = element("mine", of_session(replicas.log, replicas.session))
+_newest = last(of_session(replicas.log, replicas.session))
 _remembers = any_of(_mine, _mine.record == _first)
 _known = if_(batches_kept, _remembers, _newest.is_set & (_newest.value.record == _first))
 _follows = if_(
@@ -279,7 +272,9 @@ _follows = if_(
     _first == _newest.value.record + 1,
     (_first == 0) | (unknown_producer_accepted & ~(is_transactional & asks_coordinator)),
 )
-_replicated = element("replicated", of_session(log[:high_watermark], session))
+_replicated = element(
+    "replicated", of_session(replicas.log[: replicas.high_watermark], replicas.session)
+)
 _refused: dict[Expression, Operand] = {
     requests: _rest,
     queue: if_(RETRIES == 1, sequence_of(_first) + queue, queue),
@@ -292,7 +287,7 @@ _appending = fetch.append_rows(_first, _answered_later, _refused)
 takes = Table(
     replica,
     on=take,
-    others=(sender, clients),
+    others=(sender, replicas.clients),
     when=(size(requests) > 0) & ~taken & fetch.can_take,
     rows=(
         *_appending[:2],
@@ -301,10 +296,10 @@ takes = Table(
             when=is_idempotent & _known,
             set={
                 **_answered_later,
-                acknowledged: if_(
+                replicas.acknowledged: if_(
                     any_of(_replicated, _replicated.record == _first),
-                    acknowledged | set_of(_first),
-                    acknowledged,
+                    replicas.acknowledged | set_of(_first),
+                    replicas.acknowledged,
                 ),
             },
             source="ProducerStateEntry.findDuplicateBatch",

@@ -21,6 +21,7 @@ from ...language import (
 from ..application import Outcome, outcome
 from ..client import state as client
 from ..client.calls import EARLY_ENDS
+from ..coordinator import entry as coordinator
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -29,18 +30,6 @@ from ..coordinator.entry import (
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    asked_by,
-    completing,
-    fence_to_come,
-    fenced_for,
-    is_known,
-    is_prepared,
-    next_id,
-    pending,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
 )
 from ..coordinator.log import unsettled
 from ..features import late_fence_end_refused
@@ -69,7 +58,7 @@ _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
 _batch = client.batches.at(i)[p][s]
 _is_alone = late_fence_end_refused & has_no_rival(i)
 _has_epoch = _is_alone & (_epoch != NO_EPOCH) & (_state != client.FATAL_ERROR)
-_ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+_ends = coordinator.state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 _AGAIN = (
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.COORDINATOR_NOT_AVAILABLE,
@@ -137,22 +126,26 @@ nothing_sent = invariant(
 
 _init_answer = in_flight("n", InitProducerIdResponse, i)
 _first = all_true(
-    is_known.implies(
-        (_init_answer.producer_id == producer_id) & (_init_answer.producer_epoch == producer_epoch)
+    coordinator.is_known.implies(
+        (_init_answer.producer_id == coordinator.producer_id)
+        & (_init_answer.producer_epoch == coordinator.producer_epoch)
     ),
-    pending != EMPTY,
+    coordinator.pending != EMPTY,
     ~unsettled.is_set | (unsettled.value.state != EMPTY),
 )
 lone_start = invariant(
     "LoneStart",
     all_of(
         i,
-        _is_alone.implies(~fenced_for[i].is_set & (pending == EMPTY).implies(asked_by[i] == _open))
+        _is_alone.implies(
+            ~coordinator.fenced_for[i].is_set
+            & (coordinator.pending == EMPTY).implies(coordinator.asked_by[i] == _open)
+        )
         & (_is_alone & _state.is_in(client.UNINITIALIZED, client.INITIALIZING)).implies(
             all_true(
-                state == EMPTY,
-                ~pending.is_set | pending.is_in(EMPTY, DEAD),
-                ~fence_to_come,
+                coordinator.state == EMPTY,
+                ~coordinator.pending.is_set | coordinator.pending.is_in(EMPTY, DEAD),
+                ~coordinator.fence_to_come,
                 unsettled.is_set.implies(unsettled.value.state.is_in(EMPTY, DEAD)),
                 all_of(
                     _init_answer,
@@ -170,23 +163,28 @@ lone_start = invariant(
 
 # A client that has an epoch ----------------------------------------------------------------------
 
-_is_same = (producer_id == _id) & (producer_epoch == _epoch)
-_is_next = (producer_id == _id) & (producer_epoch == _epoch + 1)
+_is_same = (coordinator.producer_id == _id) & (coordinator.producer_epoch == _epoch)
+_is_next = (coordinator.producer_id == _id) & (coordinator.producer_epoch == _epoch + 1)
 _is_rotated = all_true(
-    previous_id == _id,
-    producer_id != _id,
+    coordinator.previous_id == _id,
+    coordinator.producer_id != _id,
     _epoch == LARGEST_EPOCH - 1,
-    producer_epoch == 0,
+    coordinator.producer_epoch == 0,
 )
-_has_ended = (is_prepared & _is_next) | (_ends & (_is_next | _is_rotated))
-_next_is_own = is_prepared & completing & (next_id == _id) & (_epoch == 0)
+_has_ended = (coordinator.is_prepared & _is_next) | (_ends & (_is_next | _is_rotated))
+_next_is_own = (
+    coordinator.is_prepared & coordinator.completing & (coordinator.next_id == _id) & (_epoch == 0)
+)
 
 
 def _changes(*states: Expression) -> Expression:
     """Whether a record of one of these states is being appended, or may turn up in the log."""
     kept = unsettled.is_set
     return any_true(
-        *((pending == each) | (kept & (unsettled.value.state == each)) for each in states)
+        *(
+            (coordinator.pending == each) | (kept & (unsettled.value.state == each))
+            for each in states
+        )
     )
 
 
@@ -196,17 +194,17 @@ lone_epoch = invariant(
         i,
         _has_epoch.implies(
             unsettled.is_set.implies(unsettled.value.state != EMPTY)
-            & is_known.implies(
+            & coordinator.is_known.implies(
                 all_true(
                     _is_same | _has_ended | _next_is_own,
-                    (_is_same & is_prepared).implies(completing),
-                    (_has_ended & state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)).implies(
+                    (_is_same & coordinator.is_prepared).implies(coordinator.completing),
+                    (_has_ended & coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)).implies(
                         _state == client.COMMITTING
                     ),
                     _changes(PREPARE_COMMIT).implies(_state == client.COMMITTING),
                     _changes(ONGOING, PREPARE_COMMIT, PREPARE_ABORT).implies(_is_same),
                     (_state == client.COMMITTING).implies(
-                        (_is_same & (state == ONGOING)) | _has_ended
+                        (_is_same & (coordinator.state == ONGOING)) | _has_ended
                     ),
                     all_of(
                         p,
@@ -224,23 +222,26 @@ lone_epoch = invariant(
 
 _end_answer = in_flight("o", EndTxnResponse, i)
 _following = if_(
-    is_prepared & next_id.is_set,
-    (next_id == _end_answer.producer_id) & (_end_answer.producer_epoch == 0),
-    (_end_answer.producer_id == producer_id) & (_end_answer.producer_epoch == producer_epoch),
+    coordinator.is_prepared & coordinator.next_id.is_set,
+    (coordinator.next_id == _end_answer.producer_id) & (_end_answer.producer_epoch == 0),
+    (_end_answer.producer_id == coordinator.producer_id)
+    & (_end_answer.producer_epoch == coordinator.producer_epoch),
 )
 _is_aborted = all_true(
-    _has_ended, state.is_in(PREPARE_ABORT, COMPLETE_ABORT), _state == client.COMMITTING
+    _has_ended, coordinator.state.is_in(PREPARE_ABORT, COMPLETE_ABORT), _state == client.COMMITTING
 )
 lone_end = invariant(
     "LoneEnd",
     all_of(
         i,
-        (_has_epoch & is_known).implies(
+        (_has_epoch & coordinator.is_known).implies(
             all_of(
                 _end_answer,
                 all_true(
                     (_end_answer.error == Errors.NONE).implies(
-                        _has_ended & _following & is_prepared.implies(completing)
+                        _has_ended
+                        & _following
+                        & coordinator.is_prepared.implies(coordinator.completing)
                     ),
                     _end_answer.error.is_in(Errors.NONE, Errors.UNKNOWN_SERVER_ERROR, *_AGAIN)
                     | _is_aborted,
@@ -260,14 +261,14 @@ def _is_replaced(error: Expression, txn: Expression) -> Expression:
     coordinator."""
     is_own = (client.txn.at(i) == txn) & _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR)
     unknown = error == Errors.INVALID_PRODUCER_ID_MAPPING
-    return (unknown & is_own).implies(_is_rotated & (state == COMPLETE_ABORT))
+    return (unknown & is_own).implies(_is_rotated & (coordinator.state == COMPLETE_ABORT))
 
 
 lone_batch = invariant(
     "LoneBatch",
     all_of(
         i,
-        (_has_epoch & is_known).implies(
+        (_has_epoch & coordinator.is_known).implies(
             all_of(
                 p,
                 all_of(_answer, _is_replaced(_answer.error, _answer.txn))

@@ -20,24 +20,13 @@ from ...language import (
 )
 from ..client import state as client
 from ..client.calls import EARLY_ENDS
+from ..coordinator import entry as coordinator
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    asked_by,
-    fence_to_come,
-    fenced_for,
-    is_prepared,
-    next_id,
-    pending,
-    pending_epoch,
-    pending_id,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
 )
 from ..messages import (
     LARGEST_EPOCH,
@@ -61,19 +50,19 @@ _open = connection.at(i)
 _init, _init_answer = in_flight("m", InitProducerId, i), in_flight("n", InitProducerIdResponse, i)
 _end, _end_answer = in_flight("o", EndTxn, i), in_flight("p", EndTxnResponse, i)
 _state = client.state.at(i)
-_is_asked_by = asked_by[i] == _open
-_is_fenced_for = fenced_for[i] == _open
+_is_asked_by = coordinator.asked_by[i] == _open
+_is_fenced_for = coordinator.fenced_for[i] == _open
 
 _initializing = any_true(
     any_of(_init, _init.connection == _open),
     any_of(_init_answer, _init_answer.connection == _open),
-    _is_asked_by & (pending == EMPTY),
+    _is_asked_by & (coordinator.pending == EMPTY),
     _is_fenced_for,
 )
 _ending = any_true(
     any_of(_end, _end.connection == _open),
     any_of(_end_answer, _end_answer.connection == _open),
-    _is_asked_by & (pending != EMPTY),
+    _is_asked_by & (coordinator.pending != EMPTY),
 )
 
 
@@ -108,7 +97,10 @@ no_later_connection = invariant(
         i,
         all_true(
             *(all_of(m, m.connection <= _open) for m in (_init, _init_answer, _end, _end_answer)),
-            *(asked.is_set.implies(asked.value <= _open) for asked in (asked_by[i], fenced_for[i])),
+            *(
+                asked.is_set.implies(asked.value <= _open)
+                for asked in (coordinator.asked_by[i], coordinator.fenced_for[i])
+            ),
         ),
     ),
     "Nothing comes from a connection that isn't there yet.",
@@ -118,13 +110,18 @@ who_waits = invariant(
     "WhoWaits",
     all_of(
         i,
-        asked_by[i].is_set.implies(
-            pending.is_in(EMPTY, PREPARE_COMMIT, PREPARE_ABORT) | (is_prepared & ~pending.is_set)
+        coordinator.asked_by[i].is_set.implies(
+            coordinator.pending.is_in(EMPTY, PREPARE_COMMIT, PREPARE_ABORT)
+            | (coordinator.is_prepared & ~coordinator.pending.is_set)
         )
-        & fenced_for[i].is_set.implies(
-            fence_to_come | (pending == PREPARE_ABORT) | (is_prepared & ~pending.is_set)
+        & coordinator.fenced_for[i].is_set.implies(
+            coordinator.fence_to_come
+            | (coordinator.pending == PREPARE_ABORT)
+            | (coordinator.is_prepared & ~coordinator.pending.is_set)
         )
-        & all_of(j, ((i != j) & asked_by[i].is_set).implies(~asked_by[j].is_set)),
+        & all_of(
+            j, ((i != j) & coordinator.asked_by[i].is_set).implies(~coordinator.asked_by[j].is_set)
+        ),
     ),
     "One client at most waits for a record, and those that have fenced a transaction for its end.",
 )
@@ -175,10 +172,12 @@ coordinators_errors = invariant(
 def is_given_out(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a pair is the coordinator's, an older one, or the one after the end in progress. The
     coordinator may have lost it."""
-    current = (position(of_id) < position(producer_id)) | (
-        (of_id == producer_id) & (epoch <= producer_epoch)
+    current = (position(of_id) < position(coordinator.producer_id)) | (
+        (of_id == coordinator.producer_id) & (epoch <= coordinator.producer_epoch)
     )
-    following = ((is_prepared & (next_id == of_id)) | is_lost(of_id)) & (epoch == 0)
+    following = ((coordinator.is_prepared & (coordinator.next_id == of_id)) | is_lost(of_id)) & (
+        epoch == 0
+    )
     return (current | following) & (~epochs_go_on | (epoch < LARGEST_EPOCH)) & (epoch >= 0)
 
 
@@ -220,10 +219,12 @@ end_carries_pair = invariant(
             ),
         )
         & _is_asked_by.implies(
-            pending.is_in(PREPARE_COMMIT, PREPARE_ABORT).implies(
-                (_id == producer_id) & (_epoch == producer_epoch)
+            coordinator.pending.is_in(PREPARE_COMMIT, PREPARE_ABORT).implies(
+                (_id == coordinator.producer_id) & (_epoch == coordinator.producer_epoch)
             )
-            & is_prepared.implies((_id == producer_id) & (_epoch + 1 == producer_epoch))
+            & coordinator.is_prepared.implies(
+                (_id == coordinator.producer_id) & (_epoch + 1 == coordinator.producer_epoch)
+            )
         ),
     ),
     "Who waits for an end holds the epoch of the transaction that it ends.",
@@ -263,22 +264,22 @@ new_id_at_last = invariant(
     "An end gives a new producer id only where the epochs of the old one are used up.",
 )
 
-_ends = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+_ends = coordinator.state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
 def is_current(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a pair is the coordinator's, or may become it by the answer to an end."""
-    same = of_id == producer_id
-    before = same & (epoch + 1 == producer_epoch)
+    same = of_id == coordinator.producer_id
+    before = same & (epoch + 1 == coordinator.producer_epoch)
     rotated = (
-        (previous_id == of_id)
-        & (of_id != producer_id)
+        (coordinator.previous_id == of_id)
+        & (of_id != coordinator.producer_id)
         & (epoch == LARGEST_EPOCH - 1)
-        & (producer_epoch == 0)
+        & (coordinator.producer_epoch == 0)
     )
-    following = is_prepared & (next_id == of_id) & (epoch == 0)
-    return (same & (epoch == producer_epoch)) | (
-        (is_prepared | _ends) & (before | rotated | following)
+    following = coordinator.is_prepared & (coordinator.next_id == of_id) & (epoch == 0)
+    return (same & (epoch == coordinator.producer_epoch)) | (
+        (coordinator.is_prepared | _ends) & (before | rotated | following)
     )
 
 
@@ -317,8 +318,11 @@ def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ..
 
 def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
     """What a client holds, gets by an answer, or is about to get."""
-    is_next = (asked_by[who] == connection.at(who)) & (pending == EMPTY)
-    return (*pairs_held(who, init_name, end_name), Pair(is_next, pending_id, pending_epoch))
+    is_next = (coordinator.asked_by[who] == connection.at(who)) & (coordinator.pending == EMPTY)
+    return (
+        *pairs_held(who, init_name, end_name),
+        Pair(is_next, coordinator.pending_id, coordinator.pending_epoch),
+    )
 
 
 def _no_conflict(one: Pair, other: Pair) -> Expression:

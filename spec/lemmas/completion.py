@@ -20,15 +20,7 @@ from ...language import (
     size,
     sum_of,
 )
-from ..coordinator.entry import (
-    asked_by,
-    coordinator_epoch,
-    fenced_for,
-    partitions,
-    pending,
-    producer_epoch,
-    producer_id,
-)
+from ..coordinator import entry as coordinator
 from ..coordinator.log import begin_completion, log_append
 from ..coordinator.markers import marker_connection, marker_sent, send_marker
 from ..leader import state as leader
@@ -57,9 +49,13 @@ leader_behind = invariant(
         all_of(
             n,
             all_true(
-                (n == producer_id).implies(_known.producer_epoch <= producer_epoch),
-                (position(n) > position(producer_id)).implies(_known.producer_epoch == NO_EPOCH),
-                _known.coordinator_epoch <= coordinator_epoch,
+                (n == coordinator.producer_id).implies(
+                    _known.producer_epoch <= coordinator.producer_epoch
+                ),
+                (position(n) > position(coordinator.producer_id)).implies(
+                    _known.producer_epoch == NO_EPOCH
+                ),
+                _known.coordinator_epoch <= coordinator.coordinator_epoch,
             ),
         ),
     ),
@@ -72,8 +68,10 @@ marker_of_term = invariant(
         p,
         all_of(
             _marker,
-            (_marker.coordinator_epoch <= coordinator_epoch)
-            & (_marker.connection == _on).implies(_marker.coordinator_epoch == coordinator_epoch),
+            (_marker.coordinator_epoch <= coordinator.coordinator_epoch)
+            & (_marker.connection == _on).implies(
+                _marker.coordinator_epoch == coordinator.coordinator_epoch
+            ),
         ),
     ),
     "A marker on the connection that is open has the coordinator's own epoch.",
@@ -107,10 +105,10 @@ marker_in_flight = invariant(
 LEMMAS = (leader_behind, marker_of_term, marker_written, marker_in_flight)
 
 _answers = (
-    (in_flight("e", EndTxnResponse, i), asked_by),
-    (in_flight("t", InitProducerIdResponse, i), fenced_for),
+    (in_flight("e", EndTxnResponse, i), coordinator.asked_by),
+    (in_flight("t", InitProducerIdResponse, i), coordinator.fenced_for),
 )
-_markers_left = size(partitions - marker_sent)
+_markers_left = size(coordinator.partitions - marker_sent)
 _late_answers = sum_of(
     i, sum((count_of(m, m.connection != connection.at(i)) for m, _ in _answers), lift(0))
 )
@@ -119,9 +117,9 @@ _markers_in_flight = sum_of(p, 2 * count_of(_marker, lift(True)) + count_of(_wri
 prepare_completes = ranking(
     "PrepareCompletes",
     (
-        ~pending.is_set,
-        if_(pending.is_set, 0, _late_answers),
-        size(partitions),
+        ~coordinator.pending.is_set,
+        if_(coordinator.pending.is_set, 0, _late_answers),
+        size(coordinator.partitions),
         _markers_left,
         _markers_in_flight,
     ),
@@ -130,9 +128,10 @@ prepare_completes = ranking(
         helps(begin_completion),
         # answers on closed connections, behind which those that tell of the end wait
         *(
-            helps(message, ~pending.is_set & (waits[i] == connection.at(i)), each=(i,))
+            helps(message, ~coordinator.pending.is_set & (waits[i] == connection.at(i)), each=(i,))
             for message, waits in (
-                (EndTxnResponse, asked_by), (InitProducerIdResponse, fenced_for),
+                (EndTxnResponse, coordinator.asked_by),
+                (InitProducerIdResponse, coordinator.fenced_for),
             )
         ),
         helps(send_marker),

@@ -6,6 +6,7 @@ The lemmas are of the newest release, and with one client of all from 2.5 on.
 from __future__ import annotations
 
 from ...language import Expression, all_of, all_true, if_, invariant, position
+from ..coordinator import entry as coordinator
 from ..coordinator import log as log
 from ..coordinator.entry import (
     COMPLETE_ABORT,
@@ -16,23 +17,6 @@ from ..coordinator.entry import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
-    failed_fence,
-    fence_end,
-    fence_epoch,
-    fence_to_come,
-    fencing,
-    is_known,
-    is_prepared,
-    is_settled,
-    next_id,
-    partitions,
-    pending,
-    pending_epoch,
-    pending_id,
-    pending_partitions,
-    producer_epoch,
-    producer_id,
-    state,
 )
 from ..coordinator.log import unsettled
 from ..features import (
@@ -62,9 +46,13 @@ def is_handed_out(number: Expression) -> Expression:
 
 def _is_next_pair(new_id: Expression, new_epoch: Expression) -> Expression:
     """Whether a producer id and epoch come right after the coordinator's."""
-    is_retry = ~transaction_version_2 & (new_epoch == producer_epoch) & is_known
-    same_id = (new_id == producer_id) & ((new_epoch == producer_epoch + 1) | is_retry)
-    other_id = (position(new_id) > position(producer_id)) & (new_epoch == 0)
+    is_retry = (
+        ~transaction_version_2 & (new_epoch == coordinator.producer_epoch) & coordinator.is_known
+    )
+    same_id = (new_id == coordinator.producer_id) & (
+        (new_epoch == coordinator.producer_epoch + 1) | is_retry
+    )
+    other_id = (position(new_id) > position(coordinator.producer_id)) & (new_epoch == 0)
     return (same_id | other_id) & (new_epoch < LARGEST_EPOCH) & is_handed_out(position(new_id))
 
 
@@ -72,35 +60,41 @@ def _next_id_fits(new_id: Expression, at_last_epoch: Expression) -> Expression:
     """Whether there is a next producer id just where an end uses up the epochs; there or nowhere,
     where one may be missing or lost."""
     number = position(new_id.value)
-    is_new = (number > position(producer_id)) & is_handed_out(number)
+    is_new = (number > position(coordinator.producer_id)) & is_handed_out(number)
     is_there = (epochs_go_on & at_last_epoch).implies(new_id.is_set)
     return is_there & new_id.is_set.implies(is_new & at_last_epoch)
 
 
-_pending_ends = pending.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+_pending_ends = coordinator.pending.is_in(PREPARE_COMMIT, PREPARE_ABORT)
 _fence_fits = (
-    fence_to_come
-    & (fence_end.value.producer_id == producer_id)
-    & (fence_end.value.producer_epoch >= producer_epoch)
+    coordinator.fence_to_come
+    & (coordinator.fence_end.value.producer_id == coordinator.producer_id)
+    & (coordinator.fence_end.value.producer_epoch >= coordinator.producer_epoch)
 )
 pending_fits = invariant(
     "PendingFits",
-    (state != DEAD)
-    & (state != PREPARE_EPOCH_FENCE)
+    (coordinator.state != DEAD)
+    & (coordinator.state != PREPARE_EPOCH_FENCE)
     & all_true(
         *(
-            (pending == target).implies(prepared_in)
+            (coordinator.pending == target).implies(prepared_in)
             for target, prepared_in in (
-                (EMPTY, is_settled),
-                (ONGOING, is_settled | (state == ONGOING)),
-                (PREPARE_COMMIT, state == ONGOING),
-                (PREPARE_ABORT, (transaction_version_2 & is_settled) | (state == ONGOING)),
-                (COMPLETE_COMMIT, state == PREPARE_COMMIT),
-                (COMPLETE_ABORT, state == PREPARE_ABORT),
-                (DEAD, is_settled),
+                (EMPTY, coordinator.is_settled),
+                (ONGOING, coordinator.is_settled | (coordinator.state == ONGOING)),
+                (PREPARE_COMMIT, coordinator.state == ONGOING),
+                (
+                    PREPARE_ABORT,
+                    (transaction_version_2 & coordinator.is_settled)
+                    | (coordinator.state == ONGOING),
+                ),
+                (COMPLETE_COMMIT, coordinator.state == PREPARE_COMMIT),
+                (COMPLETE_ABORT, coordinator.state == PREPARE_ABORT),
+                (DEAD, coordinator.is_settled),
                 (
                     PREPARE_EPOCH_FENCE,
-                    (state == ONGOING) & (producer_epoch < LARGEST_EPOCH) & _fence_fits,
+                    (coordinator.state == ONGOING)
+                    & (coordinator.producer_epoch < LARGEST_EPOCH)
+                    & _fence_fits,
                 ),
             )
         )
@@ -112,7 +106,7 @@ pending_fits = invariant(
 def _is_between(epoch: Expression) -> Expression:
     """Whether an epoch is the log's or the entry's, or between them. Before version 2 the entry is
     ahead where a fence has taken an epoch that isn't in the log."""
-    return (epoch >= log.logged_epoch) & (epoch <= producer_epoch)
+    return (epoch >= log.logged_epoch) & (epoch <= coordinator.producer_epoch)
 
 
 _record = unsettled.value
@@ -121,27 +115,27 @@ unsettled_fits = invariant(
     "UnsettledFits",
     unsettled.is_set.implies(
         all_true(
-            ~is_prepared,
-            is_known | (_record.state == EMPTY),
+            ~coordinator.is_prepared,
+            coordinator.is_known | (_record.state == EMPTY),
             _record.state.is_in(EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, DEAD),
             (_record.state == EMPTY).implies(
-                is_settled & _is_next_pair(_record.producer_id, _record.producer_epoch)
+                coordinator.is_settled & _is_next_pair(_record.producer_id, _record.producer_epoch)
             ),
             (_record.state == ONGOING).implies(
-                (_record.producer_id == producer_id)
+                (_record.producer_id == coordinator.producer_id)
                 & if_(
                     transaction_version_2,
-                    _record.producer_epoch == producer_epoch,
+                    _record.producer_epoch == coordinator.producer_epoch,
                     _is_between(_record.producer_epoch),
                 )
                 & ~_record.next_id.is_set
             ),
             _record_ends.implies(
-                (_record.producer_id == producer_id)
+                (_record.producer_id == coordinator.producer_id)
                 & if_(
                     transaction_version_2,
-                    _record.producer_epoch == producer_epoch + 1,
-                    _is_between(_record.producer_epoch) & (state == ONGOING),
+                    _record.producer_epoch == coordinator.producer_epoch + 1,
+                    _is_between(_record.producer_epoch) & (coordinator.state == ONGOING),
                 )
             ),
             _next_id_fits(
@@ -159,35 +153,37 @@ def is_lost(of_id: Expression) -> Expression:
     number = position(of_id)
     return all_true(
         ~rotation_in_log,
-        producer_epoch == LARGEST_EPOCH,
-        number > position(producer_id),
+        coordinator.producer_epoch == LARGEST_EPOCH,
+        number > position(coordinator.producer_id),
         is_handed_out(number),
-        (pending == EMPTY).implies(number < position(pending_id)),
+        (coordinator.pending == EMPTY).implies(number < position(coordinator.pending_id)),
         (unsettled.is_set & (_record.state == EMPTY)).implies(
             number < position(_record.producer_id)
         ),
     )
 
 
-_is_ahead = log.logged_epoch != producer_epoch
+_is_ahead = log.logged_epoch != coordinator.producer_epoch
 _logged_epoch_fits = all_true(
-    log.logged_epoch <= producer_epoch,
-    _is_ahead.implies((state == ONGOING) & (log.logged_epoch != NO_EPOCH)),
+    log.logged_epoch <= coordinator.producer_epoch,
+    _is_ahead.implies((coordinator.state == ONGOING) & (log.logged_epoch != NO_EPOCH)),
     failed_fence_kept.implies(
-        (log.logged_epoch + 1 >= producer_epoch) & _is_ahead.implies(failed_fence)
+        (log.logged_epoch + 1 >= coordinator.producer_epoch)
+        & _is_ahead.implies(coordinator.failed_fence)
     ),
 )
 logged_epoch_is_own = invariant(
     "LoggedEpoch",
-    if_(transaction_version_2, log.logged_epoch == producer_epoch, _logged_epoch_fits)
-    & (is_known | is_settled),
+    if_(transaction_version_2, log.logged_epoch == coordinator.producer_epoch, _logged_epoch_fits)
+    & (coordinator.is_known | coordinator.is_settled),
     "The entry's epoch is the log's, or before version 2 a fence's, and there is no transaction "
     "without one.",
 )
 
 ids_given_out = invariant(
     "IdsGivenOut",
-    is_handed_out(position(producer_id)) & (pending == DEAD).implies(offered_id.is_set),
+    is_handed_out(position(coordinator.producer_id))
+    & (coordinator.pending == DEAD).implies(offered_id.is_set),
     "The transactional id's producer id has been handed out, and there is another for when it has "
     "expired.",
 )
@@ -195,18 +191,29 @@ ids_given_out = invariant(
 next_epoch_prepared = invariant(
     "NextEpochPrepared",
     all_true(
-        (pending == EMPTY).implies(_is_next_pair(pending_id, pending_epoch)),
-        _pending_ends.implies(
-            (pending_epoch == if_(transaction_version_2, producer_epoch + 1, producer_epoch))
-            & is_known
+        (coordinator.pending == EMPTY).implies(
+            _is_next_pair(coordinator.pending_id, coordinator.pending_epoch)
         ),
-        (~transaction_version_2 & fencing).implies(fence_end.value.producer_epoch == fence_epoch),
-        pending.is_in(ONGOING, DEAD).implies(is_known),
-        (pending == PREPARE_EPOCH_FENCE).implies(~next_id.is_set),
+        _pending_ends.implies(
+            (
+                coordinator.pending_epoch
+                == if_(
+                    transaction_version_2,
+                    coordinator.producer_epoch + 1,
+                    coordinator.producer_epoch,
+                )
+            )
+            & coordinator.is_known
+        ),
+        (~transaction_version_2 & coordinator.fencing).implies(
+            coordinator.fence_end.value.producer_epoch == coordinator.fence_epoch
+        ),
+        coordinator.pending.is_in(ONGOING, DEAD).implies(coordinator.is_known),
+        (coordinator.pending == PREPARE_EPOCH_FENCE).implies(~coordinator.next_id.is_set),
         _next_id_fits(
-            next_id,
-            (_pending_ends & (pending_epoch == LARGEST_EPOCH))
-            | (is_prepared & (producer_epoch == LARGEST_EPOCH)),
+            coordinator.next_id,
+            (_pending_ends & (coordinator.pending_epoch == LARGEST_EPOCH))
+            | (coordinator.is_prepared & (coordinator.producer_epoch == LARGEST_EPOCH)),
         ),
     ),
     "A record that is being appended has the epoch after the last one, or the first one of a new "
@@ -215,7 +222,10 @@ next_epoch_prepared = invariant(
 
 last_epoch = invariant(
     "LastEpochEnds",
-    epochs_go_on.implies((producer_epoch < LARGEST_EPOCH) | (is_prepared & next_id.is_set)),
+    epochs_go_on.implies(
+        (coordinator.producer_epoch < LARGEST_EPOCH)
+        | (coordinator.is_prepared & coordinator.next_id.is_set)
+    ),
     "The largest epoch is only that of an end after which there is a new producer id.",
 )
 
@@ -224,11 +234,17 @@ partitions_logged = invariant(
     all_of(
         p,
         all_true(
-            p.is_in(partitions).implies(p.is_in(log.logged_partitions)),
-            p.is_in(log.logged_partitions).implies(~is_settled),
-            ((state == ONGOING) & p.is_in(log.logged_partitions)).implies(p.is_in(partitions)),
-            ((pending == ONGOING) & p.is_in(partitions)).implies(p.is_in(pending_partitions)),
-            (unsettled.is_set & p.is_in(partitions)).implies(p.is_in(_record.partitions)),
+            p.is_in(coordinator.partitions).implies(p.is_in(log.logged_partitions)),
+            p.is_in(log.logged_partitions).implies(~coordinator.is_settled),
+            ((coordinator.state == ONGOING) & p.is_in(log.logged_partitions)).implies(
+                p.is_in(coordinator.partitions)
+            ),
+            ((coordinator.pending == ONGOING) & p.is_in(coordinator.partitions)).implies(
+                p.is_in(coordinator.pending_partitions)
+            ),
+            (unsettled.is_set & p.is_in(coordinator.partitions)).implies(
+                p.is_in(_record.partitions)
+            ),
             (unsettled.is_set & (_record.state == EMPTY)).implies(~p.is_in(_record.partitions)),
         ),
     ),

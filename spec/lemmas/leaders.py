@@ -16,19 +16,8 @@ from ...language import (
     lift,
     position,
 )
-from ..coordinator.entry import (
-    ONGOING,
-    PREPARE_COMMIT,
-    adding_for,
-    completing,
-    is_prepared,
-    partitions,
-    pending,
-    pending_partitions,
-    producer_epoch,
-    producer_id,
-    state,
-)
+from ..coordinator import entry as coordinator
+from ..coordinator.entry import ONGOING, PREPARE_COMMIT
 from ..coordinator.markers import marker_connection, marker_sent
 from ..features import stale_epoch_first
 from ..leader import state as leader
@@ -54,7 +43,7 @@ _waiting = leader.waiting.at(p)[i]
 _question = in_flight("q", AddPartitionsByLeader, p, i)
 _answer = in_flight("a", AddPartitionsByLeaderResponse, p, i)
 _is_orphaned = i.is_in(leader.orphaned.at(p))
-_is_adding = p.is_in(adding_for[i])
+_is_adding = p.is_in(coordinator.adding_for[i])
 
 
 one_question = invariant(
@@ -68,7 +57,9 @@ one_question = invariant(
                 <= one(_waiting.is_set | _is_orphaned)
             )
             & ~(_waiting.is_set & _is_orphaned)
-            & _is_adding.implies((pending == ONGOING) & p.is_in(pending_partitions))
+            & _is_adding.implies(
+                (coordinator.pending == ONGOING) & p.is_in(coordinator.pending_partitions)
+            )
             & all_of(
                 _question,
                 _is_orphaned
@@ -86,10 +77,12 @@ one_question = invariant(
 def _is_live(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a partition is in the transaction that has this epoch, and not known to be ended."""
     return all_true(
-        p.is_in(partitions),
-        of_id == producer_id,
+        p.is_in(coordinator.partitions),
+        of_id == coordinator.producer_id,
         if_(
-            is_prepared, epoch + 1 == producer_epoch, (state == ONGOING) & (epoch == producer_epoch)
+            coordinator.is_prepared,
+            epoch + 1 == coordinator.producer_epoch,
+            (coordinator.state == ONGOING) & (epoch == coordinator.producer_epoch),
         ),
     )
 
@@ -113,8 +106,8 @@ admitted = invariant(
                 ).implies(_is_live(_waiting.value.producer_id, _waiting.value.producer_epoch)),
             )
             & (_is_adding & _waiting.is_set).implies(
-                (_waiting.value.producer_id == producer_id)
-                & (_waiting.value.producer_epoch == producer_epoch)
+                (_waiting.value.producer_id == coordinator.producer_id)
+                & (_waiting.value.producer_epoch == coordinator.producer_epoch)
             ),
         ),
     ),
@@ -138,7 +131,7 @@ open_is_live = invariant(
 
 _marker, _written = in_flight("m", WriteTxnMarkers, p), in_flight("w", WriteTxnMarkersResponse, p)
 _on = marker_connection[p]
-_own = leader.producers.at(p)[producer_id]
+_own = leader.producers.at(p)[coordinator.producer_id]
 
 marker_decided = invariant(
     "MarkerDecided",
@@ -147,17 +140,17 @@ marker_decided = invariant(
         all_of(
             _marker,
             (
-                (position(_marker.producer_id) < position(producer_id))
+                (position(_marker.producer_id) < position(coordinator.producer_id))
                 | (
-                    (_marker.producer_id == producer_id)
-                    & (_marker.producer_epoch <= producer_epoch)
+                    (_marker.producer_id == coordinator.producer_id)
+                    & (_marker.producer_epoch <= coordinator.producer_epoch)
                 )
             )
             & (
-                is_prepared
-                & (_marker.producer_id == producer_id)
-                & (_marker.producer_epoch == producer_epoch)
-            ).implies((_marker.result == Result.COMMIT) == (state == PREPARE_COMMIT)),
+                coordinator.is_prepared
+                & (_marker.producer_id == coordinator.producer_id)
+                & (_marker.producer_epoch == coordinator.producer_epoch)
+            ).implies((_marker.result == Result.COMMIT) == (coordinator.state == PREPARE_COMMIT)),
         ),
     ),
     "A marker in flight has the coordinator's epoch and decision, or an older epoch.",
@@ -172,15 +165,17 @@ one_marker = invariant(
                 _marker,
                 (_marker.connection <= _on)
                 & (_marker.connection == _on).implies(
-                    (_marker.producer_id == producer_id)
-                    & (_marker.producer_epoch == producer_epoch)
+                    (_marker.producer_id == coordinator.producer_id)
+                    & (_marker.producer_epoch == coordinator.producer_epoch)
                 ),
             ),
             all_of(_written, _written.connection <= _on),
             count_of(_marker, _marker.connection == _on)
             + count_of(_written, _written.connection == _on)
             <= one(p.is_in(marker_sent)),
-            p.is_in(marker_sent).implies(is_prepared & completing & p.is_in(partitions)),
+            p.is_in(marker_sent).implies(
+                coordinator.is_prepared & coordinator.completing & p.is_in(coordinator.partitions)
+            ),
         ),
     ),
     "One marker to a leader, or its answer, is in flight on the connection that is open.",
@@ -193,7 +188,7 @@ marker_ends = invariant(
         all_of(
             _written,
             ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
-                (_own.producer_epoch >= producer_epoch)
+                (_own.producer_epoch >= coordinator.producer_epoch)
                 & ~_own.current_txn_first_offset.is_set
                 & all_of(
                     i,
@@ -201,8 +196,8 @@ marker_ends = invariant(
                         stale_epoch_first,
                         _waiting.is_set,
                         _waiting.value.guarded,
-                        _waiting.value.producer_id == producer_id,
-                    ).implies(_waiting.value.producer_epoch >= producer_epoch),
+                        _waiting.value.producer_id == coordinator.producer_id,
+                    ).implies(_waiting.value.producer_epoch >= coordinator.producer_epoch),
                 )
             ),
         ),

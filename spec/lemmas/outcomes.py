@@ -20,19 +20,13 @@ from ...language import (
 )
 from ..application import Outcome, acknowledged, outcome
 from ..client import state as client
+from ..coordinator import entry as coordinator
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
-    asked_by,
-    is_prepared,
-    pending,
-    previous_id,
-    producer_epoch,
-    producer_id,
-    state,
 )
 from ..coordinator.log import unsettled
 from ..leader import state as leader
@@ -122,20 +116,20 @@ open_until_marker = invariant(
 def ended_with(of_id: Expression, epoch: Expression) -> Expression:
     """Whether the coordinator's last end is of the transaction that has this producer id and
     epoch."""
-    same = (of_id == producer_id) & (epoch + 1 == producer_epoch)
+    same = (of_id == coordinator.producer_id) & (epoch + 1 == coordinator.producer_epoch)
     rotated = all_true(
-        previous_id == of_id,
-        of_id != producer_id,
+        coordinator.previous_id == of_id,
+        of_id != coordinator.producer_id,
         epoch == LARGEST_EPOCH - 1,
-        producer_epoch == 0,
-        ~is_prepared,
+        coordinator.producer_epoch == 0,
+        ~coordinator.is_prepared,
     )
-    return state.is_in(PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT) & (
-        same | rotated
-    )
+    return coordinator.state.is_in(
+        PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT
+    ) & (same | rotated)
 
 
-_is_commit = state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)
+_is_commit = coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)
 ended_as_decided = invariant(
     "EndedAsDecided",
     all_of(
@@ -143,7 +137,12 @@ ended_as_decided = invariant(
         all_of(
             _entry,
             ((_entry.kind == DATA) & _marker.is_set).implies(
-                is_older(_entry.producer_id, _entry.producer_epoch, producer_id, producer_epoch)
+                is_older(
+                    _entry.producer_id,
+                    _entry.producer_epoch,
+                    coordinator.producer_id,
+                    coordinator.producer_epoch,
+                )
                 & ended_with(_entry.producer_id, _entry.producer_epoch).implies(
                     (_marker.value.kind == COMMIT) == _is_commit
                 )
@@ -198,11 +197,13 @@ end_as_asked = invariant(
             _end,
             (_end.connection == _open).implies((_end.result == Result.COMMIT) == _asks_commit),
         )
-        & (asked_by[i] == _open).implies(
+        & (coordinator.asked_by[i] == _open).implies(
             all_true(
-                (pending == PREPARE_COMMIT).implies(_asks_commit),
-                (pending == PREPARE_ABORT).implies(~_asks_commit),
-                (is_prepared & ~pending.is_set).implies((state == PREPARE_COMMIT) == _asks_commit),
+                (coordinator.pending == PREPARE_COMMIT).implies(_asks_commit),
+                (coordinator.pending == PREPARE_ABORT).implies(~_asks_commit),
+                (coordinator.is_prepared & ~coordinator.pending.is_set).implies(
+                    (coordinator.state == PREPARE_COMMIT) == _asks_commit
+                ),
             )
         ),
     ),
@@ -213,11 +214,17 @@ end_as_asked = invariant(
 def _may_commit(of_id: Expression, epoch: Expression) -> Expression:
     """Whether the coordinator has decided to commit, or may still find that it has, what has this
     producer id and epoch."""
-    is_open = (of_id == producer_id) & (epoch == producer_epoch) & (state == ONGOING)
+    is_open = (
+        (of_id == coordinator.producer_id)
+        & (epoch == coordinator.producer_epoch)
+        & (coordinator.state == ONGOING)
+    )
     return any_true(
-        is_open & (pending == PREPARE_COMMIT),
+        is_open & (coordinator.pending == PREPARE_COMMIT),
         is_open & unsettled.is_set & (unsettled.value.state == PREPARE_COMMIT),
-        (of_id == producer_id) & (epoch + 1 == producer_epoch) & (state == PREPARE_COMMIT),
+        (of_id == coordinator.producer_id)
+        & (epoch + 1 == coordinator.producer_epoch)
+        & (coordinator.state == PREPARE_COMMIT),
     )
 
 
@@ -294,8 +301,12 @@ def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
         any_of(_other, (_other.kind == DATA) & same & marker.is_set & (marker.value.kind == ABORT)),
     )
     return all_true(
-        is_older(of_id, epoch, producer_id, producer_epoch),
-        ~((of_id == producer_id) & (epoch + 1 == producer_epoch) & (state == PREPARE_ABORT)),
+        is_older(of_id, epoch, coordinator.producer_id, coordinator.producer_epoch),
+        ~(
+            (of_id == coordinator.producer_id)
+            & (epoch + 1 == coordinator.producer_epoch)
+            & (coordinator.state == PREPARE_ABORT)
+        ),
         ~aborted,
     )
 

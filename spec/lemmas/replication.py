@@ -23,43 +23,21 @@ from ...language import (
     size,
     variable,
 )
-from ..replication.state import (
-    LOG_SIZE,
-    RECORD,
-    REPLICA,
-    UNKNOWN,
-    State,
-    acknowledged,
-    consumed,
-    elected,
-    eligible,
-    epoch_start,
-    fetched,
-    high_watermark,
-    in_sync,
-    isr,
-    last_known_leader,
-    leader_epoch,
-    log,
-    min_isr,
-    newest_epoch,
-    produced,
-    state,
-    unclean_shutdown,
-)
+from ..replication import state as replicas
+from ..replication.state import LOG_SIZE, RECORD, REPLICA, UNKNOWN, State
 
 i, j, k = (REPLICA.variable(name) for name in "ijk")
 x = REPLICA.variable("x")
-_one, _other = element("one", log.at(i)), element("other", log.at(j))
-_entry, _entry_i = element("entry", log.at(j)), element("mine", log.at(i))
+_one, _other = element("one", replicas.log.at(i)), element("other", replicas.log.at(j))
+_entry, _entry_i = element("entry", replicas.log.at(j)), element("mine", replicas.log.at(i))
 
-_leads = state.at(i) == State.LEADER
-_is_newest = _leads & (leader_epoch.at(i) == newest_epoch)
+_leads = replicas.state.at(i) == State.LEADER
+_is_newest = _leads & (replicas.leader_epoch.at(i) == replicas.newest_epoch)
 
 
 def _may_lead(replica: Expression) -> Expression:
     """Whether a clean election may take it, now or once others have gone."""
-    return replica.is_in(in_sync) | replica.is_in(eligible)
+    return replica.is_in(replicas.in_sync) | replica.is_in(replicas.eligible)
 
 
 # The controller and the epochs --------------------------------------------------------------------
@@ -67,13 +45,15 @@ def _may_lead(replica: Expression) -> Expression:
 registered = invariant(
     "Registered",
     all_true(
-        ((newest_epoch == 0) == (size(in_sync) == 0)),
-        (newest_epoch == 0).implies(all_true(size(eligible) == 0, ~elected.is_set)),
-        elected.is_set.implies(elected.value.is_in(in_sync)),
-        all_of(i, ~(i.is_in(in_sync) & i.is_in(eligible))),
-        (size(in_sync) >= min_isr).implies(size(eligible) == 0),
-        ~last_known_leader.is_set,
-        all_of(i, ~unclean_shutdown.at(i)),
+        ((replicas.newest_epoch == 0) == (size(replicas.in_sync) == 0)),
+        (replicas.newest_epoch == 0).implies(
+            all_true(size(replicas.eligible) == 0, ~replicas.elected.is_set)
+        ),
+        replicas.elected.is_set.implies(replicas.elected.value.is_in(replicas.in_sync)),
+        all_of(i, ~(i.is_in(replicas.in_sync) & i.is_in(replicas.eligible))),
+        (size(replicas.in_sync) >= replicas.min_isr).implies(size(replicas.eligible) == 0),
+        ~replicas.last_known_leader.is_set,
+        all_of(i, ~replicas.unclean_shutdown.at(i)),
     ),
     "There are replicas in sync from the first election on, the elected one among them; none is "
     "eligible where enough are in sync.",
@@ -84,14 +64,19 @@ epochs_known = invariant(
     all_of(
         j,
         all_true(
-            leader_epoch.at(j) <= newest_epoch,
-            (leader_epoch.at(j) == 0) == state.at(j).is_in(State.OFFLINE, State.STARTED),
+            replicas.leader_epoch.at(j) <= replicas.newest_epoch,
+            (replicas.leader_epoch.at(j) == 0)
+            == replicas.state.at(j).is_in(State.OFFLINE, State.STARTED),
             all_of(
                 _entry,
                 (_entry.leader_epoch >= 1)
                 & (
                     _entry.leader_epoch
-                    <= if_(leader_epoch.at(j) == 0, newest_epoch, leader_epoch.at(j))
+                    <= if_(
+                        replicas.leader_epoch.at(j) == 0,
+                        replicas.newest_epoch,
+                        replicas.leader_epoch.at(j),
+                    )
                 ),
             ),
         ),
@@ -103,8 +88,8 @@ leader_elected = invariant(
     "LeaderElected",
     all_of(
         i,
-        (leader_epoch.at(i) == newest_epoch).implies(
-            (newest_epoch == 0) | (_leads == (elected == i))
+        (replicas.leader_epoch.at(i) == replicas.newest_epoch).implies(
+            (replicas.newest_epoch == 0) | (_leads == (replicas.elected == i))
         ),
     ),
     "In the newest epoch, the elected replica leads and no other.",
@@ -114,11 +99,14 @@ first_of_epoch = invariant(
     "FirstOfEpoch",
     all_of(
         i,
-        ((elected == i) & (state.at(i) != State.OFFLINE) & ~_is_newest).implies(
+        ((replicas.elected == i) & (replicas.state.at(i) != State.OFFLINE) & ~_is_newest).implies(
             all_of(
                 j,
-                all_of(_entry, _entry.leader_epoch < newest_epoch)
-                & ~((state.at(j) == State.FETCHING) & (leader_epoch.at(j) == newest_epoch)),
+                all_of(_entry, _entry.leader_epoch < replicas.newest_epoch)
+                & ~(
+                    (replicas.state.at(j) == State.FETCHING)
+                    & (replicas.leader_epoch.at(j) == replicas.newest_epoch)
+                ),
             )
         ),
     ),
@@ -141,7 +129,7 @@ logs_match = invariant(
                         (position(_one) == position(_other))
                         & (_one.leader_epoch == _other.leader_epoch)
                     ).implies(
-                        is_prefix(log.at(i)[: position(_one) + 1], log.at(j)),
+                        is_prefix(replicas.log.at(i)[: position(_one) + 1], replicas.log.at(j)),
                     ),
                 ),
             ),
@@ -178,8 +166,8 @@ has_own_entries = invariant(
             j,
             all_of(
                 _entry,
-                (_leads & (_entry.leader_epoch == leader_epoch.at(i))).implies(
-                    is_prefix(log.at(j)[: position(_entry) + 1], log.at(i))
+                (_leads & (_entry.leader_epoch == replicas.leader_epoch.at(i))).implies(
+                    is_prefix(replicas.log.at(j)[: position(_entry) + 1], replicas.log.at(i))
                 ),
             ),
         ),
@@ -192,13 +180,13 @@ known_of_leader = invariant(
     all_of(
         i,
         all_true(
-            high_watermark.at(i) <= size(log.at(i)),
-            epoch_start.at(i) <= if_(_leads, size(log.at(i)), 0),
-            all_of(x, fetched.at(i)[x] <= size(log.at(i))),
-            _leads.implies(i.is_in(isr.at(i))),
-            _is_newest.implies(isr.at(i) == in_sync),
-            _leads | (isr.at(i) == set_of()),
-            _leads | all_of(x, fetched.at(i)[x] == UNKNOWN),
+            replicas.high_watermark.at(i) <= size(replicas.log.at(i)),
+            replicas.epoch_start.at(i) <= if_(_leads, size(replicas.log.at(i)), 0),
+            all_of(x, replicas.fetched.at(i)[x] <= size(replicas.log.at(i))),
+            _leads.implies(i.is_in(replicas.isr.at(i))),
+            _is_newest.implies(replicas.isr.at(i) == replicas.in_sync),
+            _leads | (replicas.isr.at(i) == set_of()),
+            _leads | all_of(x, replicas.fetched.at(i)[x] == UNKNOWN),
         ),
     ),
     "A leader is in its in-sync set, which is the recorded one in the newest epoch, and no offset "
@@ -207,10 +195,10 @@ known_of_leader = invariant(
 
 # What is committed --------------------------------------------------------------------------------
 
-_known = log.at(i)[: high_watermark.at(i)]
+_known = replicas.log.at(i)[: replicas.high_watermark.at(i)]
 committed_in_sync = invariant(
     "CommittedInSync",
-    all_of(i, all_of(j, _may_lead(j).implies(is_prefix(_known, log.at(j))))),
+    all_of(i, all_of(j, _may_lead(j).implies(is_prefix(_known, replicas.log.at(j))))),
     "Whoever may lead has what lies below any replica's high watermark.",
 )
 
@@ -220,11 +208,17 @@ fetched_there = invariant(
         i,
         all_of(
             j,
-            (_leads & (i != j) & (fetched.at(i)[j] != UNKNOWN)).implies(
-                ((leader_epoch.at(j) == 0) | (leader_epoch.at(j) >= leader_epoch.at(i)))
+            (_leads & (i != j) & (replicas.fetched.at(i)[j] != UNKNOWN)).implies(
+                (
+                    (replicas.leader_epoch.at(j) == 0)
+                    | (replicas.leader_epoch.at(j) >= replicas.leader_epoch.at(i))
+                )
                 & _is_newest.implies(
-                    (fetched.at(i)[j] <= size(log.at(j)))
-                    & is_prefix(log.at(i)[: maximum(fetched.at(i)[j], 0)], log.at(j))
+                    (replicas.fetched.at(i)[j] <= size(replicas.log.at(j)))
+                    & is_prefix(
+                        replicas.log.at(i)[: maximum(replicas.fetched.at(i)[j], 0)],
+                        replicas.log.at(j),
+                    )
                 )
             ),
         ),
@@ -237,7 +231,11 @@ below_epoch_start = invariant(
     all_of(
         i,
         _is_newest.implies(
-            all_of(j, high_watermark.at(j) <= maximum(high_watermark.at(i), epoch_start.at(i)))
+            all_of(
+                j,
+                replicas.high_watermark.at(j)
+                <= maximum(replicas.high_watermark.at(i), replicas.epoch_start.at(i)),
+            )
         ),
     ),
     "No high watermark lies above both the newest leader's and the start of its epoch.",
@@ -245,22 +243,32 @@ below_epoch_start = invariant(
 
 # Leaders of older epochs --------------------------------------------------------------------------
 
-_is_old = _leads & (leader_epoch.at(i) < newest_epoch) & (size(isr.at(i)) >= min_isr)
+_is_old = (
+    _leads
+    & (replicas.leader_epoch.at(i) < replicas.newest_epoch)
+    & (size(replicas.isr.at(i)) >= replicas.min_isr)
+)
 """A leader that hasn't heard of its successor, and whose high watermark may move."""
 
 
 def _has_left(replica: Expression) -> Expression:
     """Whether a replica of the old leader's in-sync set fetches from it no more."""
     return all_true(
-        replica.is_in(isr.at(i)), replica != i, leader_epoch.at(replica) != leader_epoch.at(i)
+        replica.is_in(replicas.isr.at(i)),
+        replica != i,
+        replicas.leader_epoch.at(replica) != replicas.leader_epoch.at(i),
     )
 
 
-_limit = min_of(x, if_(_has_left(x), fetched.at(i)[x], LOG_SIZE))
-_shared = maximum(0, minimum(_limit, if_(j.is_in(isr.at(i)), fetched.at(i)[j], LOG_SIZE)))
+_limit = min_of(x, if_(_has_left(x), replicas.fetched.at(i)[x], LOG_SIZE))
+_shared = maximum(
+    0, minimum(_limit, if_(j.is_in(replicas.isr.at(i)), replicas.fetched.at(i)[j], LOG_SIZE))
+)
 """What replica j has of the old leader's log, if it matters: the high watermark stays below."""
 
-_leads_later = (state.at(j) == State.LEADER) & (leader_epoch.at(j) > leader_epoch.at(i))
+_leads_later = (replicas.state.at(j) == State.LEADER) & (
+    replicas.leader_epoch.at(j) > replicas.leader_epoch.at(i)
+)
 
 followers_of_old = invariant(
     "FollowersOfOld",
@@ -268,13 +276,13 @@ followers_of_old = invariant(
         i,
         all_of(
             j,
-            (_leads & (size(isr.at(i)) >= min_isr) & _may_lead(j)).implies(
-                j.is_in(isr.at(i))
-                | (leader_epoch.at(j) == 0)
-                | (leader_epoch.at(j) > leader_epoch.at(i))
+            (_leads & (size(replicas.isr.at(i)) >= replicas.min_isr) & _may_lead(j)).implies(
+                j.is_in(replicas.isr.at(i))
+                | (replicas.leader_epoch.at(j) == 0)
+                | (replicas.leader_epoch.at(j) > replicas.leader_epoch.at(i))
                 | (_is_newest)
             )
-            & (_is_old & ((_may_lead(j) & ~j.is_in(isr.at(i))) | _leads_later)).implies(
+            & (_is_old & ((_may_lead(j) & ~j.is_in(replicas.isr.at(i))) | _leads_later)).implies(
                 any_of(x, _has_left(x))
             ),
         ),
@@ -290,9 +298,9 @@ old_leader_limited = invariant(
             j,
             (_is_old & (i != j) & (_may_lead(j) | _leads_later)).implies(
                 all_true(
-                    _shared <= size(log.at(j)),
-                    is_prefix(log.at(i)[:_shared], log.at(j)),
-                    _leads_later.implies(_shared <= epoch_start.at(j)),
+                    _shared <= size(replicas.log.at(j)),
+                    is_prefix(replicas.log.at(i)[:_shared], replicas.log.at(j)),
+                    _leads_later.implies(_shared <= replicas.epoch_start.at(j)),
                 )
             ),
         ),
@@ -302,9 +310,9 @@ old_leader_limited = invariant(
 
 _is_old_of_follower = all_true(
     _leads,
-    leader_epoch.at(i) < newest_epoch,
+    replicas.leader_epoch.at(i) < replicas.newest_epoch,
     i != j,
-    leader_epoch.at(j) == leader_epoch.at(i),
+    replicas.leader_epoch.at(j) == replicas.leader_epoch.at(i),
     _may_lead(j),
 )
 committed_at_old_leader = invariant(
@@ -314,7 +322,12 @@ committed_at_old_leader = invariant(
         all_of(
             j,
             _is_old_of_follower.implies(
-                all_of(k, is_prefix(log.at(k)[: high_watermark.at(k)], log.at(i)))
+                all_of(
+                    k,
+                    is_prefix(
+                        replicas.log.at(k)[: replicas.high_watermark.at(k)], replicas.log.at(i)
+                    ),
+                )
             ),
         ),
     ),
@@ -324,16 +337,23 @@ committed_at_old_leader = invariant(
 # Answers to clients -------------------------------------------------------------------------------
 
 _record = variable("record", RECORD)
-_committed = log.at(i)[: maximum(high_watermark.at(i), epoch_start.at(i))]
+_committed = replicas.log.at(i)[
+    : maximum(replicas.high_watermark.at(i), replicas.epoch_start.at(i))
+]
 _in_committed = element("committed", _committed)
 
 consumed_in_sync = invariant(
     "ConsumedInSync",
     all_true(
-        (newest_epoch == 0).implies(size(consumed) == 0),
-        all_of(j, _may_lead(j).implies(is_prefix(consumed, log.at(j)))),
-        all_of(i, _is_newest.implies(size(consumed) <= size(_committed))),
-        all_of(i, all_of(j, _is_old_of_follower.implies(is_prefix(consumed, log.at(i))))),
+        (replicas.newest_epoch == 0).implies(size(replicas.consumed) == 0),
+        all_of(j, _may_lead(j).implies(is_prefix(replicas.consumed, replicas.log.at(j)))),
+        all_of(i, _is_newest.implies(size(replicas.consumed) <= size(_committed))),
+        all_of(
+            i,
+            all_of(
+                j, _is_old_of_follower.implies(is_prefix(replicas.consumed, replicas.log.at(i)))
+            ),
+        ),
     ),
     "Whoever may lead has what consumers have read, and so has an older leader whose follower may.",
 )
@@ -355,7 +375,7 @@ records_once = invariant(
                 ),
             ),
         )
-        & all_of(_one, _one.record < produced),
+        & all_of(_one, _one.record < replicas.produced),
     ),
     "A record was appended once, in one epoch, by the leader that it was sent to.",
 )
@@ -364,9 +384,9 @@ acknowledged_in_sync = invariant(
     "AcknowledgedInSync",
     all_of(
         _record,
-        _record.is_in(acknowledged).implies(
+        _record.is_in(replicas.acknowledged).implies(
             all_true(
-                newest_epoch > 0,
+                replicas.newest_epoch > 0,
                 all_of(j, _may_lead(j).implies(any_of(_entry, _entry.record == _record))),
                 all_of(
                     i, _is_newest.implies(any_of(_in_committed, _in_committed.record == _record))

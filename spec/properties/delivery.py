@@ -20,21 +20,8 @@ from ..delivery.consumer import filters, is_given, validated
 from ..delivery.state import Stage, Transaction
 from ..leader.isolation import ending_behind
 from ..leader.state import Kind
-from ..replication.state import (
-    RECORD,
-    RECORDS,
-    REPLICA,
-    SESSION,
-    State,
-    acknowledged,
-    high_watermark,
-    leads,
-    log,
-    newest_epoch,
-    produced,
-    session,
-    state,
-)
+from ..replication import state as replicas
+from ..replication.state import RECORD, RECORDS, REPLICA, SESSION, State
 
 _r, _i = variable("r", RECORD), REPLICA.variable("i")
 _one, _other = element("one", delivery.processed), element("other", delivery.processed)
@@ -47,7 +34,7 @@ def _is_processed(record: Expression) -> Expression:
 
 _is_transactional = delivery.is_transactional
 has_sent = (
-    (produced == RECORDS)
+    (replicas.produced == RECORDS)
     & (size(delivery.requests) == 0)
     & (size(delivery.queue) == 0)
     & (~_is_transactional | (delivery.transaction == Transaction.COMMITTED))
@@ -55,8 +42,8 @@ has_sent = (
 """Whether the producer has nothing left to do."""
 _has_read = (delivery.stage == Stage.POLLING) & any_of(
     _i,
-    leads(_i, newest_epoch)
-    & (high_watermark.at(_i) == size(log.at(_i)))
+    replicas.leads(_i, replicas.newest_epoch)
+    & (replicas.high_watermark.at(_i) == size(replicas.log.at(_i)))
     & ~is_given(_i, validated(_i)),
 )
 settled = has_sent & _has_read
@@ -95,15 +82,15 @@ in_order = invariant(
 # What a new leader has of producers and their transactions ----------------------------------------
 
 _j, _n = REPLICA.variable("j"), variable("n", SESSION)
-_mine = element("mine", delivery.of_session(log.at(_i), session))
-_mark = element("mark", delivery.of_session(log.at(_i), _n))
-_newest_leader = leads(_i, newest_epoch)
+_mine = element("mine", delivery.of_session(replicas.log.at(_i), replicas.session))
+_mark = element("mark", delivery.of_session(replicas.log.at(_i), _n))
+_newest_leader = replicas.leads(_i, replicas.newest_epoch)
 
 duplicate_known = invariant(
     "DuplicateKnown",
     all_of(
         _r,
-        (delivery.is_idempotent & _r.is_in(acknowledged)).implies(
+        (delivery.is_idempotent & _r.is_in(replicas.acknowledged)).implies(
             all_of(
                 _i,
                 _newest_leader.implies(
@@ -117,8 +104,8 @@ duplicate_known = invariant(
     "UnifiedLog.rebuildProducerState, ProducerStateEntry.findDuplicateBatch",
 )
 
-_is_aborted = _n < session
-_is_committed = (_n == session) & (delivery.transaction == Transaction.COMMITTED)
+_is_aborted = _n < replicas.session
+_is_committed = (_n == replicas.session) & (delivery.transaction == Transaction.COMMITTED)
 marker_kept = invariant(
     "MarkerKept",
     all_of(
@@ -136,13 +123,13 @@ marker_kept = invariant(
     "TransactionMarkerChannelManager.maybeWriteTxnCompletion",
 )
 
-_read = element("read", log.at(_i))
+_read = element("read", replicas.log.at(_i))
 _is_given = is_given(_i, position(_read)) & (_read.kind == Kind.DATA)
 
 
 def _ending(replica: Expression) -> Expression:
     """How the transaction of the entry ended, by a replica's log."""
-    return ending_behind(log.at(replica), position(_read), _read.producer_id).value.kind
+    return ending_behind(replicas.log.at(replica), position(_read), _read.producer_id).value.kind
 
 
 aborted_alike = invariant(
@@ -154,9 +141,13 @@ aborted_alike = invariant(
             all_of(
                 _read,
                 all_true(
-                    filters, state.at(_i) == State.LEADER, leads(_j, newest_epoch), _is_given
+                    filters,
+                    replicas.state.at(_i) == State.LEADER,
+                    replicas.leads(_j, replicas.newest_epoch),
+                    _is_given,
                 ).implies(
-                    (log.at(_j)[position(_read)] == some(_read)) & (_ending(_i) == _ending(_j))
+                    (replicas.log.at(_j)[position(_read)] == some(_read))
+                    & (_ending(_i) == _ending(_j))
                 ),
             ),
         ),

@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 from ...language import all_of, invariant, variable
-from ..reading.state import (
-    PRODUCER_ID,
-    TRANSACTION,
-    committed,
-    delivered,
-    dropped,
-    ongoing,
-    opened,
-)
+from ..reading import state as reading
+from ..reading.state import PRODUCER_ID, TRANSACTION
 
 _t, _n = variable("t", TRANSACTION), PRODUCER_ID.variable("n")
 
 only_committed = invariant(
     "OnlyCommitted",
-    all_of(_t, _t.is_in(delivered).implies(_t.is_in(committed))),
+    all_of(_t, _t.is_in(reading.delivered).implies(_t.is_in(reading.committed))),
     "A reader is given records of committed transactions only.",
     "KIP-98",
 )
 none_dropped = invariant(
     "NoneDropped",
-    all_of(_t, ~(_t.is_in(dropped) & _t.is_in(committed))),
+    all_of(_t, ~(_t.is_in(reading.dropped) & _t.is_in(reading.committed))),
     "A reader drops no record of a committed transaction.",
     "KIP-98",
 )
 no_open_range = invariant(
     "NoOpenRange",
-    all_of(_n, opened[_n].is_set.implies(ongoing[_n].is_set)),
+    all_of(_n, reading.opened[_n].is_set.implies(reading.ongoing[_n].is_set)),
     "No transaction that its coordinator has ended stays open at a leader: the last stable "
     "offset would not move.",
     "KIP-98; KAFKA-8351",

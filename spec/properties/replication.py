@@ -12,36 +12,27 @@ from ...language import (
     position,
     variable,
 )
-from ..replication.state import (
-    RECORD,
-    REPLICA,
-    State,
-    acknowledged,
-    consumed,
-    high_watermark,
-    leader_epoch,
-    leads,
-    log,
-    newest_epoch,
-    state,
-)
+from ..replication import state as replicas
+from ..replication.state import RECORD, REPLICA, State
 
 i, j = REPLICA.variable("i"), REPLICA.variable("j")
 _record = variable("record", RECORD)
 
 
 def _has(one: Expression, record: Expression) -> Expression:
-    entry = element("entry", log.at(one))
+    entry = element("entry", replicas.log.at(one))
     return any_of(entry, entry.record == record)
 
 
-_newest_leader = leads(i, newest_epoch)
+_newest_leader = replicas.leads(i, replicas.newest_epoch)
 
 acknowledged_kept = invariant(
     "AcknowledgedKept",
     all_of(
         _record,
-        _record.is_in(acknowledged).implies(all_of(i, _newest_leader.implies(_has(i, _record)))),
+        _record.is_in(replicas.acknowledged).implies(
+            all_of(i, _newest_leader.implies(_has(i, _record)))
+        ),
     ),
     "An acknowledged record is in the log of the leader of the newest epoch.",
     "min.insync.replicas, acks",
@@ -49,12 +40,15 @@ acknowledged_kept = invariant(
 
 consumed_kept = invariant(
     "ConsumedKept",
-    all_of(i, _newest_leader.implies(is_prefix(consumed, log.at(i)))),
+    all_of(i, _newest_leader.implies(is_prefix(replicas.consumed, replicas.log.at(i)))),
     "What consumers have read is in the log of the leader of the newest epoch, at the same offset.",
     "Partition.maybeIncrementLeaderHW",
 )
 
-_known_i, _known_j = log.at(i)[: high_watermark.at(i)], log.at(j)[: high_watermark.at(j)]
+_known_i, _known_j = (
+    replicas.log.at(i)[: replicas.high_watermark.at(i)],
+    replicas.log.at(j)[: replicas.high_watermark.at(j)],
+)
 replicas_agree = invariant(
     "ReplicasAgree",
     all_of(i, all_of(j, is_prefix(_known_i, _known_j) | is_prefix(_known_j, _known_i))),
@@ -68,16 +62,17 @@ follower_in_line = invariant(
         i,
         all_of(
             j,
-            ((state.at(j) == State.FETCHING) & leads(i, leader_epoch.at(j))).implies(
-                is_prefix(log.at(j), log.at(i))
-            ),
+            (
+                (replicas.state.at(j) == State.FETCHING)
+                & replicas.leads(i, replicas.leader_epoch.at(j))
+            ).implies(is_prefix(replicas.log.at(j), replicas.log.at(i))),
         ),
     ),
     "A follower that fetches has no entry that its leader lacks.",
     "KIP-101, KIP-279",
 )
 
-_one, _later = element("one", log.at(i)), element("later", log.at(i))
+_one, _later = element("one", replicas.log.at(i)), element("later", replicas.log.at(i))
 epochs_in_order = invariant(
     "EpochsInOrder",
     all_of(
@@ -101,7 +96,10 @@ one_leader = invariant(
     all_of(
         i,
         all_of(
-            j, ((i != j) & (state.at(i) == State.LEADER)).implies(~leads(j, leader_epoch.at(i)))
+            j,
+            ((i != j) & (replicas.state.at(i) == State.LEADER)).implies(
+                ~replicas.leads(j, replicas.leader_epoch.at(i))
+            ),
         ),
     ),
     "An epoch has one leader.",

@@ -28,33 +28,9 @@ from ..replication_features import (
     leader_epoch_checked,
     truncated_by_epoch,
 )
+from . import state as replicas
 from .fetch import advanced, moved
-from .state import (
-    LEADER_EPOCHS,
-    REPLICA,
-    UNKNOWN,
-    State,
-    clients,
-    elected,
-    eligible,
-    epoch_start,
-    fetched,
-    following,
-    high_watermark,
-    in_sync,
-    isr,
-    last_known_leader,
-    leader_epoch,
-    log,
-    me,
-    newest_epoch,
-    recorded,
-    registration,
-    replica,
-    state,
-    truncated,
-    unclean_shutdown,
-)
+from .state import LEADER_EPOCHS, REPLICA, UNKNOWN, State, replica
 
 elect = event("elect", replica=REPLICA)
 elect_unclean = event("elect unclean", replica=REPLICA)
@@ -67,49 +43,49 @@ _r = REPLICA.variable("r")
 
 
 def _runs(replica: Expression) -> Expression:
-    return state.at(replica) != State.OFFLINE
+    return replicas.state.at(replica) != State.OFFLINE
 
 
 def _elected(winner: Expression, members: Expression) -> dict[Expression, Operand]:
     return {
-        elected: some(winner),
-        newest_epoch: newest_epoch + 1,
-        **recorded(members),
-        last_known_leader: None,
+        replicas.elected: some(winner),
+        replicas.newest_epoch: replicas.newest_epoch + 1,
+        **replicas.recorded(members),
+        replicas.last_known_leader: None,
     }
 
 
-_nobody_left = (size(in_sync) == 0) & (size(eligible) == 0)
-_in_sync_run = any_of(_r, _r.is_in(in_sync) & _runs(_r))
+_nobody_left = (size(replicas.in_sync) == 0) & (size(replicas.eligible) == 0)
+_in_sync_run = any_of(_r, _r.is_in(replicas.in_sync) & _runs(_r))
 
 
 def _may_lead(replica: Expression) -> Expression:
     """Whether the controller may elect it without an unclean election."""
     return any_true(
-        replica.is_in(in_sync),
-        replica.is_in(eligible) & ~_in_sync_run,
-        _nobody_left & (last_known_leader == replica),
+        replica.is_in(replicas.in_sync),
+        replica.is_in(replicas.eligible) & ~_in_sync_run,
+        _nobody_left & (replicas.last_known_leader == replica),
     )
 
 
 elects = Table(
-    registration,
+    replicas.registration,
     on=elect,
     others=(replica,),
-    when=(newest_epoch < LEADER_EPOCHS)
+    when=(replicas.newest_epoch < LEADER_EPOCHS)
     & _runs(elect.replica)
-    & ((newest_epoch == 0) | _may_lead(elect.replica))
-    & (elected != elect.replica),
+    & ((replicas.newest_epoch == 0) | _may_lead(elect.replica))
+    & (replicas.elected != elect.replica),
     rows=(
         Row(
             "the first leader",
-            when=newest_epoch == 0,
+            when=replicas.newest_epoch == 0,
             set=_elected(elect.replica, those(_r, _runs(_r))),
             source="PartitionStateMachine.initializeLeaderAndIsrForPartitions",
         ),
         Row(
             "from the eligible leader replicas",
-            when=elect.replica.is_in(eligible),
+            when=elect.replica.is_in(replicas.eligible),
             during=eligible_leader_replicas,
             set=_elected(elect.replica, set_of(elect.replica)),
             source="KIP-966, PartitionChangeBuilder.electAnyLeader",
@@ -125,18 +101,18 @@ elects = Table(
         ),
         Row(
             "from the in-sync set",
-            set=_elected(elect.replica, those(_r, _r.is_in(in_sync) & _runs(_r))),
+            set=_elected(elect.replica, those(_r, _r.is_in(replicas.in_sync) & _runs(_r))),
             source="PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection",
         ),
     ),
 )
 
 elects_unclean = Table(
-    registration,
+    replicas.registration,
     on=elect_unclean,
     others=(replica,),
-    when=(0 < newest_epoch)
-    & (newest_epoch < LEADER_EPOCHS)
+    when=(0 < replicas.newest_epoch)
+    & (replicas.newest_epoch < LEADER_EPOCHS)
     & _runs(elect_unclean.replica)
     & all_of(_r, _may_lead(_r).implies(~_runs(_r))),
     doc="Where no replica in sync or eligible runs, and unclean.leader.election.enable is set.",
@@ -145,7 +121,7 @@ elects_unclean = Table(
             "from all replicas",
             set={
                 **_elected(elect_unclean.replica, set_of(elect_unclean.replica)),
-                eligible: set_of(),
+                replicas.eligible: set_of(),
             },
             source="PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection",
         ),
@@ -154,47 +130,58 @@ elects_unclean = Table(
 
 _unknown = each(_r, UNKNOWN)
 # What only a leader has.
-_not_leading: dict[Expression, Operand] = {isr: set_of(), fetched: _unknown, epoch_start: 0}
+_not_leading: dict[Expression, Operand] = {
+    replicas.isr: set_of(),
+    replicas.fetched: _unknown,
+    replicas.epoch_start: 0,
+}
 _follows: dict[Expression, Operand] = {
-    leader_epoch: newest_epoch,
-    following: if_(leader_epoch_checked, None, elected),
+    replicas.leader_epoch: replicas.newest_epoch,
+    replicas.following: if_(leader_epoch_checked, None, replicas.elected),
     **_not_leading,
 }
 
 # A leader changes its in-sync set and the recorded one in one step; an unclean shutdown doesn't.
 _isr_changed = (
     eligible_leader_replicas
-    & (state == State.LEADER)
-    & (leader_epoch == newest_epoch)
-    & (isr != in_sync)
+    & (replicas.state == State.LEADER)
+    & (replicas.leader_epoch == replicas.newest_epoch)
+    & (replicas.isr != replicas.in_sync)
 )
 
 hears = Table(
     replica,
     on=hear,
-    others=(registration, clients),
-    when=(state != State.OFFLINE) & elected.is_set & ((leader_epoch < newest_epoch) | _isr_changed),
+    others=(replicas.registration, replicas.clients),
+    when=(replicas.state != State.OFFLINE)
+    & replicas.elected.is_set
+    & ((replicas.leader_epoch < replicas.newest_epoch) | _isr_changed),
     rows=(
         Row(
             "the in-sync set",
             when=_isr_changed,
             during=eligible_leader_replicas,
-            set={isr: in_sync, **moved(me, log, in_sync, fetched)},
+            set={
+                replicas.isr: replicas.in_sync,
+                **moved(replicas.me, replicas.log, replicas.in_sync, replicas.fetched),
+            },
             source="Partition.makeLeader",
             note="Without a new leader epoch: the partition epoch is newer.",
         ),
         Row(
             "lead",
-            when=elected == me,
+            when=replicas.elected == replicas.me,
             goto=State.LEADER,
             set={
-                leader_epoch: newest_epoch,
-                isr: in_sync,
-                fetched: _unknown,
-                epoch_start: size(log),
-                following: None,
-                unclean_shutdown: False,
-                high_watermark: advanced(me, log, in_sync, _unknown),
+                replicas.leader_epoch: replicas.newest_epoch,
+                replicas.isr: replicas.in_sync,
+                replicas.fetched: _unknown,
+                replicas.epoch_start: size(replicas.log),
+                replicas.following: None,
+                replicas.unclean_shutdown: False,
+                replicas.high_watermark: advanced(
+                    replicas.me, replicas.log, replicas.in_sync, _unknown
+                ),
             },
             source="Partition.makeLeader",
         ),
@@ -208,54 +195,62 @@ hears = Table(
         Row(
             "follow from the high watermark",
             goto=State.FETCHING,
-            set={**_follows, **truncated(high_watermark)},
+            set={**_follows, **replicas.truncated(replicas.high_watermark)},
             source="ReplicaManager.makeFollowers before 0.11.0.0",
         ),
     ),
 )
 
-_forgets: dict[Expression, Operand] = {leader_epoch: 0, following: None, **_not_leading}
+_forgets: dict[Expression, Operand] = {
+    replicas.leader_epoch: 0,
+    replicas.following: None,
+    **_not_leading,
+}
 crashes = Table(
     replica,
     on=crash,
-    when=state != State.OFFLINE,
+    when=replicas.state != State.OFFLINE,
     rows=(
         Row("the log stays", goto=State.OFFLINE, set=_forgets, source="ReplicaManager.shutdown"),
     ),
 )
 
-_last = if_(size(log) > 0, size(log) - 1, 0)
+_last = if_(size(replicas.log) > 0, size(replicas.log) - 1, 0)
 loses_power = Table(
     replica,
     on=power_loss,
-    when=(state != State.OFFLINE) & (size(log) > 0),
+    when=(replicas.state != State.OFFLINE) & (size(replicas.log) > 0),
     rows=(
         Row(
             "the last entry is lost",
             goto=State.OFFLINE,
-            set={**_forgets, **truncated(_last), unclean_shutdown: True},
+            set={**_forgets, **replicas.truncated(_last), replicas.unclean_shutdown: True},
             source="UnifiedLog.flush; log.flush.interval.messages",
         ),
     ),
 )
 
-_not_me = if_(elected == me, None, elected)
-_others = in_sync - set_of(me)
+_not_me = if_(replicas.elected == replicas.me, None, replicas.elected)
+_others = replicas.in_sync - set_of(replicas.me)
 restarts = Table(
     replica,
     on=restart,
-    others=(registration,),
-    when=state == State.OFFLINE,
+    others=(replicas.registration,),
+    when=replicas.state == State.OFFLINE,
     rows=(
         Row(
             "register anew after an unclean shutdown",
-            when=unclean_shutdown,
+            when=replicas.unclean_shutdown,
             during=eligible_leader_replicas,
             goto=State.STARTED,
             set={
-                elected: _not_me,
-                **recorded(_others, set_of(me)),
-                last_known_leader: if_(in_sync == set_of(me), some(me), last_known_leader),
+                replicas.elected: _not_me,
+                **replicas.recorded(_others, set_of(replicas.me)),
+                replicas.last_known_leader: if_(
+                    replicas.in_sync == set_of(replicas.me),
+                    some(replicas.me),
+                    replicas.last_known_leader,
+                ),
             },
             source="KIP-966, ReplicationControlManager.handleBrokerShutdown",
             note="PreviousBrokerEpoch isn't the one that the controller knows: the log may have "
@@ -264,7 +259,7 @@ restarts = Table(
         Row(
             "register anew",
             goto=State.STARTED,
-            set={elected: _not_me},
+            set={replicas.elected: _not_me},
             source="ClusterControlManager.registerBroker, KafkaController.onBrokerFailure",
             note="Who led before has to be elected again.",
         ),

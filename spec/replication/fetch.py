@@ -35,41 +35,8 @@ from ..replication_features import (
     isr_from_epoch_start,
     leader_epoch_checked,
 )
-from .state import (
-    ACKS,
-    LOG_SIZE,
-    RECORD,
-    RECORDS,
-    REPLICA,
-    UNKNOWN,
-    Entry,
-    State,
-    acknowledged,
-    acks_all,
-    answers,
-    clients,
-    consumed,
-    elected,
-    epoch_start,
-    fetched,
-    high_watermark,
-    in_sync,
-    isr,
-    leader_epoch,
-    log,
-    me,
-    min_isr,
-    newest_epoch,
-    produced,
-    recorded,
-    refused,
-    registration,
-    replica,
-    session,
-    state,
-    truncated,
-    unclean_shutdown,
-)
+from . import state as replicas
+from .state import ACKS, LOG_SIZE, RECORD, RECORDS, REPLICA, UNKNOWN, Entry, State, replica
 
 Updates = Mapping[Expression, Operand]
 
@@ -91,8 +58,8 @@ def advanced(
     """A leader's high watermark once it has this log, in-sync set and fetch offsets."""
     end = if_(_r == leader, size(entries), offsets[_r])
     reached = min_of(_r, if_(_r.is_in(members), end, LOG_SIZE))
-    before = high_watermark.at(leader)
-    waits = high_watermark_waits & (size(members) < min_isr)
+    before = replicas.high_watermark.at(leader)
+    waits = high_watermark_waits & (size(members) < replicas.min_isr)
     return if_(waits, before, maximum(before, reached))
 
 
@@ -101,22 +68,28 @@ def moved(
 ) -> dict[Expression, Operand]:
     """A leader's high watermark moves, and acks=all that waited for it is answered."""
     now = advanced(leader, entries, members, offsets)
-    entry = element("entry", entries[high_watermark.at(leader) : now])
+    entry = element("entry", entries[replicas.high_watermark.at(leader) : now])
     is_answered = all_true(
-        entry.leader_epoch == leader_epoch.at(leader),
+        entry.leader_epoch == replicas.leader_epoch.at(leader),
         entry.record == _record,
-        entry.producer_id == session,
+        entry.producer_id == replicas.session,
         entry.kind == Kind.DATA,
     )
-    answered = those(_record, acks_all & (size(members) >= min_isr) & any_of(entry, is_answered))
-    return {high_watermark.at(leader): now, acknowledged: acknowledged | answered}
+    answered = those(
+        _record,
+        replicas.acks_all & (size(members) >= replicas.min_isr) & any_of(entry, is_answered),
+    )
+    return {
+        replicas.high_watermark.at(leader): now,
+        replicas.acknowledged: replicas.acknowledged | answered,
+    }
 
 
 def refused_for_want_of_replicas(refused: Updates) -> Row:
     """The row of an append with acks=all where too few replicas are in sync."""
     return Row(
         "not enough replicas",
-        when=acks_all & (size(isr) < min_isr),
+        when=replicas.acks_all & (size(replicas.isr) < replicas.min_isr),
         set=refused,
         source="Partition.appendRecordsToLeader",
         note="NOT_ENOUGH_REPLICAS; the producer tries again.",
@@ -126,12 +99,15 @@ def refused_for_want_of_replicas(refused: Updates) -> Row:
 def append_rows(record: Expression, taken: Updates, refused: Updates) -> tuple[Row, ...]:
     """The rows for a record that a leader is asked to append: what else changes once it is `taken`,
     and where it is `refused`."""
-    appended = append(log, Entry(leader_epoch=leader_epoch, record=record, producer_id=session))
-    at_once = {**taken, acknowledged: acknowledged | set_of(record)}
+    appended = append(
+        replicas.log,
+        Entry(leader_epoch=replicas.leader_epoch, record=record, producer_id=replicas.session),
+    )
+    at_once = {**taken, replicas.acknowledged: replicas.acknowledged | set_of(record)}
     return (
         Row(
             "nobody answers",
-            when=(ACKS == 0) & (state != State.LEADER),
+            when=(ACKS == 0) & (replicas.state != State.LEADER),
             set=at_once,
             source="Sender.handleProduceResponse",
             note="With acks=0 a producer doesn't hear that it has asked the wrong broker.",
@@ -139,51 +115,57 @@ def append_rows(record: Expression, taken: Updates, refused: Updates) -> tuple[R
         refused_for_want_of_replicas(refused),
         Row(
             "append, acks=all",
-            when=acks_all,
-            set={log: appended, **taken, **moved(me, appended, isr, fetched)},
+            when=replicas.acks_all,
+            set={
+                replicas.log: appended,
+                **taken,
+                **moved(replicas.me, appended, replicas.isr, replicas.fetched),
+            },
             source="Partition.appendRecordsToLeader, maybeIncrementLeaderHW",
             note="Answered when the high watermark has passed the record.",
         ),
         Row(
             "append, and answer at once",
             set={
-                log: appended,
+                replicas.log: appended,
                 **at_once,
-                high_watermark: advanced(me, appended, isr, fetched),
+                replicas.high_watermark: advanced(
+                    replicas.me, appended, replicas.isr, replicas.fetched
+                ),
             },
             source="ReplicaManager.appendRecords",
         ),
     )
 
 
-can_take = (state == State.LEADER) | (ACKS == 0)
+can_take = (replicas.state == State.LEADER) | (ACKS == 0)
 appends = Table(
     replica,
     on=produce,
-    others=(clients,),
-    when=(produced < RECORDS) & can_take,
-    rows=append_rows(produced, {produced: produced + 1}, {}),
+    others=(replicas.clients,),
+    when=(replicas.produced < RECORDS) & can_take,
+    rows=append_rows(replicas.produced, {replicas.produced: replicas.produced + 1}, {}),
 )
 
 _leader = fetch.leader
-_theirs = log.at(_leader)
-_offsets = updated(fetched.at(_leader), me, size(log))
+_theirs = replicas.log.at(_leader)
+_offsets = updated(replicas.fetched.at(_leader), replicas.me, size(replicas.log))
 _at_leader = {
-    fetched.at(_leader): _offsets,
-    unclean_shutdown: False,
-    **moved(_leader, _theirs, isr.at(_leader), _offsets),
+    replicas.fetched.at(_leader): _offsets,
+    replicas.unclean_shutdown: False,
+    **moved(_leader, _theirs, replicas.isr.at(_leader), _offsets),
 }
 fetches = Table(
     replica,
     on=fetch,
-    others=(clients,),
-    when=(state == State.FETCHING) & answers(_leader),
+    others=(replicas.clients,),
+    when=(replicas.state == State.FETCHING) & replicas.answers(_leader),
     rows=(
-        *refused(_leader),
+        *replicas.refused(_leader),
         Row(
             "offset out of range",
-            when=size(log) > size(_theirs),
-            set=truncated(size(_theirs)),
+            when=size(replicas.log) > size(_theirs),
+            set=replicas.truncated(size(_theirs)),
             source="AbstractFetcherThread.handleOutOfRangeError",
         ),
         Row(
@@ -195,8 +177,8 @@ fetches = Table(
         Row(
             "append",
             set={
-                log: log + _theirs[size(log) :],
-                high_watermark: high_watermark.at(_leader),
+                replicas.log: replicas.log + _theirs[size(replicas.log) :],
+                replicas.high_watermark: replicas.high_watermark.at(_leader),
                 **_at_leader,
             },
             source="ReplicaManager.fetchMessages, ReplicaFetcherThread.processPartitionData",
@@ -205,16 +187,20 @@ fetches = Table(
     ),
 )
 
-_records_it = (elected == me) & (newest_epoch == leader_epoch) & (isr == in_sync)
-_gone = isr - set_of(shrink.follower)
+_records_it = (
+    (replicas.elected == replicas.me)
+    & (replicas.newest_epoch == replicas.leader_epoch)
+    & (replicas.isr == replicas.in_sync)
+)
+_gone = replicas.isr - set_of(shrink.follower)
 shrinks = Table(
     replica,
     on=shrink,
-    others=(registration, clients),
-    when=(state == State.LEADER)
-    & shrink.follower.is_in(isr)
-    & (shrink.follower != me)
-    & (fetched[shrink.follower] < size(log))
+    others=(replicas.registration, replicas.clients),
+    when=(replicas.state == State.LEADER)
+    & shrink.follower.is_in(replicas.isr)
+    & (shrink.follower != replicas.me)
+    & (replicas.fetched[shrink.follower] < size(replicas.log))
     & _records_it,
     doc="The change of an older leader, or of one that hasn't heard of the in-sync set, isn't "
     "recorded, and changes nothing. Time isn't here: a replica that lags may be taken for one that "
@@ -222,47 +208,52 @@ shrinks = Table(
     rows=(
         Row(
             "remove the replica",
-            set={isr: _gone, **recorded(_gone), **moved(me, log, _gone, fetched)},
+            set={
+                replicas.isr: _gone,
+                **replicas.recorded(_gone),
+                **moved(replicas.me, replicas.log, _gone, replicas.fetched),
+            },
             source="Partition.maybeShrinkIsr",
         ),
     ),
 )
 
-_new, _offset = expand.follower, fetched[expand.follower]
-_joined = isr | set_of(_new)
+_new, _offset = expand.follower, replicas.fetched[expand.follower]
+_joined = replicas.isr | set_of(_new)
 expands = Table(
     replica,
     on=expand,
-    others=(registration,),
-    when=(state == State.LEADER)
-    & ~_new.is_in(isr)
-    & (_new != me)
-    & (state.at(_new) == State.FETCHING)
-    & ((leader_epoch.at(_new) == leader_epoch) | ~leader_epoch_checked)
+    others=(replicas.registration,),
+    when=(replicas.state == State.LEADER)
+    & ~_new.is_in(replicas.isr)
+    & (_new != replicas.me)
+    & (replicas.state.at(_new) == State.FETCHING)
+    & ((replicas.leader_epoch.at(_new) == replicas.leader_epoch) | ~leader_epoch_checked)
     & (_offset != UNKNOWN)
-    & (_offset >= high_watermark)
-    & (~isr_from_epoch_start | (_offset >= epoch_start))
-    & ~(broker_epoch_checked & unclean_shutdown.at(_new))
+    & (_offset >= replicas.high_watermark)
+    & (~isr_from_epoch_start | (_offset >= replicas.epoch_start))
+    & ~(broker_epoch_checked & replicas.unclean_shutdown.at(_new))
     & _records_it,
     rows=(
         Row(
             "add the replica",
-            set={isr: _joined, **recorded(_joined)},
+            set={replicas.isr: _joined, **replicas.recorded(_joined)},
             source="Partition.maybeExpandIsr",
         ),
     ),
 )
 
-_source, _next = log.at(consume.leader), size(consumed)
+_source, _next = replicas.log.at(consume.leader), size(replicas.consumed)
 consumes = Table(
-    clients,
+    replicas.clients,
     on=consume,
     others=(replica,),
-    when=(state.at(consume.leader) == State.LEADER) & (_next < high_watermark.at(consume.leader)),
+    when=(replicas.state.at(consume.leader) == State.LEADER)
+    & (_next < replicas.high_watermark.at(consume.leader)),
     rows=(
         Row(
             "read below the high watermark",
-            set={consumed: append(consumed, _source[_next].value)},
+            set={replicas.consumed: append(replicas.consumed, _source[_next].value)},
             source="Partition.fetchOffsetSnapshot, FetchIsolation.HIGH_WATERMARK",
         ),
     ),

@@ -8,39 +8,28 @@ from __future__ import annotations
 
 from ...language import Row, Table, event, last, minimum, only, size
 from ..replication_features import epoch_asked_again, truncated_by_epoch
-from .state import (
-    REPLICA,
-    State,
-    answers,
-    end_offset,
-    high_watermark,
-    log,
-    newest_up_to,
-    refused,
-    replica,
-    state,
-    truncated,
-)
+from . import state as replicas
+from .state import REPLICA, State, replica
 
 ask = event("OffsetForLeaderEpoch", leader=REPLICA)
 
-_theirs = log.at(ask.leader)
-_asked = last(log).value.leader_epoch
-_answer = end_offset(_theirs, _asked)
-_named = newest_up_to(_theirs, _asked)
-_mine = newest_up_to(log, _named)
+_theirs = replicas.log.at(ask.leader)
+_asked = last(replicas.log).value.leader_epoch
+_answer = replicas.end_offset(_theirs, _asked)
+_named = replicas.newest_up_to(_theirs, _asked)
+_mine = replicas.newest_up_to(replicas.log, _named)
 _STATE = "AbstractFetcherThread.getOffsetTruncationState"
 
 asks = Table(
     replica,
     on=ask,
-    when=(state == State.TRUNCATING) & answers(ask.leader),
+    when=(replicas.state == State.TRUNCATING) & replicas.answers(ask.leader),
     rows=only(
         truncated_by_epoch,
-        *refused(ask.leader),
+        *replicas.refused(ask.leader),
         Row(
             "nothing to ask",
-            when=size(log) == 0,
+            when=size(replicas.log) == 0,
             goto=State.FETCHING,
             source="AbstractFetcherThread.truncateToHighWatermark",
         ),
@@ -49,7 +38,7 @@ asks = Table(
             when=(_answer == 0) & (size(_theirs) > 0),
             during=~epoch_asked_again,
             goto=State.FETCHING,
-            set=truncated(high_watermark),
+            set=replicas.truncated(replicas.high_watermark),
             source="LeaderEpochFileCache.endOffsetFor",
             note="UNDEFINED_EPOCH_OFFSET: the high watermark decides.",
         ),
@@ -57,20 +46,20 @@ asks = Table(
             "to the leader's offset",
             during=~epoch_asked_again,
             goto=State.FETCHING,
-            set=truncated(_answer),
+            set=replicas.truncated(_answer),
             source="ReplicaFetcherThread.maybeTruncate",
         ),
         Row(
             "ask again",
             when=(_named != 0) & (_mine != _named),
-            set=truncated(end_offset(log, _named)),
+            set=replicas.truncated(replicas.end_offset(replicas.log, _named)),
             source=_STATE,
             note="The follower lacks the epoch that the leader names.",
         ),
         Row(
             "to where both logs have the epoch",
             goto=State.FETCHING,
-            set=truncated(minimum(_answer, end_offset(log, _named))),
+            set=replicas.truncated(minimum(_answer, replicas.end_offset(replicas.log, _named))),
             source=_STATE,
         ),
     ),

@@ -82,6 +82,7 @@ from ..messages import (
 )
 from ..properties.transactions import PROPERTIES
 from ..replication import election, fetch, truncation
+from ..replication import state as replicas
 from ..replication import state as replication
 from ..replication.state import (
     ACKS,
@@ -96,8 +97,6 @@ from ..replication.state import (
     REPLICAS,
     UNCLEAN_ELECTIONS,
     State,
-    clients,
-    newest_epoch,
 )
 from ..systems.unreached_replicated import unreached
 from . import transaction_log
@@ -174,7 +173,7 @@ def _in_place(**logged: Expression) -> Recast:
         replication.replica: replica,
         partition: replicated,
         transaction: transaction_log.entry,
-        clients: None,
+        replicas.clients: None,
     }
     recast = Recast(change, machines, _SEEN, kept=(*_STANDS_FOR,))
     return recast
@@ -462,7 +461,7 @@ def replicated_system(system: System) -> System:
         },
         interchangeable=system.interchangeable[:1],
         observed=(log,),
-        terminal=RECAST.expression(system.end) | (newest_epoch == LEADER_EPOCHS),
+        terminal=RECAST.expression(system.end) | (replicas.newest_epoch == LEADER_EPOCHS),
         reach="two clients, one transaction, and a partition with two replicas, two elections and "
         "the crash of one broker, at any step. They don't reach other faults (the large bounds "
         "have one, with one client), a second transaction (transactions=2 extra_entries=6), a "

@@ -39,6 +39,7 @@ from ...language import (
 )
 from ..leader.state import Kind
 from ..reading import partition
+from ..reading import state as reading
 from ..reading.partition import (
     clean,
     entry,
@@ -56,14 +57,6 @@ from ..reading.state import (
     PRODUCER_ID,
     PRODUCER_IDS,
     SEGMENT,
-    decisions,
-    is_aborted,
-    last_stable_offset,
-    log,
-    log_end,
-    markers_have_no_key,
-    ongoing,
-    store,
 )
 
 delete_horizon = feature(
@@ -117,11 +110,11 @@ with_value = follower.field("with_value", Set(KEY), doc="The keys that have a va
 _o, _n, _k = variable("o", OFFSET), PRODUCER_ID.variable("n"), variable("k", KEY)
 
 passes = event("delete.retention.ms passes")
-_is_behind = (position_of > 0) & (position_of < last_stable_offset)
+_is_behind = (position_of > 0) & (position_of < reading.last_stable_offset)
 passing = Table(
     retention,
     on=passes,
-    others=(follower, store),
+    others=(follower, reading.store),
     when=now < STEPS,
     rows=(
         Row(
@@ -133,8 +126,8 @@ passing = Table(
 )
 
 _WRITTEN = {
-    first_modified: if_(log_end < SEGMENT, now, first_modified),
-    last_modified: if_(log_end < SEGMENT, last_modified, now),
+    first_modified: if_(reading.log_end < SEGMENT, now, first_modified),
+    last_modified: if_(reading.log_end < SEGMENT, last_modified, now),
 }
 
 
@@ -145,23 +138,23 @@ def _dated(table: Table) -> Table:
 
 
 delete = event("append a tombstone", producer_id=PRODUCER_ID, key=KEY)
-_of = ongoing[delete.producer_id]
+_of = reading.ongoing[delete.producer_id]
 _tombstone = partition.Entry(
-    offset=log_end, kind=Kind.DATA, producer_id=delete.producer_id, key=delete.key,
+    offset=reading.log_end, kind=Kind.DATA, producer_id=delete.producer_id, key=delete.key,
     transaction=_of.value,
 )  # fmt: skip
 deletes = Table(
-    store,
+    reading.store,
     on=delete,
-    others=(decisions, retention),
-    when=(log_end < ENTRIES) & _of.is_set,
+    others=(reading.decisions, retention),
+    when=(reading.log_end < ENTRIES) & _of.is_set,
     rows=(
         Row(
             "of an open transaction",
             set={
-                log: append(log, _tombstone),
-                log_end: log_end + 1,
-                tombstones: tombstones | set_of(log_end),
+                reading.log: append(reading.log, _tombstone),
+                reading.log_end: reading.log_end + 1,
+                tombstones: tombstones | set_of(reading.log_end),
                 **_WRITTEN,
             },
             source="ProducerAppendInfo.appendDataBatch",
@@ -175,8 +168,8 @@ _is_marker = entry.kind != Kind.DATA
 _is_tombstone = entry.offset.is_in(tombstones)
 _has_gone = if_(
     _is_marker,
-    ~markers_have_no_key & is_obsolete,
-    is_aborted(entry) | is_obsolete,
+    ~reading.markers_have_no_key & is_obsolete,
+    reading.is_aborted(entry) | is_obsolete,
 )
 _may_go = if_(_is_marker, ~is_needed, _is_tombstone)
 _was_written_earlier = (
@@ -186,16 +179,16 @@ _is_over = if_(delete_horizon, entry.offset.is_in(due), _was_written_earlier)
 _stays = ~is_clean | (~_has_gone & ~(_may_go & _is_over))
 _left = any_of(entry, (entry.offset == _o) & is_clean & _stays & _may_go)
 cleans = Table(
-    store,
+    reading.store,
     on=clean,
     others=(retention,),
-    when=last_stable_offset > 0,
+    when=reading.last_stable_offset > 0,
     rows=(
         Row(
             "remove what is obsolete, and what was kept for its time",
             set={
-                log: keep(entry, _stays),
-                first_dirty: last_stable_offset,
+                reading.log: keep(entry, _stays),
+                first_dirty: reading.last_stable_offset,
                 removable: those(_o, _left),
                 due: those(_o, _left & _o.is_in(due)),
                 overdue: those(_o, _left & _o.is_in(due)),
@@ -208,15 +201,15 @@ cleans = Table(
 # A reader of all of it ----------------------------------------------------------------------------
 
 follow = event("follow", event_doc="The follower reads the next entry.")
-_r = element("r", log)
-_found = first_of(_r, (_r.offset >= position_of) & (_r.offset < last_stable_offset))
+_r = element("r", reading.log)
+_found = first_of(_r, (_r.offset >= position_of) & (_r.offset < reading.last_stable_offset))
 _next = _found.value
 _key = set_of(_next.key)
-_counts = any_of(_r, (_r.offset == _next.offset) & ~is_aborted(_r))
+_counts = any_of(_r, (_r.offset == _next.offset) & ~reading.is_aborted(_r))
 follows = Table(
     follower,
     on=follow,
-    others=(store, retention),
+    others=(reading.store, retention),
     when=_found.is_set & ~late,
     rows=(
         Row(
@@ -246,7 +239,7 @@ follows = Table(
 
 # What must hold -----------------------------------------------------------------------------------
 
-_e = element("e", log)
+_e = element("e", reading.log)
 _is_ahead = _e.offset >= position_of
 marker_in_time = invariant(
     "MarkerInTime",
@@ -254,7 +247,7 @@ marker_in_time = invariant(
     | all_of(
         _n,
         _n.is_in(left_open).implies(
-            ongoing[_n].is_set
+            reading.ongoing[_n].is_set
             | any_of(_e, (_e.producer_id == _n) & (_e.kind != Kind.DATA) & _is_ahead)
         ),
     ),
@@ -272,7 +265,7 @@ tombstone_in_time = invariant(
                 _e,
                 (_e.key == _k)
                 & (_e.kind == Kind.DATA)
-                & ~is_aborted(_e)
+                & ~reading.is_aborted(_e)
                 & (_is_ahead | ~_e.offset.is_in(tombstones)),
             )
         ),
