@@ -70,7 +70,6 @@ def used(server: Server, transactional_id: str | None) -> str:
     return "no error"
 
 
-@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("may", "transactional_id", "told"),
     [

@@ -93,7 +93,6 @@ def test_a_pipeline_with_a_group_and_offsets() -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("request_", ["InitProducerId", "AddPartitionsToTxn", "EndTxn"])
 def test_a_request_or_its_answer_is_lost(request_: str) -> None:
     lost, on = {"do": "lose_request", "on": {"request": request_}}, {"request": request_, "nth": 2}

@@ -106,7 +106,6 @@ def by_aiokafka(bootstrap: str, mechanism: str) -> None:
     asyncio.run(commits())
 
 
-@pytest.mark.sample(6)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("commits", [by_librdkafka, by_kafka_python, by_aiokafka])
 def test_a_client_shows_who_it_is(

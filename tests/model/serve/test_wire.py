@@ -164,7 +164,6 @@ def librdkafka(logs: Logs, **settings: Any) -> Producer:
     return Producer({**quiet, **settings})
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_librdkafka_s_batches_are_read(logs: Logs, codec: str) -> None:
     producer = librdkafka(logs, **{"enable.idempotence": True, "compression.type": codec})
