@@ -27,6 +27,7 @@ from ..language import Sequence as Line
 from ..language.expressions import resolve
 from ..language.types import SCALARS, Constants, Type, choices
 from .ground import Grounded
+from .native.judging import NOTES
 from .native.lower import Kernel
 from .native.machine_code import Code
 from .native.pack import Packing, Place
@@ -252,7 +253,7 @@ def transitions(columns: Sequence[Column], by: Expansion) -> Callable[[Any, Any]
     expand = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(kernel.address)
     most = max(1, by.most_successors)
     rows, bad = np.zeros(most, dtype=np.uint32), np.zeros(2, dtype=np.uint64)
-    noted = np.zeros(2, dtype=np.int64)  # of nothing that is looked for
+    noted = np.zeros(NOTES, dtype=np.int64)  # of nothing that is looked for
     names = np.array(by.rows, dtype=object)
     schema = transitions_schema(columns)
 

@@ -28,6 +28,7 @@ from .compiled import Passed, compiling_seconds
 from .coverage import Sought, met
 from .disk import Disk
 from .dividing import DIVIDED_FROM, cut_of, taken_over
+from .judging import WATCHED
 from .lower import Kernel
 from .pack import Packing
 from .parts import Parts
@@ -187,7 +188,7 @@ class Explorer:
     def leave_out(self, flags: int) -> None:
         """From now on, what these flags stand for is not looked for."""
         for worker in self.workers:
-            worker.bad_count[1] = ALL & ~flags
+            worker.bad_count[WATCHED] = ALL & ~flags
 
     def insert(self, states: bytes) -> bool:
         """Puts packed states, one behind the other, into their shards; False without room."""
@@ -227,7 +228,7 @@ class Explorer:
         if cut is None:
             return
         try:
-            parts = Parts(cut, self.room // 2, self.may_take)
+            parts = Parts(cut, self.room // 2, self.may_take, spans=self.kernel.spans)
             most = max(1 << 12, 2 * self.room // (SHARDS * LEAST_BYTES))
             self.divided = Store(self.stride, most, self.may_take, parts=parts)
         except MemoryError:

@@ -6,8 +6,10 @@ For each of `count` packed states from address `states` on, every successor is w
 (packed, one behind the other, with room for one word beyond the last), the index of its row to
 `rows` (uint32). A state that breaks an invariant, has a step that breaks a step property or leaves
 a range, or has no successor where it should is noted in `bad` (uint64: the state's index in the
-block shifted by FLAG_BITS, and what is wrong in the lower bits, see `Flags`), if any of that is
-among the flags behind `bad_count`: what is looked for.
+block shifted by FLAG_BITS, and what is wrong in the lower bits, see `Flags`). `bad_count` has NOTES
+numbers of 64 bits: how many were noted, and the flags that are looked for; which groups of
+properties are known to hold in these states, and into which the kernel writes those that held in
+the last state (see `judging`).
 """
 
 from __future__ import annotations
@@ -35,12 +37,14 @@ from .instructions import (
     module,
     number,
 )
+from .judging import HELD, KNOWN, WATCHED, judging
 from .machine_code import Code, Compilation, load
 from .pack import Packing, Place
 from .sharing import (
     DEADLOCK,
     FLAG_BITS,
     INLINE,
+    Fault,
     Faults,
     Flags,
     Own,
@@ -60,11 +64,13 @@ COPIED = 4  # words up to which a successor is written word by word
 class Kernel:
     """The compiled functions: how many successors a state can have at most, and the code.
 
+    `spans` has the words, from the first up to the end, that each group of properties reads.
     Holds the engines that own the code: any address that it ever had is valid while it lives.
     """
 
     most_successors: int
     code: Code
+    spans: tuple[tuple[int, int], ...] = ()
     engines: list[Any] = field(default_factory=list[Any], repr=False)
     address: int = field(init=False)
     canonical_address: int = field(init=False)
@@ -92,7 +98,8 @@ class Kernel:
 def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:
     """Compiles the system. `canonical` writes how a state becomes its representative."""
     writer = _Writer(grounded, packing, canonical)
-    return Kernel(writer.most_successors, writer.code())
+    spans = tuple((group.first, group.end) for group in writer.judging.groups)
+    return Kernel(writer.most_successors, writer.code(), spans)
 
 
 class _Writer:
@@ -103,6 +110,7 @@ class _Writer:
         self.most_successors = sum(len(action.possible) for action in grounded.actions)
         self.flags = Flags(grounded.instance)
         self.faults = Faults(grounded, self.flags)
+        self.judging = judging(grounded, packing, self.flags)
         self.compilation = Compilation()
         self.functions: list[Function] = []  # of the module that begins it all
         self.rows_functions: list[Function] = []  # that are in no module yet
@@ -139,9 +147,9 @@ class _Writer:
         states, count, out, rows, bad, bad_count = (
             b.inttoptr(arg) if at != 1 else arg for at, arg in enumerate(function.args)
         )
-        # flags of steps; which of the faults that many rows may make are to be looked for
+        # flags of what is wrong; which of the faults that many rows may make are to be looked for
         fault = b.alloca(I64, size=2)
-        watched = b.load(b.gep(bad_count, number(1), I64), I64)
+        watched = b.load(b.gep(bad_count, number(WATCHED), I64), I64)
         exchanged = b.alloca(I64, size=self.packing.words)
         head = b.append_basic_block("head")
         body = b.append_basic_block("body")
@@ -173,11 +181,8 @@ class _Writer:
                 cursor = b.call(first, (exchanged, out, rows, cursor, fault))
         if self.canonical is not None:
             self.call_represent(b, out, written, cursor)
-        broken, terminal = self.judged(b, values, source)
-        stuck = b.and_(b.icmp("eq", cursor, written), b.not_(terminal))
-        flags = b.or_(broken, b.load(fault, I64))
-        flags = b.or_(flags, self.flagged(b, stuck, DEADLOCK))
-        flags = b.and_(flags, watched)
+        self.judge(b, values, source, b.icmp("eq", cursor, written), bad_count, fault)
+        flags = b.and_(b.load(fault, I64), watched)
         with b.if_unlikely(b.icmp("ne", flags, number(0))):
             noted = b.load(bad_count, I64)
             note = b.or_(b.shl(at, number(FLAG_BITS)), flags)
@@ -242,25 +247,59 @@ class _Writer:
         b.branch(head)
         b.position_at_end(after)
 
-    def judged(self, b: Builder, values: Values, source: Value) -> tuple[Value, Value]:
-        """The flags of invariants that are broken, and whether the run may end here."""
-        nodes = [*self.grounded.invariants, self.grounded.terminal]
-        if cost(nodes) <= INLINE:
-            return self.judgement(b, values)
-        function, inner = self.function("judge", I64, POINTER)
-        words = self.load(inner, function.args[0])
-        judged = self.judgement(inner, Values(self.packing, inner, words))
-        inner.ret(inner.or_(judged[0], inner.zext(judged[1], I64)))  # no invariant has the bit 1
-        both = b.call(function, [source])
-        terminal = b.icmp("ne", b.and_(both, number(1)), number(0))
-        return b.and_(both, number(~1)), terminal
+    def judge(
+        self, b: Builder, values: Values, source: Value, stuck: Value, bad_count: Value,
+        fault: Value,
+    ) -> None:  # fmt: skip
+        """Adds the flags of invariants that are broken, and that of a deadlock where a state that
+        is `stuck` may not be."""
+        always = self.judging.always
+        if cost([node for node, _ in always]) <= INLINE:
+            self.note(b, self.broken(b, values, always), fault)
+        else:
+            function, inner = self.function("judge", I64, POINTER)
+            own = Values(self.packing, inner, self.load(inner, function.args[0]))
+            inner.ret(self.broken(inner, own, always))
+            self.note(b, b.call(function, [source]), fault)
+        if self.judging.groups:
+            known = b.load(b.gep(bad_count, number(KNOWN), I64), I64)
+            every = number((1 << len(self.judging.groups)) - 1)
+            left = b.sub(every, b.and_(known, every))
+            with b.if_unlikely(b.icmp("ne", left, number(0))):
+                self.note(b, b.call(self.judge_groups(), [source, left, bad_count]), fault)
+        with b.if_unlikely(stuck):
+            may_end = values.inner().truth(self.grounded.terminal)
+            self.note(b, self.flagged(b, b.not_(may_end), DEADLOCK), fault)
 
-    def judgement(self, b: Builder, values: Values) -> tuple[Value, Value]:
-        flagged = zip(self.grounded.invariants, self.flags.of_invariants, strict=True)
-        broken = self.united(
-            b, (self.flagged(b, b.not_(values.truth(node)), flag) for node, flag in flagged)
+    def judge_groups(self) -> Function:
+        """The flags of invariants that are broken in the groups that are asked for; notes which
+        of these hold."""
+        function, b = self.function("judge_groups", I64, POINTER, I64, POINTER)
+        source, asked, bad_count = function.args
+        values = Values(self.packing, b, self.load(b, source))
+        flags = held = number(0)
+        for at, group in enumerate(self.judging.groups):
+            before = b.block
+            inside, after = b.append_basic_block("group"), b.append_basic_block("next")
+            b.cbranch(b.icmp("ne", b.and_(asked, number(1 << at)), number(0)), inside, after)
+            b.position_at_end(inside)
+            broken = self.broken(b, values.inner(), group.invariants)
+            holds = self.flagged(b, b.icmp("eq", broken, number(0)), 1 << at)
+            grown = b.or_(flags, broken), b.or_(held, holds)
+            end = b.block
+            b.branch(after)
+            b.position_at_end(after)
+            flags = self.join(b, [(flags, before), (grown[0], end)])
+            held = self.join(b, [(held, before), (grown[1], end)])
+        b.store(held, b.gep(bad_count, number(HELD), I64))
+        b.ret(flags)
+        return function
+
+    def broken(self, b: Builder, values: Values, invariants: Iterable[Fault]) -> Value:
+        """The flags of those that don't hold."""
+        return self.united(
+            b, (self.flagged(b, b.not_(values.truth(node)), flag) for node, flag in invariants)
         )
-        return broken, values.truth(self.grounded.terminal)
 
     def flagged(self, b: Builder, condition: Value, flag: int) -> Value:
         """The flag where the condition holds, and 0 elsewhere."""

@@ -17,7 +17,7 @@ says (`planning`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,11 +42,12 @@ CHUNK = 64  # numbers that a thread takes at a time
 LEAST_SLOTS = 1 << 10
 LEAST_BITS, MORE_BITS, MOST_BITS = 10, 2, 32  # of a number, which gets some more at a time
 OWNER_BITS = 8  # of the first number, which follow from the others and the shard
-KEYS, SLOTS, SIZE, LIMIT, USED, FIRST, WORDS, BITS = range(8)
+KEYS, SLOTS, SIZE, LIMIT, USED, FIRST, WORDS, BITS, GROUPS, HELD_IN = range(10)
 """What a part's row says: where contents lie, where the slots lie that find them, how many slots
 there are, the most numbers that may be given and how many were; its first word and how many it has;
-the bits of its numbers."""
-FIELDS = 8
+the bits of its numbers; which groups of properties read this part alone, and where a byte for each
+content lies that says which of them have held (see `judging`)."""
+FIELDS = 10
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
@@ -114,20 +115,35 @@ def prefetch_content(key, words):
     prefetch(key + 8 * words - 8)
 
 
-@compiled
-def intern(state, stride, h, row, own):
+@compiled(inline="always")
+def likely_slot(h, row):
+    """The first slot from that of a hash on that is empty, or has its mark."""
+    slots, size = number_at(row, SLOTS), number_at(row, SIZE)
+    numbers = numbers_in(size)
+    mark = mark_of(h, numbers)
+    at = slot_of(h, size)
+    while True:
+        seen = uint64(load32_acquire(slots + 4 * at))
+        if seen == uint64(0) or seen & ~numbers == mark:
+            return at, np.int64(seen & numbers)
+        at += 1
+        if at == size:
+            at = 0
+
+
+@compiled(inline="always")
+def intern(state, stride, mark, at, row, own):
     """The number of what a packed state has in a part, which gets one where it has none; -1 where
     there are no more.
 
-    `row` is the address of the part's row, `own` that of the numbers that the thread may give: from
-    the first up to the second.
+    `mark` is that of its hash, and no slot before slot `at` has it. `row` is the address of the
+    part's row, `own` that of the numbers that the thread may give: from the first up to the second.
     """
     keys, slots, size = number_at(row, KEYS), number_at(row, SLOTS), number_at(row, SIZE)
     first, words = number_at(row, FIRST), number_at(row, WORDS)
     content, last = state + 8 * first, last_bits(first + words, stride)
     numbers = numbers_in(size)
-    mark = mark_of(h, numbers)
-    at = slot_of(h, size)
+    mark &= ~numbers
     while True:
         seen = uint64(load32_acquire(slots + 4 * at))
         if seen == uint64(0):
@@ -157,6 +173,27 @@ def intern(state, stride, h, row, own):
         at += 1
         if at == size:
             at = 0
+
+
+@compiled(inline="always")
+def known_to_hold(parts, numbers, at):
+    """The groups of properties that hold, by what was found in states with the same contents."""
+    known = np.int64(0)
+    for part in range(parts.shape[0]):
+        if parts[part, GROUPS]:
+            known |= np.int64(load32(parts[part, HELD_IN] + numbers[at + part]))
+    return known & 0xFF
+
+
+@compiled(inline="always")
+def note_held(held, parts, numbers, at):
+    """Notes that these groups of properties have held in a state of these numbers."""
+    for part in range(parts.shape[0]):
+        new = held & parts[part, GROUPS]
+        if new:
+            place = parts[part, HELD_IN] + numbers[at + part]
+            # two threads may forget what the other notes: it is looked at again then
+            store8(place, np.uint8((np.int64(load32(place)) | new) & 0xFF))
 
 
 @compiled
@@ -192,15 +229,15 @@ def end_fold(stride, parts, own, numbers, sought, left):
     rows = parts.ctypes.data
     for i in range(left):
         row = rows + 8 * FIELDS * sought[i, 1]
-        h, size, words = uint64(sought[i, 3]), number_at(row, SIZE), number_at(row, WORDS)
-        seen = uint64(load32_acquire(number_at(row, SLOTS) + 4 * slot_of(h, size)))
-        number = max(0, np.int64(seen & numbers_in(size)) - 1)
-        prefetch_content(number_at(row, KEYS) + 8 * words * number, words)
+        h, words = uint64(sought[i, 3]), number_at(row, WORDS)
+        at, held = likely_slot(h, row)
+        prefetch_content(number_at(row, KEYS) + 8 * words * max(0, held - 1), words)
+        sought[i, 3] = np.int64((uint64(at) << uint64(32)) | (h & uint64(0xFFFFFFFF)))
     for i in range(left):
-        part = sought[i, 1]
+        part, found = sought[i, 1], uint64(sought[i, 3])
         number = intern(
-            sought[i, 0], stride, uint64(sought[i, 3]), rows + 8 * FIELDS * part,
-            own.ctypes.data + 16 * part,
+            sought[i, 0], stride, found & uint64(0xFFFFFFFF), np.int64(found >> uint64(32)),
+            rows + 8 * FIELDS * part, own.ctypes.data + 16 * part,
         )  # fmt: skip
         if number < 0:
             return False
@@ -314,7 +351,8 @@ class Parts:
     """The contents of all states' parts.
 
     Reserves `most` bytes for the contents of each, by `region`, and asks `may_take` before it
-    grows. Raises MemoryError where the system won't reserve them.
+    grows. `spans` has the words that groups of properties read. Raises MemoryError where the system
+    won't reserve them.
     """
 
     def __init__(
@@ -323,6 +361,7 @@ class Parts:
         most: int,
         may_take: Callable[[int], bool],
         region: Callable[[str, int], Region] = lambda _, size: Region(size),
+        spans: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.may_take = may_take
         self._region = region
@@ -336,9 +375,22 @@ class Parts:
         self._most = np.minimum(most // (8 * self.rows[:, WORDS]), (1 << MOST_BITS) - 1)
         self.regions = [region(f"contents-{part}", most) for part in range(len(ends))]
         self._slots = [self._slots_of(part) for part in range(len(ends))]
+        self.held = [self._held_in(part, spans) for part in range(len(ends))]
         self.rows[:, KEYS] = [region.address for region in self.regions]
         self.rows[:, SLOTS] = [region.address for region in self._slots]
         self.allow(most)
+
+    def _held_in(self, part: int, spans: Sequence[tuple[int, int]]) -> Region | None:
+        """A byte for each content, if there are groups of properties that read the part alone."""
+        row = self.rows[part]
+        begin, end = row[FIRST], row[FIRST] + row[WORDS]
+        inside = (begin <= first and last <= end for first, last in spans)
+        row[GROUPS] = sum(1 << group for group, is_inside in enumerate(inside) if is_inside)
+        if not row[GROUPS]:
+            return None
+        held = self._region(f"held-{part}", int(self._most[part]) + CHUNK)
+        row[HELD_IN] = held.address
+        return held
 
     def _slots_of(self, part: int) -> Region:
         size = int(self.rows[part, SIZE])
@@ -366,7 +418,7 @@ class Parts:
     @property
     def memory(self) -> int:
         """Bytes touched."""
-        contents = self.rows[:, USED] * self.rows[:, WORDS] * 8
+        contents = self.rows[:, USED] * (self.rows[:, WORDS] * 8 + (self.rows[:, GROUPS] != 0))
         return int((contents + 4 * self.rows[:, SIZE]).sum())
 
     @property

@@ -15,9 +15,17 @@ import numpy as np
 from numpy import uint64
 
 from .compiled import Passed, compiled
+from .judging import HELD, KNOWN, NOTES, WATCHED
 from .lower import Kernel
 from .memory import Region, call_expand, prefetch, scratch
-from .parts import begin_fold, end_fold, owner_of, write_record
+from .parts import (
+    begin_fold,
+    end_fold,
+    known_to_hold,
+    note_held,
+    owner_of,
+    write_record,
+)
 from .sharing import FLAG_BITS
 from .store import (
     BLOCK,
@@ -145,6 +153,7 @@ def expand_each(
     several = parts.shape[0]
     written, left = 0, np.int64(0)  # a literal would be compiled for by itself
     for i in range(count):
+        bad_count[KNOWN], bad_count[HELD] = known_to_hold(parts, known, several * i), 0
         noted, state, successors = bad_count[0], states + i * stride, out + written * stride
         new = call_expand(
             expand, state, 1, successors, rows.ctypes.data + 4 * written, bad.ctypes.data,
@@ -152,6 +161,8 @@ def expand_each(
         )  # fmt: skip
         if bad_count[0] > noted:
             bad[noted] += uint64(i) << uint64(FLAG_BITS)
+        if bad_count[HELD]:
+            note_held(bad_count[HELD], parts, known, several * i)
         if off.size:
             new = drop_rows(successors, rows[written:], new, stride, off)
         left = begin_fold(
@@ -159,6 +170,7 @@ def expand_each(
             sought, left,
         )  # fmt: skip
         written += new
+    bad_count[KNOWN] = 0
     return written, left
 
 
@@ -258,7 +270,8 @@ class Worker:
         self.room = Region(SLICE * stride + SLACK)
         self.rows = np.zeros(self.burst, dtype=np.uint32)
         self.bad = np.zeros(SPAN, dtype=np.uint64)
-        self.bad_count = np.array([0, ALL], dtype=np.int64)
+        self.bad_count = np.zeros(NOTES, dtype=np.int64)
+        self.bad_count[WATCHED] = ALL
         self.taken = np.zeros(rows, dtype=np.int64)
         self.off = np.zeros(0, dtype=np.uint8)  # or for each row whether it is switched off
         size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096

@@ -49,8 +49,8 @@ def by_parts(monkeypatch: pytest.MonkeyPatch) -> list[Parts]:
     """States by their parts from the first level on, whether that pays or not: the parts made."""
     made: list[Parts] = []
 
-    def noted(*args: Any) -> Parts:
-        made.append(Parts(*args))
+    def noted(*args: Any, **named: Any) -> Parts:
+        made.append(Parts(*args, **named))
         return made[-1]
 
     monkeypatch.setattr(explore, "DIVIDED_FROM", 1)
