@@ -87,7 +87,7 @@ LINE = Int(0, len(LINES) - 1, "line")
 table = Machine("acl_table", doc="The ACLs, and what a principal was answered under them.")
 lines = table.field("lines", Set(LINE), doc="Those that there are, by their place in the list.")
 is_super = table.field("is_super", Bool(), doc="The principal is one of super.users.")
-answer = table.field("answer", Optional(Answer), doc="The last answer, under the table as it is.")
+answer = table.field("answer", Optional(Answer), doc="The last answer, under the present table.")
 
 
 def has(line: Acl) -> Expression:
@@ -96,7 +96,7 @@ def has(line: Acl) -> Expression:
 
 
 def _tabulated(allows: Callable[[Acls], bool], matter: tuple[Acl, ...]) -> Expression:
-    """What the table says, for each choice of the lines that matter."""
+    """The table's content, for each choice of the lines that matter."""
 
     def cases() -> Iterator[Expression]:
         for count in range(len(matter) + 1):
@@ -191,7 +191,7 @@ CHANGES = (
 
 
 def _asking(asked: Table, request: Expression) -> Table:
-    """The table where what the principal may do is as the ACLs say, and its answer is kept."""
+    """The table with the ACLs deciding what the principal may do. Its answer is kept."""
     return joined(
         asked,
         table,

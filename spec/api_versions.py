@@ -17,17 +17,17 @@ _FIRST = {
     abortable_error: {"Produce": 11, "TxnOffsetCommit": 4},
     transaction_version_2: {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5},
 }  # fmt: skip
-"""Of each feature the first version of each API that has it: KIP-588, KIP-1050, KIP-890."""
+"""The first version of each API that has a feature, by feature: KIP-588, KIP-1050, KIP-890."""
 COUNTS = frozenset(request for of in _FIRST.values() for request in of)
 """The requests whose version makes a difference."""
 OF_BROKERS = 4
 """The first version of AddPartitionsToTxn that partition leaders send, and clients don't."""
 MARKERS_TELL_VERSION = 2
-"""The first version of WriteTxnMarkers that tells the transaction version (KIP-1228)."""
+"""The first version of WriteTxnMarkers with the transaction version (KIP-1228)."""
 LARGEST = 2**15 - 1
 """The largest number of a version."""
 VERSION_1 = (transaction_version_2.data.name,)
-"""What a request before transaction version 2 does without."""
+"""Features that a request before transaction version 2 lacks."""
 
 
 def without(request: str, version: int | None) -> tuple[str, ...]:

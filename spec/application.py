@@ -9,9 +9,11 @@ from .client.state import COMMITTING, batches, q, s, state, txn
 from .messages import PARTITION, RECORD, TRANSACTION
 
 Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")
-application = Machine("application", TRANSACTION, doc="What applications know of a transaction.")
+application = Machine("application", TRANSACTION, doc="The applications' view of a transaction.")
 outcome = application.field(
-    "outcome", Outcome, doc="What the application asked for, and what the client said it came to."
+    "outcome",
+    Outcome,
+    doc="The call that the application made, and the outcome that the client reported.",
 )
 acknowledged = application.field(
     "acknowledged", Map(PARTITION, Set(RECORD)),

@@ -96,7 +96,7 @@ CHECKS: Final = {
 NEEDS: Final = {
     "PREFIXED": prefixed_acls.data.name, "TWO_PHASE_COMMIT": two_phase_commit_acl.data.name,
 }  # fmt: skip
-"""What an ACL may say in releases that have a feature."""
+"""Features that allow an ACL to say more, by release."""
 ANY_TOPIC: Final = "may_write_any_topic"
 """The parameter that asks for WRITE on some topic."""
 

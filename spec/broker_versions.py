@@ -19,7 +19,7 @@ _BY_REQUESTS = (
     ("2.8", {"DescribeProducers": 0}), ("2.7", {"InitProducerId": 4}),
     ("2.5", {"InitProducerId": 3}), ("2.0", {"InitProducerId": 1}),
 )  # fmt: skip
-"""Of brokers with ZooKeeper, the newest first: versions of requests that older ones don't know."""
+"""Brokers with ZooKeeper, the newest first: versions of requests that older ones don't know."""
 
 
 _NEWEST: Final[Mapping[str, Mapping[str, int]]] = {

@@ -314,7 +314,8 @@ def _acks_once(during: Expression) -> Table:
 def _asked_or_off(
     name: str, when: Expression, text: str, during: Operand = True
 ) -> tuple[Row, ...]:
-    """What idempotence can't be with: an error for who asked for it, otherwise it is off."""
+    """Settings that idempotence excludes: an error if the user asked for idempotence, otherwise it
+    is off."""
     return (
         _reject(f"{name}, asked for", when & idempotence_given, text, _PARSED, during),
         Row(

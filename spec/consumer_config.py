@@ -233,7 +233,9 @@ has_name = _fact("has_name", "client.id is there and isn't empty.")
 illegal_instance = _fact("illegal_instance", "group.instance.id is there, and no legal name.")
 broker_assigns = _fact("broker_assigns", "group.protocol is consumer, whatever its case.")
 has_assignor = _fact("has_assignor", "group.remote.assignor is there and isn't empty.")
-has_unsupported = _fact("has_unsupported", "What the group's protocol doesn't have is set.")
+has_unsupported = _fact(
+    "has_unsupported", "A setting is given that the group's protocol doesn't have."
+)
 
 _Values = Mapping[str, Default]
 CONSUMER_FACTS: Final[Mapping[str, Callable[[_Values, Mapping[str, Any]], bool]]] = {
@@ -302,11 +304,11 @@ _ILLEGAL: Final[tuple[tuple[Expression | None, Mapping[str, str]], ...]] = (
         "characters": _CHARACTERS,
     }),
 )  # fmt: skip
-"""What is said of a name by what is wrong with it, from a feature on, the newest first."""
+"""The message about a name, by what is wrong with it, since a feature, the newest first."""
 
 
 def _illegal(name: Default) -> str | None:
-    """What is wrong with a name, if it is there."""
+    """What is wrong with a name, if anything."""
     if not isinstance(name, str):
         return None
     if not name:
@@ -321,7 +323,7 @@ def _illegal(name: Default) -> str | None:
 def consumer_words(
     values: _Values, given: Mapping[str, Any], features: frozenset[str]
 ) -> dict[str, str]:
-    """What the notes of rows say besides the fields."""
+    """Values for the notes of rows, besides the fields."""
     instance = values.get("group.instance.id")
     messages = next(of for since, of in _ILLEGAL if since is None or since.data.name in features)
     wrong = _illegal(instance)

@@ -14,9 +14,9 @@ Errors = enum(
     INVALID_PRODUCER_EPOCH=47, INVALID_TXN_STATE=48, INVALID_PRODUCER_ID_MAPPING=49,
     CONCURRENT_TRANSACTIONS=51, TRANSACTION_COORDINATOR_FENCED=52, UNKNOWN_PRODUCER_ID=59,
     PRODUCER_FENCED=90, TRANSACTION_ABORTABLE=120, UNKNOWN_SERVER_ERROR=-1,
-    # What no coordinator and no leader says in a bounded run
+    # Errors that no coordinator and no leader answers in a bounded run
     only_real={
-        # What a client may get or raise by itself, where a system has its calls
+        # Errors that a client may get or raise, in a system with its calls
         "TOPIC_AUTHORIZATION_FAILED": 29,
         "GROUP_AUTHORIZATION_FAILED": 30,
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": 53,

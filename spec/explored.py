@@ -63,7 +63,7 @@ _Declared: TypeAlias = tuple[str, str, str, object]
 
 
 def _declared(table: Table, row: Row) -> _Declared:
-    """What tells a row from others, in each view of its table."""
+    """What identifies a row in each view of its table."""
     return table.name, row.name, str(row.during), row.declared
 
 

@@ -72,7 +72,7 @@ def _file_meant(path: Path) -> str:
 
 
 def _run_apart(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
-    """What a process of its own answers of the file, and how it ended. What the file prints goes to
+    """The answer of a process of its own about the file, and how it ended. The file prints to
     standard error."""
     result, result_end = os.pipe()
     alive_end, alive = os.pipe()

@@ -206,7 +206,7 @@ producer_id_manager = Machine(
 )
 offered_id = producer_id_manager.field(
     "offered_id", Optional(Int(0, PRODUCER_IDS - 1)), if_(PRODUCER_IDS > 1, some(1), None),
-    doc="What generateProducerId answers, none where there is none; a transactional id has got 0.",
+    doc="The answer of generateProducerId; none if there is no id. A transactional id has got 0.",
 )  # fmt: skip
 
 connection = producer.field(

@@ -6,6 +6,6 @@ from ..language import constant
 
 REAL = constant(
     "real", 0, 0, 1, real=1,
-    meaning="1 at real ranges, and in a system that has what is theirs; 0 in any other bounded "
-    "run, which leaves out what says nothing there",
+    meaning="1 at real ranges, and in a system that has fields of real ranges; 0 in any other "
+    "bounded run, which leaves them out",
 )  # fmt: skip

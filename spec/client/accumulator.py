@@ -121,7 +121,8 @@ def is_stale(where: Expression) -> Expression:
 
 
 def is_allowed(where: Expression) -> Expression:
-    """Whether batches may go to a partition; a bounded run of version 2 adds none by itself.
+    """Whether batches may go to a partition. A bounded run of version 2 adds no partition without a
+    batch.
 
     TransactionManager.isSendToPartitionAllowed
     """

@@ -50,7 +50,7 @@ PartitionStep = enum(
 
 
 def partition_step(error: Expression) -> Expression:
-    """What becomes of one of the partitions that a request is about."""
+    """The outcome for one of the partitions of a request."""
     of_request = (
         asks_again(error, *ADDING_AGAIN, by_kind=retried_by_kind)
         | is_abortable(error)

@@ -28,7 +28,7 @@ from .transaction_manager import (
 
 
 def is_abortable(error: Expression) -> Expression:
-    """Whether the error says that the transaction can only be aborted."""
+    """Whether the transaction can only be aborted after this error."""
     return abortable_error & (error == Errors.TRANSACTION_ABORTABLE)
 
 
@@ -97,7 +97,7 @@ def in_transaction(
     again: tuple[Sending, ...] = (),
     more: dict[Expression, Operand] | None = None,
 ) -> tuple[Row, ...]:
-    """What the coordinator may say of a transaction, whichever request it answers.
+    """Rows for errors that the coordinator may answer to any request about a transaction.
 
     The request was tried again after those `named` alone. `more` is set where the transaction can
     only be aborted.

@@ -18,7 +18,7 @@ from ..messages import (
 from .queue import Request, answered, current, is_answer
 from .transaction_manager import request_in_flight
 
-broker = Machine("broker", doc="Whoever answers, with any error.")
+broker = Machine("broker", doc="A broker that answers with any error.")
 _FIRST_EPOCH = 0
 
 answer_init = event("answer InitProducerId", client=PRODUCER, error=Errors)
@@ -48,7 +48,7 @@ def _answered(
     when: Expression | None = None,
     **fields: Operand,
 ) -> Table:
-    """The answer to a request that is in flight, with any error that a client tells apart."""
+    """The answer to a request in flight, with any error that a client distinguishes."""
     client, error = on.client, on.error
     asked = _is_asked(client, request, error)
     is_answered: dict[Expression, Operand] = {answered.at(client): True}

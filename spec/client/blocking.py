@@ -32,11 +32,11 @@ WAITS_SO_LONG: Final[Mapping[str, Expression]] = {
 .await and RecordAccumulator.awaitFlushCompletion."""
 
 NO_METADATA: Final = Errors.TIMEOUT
-"""What a record fails with whose topic isn't known in time: KafkaProducer.waitOnMetadata."""
+"""The error of a record whose topic isn't known in time: KafkaProducer.waitOnMetadata."""
 NO_MEMORY: Final = if_(exhausted_by_name, Errors.BUFFER_EXHAUSTED, Errors.TIMEOUT)
-"""What a record fails with that got no memory in time: BufferPool.allocate."""
+"""The error of a record that got no memory in time: BufferPool.allocate."""
 TOO_LARGE: Final = Errors.MESSAGE_TOO_LARGE
-"""What a record fails with that no request or no buffer can hold: RecordTooLargeException."""
+"""The error of a record that no request or no buffer can hold: RecordTooLargeException."""
 NEVER_ENOUGH: Final = Errors.ILLEGAL_ARGUMENT
 """What `send` throws where even an empty buffer hasn't the room that a batch is given:
 BufferPool.allocate."""
@@ -45,8 +45,8 @@ BufferPool.allocate."""
 def too_large(
     size: int, max_request_size: int, buffer_memory: int, *, names_limit: bool
 ) -> str | None:
-    """Why a record is refused that has so many bytes, alone in a batch; None where it isn't.
-    `names_limit` (request_limit_named) says how the release words it.
+    """The error's text if a record of so many bytes, alone in a batch, is refused; otherwise None.
+    `names_limit` (request_limit_named) selects the release's wording.
 
     KafkaProducer.ensureValidRecordSize
     """

@@ -68,7 +68,7 @@ def end(result: Expression, on: Expression) -> Sending:
 
 
 result = if_(client.state == client.COMMITTING, Result.COMMIT, Result.ABORT)
-"""Of the end that is in progress."""
+"""The end in progress."""
 
 # A transaction that has ended, or had nothing in it. Source: TransactionManager.completeTransaction
 COMPLETED: dict[Expression, Operand] = {

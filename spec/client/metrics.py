@@ -28,7 +28,7 @@ TOPIC: Final = "producer-topic-metrics"
 
 
 class Stat(Enum):
-    """What a metric says of a sensor's values."""
+    """How a metric sums up a sensor's values."""
 
     AVG = "Avg"
     MAX = "Max"

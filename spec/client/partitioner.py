@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Choice(Enum):
-    """What decides on the partition of a record."""
+    """How the partition of a record is chosen."""
 
     GIVEN = "KafkaProducer.partition"
     ROUND_ROBIN = "RoundRobinPartitioner.partition"

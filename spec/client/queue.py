@@ -66,7 +66,7 @@ answered = producer.field(
 )  # fmt: skip
 sought = producer.field(
     "sought", Set(Coordinator), only_real=True, only_bounded=True,
-    doc="What FindCoordinator is to find.",
+    doc="The coordinators that FindCoordinator looks for.",
 )  # fmt: skip
 QUEUE_FIELDS = (queued, current, answered, sought)
 
@@ -92,7 +92,7 @@ transaction is sent when all of them are done."""
 
 
 def is_distinguished(error: Expression) -> Expression:
-    """Whether a system has the error: the others come to what one of these does."""
+    """Whether a system has the error. Every other error has the same effect as one of these."""
     return (QUEUE == 0) | error.is_in(*_DISTINGUISHED)
 
 

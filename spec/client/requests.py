@@ -392,7 +392,7 @@ _MOVED = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR, Errors.REQUE
 def offset_commit_rows(
     error: Expression, is_no_member: Expression, again: tuple[Sending, ...] = ()
 ) -> tuple[Row, ...]:
-    """What the answer about an offset that is committed in a transaction comes to."""
+    """The effect of the answer about an offset that is committed in a transaction."""
     return (
         Row(
             "committed",

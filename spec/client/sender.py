@@ -83,7 +83,7 @@ LARGEST_BACKOFF = constant(
     "retry_backoff_max_ms", 0, 0, 0, real=1000, meaning="retry.backoff.max.ms"
 )
 SETTINGS = {LINGER: 0, DELIVERY_TIMEOUT: 1, REQUEST_TIMEOUT: 0, RETRIES: 1, RETRY_BACKOFF: 0}
-"""Settings as they are in a bounded run, where time has no part."""
+"""The settings of a bounded run, which has no time."""
 
 _SENDER, _MANAGER = "Sender", "TransactionManager"
 _CAN_RETRY = f"{_MANAGER}.canRetry"

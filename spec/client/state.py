@@ -95,7 +95,10 @@ NO_ID = 0  # which one doesn't matter without an epoch
 state = producer.state_field("state", State, if_(FIRST_EPOCH == NO_EPOCH, UNINITIALIZED, READY))
 producer_id = producer.field("producer_id", PRODUCER_ID)
 producer_epoch = producer.field(
-    "producer_epoch", EPOCH, FIRST_EPOCH, doc="Of the whole client. Without one there is no id."
+    "producer_epoch",
+    EPOCH,
+    FIRST_EPOCH,
+    doc="The epoch of the whole client. Without one it has no producer id.",
 )
 batches = producer.field(
     "batches", Map(PARTITION, Map(RECORD, Batch)),
@@ -165,7 +168,7 @@ def tracked(where: Expression, which: Expression) -> Expression:
 
 
 def lower(where: Expression, which: Expression) -> Expression:
-    """How many records are in flight to a partition with lower sequences than a batch has."""
+    """How many records in flight to a partition have lower sequences than a batch."""
     other = RECORD.variable("lower")
     before = batches[where][other].base_sequence < batches[where][which].base_sequence
     return sum_of(other, if_(tracked(where, other) & before, details[where][other].count, 0))

@@ -184,7 +184,7 @@ caller = Machine("caller", doc="Whoever keeps the requests.")
 Reaction = message(
     "Reaction", caller, only_real=True, step=ClientStep, error=Errors, ends_call=Bool(),
     backoff_ms=BACKOFF,
-    message_doc="What becomes of a request. `ends_call`: the pending call fails with the error.",
+    message_doc="The outcome of a request. `ends_call`: the pending call fails with the error.",
 )  # fmt: skip
 CallResponse = message(
     "CallResponse", caller, only_real=True, raises=Optional(Errors), cause=Optional(Errors),
@@ -276,8 +276,8 @@ def fatal_error(error: Expression) -> Expression:
 
 
 def batch_failed(error: Expression) -> dict[Expression, Operand]:
-    """What an error of a batch changes in a transactional client, which goes `TO_ABORTABLE`: an end
-    that was asked for before doesn't come.
+    """The effect of a batch's error on a transactional client, which goes `TO_ABORTABLE`. An end
+    that was asked for before isn't sent.
 
     TransactionManager.maybeTransitionToErrorState, transitionToAbortableError
     """

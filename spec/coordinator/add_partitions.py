@@ -31,7 +31,7 @@ _NOTHING: Mapping[Expression, Expression] = MappingProxyType({})
 
 
 def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
-    """What is prepared when partitions are added. TransactionMetadata.prepareAddPartitions"""
+    """The updates that prepare an addition of partitions."""
     return {
         entry.pending: entry.ONGOING,
         entry.pending_partitions: entry.partitions | wanted,

@@ -59,7 +59,7 @@ def answer_fencers(error: Expression, when: Expression | bool = True) -> Sending
 
 
 class End(NamedTuple):
-    """What endTransaction is called with; a fence never commits."""
+    """The arguments of endTransaction; a fence never commits."""
 
     producer_id: Expression
     epoch: Expression
@@ -70,7 +70,7 @@ class End(NamedTuple):
         return self.commits is not None
 
     def of_result(self, commit: Expression, abort: Expression) -> Expression:
-        """One of two values, by what the end is to come to."""
+        """One of two values: for a commit, or for an abort."""
         return abort if self.commits is None else if_(self.commits, commit, abort)
 
     @property
@@ -81,7 +81,7 @@ class End(NamedTuple):
         return from_client if self.is_from_client else of_fence
 
     def from_client(self, *rows: Row) -> tuple[Row, ...]:
-        """These rows, if a client may come to them."""
+        """These rows, if a client may reach them."""
         return rows if self.is_from_client else ()
 
     def refuse(
@@ -118,7 +118,7 @@ class End(NamedTuple):
         return Row(name, when=when, set={**record, **waits}, source=source)
 
     def overtaken(self, source: str) -> tuple[Row, ...]:
-        """What an end that comes late finds where a fence ends its own transaction alone."""
+        """Rows for an end that comes late, if a fence ends only its own transaction."""
         row = self.refuse(
             "overtaken", Errors.CONCURRENT_TRANSACTIONS, source, when=~entry.fencing,
             during=late_fence_end_refused,
@@ -231,7 +231,7 @@ def _version_2(end: End) -> tuple[Row, ...]:
 
 
 def _refused(end: End) -> tuple[Row, ...]:
-    """By whose the end is, and by what the transaction is at."""
+    """The rows, by who ends the transaction and by its state."""
     retry_of_bump = (end.producer_id == entry.producer_id) & (entry.producer_epoch == end.epoch + 1)
     retry_of_overflow = (
         (entry.previous_id == end.producer_id)

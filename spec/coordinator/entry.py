@@ -115,7 +115,9 @@ coordinator_epoch = transaction.field(
     "coordinator_epoch", COORDINATOR_EPOCH, doc="The leader epoch of the log's partition."
 )
 asked_by = transaction.field(
-    "asked_by", Map(PRODUCER, Optional(CONNECTION)), doc="Who waits for the pending change."
+    "asked_by",
+    Map(PRODUCER, Optional(CONNECTION)),
+    doc="The client that waits for the pending change.",
 )
 fenced_for = transaction.field(
     "fenced_for", Map(PRODUCER, Optional(CONNECTION)),
@@ -130,7 +132,9 @@ txn_timeout_ms = transaction.field("txn_timeout_ms", TIMEOUT_MS)
 txn_start_timestamp = transaction.field("txn_start_timestamp", TIMESTAMP)
 txn_last_update_timestamp = transaction.field("txn_last_update_timestamp", TIMESTAMP)
 client_transaction_version = transaction.field(
-    "client_transaction_version", Int(0, 2), doc="Of the request that the last record is due to."
+    "client_transaction_version",
+    Int(0, 2),
+    doc="The version of the request that caused the last record.",
 )
 pending_timeout_ms = transaction.field("pending_timeout_ms", TIMEOUT_MS)
 pending_start_timestamp = transaction.field("pending_start_timestamp", TIMESTAMP)
@@ -181,7 +185,7 @@ def fence_with(epoch: Expression) -> dict[Expression, Expression]:
 def dated(
     start: Expression = txn_start_timestamp, version: Expression | int = 0
 ) -> dict[Expression, Expression | int]:
-    """What a record that is prepared now says of times, and of the request's version."""
+    """The times, and the request's version, in a record that is prepared now."""
     return {
         pending_start_timestamp: start,
         pending_update_timestamp: now,

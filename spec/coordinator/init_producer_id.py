@@ -34,7 +34,7 @@ _prepared: Updates = {
     **entry.INITIALIZED,
     **entry.asks(InitProducerId),
 }
-"""What each record that it prepares says, and who waits for it."""
+"""The content of each record that it prepares, and the client that waits for it."""
 
 
 def _init_answer(error: Expression) -> Sending:
@@ -46,7 +46,7 @@ def _init_answer(error: Expression) -> Sending:
 
 
 def rotation(new_id: Expression, records_last: Expression) -> dict[Expression, Expression | int]:
-    """What is prepared when a new producer id replaces one whose epochs are used up."""
+    """The updates that prepare a new producer id, because the epochs of the old one are used up."""
     return {
         entry.pending_id: new_id,
         entry.pending_epoch: 0,

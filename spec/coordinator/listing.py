@@ -11,8 +11,8 @@ def is_listed(
     state: str, producer_id: int, age_ms: int, *, producer_ids: Container[int],
     states: Container[str] | None, min_duration_ms: int,
 ) -> bool:  # fmt: skip
-    """Whether ListTransactions tells of an entry, whose transaction began `age_ms` ago. Where
-    there are no producer ids, `states` is None or the duration below 0, they filter nothing.
+    """Whether ListTransactions lists an entry whose transaction began `age_ms` ago. If there are no
+    producer ids, `states` is None or the duration is below 0, they filter nothing.
 
     TransactionStateManager.listTransactionStates
     """

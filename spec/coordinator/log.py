@@ -80,7 +80,7 @@ LogRecord = record(
 )  # fmt: skip
 completed_record = transaction.field(
     "completed_record", Optional(LogRecord), only_bounded=True,
-    doc="What a second thread is to write, that the end is complete.",
+    doc="The record that a second thread will write: the end is complete.",
 )  # fmt: skip
 unsettled = transaction.field(
     "unsettled", Optional(LogRecord), doc="The log's last record if its append has failed."
@@ -95,7 +95,7 @@ append_failure = event(
 ).at_real_ranges(error=(Errors, Errors.COORDINATOR_NOT_AVAILABLE))
 
 
-# What a record says -----------------------------------------------------------------------------
+# The content of a record -------------------------------------------------------------------------
 
 NOTHING_PENDING: Updates = {
     entry.pending: None,
@@ -162,7 +162,7 @@ RECORDS: Mapping[Expression, Updates] = {
     entry.COMPLETE_COMMIT: _completed,
     entry.COMPLETE_ABORT: _completed,
 }
-"""What the entry becomes when the record of a state is in the log.
+"""The entry after the record of a state is in the log.
 
 TransactionMetadata.completeTransitionTo
 """
@@ -322,7 +322,7 @@ COMPLETING: Updates = {
         entry.state == entry.PREPARE_COMMIT, entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT
     )
 } | entry.dated(version=entry.client_transaction_version)
-"""What is prepared when an end is decided. TransactionMetadata.prepareComplete"""
+"""The updates that prepare a decided end."""
 
 _new_pair = transaction_version_2 & overflow_answered & entry.next_id.is_set
 completion_begins = Table(

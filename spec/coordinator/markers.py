@@ -116,7 +116,7 @@ markers_overtaken = Table(
     ),
 )
 
-caller = Machine("caller", doc="Whoever asks the coordinator at real ranges.")
+caller = Machine("caller", doc="A client that asks the coordinator at real ranges.")
 Outcome = enum("MarkerOutcome", "IGNORED", "DONE", "RETRY", "CANCEL", "ILLEGAL_STATE")
 MarkerVerdict = message("MarkerVerdict", caller, only_real=True, outcome=Outcome)
 _HANDLER = "TransactionMarkerRequestCompletionHandler"
@@ -172,7 +172,7 @@ markers_answered = Table(
     ),
 )
 cancels_own_only = lift(own_completion_cancelled)
-"""Whether what a late answer cancels is only the completion that its marker was sent for."""
+"""Whether a late answer cancels only the completion that its marker was sent for."""
 COMPLETION_REFUSED = {
     "COORDINATOR_NOT_AVAILABLE": "RETRY",
     "NOT_COORDINATOR": "CANCEL",  # another coordinator does it

@@ -225,7 +225,7 @@ _lookup = event(
     "look up", request=Request, transactional_id=Id, state_partition=STATE_PARTITION,
     timeout_ms=GIVEN_MS, expects_id=Bool(), expects_epoch=Bool(), enable_2pc=Bool(),
     keep_prepared_txn=Bool(),
-    event_doc="From the timeout on, it is what InitProducerId says.",
+    event_doc="At the timeout the state is the one that InitProducerId reports.",
 )  # fmt: skip
 lookup = _lookup.at_real_ranges(
     is_known=(Bool(), known[_lookup.state_partition].is_set), is_dead=(Bool(), False)

@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """What the cell is called: its settings, in words."""
+        """The cell's name: its settings, in words."""
         producer = self.producer.replace("=", "").replace(", ", ".").replace(" ", "-")
         words = [
             producer, f"isr{self.min_isr}", "unclean" if self.unclean else "clean", self.commit,

@@ -51,7 +51,7 @@ from .state import (
 )
 
 poll = event("poll", leader=REPLICA)
-finish = event("finish", event_doc="What is left to do with a record is done.")
+finish = event("finish", event_doc="The last step for a record is done.")
 crash = event("consumer crash")
 
 filters = is_transactional & (READ_COMMITTED == 1)

@@ -85,7 +85,7 @@ sends = Table(
     when=is_sending
     & (size(requests) < IN_FLIGHT)
     & ((size(queue) > 0) | (replicas.produced < RECORDS)),
-    doc="With acks=0 a send has come to a success once it is on the connection.",
+    doc="With acks=0 a send succeeds as soon as it is on the connection.",
     rows=(
         Row(
             "again",
@@ -132,7 +132,8 @@ disconnects = Table(
     on=disconnect,
     others=(replicas.clients,),
     when=size(requests) > 0,
-    doc="What no leader has taken is lost; of what one has taken, the answer is.",
+    doc="Requests that no leader has taken are lost. If a leader has taken one, its answer is "
+    "lost.",
     rows=(
         Row(
             "sent for good",

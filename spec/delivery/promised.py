@@ -38,7 +38,8 @@ def window(cached_batches: int, in_flight: int) -> Constants:
 
 @dataclass(frozen=True)
 class NotPromised:
-    """What breaks though a client is idempotent: a property of a system at these constants."""
+    """A property that breaks although the client is idempotent, with the system and its
+    constants."""
 
     name: str
     title: str
@@ -76,7 +77,7 @@ def _partitions() -> System:
                 ),
             ),
         ),
-        "Where a partition has a record, every partition has the records before it.",
+        "If a partition has a record, every partition has the records before it.",
         "KIP-98: sequences are those of a partition",
     )
     return dataclasses.replace(system, properties=(across,))
@@ -95,7 +96,7 @@ NOT_PROMISED = (
     ),
     NotPromised(
         "partitions",
-        "Sequences are counted for each partition: the second record of one may be in before the "
+        "Sequences are counted by partition: the second record of one may be appended before the "
         "first record of another.",
         "OrderAcrossPartitions",
         _partitions,

@@ -61,7 +61,7 @@ taken = sender.field(
 )  # fmt: skip
 succeeded = sender.field("succeeded", Set(RECORD), doc="Records whose send() has succeeded.")
 transaction = sender.field(
-    "transaction", Transaction, doc="Of the records; where there are transactions."
+    "transaction", Transaction, doc="The records' transaction, if there are transactions."
 )
 
 is_sending = transaction == Transaction.OPEN
@@ -74,7 +74,9 @@ Position = record("Position", offset=OFFSET, leader_epoch=LEADER_EPOCH)
 reader = Machine("reader", doc="A consumer, and its poll loop: one record at a time.")
 stage = reader.state_field("stage", Stage, Stage.POLLING)
 position = reader.field(
-    "position", Position, doc="Of the next record, and the leader epoch of the one before."
+    "position",
+    Position,
+    doc="The offset of the next record, and the leader epoch of the one before.",
 )
 committed = reader.field("committed", Position, doc="What the group has committed.")
 seen_epoch = reader.field("seen_epoch", LEADER_EPOCH, doc="The newest that it has fetched in.")

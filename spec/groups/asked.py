@@ -34,14 +34,14 @@ from .state import (
     static,
 )
 
-answers = Machine("group_answers", doc="What was given out and answered without error so far.")
+answers = Machine("group_answers", doc="Ids that were given out, and wrong answers so far.")
 used = answers.field("used", Set(PRODUCER), doc="Member ids that were given out.")
 fenced = answers.field(
     "fenced", Set(PRODUCER), doc="Whose instance id another member has taken over."
 )
 commit_of_none = answers.field(
-    "commit_of_none", Bool(), doc="Who is no member of the generation may commit, in a group that "
-    "has members.",
+    "commit_of_none", Bool(), doc="A client outside of the generation may commit, although the "
+        "group has members.",
 )  # fmt: skip
 fenced_answer = answers.field("fenced_answer", Bool(), doc="A fenced member got another answer.")
 other_answer = answers.field(
@@ -62,7 +62,7 @@ def _error(row: Row) -> Expression:
 
 
 def _shows(row: Row, what: str) -> bool:
-    """Whether its answer may show what is wrong: no error, but where FENCED_INSTANCE_ID is due."""
+    """Whether the answer may show the mistake: no error, except where FENCED_INSTANCE_ID is due."""
     if what == _FENCED:
         return not _error(row).same_as(Errors.FENCED_INSTANCE_ID)
     return _error(row).same_as(Errors.NONE)
@@ -115,7 +115,7 @@ def _is_no_member(member: Expression, named: Expression) -> Expression:
 
 
 def _is_fenced(member: Expression, instance: Expression) -> Expression:
-    """Who names an instance id that another member has."""
+    """A client that names an instance id that another member has."""
     return member.is_set & member.value.is_in(fenced) & is_held(instance)
 
 

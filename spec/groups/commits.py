@@ -69,7 +69,7 @@ def _refusing_made(name: str, wrong: Expression, error: str) -> Row:
 
 
 def _empty(generation: Expression, names_member: Expression) -> Row:
-    """Who isn't in the group's generation may commit where nobody is."""
+    """A client outside of the group's generation may commit if the group has no members."""
     return Row(
         "nobody is in the group",
         when=(generation < 0)

@@ -63,7 +63,7 @@ READ: dict[Expression, Expression] = {
     committed: _newest(_end.is_set & (_end.value.kind == leader.Kind.COMMIT)),
     pending: each(n, _newest((_e.producer_id == n) & ~_end.is_set)),
 }
-"""What the log says of the group's offsets.
+"""The group's offsets as the log has them.
 
 GroupMetadataManager.doLoadGroupsAndOffsets, OffsetMetadataManager.replay
 """

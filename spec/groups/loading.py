@@ -36,7 +36,7 @@ FAILOVERS = constant(
 )
 Load = enum("OffsetsLoad", "LOADED", "READING", "READ")
 
-load = store.field("load", Load, doc="READ: it has come to the end of the log.")
+load = store.field("load", Load, doc="READ: it has reached the end of the log.")
 read = store.field("read", OFFSET, doc="Records that this coordinator has read as it started.")
 inherited = store.field(
     "inherited", OFFSET, doc="Records that were in the log before this coordinator."
@@ -122,7 +122,7 @@ reads_on = Table(
         ),
     ),
 )
-register = event("loaded", event_doc="What was read is there for requests.")
+register = event("loaded", event_doc="Requests see what was read.")
 loads = Table(
     store,
     on=register,

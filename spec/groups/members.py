@@ -9,7 +9,7 @@ from ..group_features import instances_needed, static_members
 from .state import generation, members, static
 
 Refused = Callable[[str, Expression, str], Row]
-"""Makes a row of its name, of when it is, and of the name of the error that it tells."""
+"""A function that makes a row from its name, its condition and the name of its error."""
 
 
 def is_member(member: Expression) -> Expression:

@@ -258,7 +258,7 @@ _joined.append(
 
 
 def is_newer(appended: Expression) -> Expression:
-    """Whether what stands there in the log is further on than what is committed."""
+    """Whether the record there in the log comes after the committed one."""
     return ~committed.is_set | (committed.value.appended.value < appended)
 
 
@@ -284,7 +284,7 @@ _later_on = completed_by_scheduler & ~offsets_in_place_first
 def ended(
     producer_id: Expression, result: Expression, there: Expression
 ) -> dict[Expression, Operand]:
-    """What a marker does, where it is `there`: at once, or by a thread of its own."""
+    """The effect of a marker, where it is `there`: at once, or by a thread of its own."""
     completion = Completion(producer_id=producer_id, result=result)
     return {
         **completed(producer_id, result == Result.COMMIT, there & ~_later_on),

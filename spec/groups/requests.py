@@ -65,7 +65,7 @@ MAX_SESSION = constant(
     "group_max_session_timeout_ms", 1, 1, 1, real=1_800_000, meaning="group.max.session.timeout.ms"
 )
 
-asker = Machine("group_client", doc="Who asks a group's coordinator.")
+asker = Machine("group_client", doc="A client of a group's coordinator.")
 GroupResponse = message(
     "GroupResponse", asker, only_real=True, error=Errors, waits=Bool(),
     message_doc="An answer; where the request `waits`, it comes later.",
@@ -464,7 +464,7 @@ leave_group = Table(
     group,
     on=leave,
     response=GroupResponse,
-    doc="Of one member; a request from version 3 on has several.",
+    doc="One member; a request from version 3 on has several.",
     rows=(
         Row(
             "by its instance id",

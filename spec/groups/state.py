@@ -83,7 +83,7 @@ group = Machine(
 )
 generation = group.field("generation", GENERATION)
 members = group.field(
-    "members", Set(PRODUCER), doc="Of this generation; at real ranges by their member ids."
+    "members", Set(PRODUCER), doc="Members of this generation; at real ranges by their member ids."
 )
 owner = group.field("owner", Optional(PRODUCER), doc="The member that has the input's partition.")
 committed = group.field(
@@ -96,7 +96,7 @@ pending = group.field(
 )  # fmt: skip
 verifying = group.field(
     "verifying", Map(PRODUCER, Optional(Verified)),
-    doc="Of whose offset the transaction's coordinator is being asked.",
+    doc="Producers whose offset waits for an answer of the transaction's coordinator.",
 )  # fmt: skip
 completions = group.field(
     "completions", Sequence(Completion, TRANSACTIONS),
@@ -122,7 +122,7 @@ joined = group.field(
 )  # fmt: skip
 static = group.field(
     "static_members", Map(INSTANCE, Optional(PRODUCER)), only_real=True,
-    doc="Who has joined last with an instance id; it counts as long as that is a member.",
+    doc="The member that joined last with an instance id; it counts as long as that is a member.",
 )  # fmt: skip
 have_instances = group.field(
     "with_instances", Set(PRODUCER), only_real=True, doc="Member ids that go with an instance id."
@@ -139,10 +139,12 @@ consumer = Machine("consumer", PRODUCER, doc="An instance's consumer, and its po
 heard = consumer.field("heard", GENERATION, doc="The generation that it knows of.")
 is_assigned = consumer.field("is_assigned", Bool(), doc="The input's partition is its own.")
 position = consumer.field(
-    "position", Optional(INPUT_OFFSET), doc="Of the next record to process, once it is fetched."
+    "position",
+    Optional(INPUT_OFFSET),
+    doc="The offset of the next record to process, once it is fetched.",
 )
 offsets = consumer.field(
-    "offsets", OffsetsState, doc="What has become of the offset of its transaction."
+    "offsets", OffsetsState, doc="The outcome of the offset of its transaction."
 )
 
 processing = Machine("processing", TRANSACTION, doc="What a transaction is about.")

@@ -197,7 +197,7 @@ silently_replicated = Table(
 offset_refused = joined(commits.txn_offset_refused, store, when=is_loaded)
 completed = joined(offsets_completed, store, when=is_loaded)
 
-# What it tells --------------------------------------------------------------------------------
+# OffsetFetch ------------------------------------------------------------------------------------
 
 _newest = maximum(fetched.value, committed.value.appended.value)
 offset_fetch = joined(

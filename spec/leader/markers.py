@@ -141,7 +141,7 @@ _WRITTEN: dict[Expression, Operand] = {
         unless=_outlives & (~stale_epoch_first | (waiting[c].value.producer_epoch == _epoch)),
     ),
 }
-"""What a marker changes at the leader that writes it, whatever it ends."""
+"""The effect of a marker on its leader, whatever it ends."""
 _IN_LOG = append(
     log,
     LogEntry(

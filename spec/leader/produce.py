@@ -101,12 +101,12 @@ class DataBatch:
 
     @property
     def entry(self) -> Expression:
-        """What the leader knows of its producer id."""
+        """The leader's state for its producer id."""
         return leader.producers[self.producer_id]
 
     @property
     def verified(self) -> Expression:
-        """What is kept of the question about its producer id."""
+        """The state of the question about its producer id."""
         return leader.verification_states[self.producer_id]
 
     @property
@@ -132,7 +132,7 @@ class Check(NamedTuple):
         )  # fmt: skip
 
 
-asker = Machine("asker", doc="Whoever appends at real ranges: a client, a coordinator, a fetcher.")
+asker = Machine("asker", doc="A client, a coordinator or a fetcher that appends at real ranges.")
 AppendResponse = message(
     "AppendResponse", asker, only_real=True, error=Errors, first_offset=ANY_OFFSET,
     last_offset=ANY_OFFSET, is_duplicate=Bool(), guard=Optional(leader.GUARD),

@@ -104,16 +104,16 @@ log = partition.field(
 )  # fmt: skip
 log_end_offset = partition.field("log_end_offset", OFFSET, only_real=True, stands_for=size(log))
 log_start_offset = partition.field(
-    "log_start_offset", OFFSET, doc="What lies before it has been deleted."
+    "log_start_offset", OFFSET, doc="The records before this offset have been deleted."
 )
 producers = partition.field(
     "producers", Map(PRODUCER_ID, ProducerStateEntry),
-    doc="Of each producer id the epoch of its last batch or marker, its last batches in that epoch,"
-    " the highest coordinator epoch of its markers, and where its open transaction starts.",
+    doc="For each producer id: the epoch of its last batch or marker, its last batches in that "
+    "epoch, the highest coordinator epoch of its markers, and the start of its open transaction.",
 )  # fmt: skip
 verification_states = partition.field(
     "verification_states", Map(PRODUCER_ID, Optional(VerificationStateEntry)),
-    doc="What the coordinator is being asked about.",
+    doc="The batches about which the coordinator is being asked.",
 )  # fmt: skip
 guards = partition.field(
     "guards", GUARD, only_real=True, stands_for=lift(0), doc="How many were handed out."
@@ -134,19 +134,19 @@ _start = producers[n].current_txn_first_offset
 is_open = any_of(n, _start.is_set)
 high_watermark = partition.field(
     "high_watermark", OFFSET, only_real=True, stands_for=log_end_offset,
-    doc="What lies below it is replicated.",
+    doc="The records below this offset are replicated.",
 )  # fmt: skip
 first_unstable_offset = partition.field(
     "first_unstable_offset", Optional(OFFSET), only_real=True,
     stands_for=some(count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value)))),
-    doc="Where the first transaction starts that is open, or whose marker isn't replicated.",
+    doc="The start of the first transaction that is open, or whose marker isn't replicated.",
 )  # fmt: skip
 last_stable_offset = if_(
     first_unstable_offset.is_set,
     minimum(maximum(first_unstable_offset.value, log_start_offset), high_watermark),
     high_watermark,
 )
-"""What lies below it is what a read_committed reader gets to.
+"""A read_committed reader gets the records below this offset.
 
 UnifiedLog.lastStableOffset, maybeIncrementFirstUnstableOffset
 """
@@ -172,7 +172,7 @@ def has_ongoing_transaction(producer_id: Expression, epoch: Expression) -> Expre
 def maybe_create_verification_state_entry(
     producer_id: Expression, epoch: Expression, sequence: Expression
 ) -> dict[Expression, Operand]:
-    """What changes when the coordinator is to be asked about a batch.
+    """The updates for a batch about which the coordinator is asked.
 
     ProducerStateManager.maybeCreateVerificationStateEntry
     """

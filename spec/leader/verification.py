@@ -90,7 +90,7 @@ def refusals(error: Expression, by_kind: Expression) -> tuple[Check, ...]:
     )
 
 
-# A group's coordinator gets it as it is, from 3.8 on.
+# From 3.8 on a group's coordinator gets it unchanged.
 _by_kind = _answer.from_client | ~offset_errors_unchanged
 verified = Table(
     partition,

@@ -79,7 +79,7 @@ commits_something = invariant(
         )
         & ((EARLY_ENDS == 0) & (_state == client.COMMITTING)).implies(_acknowledged),
     ),
-    "Where a record has failed the client knows, and a commit is of records that are acknowledged.",
+    "If a record has failed, its client knows. A commit is of acknowledged records only.",
 )
 
 leaders_errors = invariant(
@@ -95,7 +95,7 @@ leaders_errors = invariant(
             ),
         ),
     ),
-    "A leader answers batches of transactions that have begun, and doesn't tell PRODUCER_FENCED.",
+    "A leader answers batches of transactions that have begun, and doesn't answer PRODUCER_FENCED.",
 )
 
 # A client that asks for its first epoch ----------------------------------------------------------

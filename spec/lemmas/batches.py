@@ -47,8 +47,8 @@ t, u = TRANSACTION.variable("t"), TRANSACTION.variable("u")
 
 @dataclass(frozen=True)
 class Place:
-    """Where there may be a batch for partition `p`: whether there is one, and what it says. `names`
-    are bound by whoever speaks of it."""
+    """A place where there may be a batch for partition `p`: whether there is one, and its content.
+    `names` are bound by the caller."""
 
     is_taken: Expression
     producer_id: Expression
@@ -90,20 +90,20 @@ _logged = Place(
 )
 _requested, _waiting = _in_flight("a", j)
 PLACES = (_logged, _requested, _waiting)
-"""Where there may be a batch for partition `p`."""
+"""The places where there may be a batch for partition `p`."""
 
 
 def each_place(says: Callable[[Place], Expression]) -> Expression:
-    """Whether each batch for partition `p` says so, wherever it is."""
+    """Whether it holds for each batch for partition `p`, wherever it is."""
     return all_true(*(place.every(says(place)) for place in PLACES))
 
 
 def every_batch(says: Callable[[Place], Expression], *names: Expression) -> Expression:
-    """Whether each batch says so, of all that is named."""
+    """Whether it holds for each batch, for all that is named."""
     return named((*names, p), each_place(says))
 
 
-# What they say -----------------------------------------------------------------------------------
+# Their content -----------------------------------------------------------------------------------
 
 _state, _txn = client.state.at(i), client.txn.at(i)
 _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
@@ -144,7 +144,7 @@ begun = invariant(
 batch_given_out = invariant(
     "BatchGivenOut",
     every_batch(lambda batch: is_given_out(batch.producer_id, batch.epoch)),
-    "A batch has a producer id and epoch that the coordinator has come to.",
+    "The coordinator has given out the producer id and epoch of each batch.",
 )
 
 _waiting_sequence = leader.waiting.at(p)[j].value.base_sequence
@@ -202,7 +202,7 @@ logged_in_time = invariant(
     all_of(
         p, _logged.every(~is_older(producer_id, _last_epoch, _logged.producer_id, _logged.epoch))
     ),
-    "No record in a log has an epoch of which the coordinator admits none yet.",
+    "No record in a log has an epoch that the coordinator doesn't admit yet.",
 )
 
 # Whose they are ----------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ _of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))
 
 
 def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
-    """What is in a log, or may still get there, says that the transactions of later batches, and of
-    clients with a later epoch, began later."""
+    """If a batch is in a log, or may still get there, then the transactions of later batches, and
+    of clients with a later epoch, began later."""
 
     def says(early: Place) -> Expression:
         stays = lift(early is _logged) | _counts(early.producer_id, early.epoch)
@@ -270,8 +270,8 @@ def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
 began_first = invariant(
     "BeganFirst",
     every_batch(_begins_first((*_in_flight("b", k), _of_client))),
-    "What is in a log, or may still get there, is of a transaction that began before those of "
-    "newer epochs.",
+    "If a batch is in a log, or may still get there, its transaction began before those of newer "
+    "epochs.",
 )
 
 began_first_elsewhere = invariant(

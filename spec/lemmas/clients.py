@@ -88,7 +88,7 @@ request_of_state = invariant(
         _initializing.implies(_state == client.INITIALIZING)
         & _ending.implies(_state.is_in(client.COMMITTING, client.ABORTING)),
     ),
-    "What is in flight for a client is what its state waits for.",
+    "The request or answer in flight for a client is the one that its state waits for.",
 )
 
 no_later_connection = invariant(
@@ -163,7 +163,7 @@ coordinators_errors = invariant(
             ~_end_answer.error.is_in(Errors.TRANSACTION_ABORTABLE, Errors.UNKNOWN_PRODUCER_ID),
         ),
     ),
-    "What a coordinator tells a client is no error of a leader.",
+    "A coordinator answers no error of a leader.",
 )
 
 # Who holds which epoch -------------------------------------------------------------------------
@@ -227,7 +227,7 @@ end_carries_pair = invariant(
             )
         ),
     ),
-    "Who waits for an end holds the epoch of the transaction that it ends.",
+    "A client that waits for an end holds the epoch of the transaction that it ends.",
 )
 
 end_gives_next = invariant(
@@ -295,7 +295,7 @@ class Pair:
 
 
 def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
-    """What a client holds, and what answers give it; the names are of the answers."""
+    """The pairs that a client holds and that answers give it; the names are of the answers."""
     epoch, on = client.producer_epoch.at(who), connection.at(who)
     is_held = (epoch != NO_EPOCH) & (client.state.at(who) != client.FATAL_ERROR)
     answers = (
@@ -317,7 +317,7 @@ def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ..
 
 
 def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
-    """What a client holds, gets by an answer, or is about to get."""
+    """The pairs that a client holds, gets by an answer, or is about to get."""
     is_next = (coordinator.asked_by[who] == connection.at(who)) & (coordinator.pending == EMPTY)
     return (
         *pairs_held(who, init_name, end_name),

@@ -126,7 +126,7 @@ prepare_completes = ranking(
     (
         helps(log_append),
         helps(begin_completion),
-        # answers on closed connections, behind which those that tell of the end wait
+        # answers on closed connections; answers for the end wait behind them
         *(
             helps(message, ~coordinator.pending.is_set & (waits[i] == connection.at(i)), each=(i,))
             for message, waits in (

@@ -57,8 +57,8 @@ def _is_next_pair(new_id: Expression, new_epoch: Expression) -> Expression:
 
 
 def _next_id_fits(new_id: Expression, at_last_epoch: Expression) -> Expression:
-    """Whether there is a next producer id just where an end uses up the epochs; there or nowhere,
-    where one may be missing or lost."""
+    """Whether a next producer id is set exactly where an end uses up the epochs. Where one may be
+    missing or lost, it may also be unset."""
     number = position(new_id.value)
     is_new = (number > position(coordinator.producer_id)) & is_handed_out(number)
     is_there = (epochs_go_on & at_last_epoch).implies(new_id.is_set)
@@ -99,7 +99,8 @@ pending_fits = invariant(
             )
         )
     ),
-    "What is being appended to the transaction log is prepared in a state that may come before it.",
+    "A record that is being appended to the transaction log is prepared in a state that may come "
+    "before it.",
 )
 
 

@@ -124,7 +124,7 @@ open_is_live = invariant(
             _entry.current_txn_first_offset.is_set.implies(_is_live(n, _entry.producer_epoch)),
         ),
     ),
-    "What is open at a leader is the coordinator's transaction.",
+    "A transaction that is open at a leader is the coordinator's transaction.",
 )
 
 # Markers -----------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ marker_ends = invariant(
             ),
         ),
     ),
-    "Where a marker has been written, the transaction is over, and no batch of it is admitted.",
+    "Once a marker has been written, the transaction is over, and no batch of it is admitted.",
 )
 
 LEMMAS = (

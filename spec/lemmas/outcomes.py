@@ -149,7 +149,8 @@ ended_as_decided = invariant(
             ),
         ),
     ),
-    "What a marker has ended is older than the coordinator's epoch, and was ended as decided.",
+    "A transaction that a marker has ended is older than the coordinator's epoch, and was ended "
+    "as decided.",
 )
 
 _other = log_entry("f", q)
@@ -207,7 +208,7 @@ end_as_asked = invariant(
             )
         ),
     ),
-    "Who waits for an end waits for the one that was asked for.",
+    "A client that waits for an end waits for the one that was asked for.",
 )
 
 
@@ -327,7 +328,7 @@ committed_not_aborted = invariant(
             _not_aborted(batch.producer_id, batch.epoch)
         )
     ),
-    "What an application knows as committed is not aborted.",
+    "A transaction that an application knows as committed is not aborted.",
 )
 
 # What was acknowledged ---------------------------------------------------------------------------
@@ -372,7 +373,7 @@ in_log_if_acknowledged = invariant(
             ),
         ),
     ),
-    "What a leader remembers, and what it has acknowledged, is in its log.",
+    "The records that a leader remembers, and that it has acknowledged, are in its log.",
 )
 
 acknowledged_of_committed = invariant(
@@ -383,7 +384,7 @@ acknowledged_of_committed = invariant(
             all_of(p, all_of(s, ~s.is_in(acknowledged.at(t)[p])))
         ),
     ),
-    "What was acknowledged is kept of committed transactions.",
+    "The acknowledged records of committed transactions are kept.",
 )
 
 LEMMAS = (

@@ -57,7 +57,7 @@ class Place:
 
 
 def _whole(is_taken: Expression, first: Expression, *names: Expression) -> Place:
-    """A place for a block of which nothing has been handed out."""
+    """A place for a block from which nothing has been handed out."""
     return Place(is_taken, first, first + BLOCK_SIZE, names)
 
 
@@ -205,7 +205,7 @@ not_left_over = invariant(
             all_of(c, _every(_of_other, lambda x: (_given < x.first) | (_given >= x.end))),
         ),
     ),
-    "What was handed out is no longer left in any block.",
+    "An id that was handed out is no longer left in any block.",
 )
 
 # Blocks from ZooKeeper ---------------------------------------------------------------------------
@@ -259,7 +259,7 @@ writes_what_is_proposed = invariant(
             ),
         ),
     ),
-    "What a broker waits for is the write of the block that it proposes.",
+    "A broker waits for the write of the block that it proposes.",
 )
 
 current_once_ready = invariant(

@@ -135,7 +135,7 @@ logs_match = invariant(
             ),
         ),
     ),
-    "Where two logs have an entry of one epoch at one offset, they are the same up to there.",
+    "If two logs have an entry of one epoch at one offset, they are the same up to there.",
 )
 
 _before = count_of(_entry_i, _entry_i.leader_epoch < _one.leader_epoch)
@@ -199,7 +199,7 @@ _known = replicas.log.at(i)[: replicas.high_watermark.at(i)]
 committed_in_sync = invariant(
     "CommittedInSync",
     all_of(i, all_of(j, _may_lead(j).implies(is_prefix(_known, replicas.log.at(j))))),
-    "Whoever may lead has what lies below any replica's high watermark.",
+    "A replica that may lead has the records below any replica's high watermark.",
 )
 
 fetched_there = invariant(
@@ -264,7 +264,8 @@ _limit = min_of(x, if_(_has_left(x), replicas.fetched.at(i)[x], LOG_SIZE))
 _shared = maximum(
     0, minimum(_limit, if_(j.is_in(replicas.isr.at(i)), replicas.fetched.at(i)[j], LOG_SIZE))
 )
-"""What replica j has of the old leader's log, if it matters: the high watermark stays below."""
+"""The part of the old leader's log that replica j has, if it matters: the high watermark stays
+below."""
 
 _leads_later = (replicas.state.at(j) == State.LEADER) & (
     replicas.leader_epoch.at(j) > replicas.leader_epoch.at(i)
@@ -287,7 +288,8 @@ followers_of_old = invariant(
             ),
         ),
     ),
-    "Who may lead was in sync with an older leader, or has been since one of those has left it.",
+    "A replica that may lead was in sync with an older leader, or has been since one of those "
+    "left it.",
 )
 
 old_leader_limited = invariant(
@@ -305,7 +307,7 @@ old_leader_limited = invariant(
             ),
         ),
     ),
-    "Who may lead, or leads later, has what an older leader may still commit.",
+    "A replica that may lead, or leads later, has what an older leader may still commit.",
 )
 
 _is_old_of_follower = all_true(
@@ -355,7 +357,8 @@ consumed_in_sync = invariant(
             ),
         ),
     ),
-    "Whoever may lead has what consumers have read, and so has an older leader whose follower may.",
+    "A replica that may lead has what consumers have read. So does an older leader if its "
+    "follower may lead.",
 )
 
 records_once = invariant(
@@ -398,7 +401,8 @@ acknowledged_in_sync = invariant(
             )
         ),
     ),
-    "Whoever may lead has what was acknowledged, and so has an older leader whose follower may.",
+    "A replica that may lead has what was acknowledged. So does an older leader if its follower "
+    "may lead.",
 )
 
 LEMMAS = (

@@ -95,7 +95,9 @@ outstanding = rpc_manager.field(
     "outstanding", Int(0, HANDLERS + 1), doc="Requests that the channel hasn't completed."
 )
 answered = rpc_manager.field(
-    "answered", Optional(Outcome), doc="Until 3.5: what the channel's thread is about to store."
+    "answered",
+    Optional(Outcome),
+    doc="Until 3.5: the block that the channel's thread is about to store.",
 )
 step = rpc_manager.field("step", Map(HANDLER, Step), doc="Where each thread's call is.")
 taken = rpc_manager.field(

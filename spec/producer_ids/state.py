@@ -73,7 +73,7 @@ HandedOut = message(
     message_doc="What a call answers.",
 )  # fmt: skip
 
-crash = event("crash", event_doc="The broker is gone with what it knows, and is started anew.")
+crash = event("crash", event_doc="The broker loses its memory, and is started anew.")
 connection_loss = event(
     "connection loss",
     event_doc="To the store. What was sent is sent again, and may have been processed before or "

@@ -70,7 +70,10 @@ next_producer_id = zk_manager.field(
     doc="nextProducerId; -1 until the manager has been constructed.",
 )  # fmt: skip
 proposed_block = zk_manager.field(
-    "proposed_block", PRODUCER_ID, NO_PRODUCER_ID, doc="What it tries to write, by its first id."
+    "proposed_block",
+    PRODUCER_ID,
+    NO_PRODUCER_ID,
+    doc="The block that it tries to write, by its first id.",
 )
 expected_version = zk_manager.field("expected_version", VERSION, doc="Of the node as it was read.")
 

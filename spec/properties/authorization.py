@@ -94,7 +94,7 @@ none_refused = invariant(
     & ~(_refused(Request.OF_BROKER, Request.MARKERS) & _cluster_action)
     & ~if_(markers_by_admins, _refused(Request.MARKERS) & _alter, False)
     & ~_refused(Request.PRODUCE),
-    "If an ACL allows what a request needs, and none denies it, the request is let through.",
+    "If an ACL allows what a request needs, and none denies it, the request is accepted.",
     _AUTHORIZE,
 )
 _by_topic = (_write | _all_topics | _other_topic) & ~_no_write & ~_no_prefix

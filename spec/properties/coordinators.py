@@ -69,7 +69,7 @@ knows_the_log = invariant(
             ),
         ),
     ),
-    "The newest leader answers only when it knows what the log says of the id.",
+    "The newest leader answers only when it knows the id's record in the log.",
     "TransactionStateManager.getAndMaybeAddTransactionState, COORDINATOR_LOAD_IN_PROGRESS",
 )
 

@@ -66,8 +66,8 @@ none_skipped = invariant(
             )
         ),
     ),
-    "The group's offset is never ahead of the committed output: what lies before it has its result "
-    "there, or is about to.",
+    "The group's offset is never ahead of the committed output: each record before it has its "
+    "result there, or is about to.",
     "KIP-98, sendOffsetsToTransaction",
 )
 

@@ -36,7 +36,7 @@ _MENDED = offsets_in_place_first, refused_offset_harmless, loaded_once_replicate
 
 
 def _is_fetched(entry: Expression) -> Expression:
-    """Whether OffsetFetch tells of this record, or of a later one."""
+    """Whether OffsetFetch returns this record, or a later one."""
     return committed.is_set & (committed.value.appended.value >= entry.place)
 
 
@@ -118,7 +118,7 @@ fetched_kept = invariant(
     "The next coordinator also knows each offset that OffsetFetch has returned.",
     "GroupMetadataManager.doLoadGroupsAndOffsets, CoordinatorLoaderImpl",
     KnownBug(
-        "before 4.0 a coordinator tells what it has read, replicated or not; KAFKA-17507",
+        "before 4.0 a coordinator returns what it has read, replicated or not; KAFKA-17507",
         (loaded_once_replicated, offsets_in_place_first),
         ~loaded_once_replicated,
     ),

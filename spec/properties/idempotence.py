@@ -125,7 +125,7 @@ log_stays = step_property(
         p,
         all_of(_first, any_of(_kept, (position(_kept) == position(_first)) & (_kept == _first))),
     ),
-    "A log only grows: what is in it stays as it is.",
+    "A log only grows: its records don't change.",
     "KIP-98",
 )
 

@@ -107,7 +107,7 @@ PROPERTIES = (
     store_forward,
 )
 
-# What must come to happen ------------------------------------------------------------------------
+# Properties of progress ---------------------------------------------------------------------------
 
 _is_in_a_call = if_(
     controller_hands_out_ids,

@@ -52,7 +52,7 @@ _is_in_a_call = (client.state.at(i) == client.INITIALIZING) | client.is_completi
 TRANSACTIONS = (
     leads_to(
         "PrepareCompletes", coordinator.is_prepared, ~coordinator.is_prepared,
-        "What the coordinator has decided is completed at last.",
+        "What the coordinator has decided is completed eventually.",
         "KIP-98, TransactionState",
     ),
     leads_to(

@@ -41,7 +41,8 @@ acknowledged_kept = invariant(
 consumed_kept = invariant(
     "ConsumedKept",
     all_of(i, _newest_leader.implies(is_prefix(replicas.consumed, replicas.log.at(i)))),
-    "What consumers have read is in the log of the leader of the newest epoch, at the same offset.",
+    "The records that consumers have read are in the log of the leader of the newest epoch, at "
+    "the same offset.",
     "Partition.maybeIncrementLeaderHW",
 )
 

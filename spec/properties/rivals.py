@@ -8,7 +8,7 @@ from ..messages import PRODUCER, connection
 
 
 def has_no_rival(who: Expression) -> Expression:
-    """There has been no other instance than this one, it hasn't been started anew, and none of its
+    """There has been no other instance than this one, it hasn't been restarted, and none of its
     requests is late."""
     other = PRODUCER.variable("rival")
     is_unused = (other == who) | (client.state.at(other) == client.UNINITIALIZED)

@@ -257,7 +257,7 @@ read_committed_stays = step_property(
             ),
         ),
     ),
-    "What a read_committed consumer has read stays in the log, with the same outcome.",
+    "A record that a read_committed consumer has read stays in the log, with the same outcome.",
     "KIP-98, read_committed",
 )
 

@@ -151,7 +151,7 @@ is_clean = entry.offset < reading.last_stable_offset
 
 
 def is_in_first_segment(entry: Expression) -> Expression:
-    """Whether it is in the segments that are cleaned by themselves."""
+    """Whether it is in the segments that are cleaned separately."""
     return entry.offset < SEGMENT
 
 

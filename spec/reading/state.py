@@ -72,7 +72,7 @@ PRODUCER_IDS = constant("producer_ids", 2, 1, 3, meaning="producers, each with a
 TRANSACTIONS = constant("transactions", 2, 1, 4, meaning="transactions of all producers")
 ENTRIES = constant("entries", 5, 1, 8, meaning="records and markers that are appended")
 SEGMENT = constant(
-    "segment", 2, 0, 8, meaning="entries in the segments that are cleaned by themselves"
+    "segment", 2, 0, 8, meaning="entries in the segments that are cleaned separately"
 )
 CLEANINGS = constant("cleanings", 1, 0, 3, meaning="runs of the log cleaner")
 PARTIAL_CLEANINGS = constant(
@@ -93,19 +93,23 @@ Entry = record(
 )
 
 store = Machine("store", doc="A partition, as its leader has it.")
-log = store.field("log", Sequence(Entry, ENTRIES), doc="What was appended and not cleaned away.")
+log = store.field(
+    "log", Sequence(Entry, ENTRIES), doc="The entries that were appended and not cleaned away."
+)
 log_end = store.field("log_end_offset", OFFSET)
-high_watermark = store.field("high_watermark", OFFSET, doc="What lies below it is replicated.")
+high_watermark = store.field(
+    "high_watermark", OFFSET, doc="The records below this offset are replicated."
+)
 opened = store.field(
     "opened", Map(PRODUCER_ID, Optional(OFFSET)),
-    doc="Where the transaction of each producer id starts that is open, in the leader's memory.",
+    doc="The start of each producer id's open transaction, in the leader's memory.",
 )  # fmt: skip
 unlisted = store.field(
     "unlisted", Set(TRANSACTION),
     doc="Aborted transactions that the transaction index lacks, as the cleaner has written it.",
 )  # fmt: skip
 
-decisions = Machine("decisions", doc="What coordinators know of the transactions.")
+decisions = Machine("decisions", doc="The coordinators' decisions about the transactions.")
 begun = decisions.field("begun", Int(0, TRANSACTIONS, "count"), doc="How many there were.")
 ongoing = decisions.field("ongoing", Map(PRODUCER_ID, Optional(TRANSACTION)))
 committed = decisions.field("committed", Set(TRANSACTION), doc="Those that ended so.")
@@ -114,7 +118,9 @@ fetcher = Machine("fetcher", doc="A read_committed consumer of the partition, an
 next_offset = fetcher.field("next_offset", OFFSET, doc="Its position.")
 fetching = fetcher.field("fetching", Bool(), doc="The leader has looked how far it may read.")
 limit = fetcher.field(
-    "limit", Optional(OFFSET), doc="How far: none where that is the high watermark, read later."
+    "limit",
+    Optional(OFFSET),
+    doc="The end of what it reads: none if that is the high watermark, read later.",
 )
 batches = fetcher.field(
     "batches", Sequence(Entry, FETCH_BATCHES), doc="Those of a response that are to come."
@@ -128,8 +134,12 @@ aborted_producer_ids = fetcher.field(
     "aborted_producer_ids", Set(PRODUCER_ID),
     doc="Those in whose aborted transactions the consumer is.",
 )  # fmt: skip
-delivered = fetcher.field("delivered", Set(TRANSACTION), doc="Of which it was given a record.")
-dropped = fetcher.field("dropped", Set(TRANSACTION), doc="Of which it has dropped a record.")
+delivered = fetcher.field(
+    "delivered", Set(TRANSACTION), doc="Transactions of which it was given a record."
+)
+dropped = fetcher.field(
+    "dropped", Set(TRANSACTION), doc="Transactions of which it has dropped a record."
+)
 
 # What follows from the log ------------------------------------------------------------------------
 
@@ -154,12 +164,12 @@ last_stable_offset = if_(is_unstable, first_unstable.value.offset, high_watermar
 
 
 def was_aborted(entry: Expression) -> Expression:
-    """Whether the log says that the entry's transaction was aborted."""
+    """Whether the log has the entry's transaction as aborted."""
     return ending(entry).is_set & (ending(entry).value.kind == Kind.ABORT)
 
 
 def is_aborted(entry: Expression) -> Expression:
-    """Whether the transaction index says so, too, as readers and the cleaner need it."""
+    """Whether the transaction index has it as aborted, too, as readers and the cleaner need it."""
     return was_aborted(entry) & ~entry.transaction.is_in(unlisted)
 
 

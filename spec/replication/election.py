@@ -115,7 +115,7 @@ elects_unclean = Table(
     & (replicas.newest_epoch < LEADER_EPOCHS)
     & _runs(elect_unclean.replica)
     & all_of(_r, _may_lead(_r).implies(~_runs(_r))),
-    doc="Where no replica in sync or eligible runs, and unclean.leader.election.enable is set.",
+    doc="If no replica in sync or eligible runs, and unclean.leader.election.enable is set.",
     rows=(
         Row(
             "from all replicas",
@@ -261,7 +261,7 @@ restarts = Table(
             goto=State.STARTED,
             set={replicas.elected: _not_me},
             source="ClusterControlManager.registerBroker, KafkaController.onBrokerFailure",
-            note="Who led before has to be elected again.",
+            note="The last leader has to be elected again.",
         ),
     ),
 )

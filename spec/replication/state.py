@@ -73,7 +73,7 @@ Entry = record("Entry", leader_epoch=LEADER_EPOCH, record=RECORD, producer_id=SE
 
 registration = Machine(
     "registration",
-    doc="What the controller has recorded of the partition, in ZooKeeper or in the metadata log.",
+    doc="The controller's record of the partition, in ZooKeeper or in the metadata log.",
 )
 elected = registration.field("leader", Optional(REPLICA), doc="None: there is no leader.")
 newest_epoch = registration.field("leader_epoch", LEADER_EPOCH, doc="Of the newest election.")
@@ -123,7 +123,7 @@ produced = clients.field("produced", Int(0, RECORDS, "count"), doc="How many rec
 session = clients.field("producer_id", SESSION, doc="Under which records are sent.")
 acknowledged = clients.field("acknowledged", Set(RECORD), doc="Records that producers rely on.")
 consumed = clients.field(
-    "consumed", Sequence(Entry, LOG_SIZE), doc="What consumers were given, by offset."
+    "consumed", Sequence(Entry, LOG_SIZE), doc="The records that consumers were given, by offset."
 )
 
 acks_all = ACKS == -1
@@ -179,7 +179,7 @@ def truncated(offset: Operand) -> dict[Expression, Operand]:
 
 
 def end_offset(entries: Expression, epoch: Expression) -> Expression:
-    """Where the entries of an epoch, and of those before it, end in a log."""
+    """The end of the entries of an epoch, and of those before it, in a log."""
     entry = element("entry", entries)
     return count_of(entry, entry.leader_epoch <= epoch)
 

@@ -88,7 +88,7 @@ FIXED = {
     LONGEST: 0,
     expiration.ID_EXPIRATION: 0,
 }
-"""What systems with a transactional id leave out, and what stands for numbers without bounds."""
+"""Fields that systems with a transactional id leave out, and values for numbers without bounds."""
 CHANNELS = (
     Channel(InitProducerId, 2),
     Channel(InitProducerIdResponse),

@@ -56,7 +56,7 @@ TRANSACTIONS = (
         ("transaction.AddPartitionsByLeader/commit or abort in progress",),
     ),
     Unreached(
-        "impossible: a leader is there, and answers a marker with what its checks say",
+        "impossible: a leader is there, and answers a marker after its checks",
         (
             "transaction.WriteTxnMarkersResponse/again",
             "transaction.WriteTxnMarkersResponse/unexpected",

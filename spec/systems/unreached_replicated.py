@@ -123,7 +123,7 @@ _OWN = (
 
 
 def unreached(names: Iterable[str]) -> tuple[Unreached, ...]:
-    """What runs don't reach of a system that has these rows, tables and properties."""
+    """Rows that runs of a system with these rows, tables and properties don't reach."""
     there = {*names} - _TAKEN_HERE
     every = (*TRANSACTIONS, *REPLICATION, *_OWN)
     kept = (replace(item, names=tuple(n for n in item.names if n in there)) for item in every)

@@ -60,7 +60,8 @@ replay_acknowledged = rule(
 )
 term_pinned = rule(
     "term_pinned",
-    "What began in a term of its leader ends in that term; before, it went on in a later one.",
+    "A transaction that began in a term of its leader ends in that term; before, it went on in a "
+    "later one.",
     "redpanda-data/redpanda 90967b6f, 22.1.1",
 )
 
@@ -70,7 +71,7 @@ def _row(table: Table, name: str) -> Row:
     return next(row for row in table.rows if row.name == name)
 
 
-kept = Machine("kept", doc="What the coordinator's log says where a begin isn't in it.")
+kept = Machine("kept", doc="The coordinator's log if a begin isn't in it.")
 kept_state = kept.field("state", TransactionState, EMPTY)
 
 

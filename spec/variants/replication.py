@@ -135,7 +135,7 @@ _high_watermark = replication.high_watermark.at(_leading)
 
 
 def _first_open(entries: Expression, n: Expression | None, before: Expression) -> Expression:
-    """Where the first transaction starts, of producer `n` or of any, that no marker before an
+    """The start of the first transaction, of producer `n` or of any, that no marker before an
     offset ends."""
     entry = element("entry", entries)
     is_open = (
@@ -158,7 +158,7 @@ _SEEN = (replica, replicated)
 
 
 def _in_place(**logged: Expression) -> Recast:
-    """What stands for what, and what the entries that a table appends say besides."""
+    """The replacements, and what the entries that a table appends have besides."""
 
     def change(node: Expression) -> Expression | None:
         if node.op == "make" and node.data[0] is LogEntry:
@@ -214,7 +214,7 @@ rebuilt = if_(
     ),
     leader.UNKNOWN,
 )
-"""What a replica's log says of producer `n`, with one batch remembered.
+"""A replica's log about producer `n`, with one batch remembered.
 
 UnifiedLog.rebuildProducerState, ProducerStateManager.update
 """
@@ -233,7 +233,7 @@ def _placed(value: Expression) -> Expression:
 
 
 def _leads(row: Row) -> Row:
-    """The row of a broker that becomes leader: what the one before it hadn't written is gone."""
+    """The row of a broker that becomes leader: it loses what the one before hadn't written."""
     if row.name != "lead":
         return row
     gone = {_placed(target): _placed(lift(value)) for target, value in _died.set.items()}
@@ -398,7 +398,7 @@ def _property(item: Property) -> Property:
 state_from_log = invariant(
     "StateFromLog",
     all_of(n, leader.producers.at(_ONLY)[n] == rebuilt.at(_leading)),
-    "What a leader remembers of producers is what its log says.",
+    "A leader remembers of producers what its log has.",
     "UnifiedLog.rebuildProducerState",
 )
 

@@ -81,7 +81,9 @@ first_modified = retention.field(
 last_modified = retention.field(
     "last_modified", TIME, doc="When the one behind it was last written to."
 )
-first_dirty = retention.field("first_dirty", OFFSET, doc="Where what was never cleaned begins.")
+first_dirty = retention.field(
+    "first_dirty", OFFSET, doc="The start of the part that was never cleaned."
+)
 removable = retention.field(
     "removable", Set(OFFSET),
     doc="Markers and tombstones that a cleaning has met, with nothing left to keep them for.",
@@ -251,8 +253,8 @@ marker_in_time = invariant(
             | any_of(_e, (_e.producer_id == _n) & (_e.kind != Kind.DATA) & _is_ahead)
         ),
     ),
-    "Who reads all of the log within delete.retention.ms meets the end of each transaction that it "
-    "has met a record of.",
+    "A reader of all of the log within delete.retention.ms meets the end of each transaction of "
+    "which it has met a record.",
     "KIP-534; KAFKA-4545",
 )
 tombstone_in_time = invariant(
@@ -270,8 +272,8 @@ tombstone_in_time = invariant(
             )
         ),
     ),
-    "Who reads all of the log within delete.retention.ms meets the tombstone of each key that it "
-    "has met a value of.",
+    "A reader of all of the log within delete.retention.ms meets the tombstone of each key of "
+    "which it has met a value.",
     "KIP-534; KAFKA-4545",
 )
 not_for_ever = invariant(

@@ -34,7 +34,7 @@ LOG_LOSSES = constant(
 entry = Machine("transaction", None, transaction.doc, state=state)
 entry.fields.update(transaction.fields)
 before = entry.field(
-    "record_before", Optional(LogRecord), doc="What the log's record before its last one says."
+    "record_before", Optional(LogRecord), doc="The content of the log's record before its last one."
 )
 _last = LogRecord(
     state=state,

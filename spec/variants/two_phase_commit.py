@@ -101,15 +101,19 @@ database_fences = feature(
     source="KIP-939, which leaves that to the database",
 )
 
-database = Machine("database", doc="Who decides on a transaction that takes part in its own.")
+database = Machine(
+    "database", doc="An application that decides on a transaction that takes part in its own."
+)
 prepared = database.field(
-    "prepared", Optional(TRANSACTION), doc="What a client has prepared: PreparedTxnState."
+    "prepared",
+    Optional(TRANSACTION),
+    doc="The transaction that a client has prepared: PreparedTxnState.",
 )
 decision = database.field("decision", Optional(Result))
-kept = Machine("kept", doc="What KIP-939 adds to the coordinator's entry.")
+kept = Machine("kept", doc="The fields that KIP-939 adds to the coordinator's entry.")
 client_epoch = kept.field(
     "client_epoch", EPOCH, NO_EPOCH,
-    doc="Of the instance that keeps the open transaction; none, where nobody does.",
+    doc="The connection of the instance that keeps the open transaction; none, if nobody does.",
 )  # fmt: skip
 client_id = kept.field(
     "client_id", Optional(PRODUCER_ID), doc="Its producer id, where the transaction has another."

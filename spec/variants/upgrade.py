@@ -39,12 +39,14 @@ VERSION_CHANGES = constant(
     "version_changes", 1, 0, 3, meaning="how often transaction.version is changed"
 )
 
-cluster = Machine("cluster", doc="What the controller has finalized.")
+cluster = Machine("cluster", doc="The version that the controller has finalized.")
 cluster_version = cluster.field(
     "transaction_version", TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION,
     doc="transaction.version, as the metadata log has it.",
 )  # fmt: skip
-metadata_cache = Machine("metadata_cache", doc="What the coordinator's broker has heard.")
+metadata_cache = Machine(
+    "metadata_cache", doc="The version that the coordinator's broker has heard of."
+)
 known_version = metadata_cache.field(
     "transaction_version", TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION,
     doc="transaction.version, as this broker has read it in the metadata log.",

@@ -20,6 +20,7 @@ from epochfence.checker.solver.prove import Options, prove
 from epochfence.checker.verdict import Verdict
 from epochfence.language import System, each, instantiate, sequence_of, some
 from epochfence.language import replace as changed
+from epochfence.spec.coordinator import entry
 from epochfence.spec.leader import state as leader
 from epochfence.spec.leader.recovery import UNKNOWN
 from epochfence.spec.lemmas import (
@@ -224,7 +225,7 @@ TWINS = (
     Twin(
         "OneLiveEpoch", "OneHolder",
         {"table": "transaction.InitProducerId", "row": "new producer",
-         "updates": {coordinator.pending_epoch: coordinator.producer_epoch}},
+         "updates": {entry.pending_epoch: entry.producer_epoch}},
     ),
     Twin("MarkersMatchDecision", "MarkersMatchDecision", off=("strict_marker_epoch",)),
     Twin("NoHangingTransaction", "OpenIsLive", off=("verification",)),
@@ -241,7 +242,7 @@ TWINS = (
     Twin(
         "EpochsNotWasted", "EpochsNotWasted",
         {"table": "transaction.append failure", "row": "forget the transition",
-         "updates": {coordinator.producer_epoch: coordinator.producer_epoch + 2}},
+         "updates": {entry.producer_epoch: entry.producer_epoch + 2}},
     ),
     Twin("StableOffsetForward", "StableOffsetForward", REOPENED, constants=ONE),
     Twin("ReadCommittedStays", "ReadCommittedStays", UNCLEAN, constants=ONE),
@@ -258,7 +259,7 @@ TWINS = (
     Twin(
         "EpochsInTurn", "NextEpochPrepared",
         {"table": "transaction.InitProducerId", "row": "new producer",
-         "updates": {coordinator.pending_epoch: coordinator.producer_epoch + 2}},
+         "updates": {entry.pending_epoch: entry.producer_epoch + 2}},
         constants=ONE,
     ),
     Twin(
