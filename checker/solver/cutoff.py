@@ -1,8 +1,9 @@
 """How many instances of a key a proof by induction needs, to hold for any number of them.
 
-A step acts for so many instances, and a part of what is proved tells of so many. What a step breaks
-in a larger system, it breaks as well where there are just these, if nothing else of the larger
-system shows there. That is checked part by part, on a system with one instance more.
+A step acts for so many instances, and a part of what is proved tells of so many. A step that needs
+some instance to be such, whichever, acts for that one as well. What a step breaks in a larger
+system, it breaks as well where there are just these, if nothing else of the larger system shows
+there. That is checked part by part, on a system with one instance more.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 from ...language import Key, System
 from ..graph import Graph, Node, leaves_of
-from ..ground import GroundAction, Grounded, PathPart
+from ..ground import GroundAction, Grounded, GroundRow, PathPart
 from ..native.symmetry import find_symmetry
 from .lifted import lifted, relevant
 
@@ -105,7 +106,14 @@ class _Projected:
     @property
     def acting(self) -> int:
         """For how many instances a step acts."""
-        return max((len(self.acts_for(action)) for action in self.grounded.actions), default=0)
+        return max(
+            (
+                len(self.acts_for(action)) + sum(len(c) > 1 for c in self.taken(action, row))
+                for action in self.grounded.actions
+                for row in action.rows
+            ),
+            default=0,
+        )
 
     @property
     def told(self) -> int:
@@ -117,7 +125,7 @@ class _Projected:
             for action in self.grounded.actions
             for row in action.rows
             for node in row.broken
-            for part in _disjuncts(node)
+            for part in _disjuncts(self.grounded.graph, node)
         )
         return max((*of_states, *of_steps), default=0)
 
@@ -125,14 +133,26 @@ class _Projected:
         """The instances that the action binds."""
         return {number for of, number in action.instances if of == self.key}
 
+    def taken(self, action: GroundAction, row: GroundRow) -> Iterator[tuple[Node, ...]]:
+        """The conditions under which a row is taken, all of which must hold. One that some instance
+        is such, whichever, is in parts, of which one is enough."""
+        graph, acting = self.grounded.graph, self.acts_for(action)
+        for node in _all_of((*action.possible, row.guard)):
+            choices = _disjuncts(graph, node)
+            apart = all(len(self.about(each) - acting) <= 1 for each in choices)
+            if apart and len(self.about(node) - acting) > 1:
+                yield choices
+            else:
+                yield from ((part,) for part in _conjuncts(graph, node))
+
     def entangled(self) -> Iterator[str]:
         """Steps in which one instance depends on another that the step doesn't act for."""
         for action in self.grounded.actions:
             acting = self.acts_for(action)
             for row in action.rows:
                 name = self.grounded.instance.row_names[row.row]
-                taken = (*action.possible, *_conjuncts(self.grounded.graph, row.guard))
-                if any(len(self.about(part) - acting) > 1 for part in taken):
+                parts = (part for parts in self.taken(action, row) for part in parts)
+                if any(len(self.about(part) - acting) > 1 for part in parts):
                     yield f"whether {name} is taken depends on several at once"
                 for index, node in row.updates.items():
                     if self.about(node) - acting - {self.owners[index]}:
@@ -166,12 +186,11 @@ class _Projected:
             if any(number >= count for number in self.acts_for(action)):
                 continue
             bound = ", ".join(f"{of}{number}" for of, number in action.instances)
-            possible = tuple(map(self.number, action.possible))
             for row in action.rows:
                 guard = {
-                    self.number(p)
-                    for p in _conjuncts(self.grounded.graph, row.guard)
-                    if self.sees(count, p)
+                    frozenset(self.number(part) for part in parts if self.sees(count, part))
+                    for parts in self.taken(action, row)
+                    if len(parts) > 1 or self.sees(count, *parts)
                 }
                 updates = {
                     self.grounded.leaves[index].name: self.number(node)
@@ -179,11 +198,15 @@ class _Projected:
                     if (self.owners[index] or 0) < count
                 }
                 wrong = [
-                    {self.number(part) for part in _disjuncts(node) if self.sees(count, part)}
+                    {
+                        self.number(part)
+                        for part in _disjuncts(self.grounded.graph, node)
+                        if self.sees(count, part)
+                    }
                     for node in (row.out_of_range, *row.broken)
                 ]
                 name = f"{self.grounded.instance.row_names[row.row]} ({bound})"
-                found[name] = possible, guard, updates, wrong
+                found[name] = guard, updates, wrong
         return found
 
     def number(self, node: Node) -> int:
@@ -199,9 +222,21 @@ class _Projected:
         return known
 
 
-def _disjuncts(node: Node) -> tuple[Node, ...]:
+def _disjuncts(graph: Graph, node: Node) -> tuple[Node, ...]:
     """The parts of which one must hold."""
-    return node.args if node.op == "or" else (node,)
+    if node.op == "or":
+        return tuple(part for arg in node.args for part in _disjuncts(graph, arg))
+    if node.op == "not" and node.args[0].op == "and":
+        return tuple(
+            part for arg in node.args[0].args for part in _disjuncts(graph, graph.not_(arg))
+        )
+    return (node,)
+
+
+def _all_of(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The parts that must all hold."""
+    for node in nodes:
+        yield from _all_of(node.args) if node.op == "and" else (node,)
 
 
 def _conjuncts(graph: Graph, node: Node) -> Iterator[Node]:

@@ -16,15 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...files import write_whole
-from ...language import Key, System
+from ...language import Key, Message, System
+from ...spec.client.epochs import DelayedProduce
 from ...spec.load import load_system
-from ...spec.messages import PRODUCER
+from ...spec.messages import PARTITION, PRODUCER
 from ...spec.producer_ids.state import BROKER
 from ..check import available_threads
 from ..workers import Workers
 from .cutoff import cutoff
 from .obligations import Answers
 from .prove import Options, Proof, Proofs, prove
+from .underway import enough_under_way, with_capacity
 
 ROOT = Path(__file__).parents[2]
 _NUMBER = re.compile(r"\A\d+\.")
@@ -64,9 +66,12 @@ depends, is about three, so that it would take four. The number of partitions ca
 this way: whether a transaction is complete, and whether a client has heard of all its batches,
 depends on all of them at once.
 
-Of `idempotence` with the features that mend findings 1 to 3, `NoGap`, `LogStays` and `AnswerStays`
-are proved. `NoDuplicate`, `Order`, `NoLostAcknowledgement` and `EpochForward` aren't: lemmas about
-sequences are missing.
+All properties of `idempotence` are proved with the features that mend findings 1 to 3: for any
+epoch, any number of faults, of late requests and of partitions, and the numbers of records and of
+batches in flight that the section says. It is of one producer id, as `Order` doesn't hold across
+two ([finding 4](findings.md#4-a-new-producer-id-doesnt-fence-the-one-before)), and a leader doesn't
+forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At
+4.0.1, 4.1 and 4.2 Z3 is asked the same, word by word; at 2.5 and 3.6 the same lemmas carry.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
 of its sections anew, `SECTIONS=transactions` those of a system. Times are of the machine that wrote
@@ -78,7 +83,8 @@ it.
 class Case:
     """A system at a release (none: the newest), with further features and the number of instances,
     and the properties to prove (none: all); `any_number` is a key of which there may be any number
-    of instances."""
+    of instances, `under_way` a kind of message of which any number may be under way, and how many
+    are in the proof."""
 
     system: str
     constants: dict[str, int]
@@ -89,6 +95,7 @@ class Case:
     depth: int = 1
     spacer: bool = False
     any_number: Key | None = None
+    under_way: tuple[Message, int] | None = None
 
 
 _ANY_BROKERS = Case(
@@ -170,8 +177,9 @@ CASES = (
         ),
     ),
     Case(
-        "idempotence", {}, ("NoGap", "LogStays", "AnswerStays"),
+        "idempotence", {},
         switch_on=("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id"),
+        any_number=PARTITION, under_way=(DelayedProduce, 3),
     ),
 )  # fmt: skip
 
@@ -193,7 +201,32 @@ def run(case: Case, known: Answers | None = None) -> Proofs:
 
 def _system(case: Case) -> System:
     path = ROOT / case.system
-    return load_system(str(path) if path.exists() else case.system)
+    system = load_system(str(path) if path.exists() else case.system)
+    return with_capacity(system, *case.under_way) if case.under_way else system
+
+
+def _proved(case: Case, result: Proofs) -> list[str]:
+    """The names of the properties and lemmas that are proved."""
+    system = _system(case)
+    declared = {item.name for item in (*system.properties, *system.lemmas)}
+    proved = [p.name for p in (*result.proofs, *result.lemmas) if p.verdict == "proved"]
+    return [name for name in proved if name in declared]
+
+
+def any_under_way(case: Case, result: Proofs) -> str:
+    """Why what is proved holds with any number of messages of a kind under way, where it does."""
+    if case.under_way is None:
+        return ""
+    message, room = case.under_way
+    enough = enough_under_way(_system(case), message, _proved(case, result))
+    if enough is None or enough > room:
+        return f"\nFor more than {room} {message.name} under way at once nothing follows.\n"
+    return (
+        f"\n**For any number of {message.name} under way.** A step takes one at most. Each part of "
+        f"a property or lemma says something of every one, and tells of {enough - 1} at most. Room "
+        f"for {enough} is enough, which is what is proved here. That all this is so of the "
+        "declaration is checked (`checker/solver/underway.py`).\n"
+    )
 
 
 def any_number(case: Case, result: Proofs) -> str:
@@ -201,11 +234,10 @@ def any_number(case: Case, result: Proofs) -> str:
     key = case.any_number
     if key is None:
         return ""
-    system = _system(case)
-    declared = {item.name for item in (*system.properties, *system.lemmas)}
-    proved = [p.name for p in (*result.proofs, *result.lemmas) if p.verdict == "proved"]
-    names = [name for name in proved if name in declared]
-    found = cutoff(system, key, names, case.protocol, case.constants, switch_on=case.switch_on)
+    names = _proved(case, result)
+    found = cutoff(
+        _system(case), key, names, case.protocol, case.constants, switch_on=case.switch_on
+    )
     number = result.constants[str(key.size)]
     if number != found.instances:
         return f"\nIt takes {found.instances} {key}s to say something of other numbers.\n"
@@ -301,7 +333,8 @@ def main() -> None:
             continue
         print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case, known)
-        parts.append(section(at + 1, case, result) + any_number(case, result))
+        further = any_number(case, result) + any_under_way(case, result)
+        parts.append(section(at + 1, case, result) + further)
     known.close()
     write_whole(said.page, "".join(parts))
 

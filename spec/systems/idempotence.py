@@ -10,6 +10,7 @@ from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..features import CLIENT, KAFKA, LEADER, transactional
 from ..leader import idempotent as leader
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
+from ..lemmas.sequences import LEMMAS
 from ..messages import (
     CACHED_BATCHES,
     DELAYS,
@@ -52,6 +53,7 @@ system = System(
     "and forget, and the client goes on with new epochs and a new producer id.",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES + leader.TABLES,
     properties=PROPERTIES,
+    lemmas=LEMMAS,
     constants=(
         PARTITIONS,
         RECORDS,

@@ -16,15 +16,19 @@ from epochfence.language import (
     Table,
     after,
     all_of,
+    any_of,
     constant,
     count_of,
     event,
     invariant,
     step_property,
 )
+from epochfence.spec.messages import PARTITION
 from epochfence.spec.producer_ids.state import BROKER
+from epochfence.spec.systems.idempotence import system as idempotence
 from epochfence.spec.systems.producer_ids import system as producer_ids
 
+SETTLED = ("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id")
 CLIENTS = constant("clients", 2, 1, 5)
 LIMIT = constant("limit", 3, 1, 9)
 CLIENT = Key("client", CLIENTS)
@@ -81,6 +85,23 @@ def test_a_step_that_looks_at_several_others_is_refused(when: Expression, object
     found = cutoff(tickets(when), CLIENT, ["Apart", "Below"])
     assert bool(found.objections) == bool(objection)
     assert all(objection in text for text in found.objections[:1])
+
+
+def test_a_step_that_needs_some_instance_acts_for_it() -> None:
+    """It is the one that takes it, or one more."""
+    free = any_of(b, held.at(b) == 0)
+    found = cutoff(tickets(free), CLIENT, ["Apart", "Below"])
+    assert (found.acting, found.told, found.objections) == (2, 2, ())
+    two = any_of(a, any_of(b, (a != b) & (held.at(a) == held.at(b))))
+    assert cutoff(tickets(two), CLIENT, ["Below"]).objections
+
+
+@pytest.mark.slow(3)
+def test_two_partitions_are_enough_for_an_idempotent_client() -> None:
+    """It takes a new epoch for whichever partition needs one, and each is by itself."""
+    names = [item.name for item in (*idempotence.properties, *idempotence.lemmas)]
+    found = cutoff(idempotence, PARTITION, names, None, {"records": 2}, switch_on=SETTLED)
+    assert (found.acting, found.told, found.objections) == (1, 1, ())
 
 
 def test_a_property_of_all_at_once_is_refused() -> None:

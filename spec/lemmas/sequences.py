@@ -1,0 +1,295 @@
+"""Of an idempotent client: its batches, the requests that carry them, and what leaders know.
+
+The lemmas are of a client that has one producer id, with the features that mend findings 1 to 3.
+An epoch then numbers each record once. A record has a number wherever it is spoken of: in its open
+batch, in a request on its way, in one that is late. A batch gets a new number only while no request
+with the old one can arrive, and while it isn't in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...language import (
+    Expression,
+    all_of,
+    all_true,
+    any_of,
+    count_of,
+    element,
+    if_,
+    in_flight,
+    invariant,
+    last,
+    lift,
+    position,
+)
+from ..client import state as client
+from ..client.epochs import DelayedProduce
+from ..leader import state as leader
+from ..messages import NO_EPOCH, PARTITION, RECORD, RECORDS, Errors, Produce, ProduceResponse
+from .counting import one
+
+_ME = 0
+p = PARTITION.variable("p")
+r, s = RECORD.variable("r"), RECORD.variable("s")
+
+# Where a record has a number ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a record of partition `p` may have a number: whether there is one, the record, its
+    epoch and its sequence. `names` are bound by whoever speaks of it."""
+
+    is_taken: Expression
+    record: Expression
+    epoch: Expression
+    sequence: Expression
+    names: tuple[Expression, ...]
+
+    def every(self, condition: Expression) -> Expression:
+        """Whether the condition holds of each number there."""
+        condition = self.is_taken.implies(condition)
+        for name in self.names:
+            condition = all_of(name, condition)
+        return condition
+
+
+def _batch(of: Expression) -> Place:
+    """An open batch."""
+    batch = client.batches.at(_ME)[p][of]
+    number = batch.producer_epoch, batch.base_sequence
+    return Place(client.is_open(batch), of, *number, (of,))
+
+
+def _request(m: Expression) -> Place:
+    return Place(lift(True), m.record, m.producer_epoch, m.base_sequence, (m,))
+
+
+def _requests(name: str) -> tuple[Place, Place]:
+    """A request on the connection, and a late one."""
+    late = in_flight(f"{name}_late", DelayedProduce, _ME, p)
+    return _request(in_flight(name, Produce, _ME, p)), _request(late)
+
+
+_OPEN, _OTHER_OPEN = _batch(r), _batch(s)
+_sent, _late = _requests("a")
+PLACES = (_OPEN, _sent, _late)
+_OTHER_PLACES = (_OTHER_OPEN, *_requests("b"))
+
+
+def each_place(says: Callable[[Place], Expression]) -> Expression:
+    """Whether each number says so, wherever it is."""
+    return all_of(p, all_true(*(place.every(says(place)) for place in PLACES)))
+
+
+# What the client knows ---------------------------------------------------------------------------
+
+_epoch, _entry_epoch = client.producer_epoch.at(_ME), client.entry_epoch.at(_ME)[p]
+_next_sequence = client.next_sequence.at(_ME)[p]
+_of_r = client.batches.at(_ME)[p][r]
+_answer = in_flight("y", ProduceResponse, _ME, p)
+_logged = element("e", leader.log.at(p))
+
+# What a leader knows -----------------------------------------------------------------------------
+
+_entry = leader.producers.at(p)[client.producer_id.at(_ME)]
+_newest = last(_entry.batch_metadata)
+_following = if_(_newest.is_set, _newest.value.last_sequence + 1, 0)
+_cached = element("m", _entry.batch_metadata)
+
+
+def _was_sent(record: Expression) -> Expression:
+    return client.batches.at(_ME)[p][record].status != client.UNSENT
+
+
+def _is_logged(record: Expression) -> Expression:
+    return any_of(_logged, _logged.record == record)
+
+
+def _may_come(place: Place) -> Expression:
+    """Whether a number lies beyond those that the leader has come to."""
+    return (place.epoch > _entry.producer_epoch) | (
+        (place.epoch == _entry.producer_epoch) & (place.sequence >= _following)
+    )
+
+
+# Lemmas ------------------------------------------------------------------------------------------
+
+sent_in_turn = invariant(
+    "SentInTurn",
+    all_of(
+        p,
+        all_true(
+            all_of(
+                r, all_of(s, (_was_sent(r) & (position(s) < position(r))).implies(_was_sent(s)))
+            ),
+            *(m.every(_was_sent(m.record)) for m in (_sent, _late)),
+            all_of(_answer, _was_sent(_answer.record)),
+            all_of(_logged, _was_sent(_logged.record)),
+        ),
+    ),
+    "Records are sent in their order, and only what was sent is under way or in a log.",
+)
+
+sequences_fit = invariant(
+    "SequencesFit",
+    each_place(lambda place: place.sequence <= position(place.record))
+    & all_of(
+        p,
+        all_true(
+            all_of(r, _was_sent(r) | (_next_sequence <= position(r))),
+            all_of(
+                _cached, (_cached.last_sequence < _following) & (_cached.last_sequence < RECORDS)
+            ),
+        ),
+    ),
+    "The sequence of a record is at most its number, so that none wraps.",
+)
+
+epochs_fit = invariant(
+    "EpochsFit",
+    each_place(
+        lambda place: all_true(
+            place.epoch != NO_EPOCH,
+            place.epoch <= _entry_epoch,
+            lift(place is _OPEN).implies(place.epoch == _entry_epoch),
+            (place.epoch == _entry_epoch).implies(place.sequence < _next_sequence),
+        )
+    )
+    & all_of(
+        p,
+        all_true(
+            _entry.producer_epoch <= _entry_epoch,
+            (_entry.producer_epoch == _entry_epoch).implies(_following <= _next_sequence),
+            (_epoch != NO_EPOCH).implies(_entry_epoch <= _epoch),
+            all_of(
+                _logged,
+                (_logged.producer_epoch != NO_EPOCH)
+                & (_logged.producer_epoch <= _entry.producer_epoch),
+            ),
+        ),
+    ),
+    "Batches in flight to a partition are of its epoch, below its next sequence; what is known of "
+    "it elsewhere is of that epoch, or of an older one.",
+)
+
+one_message = invariant(
+    "OneMessage",
+    all_of(
+        p,
+        all_of(
+            r,
+            count_of(_sent.names[0], _sent.record == r) + count_of(_answer, _answer.record == r)
+            <= one(~_of_r.status.is_in(client.UNSENT, client.QUEUED)),
+        ),
+    ),
+    "One request with a batch, or its answer, is under way on the connection that is open.",
+)
+
+late_is_unanswered = invariant(
+    "LateIsUnanswered",
+    all_of(
+        p,
+        _late.every(
+            all_of(r, ((_late.record == r) & client.is_open(_of_r)).implies(_of_r.unanswered))
+        ),
+    ),
+    "The client counts an open batch as unanswered if a request with it is late.",
+)
+
+
+earlier_ones_first = invariant(
+    "EarlierOnesFirst",
+    all_of(
+        p,
+        all_of(
+            r,
+            all_true(
+                *(
+                    m.every(
+                        (client.is_open(_of_r) & (position(r) < position(m.record))).implies(
+                            client.batches.at(_ME)[p][m.record].status == status
+                        )
+                    )
+                    for m, status in ((_sent, client.SENT), (_late, client.QUEUED))
+                )
+            ),
+        ),
+    ),
+    "While a batch is open, a later one with a request under way is open too, and isn't sent again "
+    "if that request is late.",
+)
+
+
+def _in_order(early: Place, late: Place) -> Expression:
+    """Whether the numbers of one record are one, and those of an earlier record are lower."""
+    is_of_epoch = early.epoch == late.epoch
+    return all_true(
+        (early.record == late.record).implies(is_of_epoch & (early.sequence == late.sequence)),
+        (position(early.record) < position(late.record)).implies(
+            (early.epoch < late.epoch) | (is_of_epoch & (early.sequence < late.sequence))
+        ),
+    )
+
+
+numbers_in_order = invariant(
+    "NumbersInOrder",
+    all_of(
+        p,
+        all_true(
+            *(
+                early.every(late.every(_in_order(early, late)))
+                for early in PLACES
+                for late in _OTHER_PLACES
+            )
+        ),
+    ),
+    "A record has one number at a time, and later records have higher ones.",
+)
+
+appended_or_ahead = invariant(
+    "AppendedOrAhead",
+    each_place(
+        lambda place: if_(
+            _may_come(place),
+            all_of(_logged, position(_logged.record) < position(place.record)),
+            (place.epoch == _entry.producer_epoch).implies(_is_logged(place.record)),
+        )
+    ),
+    "A record whose number the leader has come to is in the log; one whose number it hasn't come "
+    "to is behind all that are.",
+)
+
+appended_is_answered = invariant(
+    "AppendedIsAnswered",
+    all_of(
+        p,
+        all_true(
+            all_of(
+                r,
+                (client.is_open(_of_r) & _is_logged(r) & ~_of_r.unanswered).implies(
+                    any_of(_answer, (_answer.record == r) & (_answer.error == Errors.NONE))
+                ),
+            ),
+            all_of(_answer, (_answer.error == Errors.NONE).implies(_is_logged(_answer.record))),
+        ),
+    ),
+    "The answer to an appended batch is under way, or the client knows that it has had none; and "
+    "what is answered so is in the log.",
+)
+
+
+LEMMAS = (
+    sent_in_turn,
+    sequences_fit,
+    epochs_fit,
+    one_message,
+    late_is_unanswered,
+    earlier_ones_first,
+    numbers_in_order,
+    appended_or_ahead,
+    appended_is_answered,
+)
