@@ -21,11 +21,11 @@ MOVED = 14
 """The exit code of a run in which everything holds, and that isn't as its baseline was."""
 
 _COUNTS = ("states", "transitions", "depth")
-BESIDE = (RANGE, DEADLOCK)  # told of only where they are broken
+BESIDE = (RANGE, DEADLOCK)  # reported only if broken
 
 
 class BaselineError(Exception):
-    """A baseline that can't be used: what is wrong with it, or what it is of."""
+    """A baseline that can't be used: the message says why."""
 
 
 @cache
@@ -36,9 +36,9 @@ def _is_valid() -> Any:
 
 @dataclass(frozen=True)
 class Moved:
-    """What is otherwise than in the baseline. Each of `changed` is a name with the value before and
-    now. Rows `begin` and `cease` to fire; those that are `new` or `gone` fire in neither run.
-    `counts` are rows that fire in both, not equally often: how often before, and now."""
+    """The differences from the baseline. Each of `changed` is a name with the value before and now.
+    Rows `begin` and `cease` to fire. Those that are `new` or `gone` fire in neither run. `counts`
+    are rows that fire in both, but not equally often, with both numbers."""
 
     changed: tuple[tuple[str, Any, Any], ...]
     begin: tuple[str, ...]

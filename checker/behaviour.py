@@ -16,14 +16,14 @@ from ..model.engine.stepper import Stepper
 from .trace import Trace, TraceStep, told
 
 MOST = 10_000
-"""Pairs of states that are looked at unless told otherwise."""
+"""The number of pairs of states to compare by default."""
 Pair: TypeAlias = tuple[FullState, FullState]
 Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one protocol makes of a step: its row, and what it sends. None where it can't happen."""
+    """The step under one protocol: its row and its messages. None if it can't happen."""
 
     row: str
     sends: tuple[str, ...]
@@ -176,7 +176,7 @@ class _Both:
         return self.instances[side].row_names[step.row]
 
     def _has_no_room(self, side: int, state: FullState, step: Step) -> bool:
-        """Whether what the other one does is only late in this one: its answer finds no place."""
+        """Whether the other protocol's message is only late in this one: it finds no place."""
         instance, bound = self.instances[side], dict(step.bound)
         named = {v.name: value for v, value in zip(instance.variables, state, strict=True)}
 
@@ -212,5 +212,5 @@ class _Both:
 
 
 def _key(step: Step) -> Key:
-    """What a step is, whichever row it takes: the event, and what was bound."""
+    """The step, whichever row it takes: the event, and the bound values."""
     return (step.action.table, step.action.adds, *((id(n), value) for n, value in step.bound))

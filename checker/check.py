@@ -174,7 +174,7 @@ def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) 
     )  # fmt: skip
 
 
-_FAIR = "a leads-to tells instances apart, by what is fair to each"
+_FAIR = "a leads-to makes instances distinct, by what is fair to each"
 
 
 def _rows(instance: Instance) -> tuple[Label, ...]:
@@ -199,7 +199,7 @@ def _unchanging(varying: Grounded) -> frozenset[int]:
 
 
 def _unbreakable(varying: Grounded) -> Iterator[str]:
-    """The properties that are true by themselves, without leaves that never change."""
+    """The properties that are always true, without leaves that never change."""
     changing = {str(leaf.path[0]) for leaf in varying.leaves if leaf.index in varying.kept}
     invariants = iter(varying.invariants)
     for item in varying.instance.properties:
@@ -279,7 +279,7 @@ def _without(
     prepared: Prepared, options: Options, first: Result, number: int, rows: frozenset[str],
     on_progress: Callable[[Progress], None] | None,
 ) -> Tried:  # fmt: skip
-    """What a search comes to in which some rows take no step."""
+    """The verdict of a search in which some rows take no step."""
     names = prepared.instance.row_names
     off = {at for at, name in enumerate(names) if name in rows}
     machine, leaves = Interpreter(prepared.instance), prepared.grounded.initials[0]
@@ -439,7 +439,7 @@ def _same(some: bytes, others: bytes, stride: int) -> bool:
 
 
 def identity(prepared: Prepared) -> dict[str, Any]:
-    """What another run must share to go on with what this one has found."""
+    """The settings that another run must share to go on with this one's result."""
     instance = prepared.instance
     return {
         "program": program(),
@@ -525,7 +525,7 @@ def _result(
 
 
 def _spilled(carrier: Carrier) -> Iterator[str]:
-    """What a search has on disk for want of memory."""
+    """The data that a search has on disk because memory is short."""
     if isinstance(carrier, Explorer) and carrier.disk is not None and carrier.spilled is not None:
         size = carrier.disk.taken / 2**20
         yield (
@@ -566,7 +566,7 @@ def _set_violation(
 
 
 def _path(carrier: Carrier, level: int, states: list[bytes]) -> list[set[bytes]]:
-    """Of each level the packed states on shortest runs to some states of a level."""
+    """The packed states on shortest runs to some states of a level, by level."""
     path = [states]
     for before in range(level - 1, -1, -1):
         path.insert(0, carrier.predecessors(path[0], before))

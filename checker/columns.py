@@ -146,7 +146,7 @@ class _Decoding:
                 raise TypeError(f"{kind} is not a scalar")
 
     def members(self, kind: Type, there: list[Any]) -> Any:
-        """Sets as lists of what is in them, of each possible member whether it is."""
+        """Sets as lists of their members, from a column for each possible member."""
         within = np.stack(there, axis=1) if there else np.zeros((len(self.words), 0), dtype=bool)
         numbers = np.arange(within.shape[1]) + self.lowest(kind)
         chosen = np.broadcast_to(numbers, within.shape)[within]
@@ -248,7 +248,8 @@ def trace(columns: Sequence[Column], shown: Trace) -> Any:
 
 
 def transitions(columns: Sequence[Column], by: Expansion) -> Callable[[Any, Any], Iterable[Any]]:
-    """What makes batches of the steps from states, given by their levels and as rows of words."""
+    """A function that makes batches of the steps from states. The states are given by their levels
+    and as rows of words."""
     kernel = Kernel(by.most_successors, by.code)
     expand = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(kernel.address)
     most = max(1, by.most_successors)

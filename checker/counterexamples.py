@@ -75,7 +75,7 @@ def enumerate_from(
 def broken_by(
     found: Iterable[Counterexample], properties: Iterable[PropertyVerdict]
 ) -> list[PropertyVerdict]:
-    """What became of the properties, where later counterexamples break some."""
+    """The verdict of each property, if later counterexamples break some."""
     every = {item.name: item for item in properties}
     for item in found:
         name = item.broken

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Path: TypeAlias = Callable[[Carrier, int, list[bytes]], list[set[bytes]]]
-"""Of each level the packed states on shortest runs to some states of a level."""
+"""The packed states on shortest runs to some states of a level, by level."""
 MOST_WAYS = 4  # runs that are followed at once: there are many counterexamples to be shown
 
 
@@ -74,7 +74,7 @@ def _lengths(prepared: Prepared, carrier: Carrier) -> Iterator[PropertyVerdict]:
 
 
 def _kind(of: Mapping[int, Property], flag: int) -> Kind:
-    """What breaks: a state that is stuck or breaks an invariant, or a step."""
+    """The violation: a state that is stuck or breaks an invariant, or a step."""
     if flag == STUCK:
         return Kind.DEADLOCK
     return Kind.STATE if flag in of and of[flag].kind == "invariant" else Kind.STEP

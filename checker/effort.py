@@ -50,7 +50,7 @@ class _Weighing:
             )
 
     def weight(self, every: Iterable[Expression]) -> int:
-        """How many parts these have, each counted once but under quantifiers."""
+        """The number of these parts; each counts once, except under quantifiers."""
         stack, seen, total = list(every), set[Expression](), 0
         while stack:
             node = stack.pop()
@@ -74,7 +74,7 @@ class _Weighing:
         return self.known[node]
 
     def size(self, over: Type | None) -> int:
-        """How many values or elements there are to go through."""
+        """The number of values or elements to go through."""
         match over:
             case None:
                 return 1
@@ -87,8 +87,8 @@ class _Weighing:
 
 
 def _stored(collection: Expression) -> Type | None:
-    """The type of a collection that is a part of the state; none of what is computed, of whose size
-    types say too much."""
+    """The type of a collection that is a part of the state; none for a computed one, whose type
+    says too much of its size."""
     part = collection
     while part.op in ("index", "get"):
         part = part.args[0]

@@ -14,11 +14,11 @@ from ..language.types import Value, show_value
 from ..language.values import Evaluation
 from ..model.engine.interpreter import FullState
 
-MOST, LOOKED_AT = 6, 100  # facts that are told, of so many
+MOST, LOOKED_AT = 6, 100  # the most facts to report, and to look at
 
 
 class Values(Evaluation):
-    """What expressions come to in a state, or in a step: see language.because.Values."""
+    """The values of expressions in a state, or in a step: see language.because.Values."""
 
     @classmethod
     def of(cls, instance: Instance, state: FullState, following: FullState | None) -> Values:
@@ -82,12 +82,12 @@ def _by_scope(facts: list[Fact], around: Scope) -> Iterator[tuple[str, list[Fact
 
 
 def _varies(e: Expression) -> bool:
-    """Whether it hangs on anything but constants."""
+    """Whether it depends on anything but constants."""
     return any(node.op not in ("const", "constant") for node in children_first(e) if not node.args)
 
 
 def _told(values: Values, fact: Fact) -> str:
-    """A fact, with what the sides of a comparison are where it doesn't say so itself."""
+    """A fact, with the values of both sides of a comparison unless it shows them itself."""
     e = fact.expression
     if e.op not in ("eq", "lt", "le", "in"):
         return str(fact)

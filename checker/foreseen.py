@@ -37,7 +37,7 @@ def foreseen(instance: Instance, tables: Collection[Table] | None = None) -> lis
 
 
 class _Foreseen:
-    """The values of leaves, as many as rows can come to write."""
+    """The values of leaves: all that rows can write."""
 
     def __init__(self, grounded: Grounded) -> None:
         self.grounded = grounded
@@ -111,7 +111,8 @@ class _Foreseen:
         return self.done[root]
 
     def _needed(self, node: Node) -> Iterable[Node]:
-        """What a node's value depends on; a leaf of the state after a step on that before it."""
+        """The leaves that a node's value depends on. A leaf of the state after a step depends on
+        the one before."""
         following = self.grounded.next_leaves.get(node.value) if node.op == "leaf" else None
         return node.args if following is None else (following,)
 
@@ -176,7 +177,7 @@ def _operated(op: str, args: tuple[int, ...]) -> int:
 
 
 def _combined(op: str, args: list[Values]) -> Values:
-    """What an operation makes of each choice of values, where these are few."""
+    """The results of an operation for each choice of values, if these are few."""
     known = [arg for arg in args if arg is not None]
     if len(known) < len(args):
         return None

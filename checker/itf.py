@@ -25,12 +25,12 @@ DESCRIPTION = "https://apalache-mc.org/docs/adr/015adr-trace.html"
 
 
 class TraceError(Exception):
-    """A trace that can't be read or taken: the message is one line that says what is wrong."""
+    """A trace that can't be read or taken. The message is one line that says why."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a trace's states are of: a system by the name or file that it is loaded by."""
+    """The system of a trace's states, by the name or file to load."""
 
     system: str
     protocol: str
@@ -82,8 +82,8 @@ def as_itf(trace: Trace, variables: Mapping[str, Type], of: Settings, broken: st
 
 
 def encoded(kind: Type, value: Value) -> Any:
-    """A value as ITF has it. None and what an optional holds are variants, as in Quint; a bag is a
-    map from each element to how often it is there."""
+    """A value in ITF's form. None and the value of an optional are variants, as in Quint. A bag is
+    a map from each element to its count."""
     match kind:
         case Optional():
             if value is None:
@@ -231,7 +231,7 @@ class _Decoding:
         raise TraceError(f"{self.where}: {shown(data)} is not of type {kind}")
 
     def number(self, data: Any) -> Any:
-        """The number of a #bigint, and what isn't one as it is."""
+        """The number of a #bigint; anything else unchanged."""
         match data:
             case {"#bigint": str(digits)} if len(digits) < LONGEST and _is_number(digits):
                 return int(digits)
@@ -239,7 +239,7 @@ class _Decoding:
                 return data
 
     def times(self, data: Any) -> int:
-        """How often an element is in a bag."""
+        """The count of an element in a bag."""
         often = self.number(data)
         if type(often) is int and 0 <= often <= MOST:
             return often

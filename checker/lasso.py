@@ -19,7 +19,7 @@ Obligation: TypeAlias = tuple[int, Instances]
 
 @dataclass(frozen=True)
 class Label:
-    """What a step is of: a row by its index, for the instances that its action binds."""
+    """The source of a step: a row by its index, and the instances that its action binds."""
 
     row: int
     instances: Instances
@@ -36,7 +36,7 @@ class Lasso:
 
 
 class Fairnesses:
-    """What an instance's runs are supposed to be fair to."""
+    """The fairness that an instance's runs are supposed to have."""
 
     def __init__(self, instance: Instance) -> None:
         self.every: tuple[Fairness, ...] = instance.system.fairness
@@ -64,7 +64,7 @@ class Fairnesses:
 
 
 def label_of(step: Step) -> Label:
-    """What a step of the model is of."""
+    """The source of a step of the model."""
     instances = [
         (name.data.type, value)
         for name, value in step.bound
@@ -125,7 +125,7 @@ def _followed(
 
 
 def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: Lasso) -> None:
-    """Some state must be what the property is about, and from there on none what it leads to."""
+    """Some state must satisfy the premise, and no later one the goal."""
     owed = False
     for at, state in enumerate(states):
         if machine.holds(aim.of.expression, state, bound=aim.bound):
@@ -139,7 +139,7 @@ def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: L
 
 
 def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label]) -> list[str]:
-    """What is fair of what is possible along the loop. Raises Disagreement where the loop isn't."""
+    """The fairness of what is possible along the loop. Raises Disagreement if the loop isn't."""
     each = [{x for label in here for x in fairnesses.of(label)} for here in possible]
     done = [x for label in taken for x in fairnesses.of(label)]
     lines: list[str] = []

@@ -60,7 +60,7 @@ class Matrix:
     cells: dict[tuple[str, str], Cell]
 
     def cell(self, protocol: str, name: str) -> Cell:
-        """What becomes of a property at one of the protocols; inconclusive where nothing did."""
+        """The verdict of a property at one of the protocols; inconclusive without one."""
         found = self.cells.get((self.alike[protocol], name))
         return replace(found or Cell("", name, "inconclusive"), protocol=protocol)
 
@@ -178,7 +178,7 @@ class _Runs:
         return True
 
     def result(self, piece: Piece) -> dict[str, Any] | None:
-        """What answers a run, if anything does by now."""
+        """The run that answers this one, if there is one by now."""
         every = self.made.get(self.settled(piece), ())
         return next((result for asked, result in every if _asked(piece) <= asked), None)
 
@@ -226,8 +226,8 @@ def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
 
 
 def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
-    """What a run says of each thing that it looked for, and of a fault of the declaration, behind
-    which no run goes on."""
+    """The result of a run for each thing that it looked for, and for a fault of the declaration. No
+    run goes on after such a fault."""
     items = {item["name"]: item for item in result["properties"]}
     empty = {
         item["subject"] for item in result["vacuous"] if item["kind"] in ("property", "premise")

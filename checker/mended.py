@@ -16,7 +16,8 @@ from .violation import DEADLOCK
 MOST_LIKELY = 3  # bugs that are mended together, before all but one of them are
 T = TypeVar("T")
 Asking: TypeAlias = Generator[list[Piece], list[dict[str, Any]], T]
-"""What is found out by some runs after others: gives the next, is sent their results."""
+"""A search in several runs that depend on each other: it gives the next run, and is sent the
+result."""
 
 
 class Known(Protocol):
@@ -77,7 +78,7 @@ class Fixes:
                     yield list(some)
 
     def _takes_away(self, bugs: Sequence[Known], name: str) -> bool:
-        """Whether none of the counterexamples that are known is a run without these bugs."""
+        """Whether no known counterexample is a run without these bugs."""
         return not any(self._is_taken(bugs, name, at) for at in range(len(self.found[name])))
 
     def _is_taken(self, bugs: Sequence[Known], name: str, at: int) -> bool:
@@ -100,7 +101,7 @@ class Fixes:
 
 
 def _holding(result: Mapping[str, Any], names: Sequence[str]) -> set[str]:
-    """What a run looks for and doesn't break, if it came to an end."""
+    """The properties that a run looks for and doesn't break, if it ended."""
     verdicts = {item["name"]: item["verdict"] for item in result["properties"]}
     if ended_early(result):
         return set()
@@ -108,7 +109,7 @@ def _holding(result: Mapping[str, Any], names: Sequence[str]) -> set[str]:
 
 
 def ended_early(result: Mapping[str, Any]) -> bool:
-    """Whether a run says nothing of what it doesn't break."""
+    """Whether a run decides nothing about the properties that it doesn't break."""
     no_end = Verdict(result["exit_code"]) in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
     unknown = any(item["verdict"] == "unknown" for item in result["properties"])
     return unknown or (no_end and not any(item["whole"] for item in result["vacuous"]))

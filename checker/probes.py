@@ -96,7 +96,7 @@ def _terminal(instance: Instance) -> Iterator[Probe]:
 def _premises(
     name: str, expression: Expression, of: Literal["state", "start", "end"]
 ) -> Iterator[Probe]:
-    """What is supposed in a condition `of` states."""
+    """The suppositions in a condition `of` states."""
 
     def supposed(
         e: Expression, given: tuple[_Given, ...], behind: Expression | None, *, inside: bool
@@ -159,7 +159,7 @@ _COARSE = ("mul", "div", "mod")  # numbers with gaps, which needn't come to a bo
 
 
 def _negated(e: Expression) -> Expression:
-    """What `~e` says, with the negation one level further down."""
+    """The condition `~e`, with the negation one level further down."""
     if e.op in ("all", "any"):
         return Expression(_DUAL[e.op], (e.args[0], ~e.args[1]))
     return Expression(_DUAL[e.op], tuple(~part for part in e.args))
@@ -195,7 +195,7 @@ def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
 
 
 def _alternatives(e: Expression) -> list[Expression]:
-    """What stands between the signs of a disjunction."""
+    """The parts of a disjunction."""
     return [part for arg in e.args for part in _alternatives(arg)] if e.op == "or" else [e]
 
 

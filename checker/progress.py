@@ -35,7 +35,8 @@ ON_A_WAY = 16  # bytes a state more where a way is looked for
 
 @dataclass(frozen=True)
 class Effort:
-    """What looking for progress took: seconds, steps between states, and the most bytes at once."""
+    """The cost of looking for progress: seconds, steps between states, and the most bytes at
+    once."""
 
     seconds: float
     transitions: int

@@ -21,7 +21,7 @@ LAST = "checksum"  # the name of the checksum among sealed data
 
 
 class Damaged(Exception):
-    """Data or a file that isn't what was written; the message says in what."""
+    """Data or a file that was changed since it was written. The message says how."""
 
 
 @cache
@@ -87,5 +87,5 @@ class Summed:
 
     @property
     def checksum(self) -> str:
-        """The checksum of all of it, as `checksum` tells it."""
+        """The checksum of all of it, in the form of `checksum`."""
         return self._hash.hexdigest()

@@ -42,7 +42,7 @@ class Part:
     members: int = 1
 
     def factor(self, states: int) -> float:
-        """How many times as many states there are with it."""
+        """The factor by which it multiplies the states."""
         return states / max(1, self.without.number)
 
 
@@ -106,7 +106,7 @@ class Size:
 
 
 def explain(grounded: Grounded, packing: Packing, store: Store, threads: int) -> Size:
-    """What makes the states that are in the store."""
+    """The causes of the states in the store."""
     return _Explanation(grounded, packing, store, threads).size()
 
 
@@ -158,12 +158,12 @@ class _Explanation:
         return range(max(1, int(np.searchsorted(counts, SAMPLE, side="right"))))
 
     def _states(self, shards: range) -> Iterator[tuple[int, int]]:
-        """Where packed states lie, and how many: until the next ones are asked for."""
+        """The place and number of packed states, valid until the next call."""
         for rows in chain.from_iterable(map(self.store.rows, shards)):
             yield int(rows.ctypes.data), len(rows)
 
     def _distinct(self, leaves: Iterable[Leaf], among: range = range(SHARDS)) -> Count:
-        """How many different values the leaves have together."""
+        """The number of different values that the leaves have together."""
         bits = self._bits(leaves)
         found = Distinct()
         for states, count in self._states(among):
@@ -223,7 +223,7 @@ class _Explanation:
         return Traffic(channel.message.name, most, mean, found.count, _kind(channel))
 
     def _keep_contents(self, slot: list[Leaf], states: int, count: int, found: Distinct) -> None:
-        """What the slot holds where something is there: a slot that never is has no place."""
+        """The slot's value if something is there. A slot that never holds anything has no place."""
         presence = self.packing.places.get(slot[0].index)
         if presence is None:
             return
@@ -240,8 +240,8 @@ class _Explanation:
     # Bounds ----------------------------------------------------------------------------------
 
     def _bounds(self, name: str) -> str:
-        """What a user bounds the part by: a channel's room, a budget, constants with their
-        values."""
+        """The bound that a user sets for the part: a channel's capacity, a budget, constants with
+        their values."""
         found: dict[str, None] = {}
         said: list[str] = []
         for bound, what in self._limits(name):
@@ -268,7 +268,7 @@ class _Explanation:
 
 
 def _slots(leaves: Iterable[Leaf]) -> list[list[Leaf]]:
-    """The leaves of each place of a channel; the first one says whether a message is there."""
+    """The leaves of each place of a channel; the first one is true if a message is there."""
     found: dict[tuple[object, ...], list[Leaf]] = {}
     for leaf in leaves:
         at = next(n for n, part in enumerate(leaf.path) if str(part).startswith("<"))
@@ -277,7 +277,7 @@ def _slots(leaves: Iterable[Leaf]) -> list[list[Leaf]]:
 
 
 def _kind(channel: Channel) -> str:
-    """How a channel carries messages, in a few words."""
+    """The order and the faults of a channel, in a few words."""
     parts = [f"{channel.capacity} at once for each address"]
     parts += ["ordered"] * channel.ordered + ["lossy"] * channel.lossy
     return ", ".join(parts)

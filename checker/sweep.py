@@ -49,7 +49,7 @@ class Piece:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What tells it from others that are explored together."""
+        """The settings that differ between pieces explored together."""
         return {
             "protocol": self.protocol, "constants": dict(self.constants), "bounds": self.bounds,
             "on": sorted(self.switch_on), "off": sorted(self.switch_off),
@@ -202,7 +202,7 @@ def sweep(
 
 
 def _known(journal: Journal | None, piece: Piece) -> dict[str, Any] | None:
-    """The result that is there already; with more memory, one without an end may come to one."""
+    """The result that is there already. One without an end is tried again with more memory."""
     result = None if journal is None else journal.get(piece.chosen)
     if result is None or result["exit_code"] == Verdict.INCONCLUSIVE.value:
         return None

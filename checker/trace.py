@@ -119,8 +119,8 @@ Packed = TypeVar("Packed")
 
 @dataclass(frozen=True)
 class Way:
-    """A run of the executable model: the state that it comes to, the step that led there and the
-    way before it. `changes` counts how often another actor took the next step."""
+    """A run of the executable model: its last state, its last step and the way before it. `changes`
+    counts how often another actor took the next step."""
 
     state: FullState
     step: Step | None = None
@@ -170,7 +170,7 @@ def ways_along(
 
 
 def actor_of(step: Step) -> str:
-    """Who takes a step: an instance of a machine, or a machine that there is once."""
+    """The actor of a step: an instance of a machine, or a machine without instances."""
     own = [show_value(n.data.type, value) for n, value in step.bound if n is step.action.this]
     return own[0] if own else step.action.table.partition(".")[0]
 
@@ -195,7 +195,7 @@ def told(
 def told_step(
     instance: Instance, step: Step, before: FullState, following: FullState | None
 ) -> TraceStep:
-    """A step as it is shown; one that leaves a range has no `following` state."""
+    """A step in its shown form; one that leaves a range has no `following` state."""
     machine, _, event = step.action.table.partition(".")
     actor = actor_of(step)
     message, taken = step.action.message, _taken(instance, step, before)
@@ -257,7 +257,7 @@ def _taken(instance: Instance, step: Step, before: FullState) -> Travelling:
 
 
 def _travelling(kind: Type, value: Value, address: tuple[int, ...] = ()) -> Counter[Travelling]:
-    """How many messages there are of each address and content in what a channel holds."""
+    """The number of messages of each address and content in a channel."""
     assert isinstance(value, tuple)
     if not isinstance(kind, Map):
         return Counter((address, content) for content in value)
@@ -270,7 +270,7 @@ def _travelling(kind: Type, value: Value, address: tuple[int, ...] = ()) -> Coun
 def _shown(
     instance: Instance, message: Message, name: str, address: tuple[int, ...], content: Value
 ) -> str:
-    """A message as it is shown: from where to where, if that is known, and its fields."""
+    """The text of a message: its sender and addressee, if known, and its fields."""
     source, target = instance.system.origin(message), message.goes_to
     named = {
         field: show_value(key, at)

@@ -82,7 +82,7 @@ def vacuously(untested: Mapping[str, Vacuity]) -> str:
 
 
 def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
-    """How much is vacuous, by reason; items with rows count as their rows."""
+    """The number of vacuous items by reason; items with rows count as their rows."""
     found = Counter[str]()
     for item in vacuous:
         found[reason(item)] += max(1, len(item.rows))

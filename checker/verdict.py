@@ -158,7 +158,7 @@ class Result(Outcome):
     """The number of states that were first reached at each depth, from depth 0 on."""
     symmetry: list[str] = field(default_factory=list[str])
     size: Size | None = None
-    """What causes states, if `explain_size` was set."""
+    """The causes of states, if `explain_size` was set."""
     found: Found | None = None
     """The states, if `keep_states` was set."""
     each: list[Counterexample] = field(default_factory=list[Counterexample])
@@ -207,7 +207,7 @@ class Result(Outcome):
 
     @property
     def unexplained(self) -> list[Vacuity]:
-        """What is vacuous without a known reason."""
+        """The vacuous items without a known reason."""
         return [item for item in self.vacuous if not item.explained]
 
     def __post_init__(self) -> None:

@@ -117,7 +117,8 @@ def _abandon(pool: Executor) -> None:
 
 
 def _end_with_parent() -> None:
-    """Has this process end when the one that started it is gone: a pool's would wait for ever.
+    """Makes this process end when its parent is gone: a pool's process would wait for ever. Ctrl-C
+    ends it silently; the parent reports it.
 
     Ctrl-C ends it without a word; the other process tells of it.
     """
@@ -142,7 +143,8 @@ def _is_served(pool: Executor) -> bool:
 def _as_done(
     pool: Executor, work: Callable[[Piece], Result], pieces: Iterable[tuple[int, Piece]]
 ) -> Iterator[tuple[int, Result]]:
-    """Places and results as they are done; nothing is left waiting when no more are asked for."""
+    """Places and results as soon as they are done. Nothing is left waiting when the caller stops
+    asking."""
     waiting: dict[Future[Result], int] = {}
     done = SimpleQueue[Future[Result]]()
     try:

@@ -128,7 +128,7 @@ class SparkRun(EngineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FoundOptions:
-    """What is looked for, and what of it is shown."""
+    """The properties to look for, and what to show of them."""
 
     progress: Annotated[bool, typer.Option("--progress", help="Check progress properties too.")] = (
         False

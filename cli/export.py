@@ -104,7 +104,7 @@ def _junit(file: Path, folder: Path, classes: bool) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """A run that breaks a property, and what a test says of it."""
+    """A run that breaks a property, and the sentence of its test."""
 
     instance: Instance
     chart: Chart
@@ -115,7 +115,7 @@ class _Run:
         return next((name for name in self.broken if name in known), "".join(self.broken[:1]))
 
     def reason(self, broken: str) -> str:
-        """What the run shows, in a sentence."""
+        """A sentence about what the run shows."""
         of = f"{self.instance.system.name} at {self.instance.protocol}"
         return f"{broken} is broken. This is a run of {of}, in {len(self.chart.steps)} steps."
 

@@ -30,7 +30,7 @@ from .screen import beside, screen
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixOptions:
-    """What is checked, at which releases."""
+    """The systems to check, and the releases."""
 
     protocols: Annotated[
         str | None,

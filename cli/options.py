@@ -303,7 +303,7 @@ class CheckOptions(RunOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
-    """Where it runs: on this machine, or on Spark."""
+    """The place to run: this machine, or Spark."""
 
     engine: Engine = "local"
     master: Master = None

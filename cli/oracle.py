@@ -133,7 +133,7 @@ def _decode(
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeOptions(EngineOptions):
-    """What histories are of, and where they are judged."""
+    """The kind of the histories, and the place where they are judged."""
 
     application: Annotated[
         bool, typer.Option("--application", help="Histories of an application: sends and reads.")

@@ -207,7 +207,7 @@ def proxy(
         typer.Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Where to listen for the first broker; others get the next ports. 0: free ports.",
+            help="The address of the first broker; others get the next ports. 0: free ports.",
         ),
     ] = "127.0.0.1:9192",
     config: Annotated[

@@ -38,7 +38,7 @@ def list_(
 
 @dataclass(frozen=True, kw_only=True)
 class DrawingOptions:
-    """What a drawing has, and where it goes."""
+    """The content of a drawing, and its file."""
 
     output: Annotated[
         Path | None,

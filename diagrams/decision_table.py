@@ -66,7 +66,7 @@ def decision_table(
 
 
 def _features(row: Row, protocols: tuple[Protocols, ...], releases: Collection[str]) -> Expression:
-    """What the row asks of features that its releases don't say."""
+    """The condition on features that the row's releases don't imply."""
     found: dict[str, Expression] = {}
     for release in releases:
         first, *others = (feature_facts(each, release) for each in protocols)
@@ -112,15 +112,16 @@ class _Told(NamedTuple):
         return cls(when, ["\n".join(lines) for lines in does])
 
     def beside(self, other: _Told | None) -> list[str] | None:
-        """What it does besides the other, which is taken when it is; None where it isn't so."""
+        """The effects of this row that the other one lacks, if the other one is taken at the same
+        time; otherwise None."""
         if other is None or other.when != self.when or not set(other.does) <= set(self.does):
             return None
         return [part for part in self.does if part not in other.does]
 
 
 def effects(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
-    """What the row does but for its reply: the next state, an update, a message; over some lines
-    each."""
+    """The row's effects without its reply: the next state, an update, a message, each over some
+    lines."""
     if row.goto is not None:
         yield _led_by("goto", readable(lift(row.goto), width))
     for target, value in row.set.items():

@@ -70,8 +70,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class TableDifference:
-    """What differs in a table of these systems. `only_in` is the one release of the two in which
-    its event can happen, where it can't in both."""
+    """The differences in a table of these systems. `only_in` is the one release of the two in which
+    its event can happen, if it can't in both."""
 
     systems: tuple[str, ...]
     machine: str
@@ -87,7 +87,8 @@ class TableDifference:
 def compare(
     tables: Iterable[tuple[System, tuple[Table, ...]]], before: str, after: str
 ) -> list[TableDifference]:
-    """What differs between two releases, for each table in which something does.
+    """The differences between two releases, for each table with some. Raises DeclarationError for a
+    release that a system doesn't have.
 
     Raises DeclarationError for a release that a system doesn't have.
     """
@@ -179,7 +180,7 @@ def _condition(expression: Expression) -> str:
 
 
 def _parts(table: Table, row: Row) -> Iterator[Expression]:
-    """Every expression that says whether the row is there and what it does."""
+    """Every expression that decides whether the row exists and what it does."""
     yield from (row.during, row.guard)
     for update in table.updates(row):
         yield from update
@@ -189,7 +190,7 @@ def _parts(table: Table, row: Row) -> Iterator[Expression]:
 
 
 def _above(table: Table, row: Row) -> Iterator[Expression]:
-    """What decides whether an event gets as far as the row."""
+    """The conditions under which an event gets as far as the row."""
     yield table.guard
     for before in table.rows[: table.rows.index(row)]:
         yield from (before.during, before.guard)

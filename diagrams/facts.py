@@ -109,7 +109,7 @@ def _features_asked(table: Table) -> frozenset[Expression]:
 
 
 def sendings(table: Table, row: Row, facts: Facts) -> Iterator[Sending]:
-    """What the row may send where `facts` hold."""
+    """The messages that the row may send if `facts` hold."""
     for sending in table.sendings(row):
         if assume(sending.when, True, facts) is not None:
             yield sending
@@ -166,7 +166,7 @@ def _travels(event: Event) -> Event | None:
 
 
 def possible(e: Expression, facts: Facts) -> Values | None:
-    """The values that `e` may have; none where there are too many to tell."""
+    """The values that `e` may have; none if there are too many."""
     if e in facts:
         return facts[e]
     found = facts.found if isinstance(facts, _Known) else {}
@@ -192,7 +192,7 @@ def assume(e: Expression, truth: bool, facts: Facts | None) -> Facts | None:
 
 
 def settled(e: Expression, facts: Facts) -> Expression:
-    """What is left of an expression where `facts` hold: without the conditions that they decide."""
+    """The expression without the conditions that `facts` decide."""
 
     def change(node: Expression) -> Expression | None:
         args = node.args

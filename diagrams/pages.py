@@ -87,7 +87,7 @@ def write(folder: Path) -> None:
 
 
 class _Pages:
-    """The pages as they grow. A machine or table that systems share is told once."""
+    """The pages while they are written. A machine or table that systems share is described once."""
 
     def __init__(self, systems: tuple[System, ...]) -> None:
         self.systems = systems
@@ -177,7 +177,7 @@ class _Pages:
     def table(
         self, table: Table, systems: list[System], seen: Seen | None, *, everywhere: bool
     ) -> Iterator[str]:
-        """What happens on one event, in these of the systems that have the machine."""
+        """The rows for one event, in these of the systems that have the machine."""
         yield f"## {plain(table.on.name)}\n"
         said = [plain(text) for text in (table.on.doc, table.doc) if text]
         if not everywhere:
@@ -198,7 +198,7 @@ class _Pages:
         yield decision_table(table, *protocols, happens=happens, seen=seen)
 
     def drawn(self, graph: Graph, name: str, title: str, folder: str) -> str:
-        """A drawing that opens by itself when it is clicked."""
+        """A drawing that opens alone when it is clicked."""
         self.drawings[f"{DRAWINGS}/{name}.svg"] = to_same_svg(graph)
         path = f"{folder}/{name}.svg"
         return f"[![{title}]({path})]({path})\n"

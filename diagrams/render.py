@@ -23,11 +23,11 @@ ROOM = 6
 """Spaces that keep text from what is drawn beside it, in a font somewhat wider as well."""
 
 LAYOUTS: tuple[Mapping[str, str], ...] = ({}, {"TBbalance": "min"})
-"""What is told to Graphviz, the best first: sources and sinks where they are near, or on top."""
+"""Attempts for Graphviz, the best first: sources and sinks where they are near, or on top."""
 
 
 class DrawingError(Exception):
-    """A drawing that can't be made or written: the message is one line that says why."""
+    """A drawing that can't be made or written. The message is one line that says why."""
 
 
 def into(path: Path) -> Callable[[Graph], None]:
@@ -146,7 +146,7 @@ def _laid_out(graph: Graph, layout: Mapping[str, str]) -> graphviz.Digraph:
 
 
 def _hold_down(drawn: graphviz.Digraph, graph: Graph, ids: dict[str, str]) -> None:
-    """Keeps a state below the path where no arrow does: only its own text says what leads there."""
+    """Keeps a state below the path if no arrow does: only its own text says what leads there."""
     heads = {edge.head for edge in graph.edges}
     ends = [edge.head for edge in graph.edges if edge.main]
     for node in graph.nodes:
@@ -195,7 +195,7 @@ _RESERVED = {
 
 
 def node_ids(graph: Graph) -> dict[str, str]:
-    """What stands for a node's name in a drawing's own notation."""
+    """The name of a node in a drawing's own notation."""
     ids: dict[str, str] = {}
     for node in graph.nodes:
         word = re.sub(r"\W*\(.*|\W+", "_", node.name).strip("_") or "_"

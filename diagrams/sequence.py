@@ -33,7 +33,7 @@ class _Svg:
         self.root = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
         self.below = ElementTree.SubElement(self.root, "g")
         self.at: dict[int, int] = {}
-        """Where each step is, in points from the top."""
+        """The place of each step, in points from the top."""
 
     def drawn(self, title: str, why: tuple[str, ...]) -> bytes:
         y = 0
@@ -196,7 +196,7 @@ class _Style(TypedDict, total=False):
 
 
 def _beside(step: ChartStep) -> Iterator[tuple[str, _Style]]:
-    """The lines beside a lane: what happened, by which row, and what each field is now."""
+    """The lines beside a lane: the event, its row, and the new value of each field."""
     inside = f"({step.detail})" if step.detail else ""
     if step.took is None:
         for line in _wrapped(f"{step.event}{inside}", LETTERS):

@@ -197,7 +197,7 @@ def state_diagram(
 
 
 class _Search:
-    """What is reached from the initial states, and by which rows."""
+    """The states that are reached from the initial ones, and by which rows."""
 
     def __init__(self, system: System, machine: Machine, releases: Sequence[str]) -> None:
         self.system = system
@@ -255,7 +255,7 @@ class _Search:
                         yield following, step
 
     def named_by(self, table: Table) -> dict[tuple[Expression, ...], None]:
-        """How the table speaks of the machine: its own, or an instance given by its key."""
+        """How the table names the machine: its own, or an instance given by its key."""
         own: list[tuple[Expression, ...]] = [()] if table.machine is self.machine else []
         targets = (target for row in table.rows for target, _ in table.updates(row))
         data = {field.data for field in self.fields}

@@ -98,7 +98,7 @@ def _how_many(machine: Machine) -> str:
 
 
 def _together(items: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """The names: first those of which there is nothing to say, then the others below what is."""
+    """The names: first those without a text, then the others below their texts."""
     grouped: dict[str, list[str]] = {"": []}
     for name, *common in items:
         grouped.setdefault(", ".join(filter(None, common)), []).append(name)

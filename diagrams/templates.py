@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 SHARED = Path(__file__).parent / "report"
-"""Where the style and the chart of all pages are."""
+"""The folder of the style and the chart of all pages."""
 SHORT = 20  # letters of a name that stays whole
 _PARTS = re.compile(r"(?<=\w)(?=[.\[])|(?<=\])(?=[.\[])")
 _WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")

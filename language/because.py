@@ -28,7 +28,7 @@ class Values(Protocol):
 
 @dataclass(frozen=True)
 class Fact:
-    """A part that is as true or false as it is by itself, with the variables in scope."""
+    """A part that is true or false independently of the rest, with the variables in scope."""
 
     scope: Scope
     expression: Expression

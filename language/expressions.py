@@ -165,7 +165,7 @@ class Expression(Refused):
 
     @property
     def value(self) -> Expression:
-        """What an optional holds; read only where `is_set`."""
+        """The value of an optional; read only where `is_set`."""
         return Expression("value", (self,))
 
     def at(self, key: Operand) -> Expression:
@@ -225,7 +225,7 @@ class Parameter(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Bound(Interned):
-    """What a quantifier, `each` or an action binds: a name and the type it ranges over.
+    """What a quantifier, `each` or an action binds: a name and its range.
 
     An action's `owner` keeps its variables apart from those of one name in a row's quantifiers.
     """
@@ -341,7 +341,8 @@ def rewrite(
     change: Callable[[Expression], Expression | None],
     known: dict[Expression, Expression] | None = None,
 ) -> Expression:
-    """The tree with every node for which `change` answers something replaced by the answer.
+    """The tree with every node replaced for which `change` returns something. `known` keeps the
+    result for each node, for other trees with the same change.
 
     `known` keeps what became of each node, for other trees that the same is done to.
     """
@@ -537,7 +538,7 @@ def divisor(division: Expression, by: int) -> int:
 
 
 def resolve(bound: Expression | int, constants: Mapping[str, int]) -> int:
-    """The number that `bound`, built of constants and numbers alone, comes to.
+    """The value of `bound`, which is built of constants and numbers alone.
 
     Raises DeclarationError where it is anything else, UnsettledError where it names a constant that
     isn't given.

@@ -43,7 +43,7 @@ def items(where: str, given: Any, kind: type | tuple[type, ...], what: str) -> t
 
 
 def check_kind(where: str, thing: object, *kinds: type) -> None:
-    """Raises DeclarationError for what is of none of these kinds; a truth is no number."""
+    """Raises DeclarationError if the thing has none of these kinds; a truth is not a number."""
     if not isinstance(thing, kinds) or (isinstance(thing, bool) and int in kinds):
         named = " or ".join(_KINDS.get(kind, kind.__name__) for kind in kinds)
         raise DeclarationError(f"{where}: {shown(thing)} is not {article(named)}")

@@ -38,7 +38,7 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class ActionRow(Interned):
-    """A row of an action: `room` says whether what it sends finds a place."""
+    """A row of an action: `room` says whether the channels have room for what it sends."""
 
     name: str
     guard: Expression

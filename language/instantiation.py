@@ -183,7 +183,7 @@ class _Builder:
         )
 
     def settled(self, item: Property) -> Property:
-        """A property over what there is here."""
+        """A property over the parts that the instance has."""
         return replace(item, expression=self.fold(item.expression), premise=self.fold(item.premise))
 
     def fold(self, expression: Expression) -> Expression:
@@ -444,7 +444,7 @@ class _Builder:
     def of_network(
         self, name: str, message: Message, row: ActionRow, *, adds: bool = False
     ) -> Action:
-        """What may happen to any message in flight of a kind."""
+        """The faults that may happen to any message in flight of a kind."""
         bounds, taken = self.in_flight(message)
         there = _is_there(taken)
         return Action(name, tuple(bounds), taken, there, (row,), message=message, adds=adds)
@@ -453,8 +453,8 @@ class _Builder:
 def _of_message(
     table: Table, bounds: list[Expression], taken: Expression
 ) -> tuple[Expression | None, dict[Expression, Expression]]:
-    """Of a table on a message: which of the bounds is its own instance, and what stands for the
-    message's fields."""
+    """For a table on a message: the bound that is its own instance, and the values of the message's
+    fields."""
     places: dict[Expression, Expression] = {}
     this: Expression | None = None
     own = instance_field(table.on, table.machine)
@@ -471,8 +471,8 @@ def _of_message(
 def _of_event(
     table: Table,
 ) -> tuple[Expression | None, list[Expression], dict[Expression, Expression]]:
-    """Of a table on another event: its own instance, all that is bound, and what stands for the
-    event's parameters."""
+    """For a table on another event: its own instance, all bounds, and the values of the event's
+    parameters."""
     bounds: list[Expression] = []
     places: dict[Expression, Expression] = {}
     this: Expression | None = None
@@ -495,7 +495,7 @@ def _is_there(taken: Expression | None) -> Expression:
 
 
 class _Traffic:
-    """What a row does to the network: each channel's bags so far, and whether there is room."""
+    """The effect of a row on the network: each channel's bags so far, and whether there is room."""
 
     def __init__(self, builder: _Builder) -> None:
         self.builder = builder

@@ -18,8 +18,8 @@ from .types import Bool, Key, Record, Type, check_names, check_type
 
 @dataclass(frozen=True)
 class End:
-    """An end of a message: the machine there, and the field of the address that says which
-    instance of it ("" where it has one)."""
+    """An end of a message: its machine, and the field of the address that says which instance (""
+    if there is one)."""
 
     machine: str
     field: str = ""
@@ -127,14 +127,16 @@ def message(
 def _errors(
     where: str, errors: Mapping[Expression, Operand], kind: Type | None
 ) -> tuple[tuple[Expression, Expression], ...]:
-    """What a field `error` of this kind may say, and when."""
+    """The values that a field `error` of this kind may have, and when."""
     where = f"{where}, errors"
     pairs(where, errors, "{error: condition}")
     for error, during in errors.items():
         check_kind(where, error, Expression)
         try:
             if kind is None or not fits(type_of(error), kind):
-                raise DeclarationError(f"`{error}` is nothing that a field called error can say")
+                raise DeclarationError(
+                    f"`{error}` can't be in a field called error: name its values"
+                )
             check_during(lift(during))
         except DeclarationError as refused:
             raise DeclarationError(f"{where}: {refused}") from None
@@ -148,7 +150,7 @@ def _check_machines(where: str, *ends: object) -> None:
 
 
 def _between(sender: Machine | None, to: Machine) -> tuple[End | None, Mapping[str, Key]]:
-    """Where a message comes from, and the address that follows; nothing where that isn't said."""
+    """The sender of a message, and the rest of its address; nothing if that isn't declared."""
     if sender is None:
         return None, {}
     ends = {SENDER: sender.key, TO: to.key}
@@ -159,7 +161,7 @@ def _between(sender: Machine | None, to: Machine) -> tuple[End | None, Mapping[s
 def _back(
     where: str, to: Machine, sender: Machine | None, request: Message
 ) -> tuple[End | None, Mapping[str, Key]]:
-    """Where a response comes from, and its address."""
+    """The sender of a response, and its address."""
     source = request.comes_from
     if source is None:
         if sender is not None:
@@ -190,7 +192,7 @@ class Loss(Event):
 
 
 def lost(message: Message) -> Loss:
-    """The event that a message in flight is lost: a table on it says what its machine does then."""
+    """The event that a message in flight is lost. A table on it declares its machine's reaction."""
     check_kind("lost", message, Message)
     return in_transit("lost", message)
 
@@ -284,7 +286,8 @@ class Sending(Interned):
 
 @dataclass(frozen=True)
 class Dropping:
-    """What a row drops from the network: the messages of a kind whose address has these values."""
+    """The messages that a row drops from the network: those of a kind whose address has these
+    values."""
 
     message: Message
     address: tuple[tuple[str, Expression], ...]

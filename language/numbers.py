@@ -21,7 +21,9 @@ def maximum(a: Operand, b: Operand) -> Expression:
 
 
 def max_of(bound: Expression, number: Operand, default: Operand = None) -> Expression:
-    """The largest that `number` is for any value of the variable or element `bound`.
+    """The largest value of `number` over all values of the variable or element `bound`. `default`
+    is its value if a collection has no elements. An element needs it; a variable always has a
+    value.
 
     `default` is what it comes to where a collection has no elements, and is needed for an element:
     a variable always has a value. Raises DeclarationError without it.

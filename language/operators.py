@@ -69,7 +69,9 @@ def some(value: Operand) -> Expression:
 
 
 def first_of(bound: Expression, condition: Operand) -> Expression:
-    """The first element of the sequence that `bound` ranges over that satisfies it, if any.
+    """The first element of the sequence that `bound` ranges over that satisfies it, if any. For a
+    variable, the first value of its type. To take the first of a key's instances makes them
+    distinguishable.
 
     Of a variable, the first value of its type. The first of a key's instances tells them apart.
     """
@@ -143,7 +145,7 @@ def put(bag: Expression, value: Operand) -> Expression:
 
 
 def take(bag: Expression, value: Operand) -> Expression:
-    """The bag with one `value` fewer; without one it stays as it is."""
+    """The bag with one `value` fewer; unchanged if it has none."""
     return Expression("take", (bag, lift(value)))
 
 

@@ -63,7 +63,7 @@ class Property(Interned):
 
     @property
     def is_progress(self) -> bool:
-        """Whether it is about what a run comes to, and not about single states or steps."""
+        """Whether it is about whole runs, and not about single states or steps."""
         return self.kind in ("leads to", "always possible")
 
 
@@ -119,7 +119,7 @@ def leads_to(
                 f"{where}, each: `{variable}` is not a variable of premise or goal: leave it out"
             )
     if premise.same_as(goal):
-        raise DeclarationError(f"{where}: what it begins with is what it leads to, at once")
+        raise DeclarationError(f"{where}: its premise is its goal: choose another goal")
     return Property(name, "leads to", goal, sentence, source, None, premise, bound)
 
 
@@ -165,6 +165,6 @@ def _check(
     except DeclarationError as error:
         raise DeclarationError(f"property {name}: {error}") from None
     if any(node.op == "after" for node in children_first(expression)) != speaks_of_next:
-        none = "an invariant has no after(), and what must come to happen has none"
+        none = "an invariant has no after(), nor has a property of progress"
         use = "a step property uses after(...)" if speaks_of_next else none
         raise DeclarationError(f"property {name}: {use}")

@@ -33,7 +33,7 @@ class Recast:
         return rewrite(as_bounded(value, self.kept), self.change)
 
     def property(self, item: Property) -> Property:
-        """The property, about what stands in the place of what it is about."""
+        """The property, with its fields and machines replaced."""
         expression, premise = self.expression(item.expression), self.expression(item.premise)
         return replace(item, expression=expression, premise=premise)
 

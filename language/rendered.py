@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import Any
 
 RENDERER = "epochfence.diagrams.notebook"
-"""By its name: what draws imports what is drawn, and is only loaded where something is shown."""
+"""Given by name: the drawing code imports what it draws, and is only loaded if something is
+shown."""
 
 
 class Rendered:

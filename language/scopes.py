@@ -22,7 +22,7 @@ def free_variables(expression: Expression) -> frozenset[Expression]:
 
 
 def bound_name(bound: Expression) -> str | None:
-    """What a variable or an element is called; None for anything else."""
+    """The name of a variable or an element; None for anything else."""
     match bound.op:
         case "variable":
             return bound.data.name

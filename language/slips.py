@@ -32,7 +32,7 @@ _SIGNS: dict[type[ast.cmpop], str] = {
 
 
 def compare(sign: str, left: Any, right: Any) -> bool:
-    """What Python makes of it. Raises DeclarationError where an expression is asked."""
+    """The value that Python computes. Raises DeclarationError where an expression is asked."""
     asked = isinstance(left, Expression) or (
         isinstance(right, Expression) and sign in ("is", "is not")
     )
@@ -124,7 +124,7 @@ def compiled(source: bytes, path: str) -> CodeType:
 
 
 class _Helper(SourceFileLoader):
-    """A module beside a reader's file; what Python has compiled of it is left alone."""
+    """A module beside a user's file. Python's compiled file of it is left alone."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

@@ -337,8 +337,8 @@ class System(Rendered):
         return frozenset(node.data.name for node in nodes if node.op == "feature")
 
     def first_alike(self, protocols: Iterable[str]) -> dict[str, str]:
-        """Of each protocol the first of them that has the same features, of those that anything in
-        the system asks for."""
+        """For each protocol the first one with the same features. Only features count that
+        something in the system asks for."""
         first: dict[frozenset[str], str] = {}
         return {
             protocol: first.setdefault(
@@ -364,8 +364,8 @@ class System(Rendered):
         named = {node.data.name for node in nodes if node.op == "constant"}
         for name in sorted(named and named & {x.data.name for x in nodes if x.op == "field"}):
             raise DeclarationError(
-                f"`{expression}` has a constant and a field that are both called {name}, which "
-                "nobody can tell apart: rename one of them"
+                f"`{expression}` has a constant and a field that are both called {name}: rename "
+                "one of them"
             )
         new = [node for node in nodes if node not in known]
         known.add(expression)
@@ -428,8 +428,8 @@ class System(Rendered):
                 raise DeclarationError(f"system {self.name}: two {what} declarations of {name}")
 
     def origin(self, message: Message) -> End | None:
-        """Where a message comes from: as it is declared, or else as the one machine that sends it
-        names itself in the address. None where that is nowhere said."""
+        """The sender of a message: as declared, or else the one machine that sends it and names
+        itself in the address. None if neither is known."""
         if message.comes_from is not None:
             return message.comes_from
         found = self._senders.get(message, set())
@@ -447,11 +447,12 @@ class System(Rendered):
 
     @property
     def constant_infos(self) -> tuple[ConstantInfo, ...]:
-        """What the constants that a run may set stand for."""
+        """The constants that a run may set, by name."""
         return tuple(constant.data for constant in self.constants)
 
     def values(self, bounds: str = DEFAULT) -> dict[str, int]:
-        """Every constant by name, as it is under the bounds of that name.
+        """Every constant by name, with its value under the bounds of that name. Raises
+        DeclarationError if there are no such bounds.
 
         Raises DeclarationError where there are none.
         """

@@ -62,9 +62,9 @@ class Row:
     only_real: bool = False
     only_bounded: bool = False
     declared: Place | None = field(default=None, repr=False)
-    """Where it is written, which it finds by itself."""
+    """The place of its declaration, which it finds itself."""
     fits_in: tuple[object, ...] = field(default=(), init=False, repr=False)
-    """What a table is of (machine, event, response, others) in which it was looked at."""
+    """The tables (machine, event, response, others) in which it was checked."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -180,7 +180,7 @@ class Table:
             ):
                 raise DeclarationError(
                     f"table {self.name}: two rows are called {row.name!r}, and no release or "
-                    "feature tells which one is meant"
+                    "feature separates them: rename one of them"
                 )
 
     @property
@@ -246,7 +246,7 @@ class Table:
         return tuple(self._addressed(sending) for sending in sent)
 
     def droppings(self, row: Row) -> Iterator[Dropping]:
-        """What the row drops, a message by itself at each end that its own instance may be."""
+        """The messages that the row drops, one by one for each end that its own instance may be."""
         for item in row.drop:
             if isinstance(item, Dropping):
                 yield item
@@ -358,7 +358,7 @@ class Table:
 
     @cached_property
     def _known(self) -> set[tuple[Expression, tuple[Expression, ...]]]:
-        """What may be used where these variables are bound, of what was looked at."""
+        """The names that may be used where these variables are bound."""
         return set()
 
     def _owned(self, expression: Expression, bound: tuple[Expression, ...] = ()) -> None:

@@ -34,7 +34,7 @@ TRUTH = Bool()
 
 @lru_cache(maxsize=1 << 16)
 def type_of(expression: Expression) -> Type | None:
-    """The type of the value that the expression comes to.
+    """The type of the expression's value. Raises DeclarationError that shows the part at fault.
 
     Raises DeclarationError that shows the part at fault.
     """
@@ -233,7 +233,7 @@ def _name(kind: Type | None) -> str:
 
 
 def common(left: Expression, right: Expression) -> Type | None:
-    """The type that the values of both have, as they are compared or chosen between."""
+    """The common type of both, to compare them or to choose between them."""
     a, b = type_of(left), type_of(right)
     try:
         return _joined(a, b)

@@ -156,10 +156,10 @@ def _check_inner(outer: object, of: object) -> None:
 
 
 def _not_optional(outer: object, of: object) -> None:
-    """None within none could not be told from none."""
+    """Refuses an optional in an optional: its none would be ambiguous."""
     _check_inner(outer, of)
     if isinstance(of, Optional):
-        raise DeclarationError(f"{outer}: what is optional already must be put into a record first")
+        raise DeclarationError(f"{outer}: {of} must be put into a record first")
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,7 +383,7 @@ def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
 
 
 def initial_value(kind: Type, constants: Constants) -> Value:
-    """The value that a field of this type has unless its declaration says otherwise."""
+    """The value of a field of this type unless its declaration says otherwise."""
     match kind:
         case Bool():
             return False

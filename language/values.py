@@ -248,7 +248,7 @@ def assign(
     constants: Constants,
     bound: Mapping[Expression, Value],
 ) -> None:
-    """Puts `value` where `target` says, into `state`; keys in `target` are read from `before`."""
+    """Puts `value` at `target` in `state`; keys in `target` are read from `before`."""
     path: list[int] = []
     node = target
     while node.op != "field":

@@ -99,7 +99,7 @@ def varying(system: System, change: Varying) -> System:
 
 
 class _Varied:
-    """The parts of a system as they are where the feature changes."""
+    """The parts of a system if the feature changes."""
 
     def __init__(self, system: System, change: Varying) -> None:
         self.change = change
@@ -112,7 +112,7 @@ class _Varied:
     # What carries it ---------------------------------------------------------------------------
 
     def message(self, message: Message) -> Message:
-        """The message with what it says of the feature."""
+        """The message with its field for the feature."""
         answers = None if message.answers is None else self.message(message.answers)
         parameters = message.parameters
         if message.name in self.carried:
@@ -122,7 +122,7 @@ class _Varied:
         return replace(message, answers=answers, parameters=parameters)
 
     def event(self, event: Event) -> Event:
-        """The event, if it is a message or its loss with what that says."""
+        """The event; if it is a message or its loss, the one with a field for the feature."""
         if isinstance(event, Message):
             return self.message(event)
         if isinstance(event, Loss) and event.message is not None:

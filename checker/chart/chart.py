@@ -38,7 +38,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class ChartStep:
-    """What one lane did, by which row, and what that changed."""
+    """The event of one lane, its row, and the changes."""
 
     number: int
     lane: str
@@ -53,7 +53,7 @@ class ChartStep:
 
 @dataclass(frozen=True)
 class Chart:
-    """A trace as it is drawn. What follows step `loop` repeats for ever."""
+    """A trace to draw. The steps after step `loop` repeat for ever."""
 
     lanes: tuple[str, ...]
     steps: tuple[ChartStep, ...]
@@ -68,8 +68,7 @@ class Chart:
 
 
 def in_brief(chart: Chart, system: System) -> Chart:
-    """The chart with who does what. Of what that changes, only the state that a machine goes to is
-    left."""
+    """The chart in brief: who does what. Of the changes only the machines' new states are left."""
     states = {
         machine.name: machine.state.data.name
         for machine in system.machines
@@ -115,13 +114,13 @@ def _machine(lane: str) -> str:
 
 
 def _event(step: TraceStep) -> tuple[str, str]:
-    """The event's name, and what stands in its brackets where it is no message."""
+    """The event's name, and the text in its brackets unless it is a message."""
     name, _, inside = step.action.partition("(")
     return name, "" if step.about is not None else inside.removesuffix(")")
 
 
 def _changes(step: TraceStep) -> Iterator[str]:
-    """What changed. Behind a field of a record, the next one of it is shown as `.field`."""
+    """The changes. After a field of a record, the record's next field is shown as `.field`."""
     last = ""
     for where, before, after in step.changes:
         record, dot, name = where.rpartition(".")
@@ -139,7 +138,7 @@ class _Arrows:
         self._waiting: defaultdict[str, list[int]] = defaultdict(list)
 
     def step(self, number: int, step: TraceStep) -> tuple[int | None, list[int]]:
-        """Where in `found` the arrow is that a step takes, and those that it sends."""
+        """The place in `found` of the arrow that a step takes, and of those that it sends."""
         verb = step.action.partition("(")[0]
         took = None
         if step.about is not None:
@@ -182,7 +181,7 @@ def _arrow(message: Mapping[str, Any], source: str, number: int) -> Arrow:
 
 
 def told(value: Any) -> str:
-    """A value of JSON as it is shown."""
+    """The text of a JSON value."""
     match value:
         case None:
             return "none"

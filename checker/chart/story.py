@@ -8,7 +8,7 @@ from ...language import Instance
 from ..settled import declared_rows
 from .chart import Arrow, Chart, ChartStep
 
-MOST = 4  # changes that a sentence tells; the chart has all of them
+MOST = 4  # changes in a sentence; the chart has all of them
 
 
 def story(chart: Chart, instance: Instance) -> Iterator[str]:

@@ -75,8 +75,8 @@ class _Text:
         return self._lanes([*line, (there, start), (here - way, head), (here, "●")])
 
     def _beside(self, step: ChartStep) -> Iterator[str]:
-        """What happened, and indented below it what the message says, what changed and what was
-        sent that isn't taken at once."""
+        """The event, and indented below it the message's fields, the changes, and the messages that
+        aren't taken at once."""
         inside = f"({step.detail})" if step.detail else ""
         late = f", sent at step {step.took.sent}" if step.took and step.took.is_late else ""
         yield from self._wrapped([f"{step.event}{inside}", f"[{step.row}]{late}"], "")

@@ -101,11 +101,11 @@ class _Grounder:
         )
 
     def read(self, expression: Expression, names: Mapping[Expression, Shape]) -> Shape:
-        """What an expression comes to, where names stand for these shapes."""
+        """The value of an expression, with these shapes for names."""
         return self.expressions.shape(expression, Scope(names))
 
     def well_formed(self) -> Iterator[Node]:
-        """What holds of the leaves of every state."""
+        """The condition that the leaves of every state satisfy."""
         state = self.state
         for variable in self.instance.variables:
             for node in state.well_formed(variable.type, state.variables[variable.name]):
@@ -131,7 +131,7 @@ class _Grounder:
                 yield GroundAction(possible, rows, scope.instances, guards)
 
     def probed(self) -> Iterator[tuple[Probe, Node]]:
-        """What a run should meet, as nodes."""
+        """The conditions that a run should meet, as nodes."""
         for probe in probes(self.instance):
             with _placed(f"property {probe.about}"):
                 yield probe, self.expressions.node(probe.expression, Scope())
@@ -174,7 +174,7 @@ class _Grounder:
     def helpful(
         self, of: Ranking, actions: list[GroundAction], bound: Mapping[Expression, Shape]
     ) -> Iterator[GroundHelp]:
-        """What a ranking names, for the instances that there are actions of."""
+        """The events of a ranking, for the instances that have actions."""
         for place, item in enumerate(of.helpful):
             tables = {t.name for t in self.instance.system.tables if t.on is item.event}
             own = [action for action in actions if self.table_of(action) in tables]
@@ -313,11 +313,11 @@ class _Grounder:
 
 @contextmanager
 def _placed(where: str) -> Generator[None]:
-    """Says where what can't be grounded is declared."""
+    """Adds to an error the place of the declaration that can't be grounded."""
     try:
         yield
     except UnsettledError:
-        raise  # a constant that is left open, of which the caller knows
+        raise  # a constant that is left open, which the caller knows
     except DeclarationError as error:
         raise DeclarationError(f"{where}: {error}") from None
     except RecursionError:

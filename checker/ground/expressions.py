@@ -66,7 +66,7 @@ class Scope:
 
 
 class Expressions:
-    """What expressions come to in a state; `following` has the state after a step, for `after`."""
+    """The values of expressions in a state; `following` has the state after a step, for `after`."""
 
     def __init__(self, state: State, following: Mapping[str, Shape]) -> None:
         self.shapes: Shapes = state.shapes
@@ -311,7 +311,7 @@ class Expressions:
         return g.or_(*(g.and_(there, self.shapes.equal(sought, member)) for there, member in pairs))
 
     def members(self, kind: Type, collection: Expression, scope: Scope) -> list[tuple[Node, Shape]]:
-        """What a collection may hold, each with whether it does."""
+        """The possible elements of a collection, each with whether it is there."""
         whole = self.shape(collection, scope)
         if isinstance(whole, Slots):
             return [(slot.present, slot.value) for slot in whole.slots]

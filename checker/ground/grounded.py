@@ -48,8 +48,8 @@ class Leaf:
 
 @dataclass(frozen=True)
 class GroundRow:
-    """A row for certain bindings: when it is taken, what it writes, when a write is at fault, when
-    each property of steps is broken."""
+    """A row for certain bindings: when it is taken, what it writes, when a write leaves its range,
+    and when it breaks each property of steps."""
 
     row: int
     guard: Node
@@ -117,7 +117,8 @@ class GroundHelp:
 
 @dataclass(frozen=True)
 class GroundRanking:
-    """Why an aim is come to: its place among the aims, numbers, and what lowers them."""
+    """The ranking of an aim: its place among the aims, its numbers, and the actions that lower
+    them."""
 
     aim: int
     of: Ranking

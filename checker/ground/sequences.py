@@ -71,8 +71,8 @@ def is_prefix(shapes: Shapes, shorter: Slots, longer: Slots) -> Node:
 def without(
     shapes: Shapes, of: Type, slots: tuple[Maybe, ...], sought: Shape, at: Node | None
 ) -> tuple[Maybe, ...]:
-    """Without the first that is equal to what is sought, which lies at the place `at` if that is
-    known."""
+    """The sequence without the first element that equals the one sought. That one lies at the place
+    `at` if that is known."""
     g = shapes.graph
     gone = g.false
     result: list[Maybe] = []

@@ -85,7 +85,7 @@ class Shapes:
                 return 0, 1
 
     def lowest(self, kind: Type) -> Shape:
-        """What an absent value of the type is stored as."""
+        """The stored form of an absent value of the type."""
         g = self.graph
         match kind:
             case Bool():

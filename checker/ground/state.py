@@ -194,7 +194,7 @@ class State:
         return tuple(node.value for node in self.encode(kind, shape, []))
 
     def well_formed(self, kind: Type, shape: Shape) -> Iterator[Node]:
-        """What holds of the leaves of every value of the type."""
+        """The condition that the leaves of every value of the type satisfy."""
         g = self.graph
         match kind, shape:
             case Optional(), Maybe():

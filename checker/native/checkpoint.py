@@ -51,7 +51,7 @@ class CheckpointError(Exception):
 
 
 def differences(identity: dict[str, Any], manifest: dict[str, Any]) -> list[str]:
-    """In what another run differs that a manifest tells of."""
+    """The differences to another run that a manifest shows."""
     return [
         "the rows differ" if name == "rows" else f"{name} is {wanted} here and {there} there"
         for name, wanted in identity.items()

@@ -39,7 +39,7 @@ _seconds = [0.0]
 
 
 def compiling_seconds() -> float:
-    """How long this process has waited for Numba: once for an installation."""
+    """How long this process has waited for Numba: once in an installation."""
     return _seconds[0]
 
 
@@ -164,7 +164,7 @@ def _sources() -> str:
 
 
 def _kept() -> ObjectCache | None:
-    """Where code is kept: beside Python's own, or where this user keeps that of systems."""
+    """The folder of compiled code: beside Python's own, or beside this user's code of systems."""
     beside = Path(cache_from_source(__file__)).parent
     there = next(folder for folder in (beside, *beside.parents) if folder.exists())
     return ObjectCache(beside / "native") if os.access(there, os.W_OK) else cache_of("functions")

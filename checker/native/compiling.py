@@ -81,7 +81,7 @@ def _name_of(char: str) -> str:
 
 @cache
 def compilable(function: Compiled) -> Any:
-    """What Numba takes for a function: one whose globals are what it takes for them."""
+    """A function in the form that Numba takes, with its globals in that form."""
     python = function.function
     needed = {
         name: value.compilable if isinstance(value, Instruction) else compilable(value)

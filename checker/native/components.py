@@ -30,7 +30,7 @@ NONE = 0xFFFFFFFF  # the number of no state
 FIRST = np.uint32(1 << 31)  # in an order, of the first state of a component
 NUMBER = np.uint32(FIRST - np.uint32(1))
 ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-FAR, NEAR = 32, 16  # states ahead, of which the offset and then the steps are asked for in memory
+FAR, NEAR = 32, 16  # states ahead whose offset, and then steps, are prefetched from memory
 
 
 @compiled(inline="always")
@@ -283,7 +283,7 @@ def components(
 
 @compiled(inline="always")
 def _members_end(order, first):
-    """Where the component ends that begins there."""
+    """The end of the component that begins there."""
     end = first + 1
     while end < len(order) and not order[end] & FIRST:
         end += 1
@@ -416,7 +416,7 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
             return place
         for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
             target = np.int64(targets[at])
-            # what has come to its goal may begin once more
+            # a run that has reached its goal may begin once more
             owes = flags[target] & (WITHIN if place >= states else BEGINS)
             following = target + states if owes else target
             if parents[following] == NONE:

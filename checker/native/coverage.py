@@ -73,7 +73,7 @@ def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
 
 
 def _enabled(grounded: Grounded, choices: Choices) -> dict[str, Node]:
-    """When a row of each table can be taken, for tables of which one ever can be."""
+    """The condition under which a row of each table can be taken, for tables that can ever be."""
     graph, names = grounded.graph, grounded.instance.row_names
     found: dict[str, list[Node]] = {}
     for action in grounded.actions:
@@ -120,7 +120,7 @@ def _before_steps(
 
 
 class Choices:
-    """What actions may take. Nodes that were rebuilt for one are known to the next one."""
+    """The alternatives of actions. Nodes that were rebuilt for one are known to the next."""
 
     def __init__(self, grounded: Grounded) -> None:
         self.graph = grounded.graph
@@ -160,7 +160,7 @@ def met(
 
 
 def _asked(seeker: Seeker, parts: Iterator[Any], threads: int) -> Any:
-    """Of each pair of conditions whether some part has it."""
+    """Whether some part has it, for each pair of conditions."""
     found = np.zeros(seeker.count, dtype=np.bool_)
     with ThreadPoolExecutor(threads) as pool:
         while asked := [pool.submit(seeker, part) for part in islice(parts, 2 * threads)]:

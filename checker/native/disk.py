@@ -15,7 +15,7 @@ from .memory import Region
 
 
 class DiskError(Exception):
-    """A folder in which no file can be made; the message says which and why."""
+    """A folder in which no file can be made. The message says which and why."""
 
 
 class Disk:

@@ -116,7 +116,7 @@ def most_bits(states, count, stride, words, masks):
 
 @dataclass(frozen=True)
 class Count:
-    """How many there are; an estimate where not `exact`."""
+    """How many there are; an estimate unless `exact`."""
 
     number: int
     exact: bool
@@ -149,7 +149,7 @@ class Distinct:
 
     @property
     def count(self) -> Count:
-        """How many different ones there were."""
+        """The number of different ones."""
         number, zeros = (int(n) for n in self.kept)
         return Count(number << zeros, not zeros)
 

@@ -95,7 +95,7 @@ class Search:
     memory: int = 0
 
     def note(self, bad: Iterable[Bad], level: int) -> None:
-        """Takes over what is wrong in the states of a level, if it is so for the first time."""
+        """Records the violations in the states of a level, if they are the first ones."""
         here: dict[int, list[bytes]] = {}
         for item in bad:
             for flag in flags_in(item.flags):
@@ -186,7 +186,7 @@ class Explorer:
         )
 
     def leave_out(self, flags: int) -> None:
-        """From now on, what these flags stand for is not looked for."""
+        """Stops looking for the violations that these flags stand for."""
         for worker in self.workers:
             worker.bad_count[WATCHED] = ALL & ~flags
 
@@ -213,7 +213,7 @@ class Explorer:
             self.found.stopped = DISK
 
     def begin_level(self) -> None:
-        """What was inserted since the last call is the next level."""
+        """Makes the states that were inserted since the last call the next level."""
         self.levels.append(self.store.counts.tolist())
         if self.count >= IMPROVED_FROM and not self.improved:
             self.improved = True
@@ -256,7 +256,7 @@ class Explorer:
         return int(sum(worker.taken.sum() for worker in self.workers))
 
     def level_sizes(self) -> list[int]:
-        """How many states each level has, the initial one first."""
+        """The number of states in each level, the initial one first."""
         ends = [0, *map(sum, self.levels)]
         return [end - start for start, end in pairwise(ends)]
 
@@ -331,7 +331,7 @@ class Explorer:
 
     @property
     def _successors(self) -> int:
-        """How many a state has, about, and at least 1."""
+        """About how many a state has, at least 1."""
         return 1 + self.found.transitions // max(1, self.found.states)
 
     def _round_size(self) -> int:
@@ -344,7 +344,7 @@ class Explorer:
         return min(max(LEAST_ROUND, fair), MOST_OF_PARTS)
 
     def each(self, function, arguments):  # type: ignore[no-untyped-def]
-        """What a function gives for each of the arguments, by the threads there are."""
+        """The results of a function for all arguments, by the available threads."""
         if self.pool is None:
             return [function(*args) for args in arguments]
         return [f.result() for f in [self.pool.submit(function, *args) for args in arguments]]
@@ -397,7 +397,7 @@ class Explorer:
         return found
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
-        """Of each of what is sought whether it is among the states found."""
+        """Whether each of the states sought is among those found."""
         return met(every, packing, self.store.all_rows(), self.threads)
 
     def close(self) -> None:

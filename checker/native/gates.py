@@ -31,7 +31,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class Group:
-    """Gates and groups that are looked at where a condition holds, and else none of them is."""
+    """Gates and groups that are looked at only if a condition holds."""
 
     condition: Node
     inside: tuple[Item, ...]
@@ -79,7 +79,7 @@ class _Order:
         return Gate(gate.action, gate.place, self.graph.and_(*left))
 
     def by_slots(self, every: list[Gate]) -> list[Item]:
-        """Gates that each ask for a bit of the same word in groups, the others as they are."""
+        """Gates that each ask for a bit of the same word, in groups; the others unchanged."""
         bits: dict[int, list[tuple[Node, Gate]]] = {}
         items: list[Item] = []
         for gate in every:

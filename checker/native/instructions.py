@@ -56,7 +56,7 @@ class Phi:
     incoming: list[tuple[Value, Block]] = field(default_factory=list[tuple[Value, Block]])
 
     def add_incoming(self, value: Value, block: Block) -> None:
-        """What it is when entered from that block."""
+        """Its value when entered from that block."""
         self.incoming.append((value, block))
 
     def __str__(self) -> str:
@@ -169,7 +169,7 @@ class Builder:
         return self._both("sdiv", a, b)
 
     def srem(self, a: Value, b: Value) -> Value:
-        """What is left of a divided by b, with the sign of a."""
+        """The remainder of a divided by b, with the sign of a."""
         return self._both("srem", a, b)
 
     def and_(self, a: Value, b: Value) -> Value:
@@ -209,7 +209,7 @@ class Builder:
         return self._give(kind, f"trunc {a} to {kind}")
 
     def phi(self, kind: str) -> Phi:
-        """A value that depends on where the block is entered from, to be told afterwards."""
+        """A value that depends on the block before; it is set afterwards."""
         phi = Phi(self.function.new_value(kind))
         self.block.lines.append(phi)
         return phi
@@ -225,7 +225,7 @@ class Builder:
         return self._give(POINTER, f"getelementptr {kind}, {base}, {index}")
 
     def load(self, place: Value, kind: str, align: int = 0) -> Value:
-        """What is at an address; `align` in bytes, as the type has it by itself where 0."""
+        """The value at an address; `align` in bytes, 0 for the type's own."""
         return self._give(kind, f"load {kind}, {place}" + _aligned(align))
 
     def store(self, value: Value, place: Value, align: int = 0) -> None:
@@ -247,7 +247,7 @@ class Builder:
     # Flow -----------------------------------------------------------------------------------
 
     def call(self, function: Function, arguments: Iterable[Value]) -> Value:
-        """What a function gives, nothing where it gives nothing."""
+        """The type of a function's result; nothing if it has none."""
         text = f"call {function.result} @{function.name}({', '.join(map(str, arguments))})"
         if function.result != VOID:
             return self._give(function.result, text)
@@ -265,7 +265,7 @@ class Builder:
 
     @contextmanager
     def if_unlikely(self, condition: Value) -> Generator[None]:
-        """What is written within is done where the condition holds, which is rare."""
+        """The code inside runs if the condition holds, which is rare."""
         inside, after = self.append_basic_block("if"), self.append_basic_block("endif")
         self.cbranch(condition, inside, after)
         self.block.lines[-1] = f"{self.block.lines[-1]}, !prof !0"

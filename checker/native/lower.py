@@ -481,7 +481,7 @@ class _Writer:
         return bits
 
     def join(self, b: Builder, incoming: Sequence[tuple[Value, Block]]) -> Value:
-        """A value that depends on the block that leads here; one that doesn't stays as it is."""
+        """A value that depends on the block before; unchanged if it doesn't."""
         first, _ = incoming[0]
         if all(value.text == first.text for value, _ in incoming):
             return first
@@ -554,7 +554,7 @@ class _Writer:
             b.store(b.or_(b.load(place, I64), bits), place)
 
     def apart(self, rows: Sequence[GroundRow], alike: Mapping[int, Node]) -> Iterator[Own]:
-        """What each row does that the others don't, tried one after the other."""
+        """The part of each row that the others lack, tried one after the other."""
         graph = self.grounded.graph
         failed: set[Node] = set()  # what holds where no row before was taken
         for row in rows:
@@ -564,14 +564,14 @@ class _Writer:
             yield Own(condition, self.faults.of(row)[1], updates)
 
     def nodes(self, row: GroundRow) -> list[Node]:
-        """What a row computes for itself."""
+        """The part that a row computes for itself."""
         own = (node for node, _ in self.faults.of(row)[1])
         return [row.guard, *own, *row.updates.values()]
 
     def updated(
         self, b: Builder, values: Values, words: list[Value], updates: Mapping[int, Node]
     ) -> list[Value]:
-        """A state's words as they are after the updates."""
+        """A state's words after the updates."""
         written: dict[int, list[tuple[Place, Node]]] = {}
         for index, node in updates.items():
             place = self.packing.places[index]

@@ -39,7 +39,7 @@ def kind_of_bits(aims: int) -> Any:
 
 
 def marker(pairs: Sequence[Pair], packing: Packing, states: int) -> Mark:
-    """What marks so many states for these aims. Several threads may use it."""
+    """Marks so many states for these aims. Several threads may use it."""
     return interpreted(pairs) if states < COMPILED_FROM else compiled(pairs, packing)
 
 

@@ -49,7 +49,7 @@ def target_machine(effort: int) -> Any:
 
 @cache
 def processor() -> str:
-    """What object files of this machine run on."""
+    """The machine that object files run on."""
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features}"
 

@@ -397,7 +397,7 @@ class Parts:
         return self._region(f"slots-{part}-{size}", 4 * size)
 
     def resume(self, rows: Any) -> None:
-        """Takes over what another process, of which these are the rows, has made of the regions."""
+        """Takes over the changes of another process to the regions; these are its rows."""
         for part in np.flatnonzero(rows[:, SIZE] != self.rows[:, SIZE]):
             self.rows[part, SIZE] = rows[part, SIZE]
             self._slots[part] = self._slots_of(int(part))

@@ -78,8 +78,8 @@ class Renamer:
             b.store(word, b.gep(place, number(at), I64))
 
     def _own(self, b: Builder, words: Words, each: Renaming, instance: int) -> Words:
-        """What an instance has by itself, and for each place that may name one whether that is
-        none, another or itself."""
+        """The instance's own values, and for each place that may name one whether that is none,
+        another or itself."""
         found = [of_chunk(b, self.packing, chunk, words) for chunk in each.own[instance]]
         for leaf in each.naming[instance]:
             raw = self._raw(b, words, leaf)

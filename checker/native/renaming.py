@@ -28,8 +28,8 @@ class NotClosed(Exception):
 
 @dataclass(frozen=True)
 class Move:
-    """What a leaf becomes: the number at `source`, and where all `present` are true the instance
-    that it names exchanged (`names`)."""
+    """The new value of a leaf: the number at `source`. If all `present` are true, the instance that
+    it names is exchanged (`names`)."""
 
     target: Leaf
     source: Leaf
@@ -91,7 +91,7 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
         return tuple(swapped.get(part, part) if isinstance(part, tuple) else part for part in path)
 
     def present(leaf: Leaf) -> tuple[Leaf, ...]:
-        """What must hold for the leaf's number to be that of a value."""
+        """The condition under which the leaf holds a value."""
         prefixes = ((*leaf.path[:at], "?") for at in range(len(leaf.path)))
         found = [by_path[path] for path in prefixes if path in by_path]
         for one in found:
@@ -148,7 +148,7 @@ def _bags(grounded: Grounded, key: Key, kept: list[Leaf]) -> Iterator[tuple[Slot
 
 
 def _bag_paths(instance: Instance) -> Iterator[Path]:
-    """Where bags are in the state, inner ones before those that hold them."""
+    """The places of bags in the state, inner ones before those that hold them."""
 
     def within(kind: Type, path: Path) -> Iterator[Path]:
         match kind:

@@ -52,7 +52,7 @@ Fault: TypeAlias = tuple[Node, int]
 
 @dataclass(frozen=True)
 class Own:
-    """What a row does by itself: when those before it aren't taken, when it is at fault, what it
+    """A row's own part: when those before it aren't taken, when it leaves a range, what it
     updates."""
 
     condition: Node
@@ -90,7 +90,7 @@ class Faults:
         return [fault for fault in dict.fromkeys(found) if fault[0] is not self.graph.false]
 
     def _disjuncts(self, node: Node) -> list[Node]:
-        """The nodes one of which holds if the node does."""
+        """Nodes of which one holds if the node does."""
         if node.op == "or":
             return [part for arg in node.args for part in self._disjuncts(arg)]
         if node.op == "not" and node.args[0].op == "and":
@@ -150,7 +150,7 @@ def shared_nodes(rows: list[list[Node]]) -> list[Node]:
 
 
 def cost(nodes: list[Node]) -> int:
-    """How many different nodes there are to compute, up to a little over `INLINE`."""
+    """The number of different nodes to compute, up to a little over `INLINE`."""
     seen: set[int] = set()
     stack = list(nodes)
     while stack and len(seen) <= INLINE:

@@ -520,7 +520,7 @@ class Store:
 
     @property
     def room(self) -> int:
-        """How many states there are for each group of a table at most."""
+        """The most states for each group of a table."""
         return int(self.form[ROOM])
 
     @property

@@ -118,7 +118,7 @@ def _not_renamed(
 
 
 def _entangled(grounded: Grounded, key: Key) -> str:
-    """How the key's instances refer to each other; "" where they don't."""
+    """How the key's instances refer to each other; "" if they don't."""
     kept = [leaf for leaf in grounded.leaves if leaf.index in grounded.kept]
     for leaf in kept:
         if leaf.holds == key:
@@ -287,7 +287,7 @@ def _mixes(key: Key, *kinds: Type | None) -> bool:
 
 
 def _innermost(kind: Type | None) -> Type | None:
-    """Of an optional, a collection or a map, what is inside."""
+    """The inner type of an optional, a collection or a map."""
     while isinstance(kind, (Optional, Set, Sequence, Bag, Map)):
         kind = kind.of
     return kind

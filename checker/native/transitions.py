@@ -164,7 +164,7 @@ class Transitions:
 
     @property
     def arrays(self) -> tuple[Any, Any, Any, Any]:
-        """Where states' steps begin, where they lead and of what kind they are."""
+        """Where the steps of states begin, where they lead, and their kinds."""
         return self.bases, self.offsets, self.targets, self.kinds
 
     def _fill(self, worker: Worker, turns: count[int]) -> None:

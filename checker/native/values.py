@@ -88,7 +88,7 @@ def of_chunk(b: Builder, packing: Packing, leaves: Sequence[Leaf], words: list[V
 
 
 def applied(b: Builder, op: str, args: Iterator[Value], value: int = 0) -> Value:
-    """What an operator makes of its arguments; `value` is a constant or a modulus."""
+    """The result of an operator for its arguments; `value` is a constant or a modulus."""
     match op:
         case "const":
             return number(value)
@@ -132,7 +132,7 @@ def as_number(b: Builder, value: Value) -> Value:
 
 
 def _alike(b: Builder, one: Value, other: Value) -> tuple[Value, Value]:
-    """Both as they are where they are truths, else as numbers."""
+    """Both unchanged if they are truths, else as numbers."""
     if one.type == other.type:
         return one, other
     return as_number(b, one), as_number(b, other)

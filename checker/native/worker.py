@@ -379,7 +379,7 @@ class Worker:
         drop_sent_of_all(self.buckets, self.filled, self.stride, sent, mask)
 
     def noted(self) -> Iterator[tuple[int, int]]:
-        """What was wrong in the states expanded last: a state's index among them, and flags."""
+        """The violations in the states expanded last: a state's index among them, and flags."""
         for note in self.bad[: self.bad_count[0]]:
             yield int(note) >> FLAG_BITS, int(note) & ALL
 

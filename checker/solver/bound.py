@@ -27,7 +27,7 @@ class Depth:
 
 @dataclass(kw_only=True)
 class Bounded(Outcome):
-    """What bounded model checking found out."""
+    """The result of bounded model checking."""
 
     most: int
     solver: str = ""
@@ -126,7 +126,7 @@ def _steps(number: int) -> str:
 
 
 class _UndecidedError(Exception):
-    """The search can't go on; its text says why."""
+    """The search can't go on. The text says why."""
 
 
 class _Search:
@@ -141,8 +141,8 @@ class _Search:
         self.solver.add(relation.at(0)(relation.start))
 
     def at(self, depth: int, *, steps: bool) -> Iterator[Kind]:
-        """What is at fault at a depth: of the state that `depth` steps reach and, with `steps`, of
-        a step from it."""
+        """The violations at a depth: of the state that `depth` steps reach and, with `steps`, of a
+        step from it."""
         relation = self.relation
         here = relation.at(depth)
         if depth > 1:

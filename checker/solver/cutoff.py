@@ -117,8 +117,8 @@ class _Projected:
 
     @property
     def told(self) -> int:
-        """How many instances a part of a property tells of; of a step, besides those that it acts
-        for."""
+        """The number of instances that a part of a property is about; for a step, besides those
+        that act."""
         of_states = (len(self.about(part)) for part in self.parts)
         of_steps = (
             len(self.about(part) - self.acts_for(action))
@@ -179,8 +179,8 @@ class _Projected:
         return {self.number(part) for part in self.parts if self.sees(count, part)}
 
     def steps(self, count: int) -> dict[str, tuple[object, ...]]:
-        """By row and bindings: when it is taken, what it writes, where that is at fault, and how it
-        breaks a property of steps."""
+        """For each row and bindings: when it is taken, what it writes, where that leaves a range,
+        and how it breaks a property of steps."""
         found: dict[str, tuple[object, ...]] = {}
         for action in self.grounded.actions:
             if any(number >= count for number in self.acts_for(action)):

@@ -21,7 +21,7 @@ WELL_FORMED = "well-formed"
 
 @dataclass(frozen=True)
 class Subject:
-    """What is to be proved: of each state (`nodes` hold), or of each step (`step` is its place
+    """A subject to be proved: of each state (`nodes` hold), or of each step (`step` is its place
     among the properties of steps)."""
 
     name: str
@@ -60,7 +60,7 @@ class Induction:
         self.facts[name] = tuple(nodes)
 
     def subject(self, name: str) -> Subject | None:
-        """What is to be proved under that name; none where no row could break it."""
+        """The subject of that name; none if no row could break it."""
         if name in self.steps:
             return Subject(name, step=self.steps[name])
         return Subject(name, self.facts[name]) if name in self.facts else None
@@ -80,7 +80,7 @@ class Induction:
                     yield step
 
     def _start(self, subject: Subject, at: int) -> Obligation:
-        """That the subject holds after `at` steps from the start."""
+        """The claim that the subject holds after `at` steps from the start."""
         relation = self.relation
         parts = [relation.at(0)(relation.start)]
         for depth in range(at):
@@ -98,7 +98,7 @@ class Induction:
         action: GroundAction,
         row: GroundRow,
     ) -> Obligation | None:
-        """That no step by this row breaks the subject; none where it can't touch it."""
+        """The claim that no step by this row breaks the subject; none if it can't touch it."""
         graph = self.grounded.graph
         if subject.step is not None:
             wrong = row.broken[subject.step]
@@ -195,7 +195,7 @@ class Induction:
         return self._printed[key]
 
     def _range(self, leaf: int, depth: int) -> Script:
-        """That a leaf's variable at a depth has a value of its range."""
+        """The claim that a leaf's variable at a depth is in its range."""
         key = leaf, depth
         if key not in self._ranges:
             self._ranges[key] = script(self.relation.at(depth)(self.relation.ranges_of({leaf})))

@@ -26,13 +26,14 @@ class Question:
 
 
 def question(induction: Induction, subject: Subject, assumed: Sequence[str]) -> Question:
-    """What Spacer is asked: whether the subject holds, where the facts of these names do."""
+    """The question for Spacer: whether the subject holds if the facts of these names do."""
     names = tuple(f"{leaf.name} at 0" for leaf in induction.relation.leaves)
     return Question(_clauses(induction, subject, assumed), names)
 
 
 def conditions(induction: Induction, answer: str) -> list[Node]:
-    """The conditions in Spacer's answer. Raises SolverError for what no declaration could say."""
+    """The conditions in Spacer's answer. Raises SolverError for one that no declaration could
+    express."""
     leaves = {f"{leaf.name} at 0": leaf for leaf in induction.relation.leaves}
     reader = _Reader(induction.grounded, leaves)
     parts: list[Node] = []
@@ -50,7 +51,7 @@ class _Reader:
         self.leaves = leaves
 
     def node(self, term: Term) -> Node:
-        """A truth as a node. Raises SolverError for what no declaration could say."""
+        """A truth as a node. Raises SolverError for one that no declaration could express."""
         graph, kind, args = self.graph, term.decl().kind(), term.children()
         match kind:
             case z3.Z3_OP_TRUE | z3.Z3_OP_FALSE:

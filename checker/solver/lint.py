@@ -50,7 +50,8 @@ def lint(
     tables: Sequence[Table],
     constants: Mapping[str, int] | None = None,
 ) -> list[Finding]:
-    """What Z3 finds in these tables of a system at a release (none: the newest).
+    """Z3's findings in these tables of a system at a release (none: the newest). Raises
+    DeclarationError for an unknown release or constant.
 
     Raises DeclarationError for a release or constant that there is not.
     """
@@ -63,7 +64,7 @@ def findings(
     tables: Sequence[Table],
     constants: Mapping[str, int] | None = None,
 ) -> Iterator[Finding]:
-    """The same as it is found. Raises KeyboardInterrupt at Ctrl-C, which Z3 takes itself."""
+    """The same, one by one as found. Raises KeyboardInterrupt at Ctrl-C, which Z3 takes itself."""
     instance = instantiate(system, protocol, constants, properties=[])
     for table in tables:
         yield from _errors(instance, table)
@@ -156,7 +157,7 @@ class _Lint:
         return example
 
     def _example(self, action: GroundAction, condition: Node, model: Term) -> str:
-        """What the model says of the leaves that the condition reads."""
+        """The model's values for the leaves that the condition reads."""
         read = leaves_of([condition, *action.possible])
         numbers = self.relation.vector(model, self.relation.now)
         parts = [f"{key}{number}" for key, number in action.instances]
@@ -194,7 +195,7 @@ def _errors(instance: Instance, table: Table) -> Iterator[Finding]:
 
 
 def _members(said: Expression, instance: Instance) -> list[str]:
-    """The enum's members that an expression may come to at this release."""
+    """The members of the enum that an expression may have as its value at this release."""
     if said.op == "if":
         condition = said.args[0]
         if all(n.op in ("feature", "not", "and", "or", "const") for n in children_first(condition)):

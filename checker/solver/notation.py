@@ -82,7 +82,7 @@ def declaration(lemmas: Sequence[Property]) -> str:
 
 
 def _invariant(item: Property) -> list[str]:
-    """An invariant, with what it says in a line of its own behind the quantifiers."""
+    """An invariant, with its condition on a line of its own after the quantifiers."""
     opened, body = "", item.expression
     while body.op == "all":
         opened += f"all_of({written(body.args[0])}, "
@@ -101,7 +101,7 @@ def _invariant(item: Property) -> list[str]:
 
 
 def _bound(name: Expression) -> str:
-    """What makes a variable, or a message in flight."""
+    """The declaration of a variable, or of a message in flight."""
     if name.op == "variable":
         return f'{_identifier(str(name.data.type)).upper()}.variable("{name.data.name}")'
     sent = name.args[0]

@@ -94,7 +94,7 @@ class Obligation:
         return _digest((self.subject, self.case, str(self.k), self.claim[0].digest))
 
     def needs(self, used: Iterable[str]) -> frozenset[str]:
-        """What is asserted besides the claim proper, of facts only those that are used."""
+        """The other assertions besides the claim; of facts only those that are used."""
         wanted = {*used}
         pieces = (piece for name, pieces in self.facts if name in wanted for piece in pieces)
         return frozenset(piece.digest for piece in (*self.claim[1:], *pieces))
@@ -185,13 +185,13 @@ def settle(item: Obligation, timeout: float) -> Settled:
 
 @lru_cache(maxsize=4096)
 def _terms(piece: Script) -> tuple[Term, ...]:
-    """What a text asserts. Obligations share most of their pieces."""
+    """The assertions in a text. Obligations share most of their pieces."""
     return tuple(z3.parse_smt2_string("".join((*piece.declared, piece.asserted))))
 
 
 @lru_cache(maxsize=4096)
 def _parts(piece: Script) -> tuple[Term, ...]:
-    """What an assumption says, in as many parts as it has."""
+    """The parts of an assumption."""
     found: list[Term] = []
     todo = [term.arg(1) for term in reversed(_terms(piece))]
     while todo:

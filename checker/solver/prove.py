@@ -191,7 +191,7 @@ def prove(
 
 
 class _Run:
-    """What has been asked, and what has come of it."""
+    """The questions so far, and their answers."""
 
     def __init__(
         self,
@@ -307,8 +307,8 @@ class _Run:
 
 
 class _Attempt:
-    """Plain induction over facts each of which may use all others. What fails is left out, and what
-    needed it is asked again."""
+    """Plain induction over facts, each of which may use all others. Facts that fail are left out,
+    and those that needed them are asked again."""
 
     def __init__(self, run: _Run, induction: Induction) -> None:
         self.run = run
@@ -394,7 +394,8 @@ class _Attempt:
 
 
 class _Harder:
-    """What plain induction doesn't settle: a counterexample, a larger k, Spacer."""
+    """The further attempts if plain induction doesn't decide: a counterexample, a larger k,
+    Spacer."""
 
     def __init__(self, run: _Run, attempt: _Attempt, closed: Instance) -> None:
         self.run = run
@@ -472,7 +473,7 @@ class _Harder:
         return subject
 
     def _holds_with(self, name: str, found: Sequence[Node]) -> bool:
-        """Whether conditions prove the name by plain induction; what isn't needed is dropped."""
+        """Whether conditions prove the name by plain induction; unneeded ones are dropped."""
         parts = [*found, *self._subject(name).nodes]
         nodes = {f"{name}, part {at}": node for at, node in enumerate(parts, 1)}
         own = list(nodes)[len(found) :]

@@ -72,7 +72,7 @@ class Ranked:
 
     @property
     def owes(self) -> Node:
-        """Whether a state has what the property is about, and not what it must come to."""
+        """Whether a state satisfies the premise of the property, but not its goal."""
         return self.graph.and_(self.aim.premise, self.graph.not_(self.aim.goal))
 
     @cached_property
@@ -206,7 +206,7 @@ class Ranked:
 
     @property
     def _listed(self) -> str:
-        """What is helpful, in its order, and which of that isn't fair."""
+        """The helpful events in their order, and those of them that aren't fair."""
         fair = {item.event for item in self.induction.instance.system.fairness}
         named = [item.name for item in self.helpful]
         named += [f"{h.event.name} (not fair)" for h in self.of.of.helpful if h.event not in fair]
@@ -221,7 +221,7 @@ class Ranked:
 
 
 def _said(case: str, before: str, then: str) -> str:
-    """What is wrong with a step, by the rank before and after it."""
+    """The violation of a step, by the rank before and after it."""
     if case.endswith(RAISES):
         return f"The rank rises from {before} to {then}."
     if case.endswith(LEAVES):

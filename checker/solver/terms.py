@@ -16,7 +16,7 @@ import z3 as untyped  # pyright: ignore[reportMissingTypeStubs]
 from ..graph import Node, leaves_of
 from ..ground import UNBOUNDED, GroundAction, Grounded, GroundRow, Leaf, choice_leaf
 
-z3: Any = untyped  # its Python types say less than nothing
+z3: Any = untyped  # its Python types are wrong
 VERSION = f"Z3 {z3.get_version_string()}"
 Term = Any
 Interval = tuple[int, int]

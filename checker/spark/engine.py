@@ -54,7 +54,7 @@ class SparkRun:
         self.session: Any = None
         self.own_session = not is_running()
         if not options.is_local:
-            self._start()  # what can't be reached is told before anything is explored
+            self._start()  # reports what can't be reached before anything is explored
         protocol = identity["protocol"]
         default = time.strftime(f"epochfence-runs/{self.name}-{protocol}-%Y%m%d-%H%M%S")
         storage = Storage(resume or options.storage or re.sub(r"[^\w./-]", "_", default))
@@ -70,7 +70,7 @@ class SparkRun:
         self.local_bytes = 0.0
 
     def finish(self, on_progress: Callable[[Progress], None] | None, tell: Callable[..., T]) -> T:
-        """Searches, and tells what was found; both again where a file turns out damaged."""
+        """Searches, and returns the result; searches again if a file turns out damaged."""
         try:
             while True:
                 with suppress(RolledBack), java_needed():
@@ -114,7 +114,7 @@ class SparkRun:
         return carrier
 
     def _figures(self, carrier: Carrier) -> dict[str, Any]:
-        """What the run came to on Spark, sums over its levels."""
+        """The result of the run on Spark: sums over its levels."""
         levels = self.manifest.levels
         on_spark = [level for level in levels if level.written_bytes or level.sent]
         new = sum(sum(level.states) for level in on_spark)

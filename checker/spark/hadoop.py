@@ -15,7 +15,7 @@ from .options import SparkError
 from .session import reason
 
 LOCAL = "^file:/+"
-"""How the URI of a file of this machine begins, where its path has a slash."""
+"""The beginning of the URI of a local file, whose path has a slash."""
 
 
 def local(uri: str) -> str:

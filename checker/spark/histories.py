@@ -169,7 +169,7 @@ def _number(before: Mapping[tuple[str, int], int], batches: Iterable[Any]) -> It
 
 
 def _ends(files: Any, blocks: Any) -> list[int]:
-    """Where the rows of each split end."""
+    """The end of the rows of each split."""
     changes = np.diff(files.dictionary_encode().indices) | np.diff(blocks)
     return [*(np.flatnonzero(changes) + 1).tolist(), len(files)] if len(files) else []
 

@@ -110,7 +110,7 @@ class SparkExplorer:
         return sum(self.manifest.levels[-1].states)
 
     def level_sizes(self) -> list[int]:
-        """How many states each level has, the initial one first."""
+        """The number of states in each level, the initial one first."""
         return [sum(level.states) for level in self.manifest.levels]
 
     @property
@@ -166,13 +166,13 @@ class SparkExplorer:
             sum(item.written for item in told),
         )
         self.taken = taken
-        # a shard that finds nothing tells nothing
+        # a shard without results sends nothing
         self.held = max(self.held, sum(item.memory for item in told))
         self._next = level, [(item.shard, item.runs) for item in told if item.runs]
         return [], True
 
     def begin_level(self) -> None:
-        """What `expand_level` found is a finished level, from here on for good."""
+        """Makes what `expand_level` found a finished level, for good."""
         assert self._next is not None
         self.manifest.finish(*self._next)
         self._next = None
@@ -229,7 +229,7 @@ class SparkExplorer:
         return found
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
-        """Of each of what is sought whether it is among the states found.
+        """Whether each of the states sought is among those found. Raises RolledBack, SparkError.
 
         Raises RolledBack, SparkError.
         """

@@ -277,7 +277,7 @@ class ShardSet:
             raise NoRoom
 
     def end_level(self) -> int:
-        """What was inserted since `begin_level` is a level; returns its size."""
+        """Makes what was inserted since `begin_level` a level; returns its size."""
         self._end_level()
         self._save_index()
         return self.level_sizes[-1]

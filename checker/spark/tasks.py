@@ -39,7 +39,7 @@ PIECE = 1 << 22  # bytes of states that are sorted at once
 
 @dataclass(frozen=True)
 class Kit:
-    """What every task of a run needs."""
+    """The data that every task of a run needs."""
 
     run: str
     code: Code
@@ -58,7 +58,7 @@ class Kit:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What a process may keep, it may keep for kits that share this."""
+        """The key of data in a process: kits that share it can share the data."""
         return self.run, self.shards, self.memory
 
     def states_of(self, run: Run) -> Iterator[tuple[int, bytes]]:
@@ -72,7 +72,7 @@ class Kit:
 
 @dataclass(frozen=True)
 class Place:
-    """How far a run has come: the sizes of finished levels and the runs, for each shard."""
+    """The progress of a run: the sizes of finished levels and the runs, for each shard."""
 
     totals: list[list[int]]
     runs: list[list[Run]]
@@ -97,7 +97,7 @@ class Told:
 
 
 class _Process:
-    """What a worker process keeps of a run between tasks."""
+    """The data of a run that a worker process keeps between tasks."""
 
     def __init__(self, kit: Kit) -> None:
         self.key = kit.key
@@ -266,7 +266,7 @@ def look_back(
 def look_for(
     kit: Any, place: Any, every: Sequence[Sought], packing: Packing, home: Iterable[int]
 ) -> Iterator[tuple[list[bool], str]]:
-    """Of each of what is sought whether a shard's states have it, or what is damaged."""
+    """Whether a shard's states have each of those sought, or what is damaged."""
     kit, place, (shard,) = kit.value, place.value, home
     try:
         with _shard_set(kit, shard) as held:

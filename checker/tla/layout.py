@@ -22,7 +22,7 @@ class Junction:
 
 @dataclass(frozen=True)
 class Headed:
-    """What a `head` says of a body, as a quantifier does."""
+    """A body under a `head`, as a quantifier writes it."""
 
     head: str
     body: Formula
@@ -39,7 +39,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Changed:
-    """What a record or function becomes where the places in it have these values."""
+    """The text of a record or function whose places have these values."""
 
     head: str
     changes: tuple[tuple[str, Formula], ...]

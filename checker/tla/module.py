@@ -30,7 +30,7 @@ class Module:
 
 
 def module(instance: Instance) -> Module:
-    """The instance as a module. Raises DeclarationError for what TLA+ can't say here."""
+    """The instance as a module. Raises DeclarationError for parts that TLA+ can't express here."""
     return _Module(instance).written()
 
 
@@ -188,7 +188,7 @@ class _Module:
             yield "\n".join((*_comment(item.sentence), f"{name} ==", text))
 
     def configuration(self) -> str:
-        """What TLC is told: values of constants, and what to look for."""
+        """TLC's configuration: values of constants, and what to look for."""
         kinds = {"invariant": "INVARIANT", "step": "PROPERTY"}
         lines = ["SPECIFICATION Spec", "INVARIANT TypeOK"]
         lines += [

@@ -21,13 +21,13 @@ WORDS = (
 
 
 class Names:
-    """What the parts of a system are called in a module: a name is given once."""
+    """The names of a system's parts in a module; each name is given once."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, str], str] = {}
 
     def variable(self, name: str) -> str:
-        """That of a variable: `transaction_state` for `transaction.state`."""
+        """The name of a variable: `transaction_state` for `transaction.state`."""
         return self._global("variable", name)
 
     def constant(self, name: str) -> str:
@@ -35,7 +35,7 @@ class Names:
         return self._global("constant", name)
 
     def operator(self, name: str) -> str:
-        """That of a definition, such as a row's."""
+        """The name of a definition, such as a row's."""
         return self._global("operator", name)
 
     def bound(self, name: str, around: Iterable[str]) -> str:
@@ -61,7 +61,7 @@ def names_of(instance: Instance) -> Names:
 
 @cache
 def reserved() -> frozenset[str]:
-    """What no module of ours may call anything."""
+    """The names that a module may not use."""
     library = LIBRARY.read_text(encoding="utf-8")
     return frozenset({*WORDS.split(), *re.findall(r"^(?:RECURSIVE )?([A-Z]\w*)", library, re.M)})
 

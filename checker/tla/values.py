@@ -15,7 +15,7 @@ _CONSTANTS = {"TRUE": True, "FALSE": False}
 
 
 def value_of(text: str) -> Any:
-    """The value that a text of TLC's tells, as data of ITF. Raises ValueError."""
+    """The value in a text of TLC's, as data of ITF. Raises ValueError."""
     reading = _Reading(text)
     value = reading.value()
     if reading.tokens:

@@ -50,7 +50,7 @@ Following = Callable[[Request], Awaitable[Response]]
 
 
 async def _guarded(request: Request, following: Following) -> Response:
-    """Refuses what another site's page asks for, and tells browsers to be strict."""
+    """Refuses requests from another site's page, and tells browsers to be strict."""
     origin = request.headers.get("origin")
     foreign = origin is not None and origin != f"http://{request.headers.get('host', '')}"
     site = request.headers.get("sec-fetch-site", "none")
@@ -80,10 +80,10 @@ class Explorer:
         self._of_release = of_release
         self._beside: dict[str, Session] = {}
         self._making, self._searching = Lock(), Lock()
-        self.views.of(self.session.run((0,)), None, "")  # what is compiled at first, is now
+        self.views.of(self.session.run((0,)), None, "")  # the first page is compiled now
 
     def path_of(self, file: TraceFile) -> Path:
-        """The path of a trace. Raises TraceError or PathError where it is none of the system's."""
+        """The path of a trace. Raises TraceError or PathError if the trace isn't of this system."""
         of, here = file.settings, self.session.instance
         named = (here.protocol, tuple(sorted(here.features)), dict(here.chosen))
         if of is not None and named != (
@@ -195,7 +195,7 @@ def _fault(_: Request, error: Exception) -> Response:
     """A fault of ours: a line for the page and one for the terminal."""
     told = " ".join(f"{type(error).__name__}: {error}".splitlines())
     print(f"epochfence: internal error, please report it: {told}", file=sys.stderr)
-    response = _wrong(500, "internal error: the terminal says which")
+    response = _wrong(500, "internal error: see the terminal")
     response.headers.update(HEADERS)
     return response
 

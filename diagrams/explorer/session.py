@@ -31,7 +31,7 @@ Path = tuple[int, ...]
 
 
 class PathError(ValueError):
-    """A path that leads nowhere: the message says where it ends, in a line."""
+    """A path that leads nowhere. The message is one line that says where it ends."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A row that isn't taken, and the parts of its condition that say so."""
+    """A row that isn't taken, and the false parts of its condition."""
 
     row: str
     why: tuple[str, ...]
@@ -66,8 +66,8 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Blocked:
-    """What can't happen to `who`: the parts of a condition of the whole table that are false, or
-    for each row those of its own."""
+    """The steps that are impossible for `who`: the false parts of a condition of the whole table,
+    or those of each row."""
 
     who: str
     why: tuple[str, ...]
@@ -76,7 +76,7 @@ class Blocked:
 
 @dataclass(frozen=True)
 class BlockedTable:
-    """A table none of whose rows can be taken, or not for each: `more` are left out."""
+    """A table without a row that can be taken, at least for some instances: `more` are left out."""
 
     table: str
     blocked: tuple[Blocked, ...]
@@ -165,7 +165,7 @@ class Session:
     # Why not ------------------------------------------------------------------------------------
 
     def blocked(self, state: FullState) -> Iterator[BlockedTable]:
-        """Each table of which something can't happen in a state, and why."""
+        """Each table with impossible steps in a state, and why."""
         taken = {(id(step.action), step.bound) for step in self.steps(state)}
         for index, action in enumerate(self.instance.actions):
             with self._lock:
@@ -231,7 +231,7 @@ def as_text(path: Path) -> str:
 
 
 def _fingerprint(instance: Instance) -> str:
-    """What differs where a path is of another declaration, release or constants."""
+    """The difference, if a path is of another declaration, release or constants."""
     found = hashlib.sha256()
     named = (instance.protocol, sorted(instance.features), sorted(instance.constants.items()))
     found.update(repr(named).encode())

@@ -41,7 +41,7 @@ BROKEN = re.compile(r"(?P<name>\w+)\s+is\s+broken")
 
 
 class GoalError(ValueError):
-    """What is asked for can't be: the message says in what, in a line."""
+    """A goal that is impossible. The message is one line that says why."""
 
 
 @dataclass(frozen=True)

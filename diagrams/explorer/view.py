@@ -43,12 +43,12 @@ class Offer:
 
     @property
     def inside(self) -> str:
-        """What stands behind it, in brackets."""
+        """The text behind it, in brackets."""
         return self.step.action.removeprefix(self.event)
 
     @property
     def changes(self) -> list[str]:
-        """What it changes, by the step's own names."""
+        """The fields that it changes, by the step's own names."""
         return [f"{where}: {f'{a} → ' if a else ''}{b}" for where, a, b in self.step.changes]
 
 
@@ -122,7 +122,7 @@ class Views:
 
 
 def _event(step: Step) -> tuple[str, tuple[Any, ...]]:
-    """What happens to whom, which has the same name in any release."""
+    """The event and its instances, under the same name in any release."""
     return step.action.table, tuple(value for _, value in step.bound)
 
 
@@ -131,7 +131,7 @@ def _by_event(session: Session, state: FullState) -> dict[tuple[str, tuple[Any, 
 
 
 def _otherwise(step: Step, other: Step | None, session: Session, beside: Session) -> Iterator[str]:
-    """What another release does on the same event in the same state, where it isn't the same."""
+    """The step of another release on the same event in the same state, if it differs."""
     if other is None:
         yield "can't happen"
         return
@@ -156,7 +156,7 @@ def _between(instance: Instance, ours: FullState, theirs: FullState) -> Iterator
 
 
 def _only_beside(session: Session, beside: Session, state: FullState) -> Iterator[str]:
-    """What can happen in the release beside alone."""
+    """The steps that are possible only in the release beside."""
     ours = {_event(step) for step in session.steps(state)}
     for event, step in _by_event(beside, state).items():
         if event not in ours:
@@ -188,7 +188,7 @@ def comparable(a: Instance, b: Instance) -> bool:
 
 
 def first_states(session: Session) -> list[str]:
-    """What tells the first states apart, where there are several."""
+    """The values in which the first states differ, if there are several."""
     chosen = [
         at for at, variable in enumerate(session.instance.variables) if len(variable.initials) > 1
     ]

@@ -68,7 +68,7 @@ def _leaves(
 def _writers(
     system: System, machine: Machine, releases: tuple[str, ...]
 ) -> dict[tuple[str, Name], list[str]]:
-    """Of each part that a row writes, and the row, the releases."""
+    """The releases, by part that a row writes, and by row."""
     found: dict[tuple[str, Name], list[str]] = {}
     for release, tables in taken_in(system, releases).items():
         for table, row in ((table, row) for table, rows in tables.items() for row in rows):

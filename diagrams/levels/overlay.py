@@ -25,7 +25,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Overlay:
-    """Where the instances are `first`, by machine and name, and what each step moves."""
+    """The instances' first states, by machine and name, and what each step moves."""
 
     first: dict[str, dict[str, str]]
     steps: tuple[tuple[Move, ...], ...]
@@ -59,12 +59,12 @@ class _Track:
         self.shown: dict[str, str] = {}
 
     def begin(self, state: FullState) -> dict[str, str]:
-        """Where each instance is in the first state."""
+        """The first state of each instance."""
         self.shown = {name: str(known[0]) for name, known in self.known(state)}
         return dict(self.shown)
 
     def known(self, state: FullState) -> Iterator[tuple[str, tuple[Value, ...]]]:
-        """Of each instance its name, and what its fields hold that have a state."""
+        """The name of each instance, and the values of its fields that hold a state."""
         values = [state[at] for at in self.places]
         if self.machine.key is None:
             yield self.machine.name, tuple(values)
@@ -74,7 +74,7 @@ class _Track:
             yield f"{self.machine.key}{at}", known
 
     def step(self, step: TraceStep, row: Row | None, state: FullState) -> Iterator[Move]:
-        """What a step to the state moves."""
+        """The instances that a step to the state moves."""
         field = self.machine.state
         assert field is not None
         sets = row is not None and (

@@ -35,7 +35,8 @@ class Drawn:
     pairs: list[Pair]
     svg: str = ""
     hidden: frozenset[int] = frozenset()
-    """The numbers of the pairs that have no arrow: what they do is told in a state, or left out."""
+    """The numbers of the pairs without an arrow: their effect is written in a state, or left
+    out."""
     parts: tuple[Part, ...] = ()
 
 
@@ -137,8 +138,8 @@ def _run(instance: Instance, trace: Trace, diagrams: Diagrams) -> dict[str, Any]
 
 
 def _cells(section: Section) -> Iterator[tuple[str, str, list[tuple[str, int]]]]:
-    """The cells of a machine: of which part, whose, and each with the key that tells it from those
-    beside it, as the batches of a partition."""
+    """The cells of a machine: their part and owner, each with the key that distinguishes it from
+    its neighbours, as the batches of a partition."""
     found: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for field in section.fields:
         name = re.sub(r"\[\w+\]", "", field.name)

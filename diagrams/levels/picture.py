@@ -86,7 +86,7 @@ class _Picture:
             part.set("data-when", bits)
 
     def texts(self, part: ElementTree.Element, lines: Iterable[tuple[str, frozenset[str]]]) -> None:
-        """Tells of each line of text of which releases it is."""
+        """Marks each line of text with its releases."""
         shown = part.iter(f"{{{SVG}}}text")
         for text, (line, releases) in zip(shown, lines, strict=True):
             assert (text.text or "").strip() == line

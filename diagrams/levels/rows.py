@@ -21,7 +21,7 @@ Name = tuple[str, str]  # of a table, and of a row of it
 
 @dataclass(frozen=True)
 class Variant:
-    """What a row is in some releases; `at` is its place among the rows that are tried."""
+    """A row in some releases; `at` is its place among the rows that are tried."""
 
     when: str
     span: str
@@ -35,7 +35,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class ToldRow:
-    """A row of a table, and what it is in which releases."""
+    """A row of a table, and its forms by release."""
 
     event: str
     name: str
@@ -67,7 +67,8 @@ class Pair:
 
 
 def when(some: Collection[str], releases: tuple[str, ...]) -> tuple[str, str]:
-    """Of each release a bit, whether it is one of them, or nothing where all are; and in words."""
+    """A bit for each release, whether it is one of them (none if all are), and the same in
+    words."""
     bits = "".join("1" if release in some else "0" for release in releases)
     return bits if "0" in bits else "", span(some, releases) or "all releases"
 
@@ -113,7 +114,7 @@ def _names(system: System, machine: str, steps: Steps) -> tuple[Name, ...]:
 
 @lru_cache(maxsize=4)
 def taken_in(system: System, releases: tuple[str, ...]) -> dict[str, dict[Table, tuple[Row, ...]]]:
-    """Of each release the tables whose event can happen, with the rows that can be taken."""
+    """The tables whose event can happen, by release, with the rows that can be taken."""
     return {
         release: {
             table: tuple(row for row, _ in taken(table, system.protocols, release, {}))
@@ -124,7 +125,7 @@ def taken_in(system: System, releases: tuple[str, ...]) -> dict[str, dict[Table,
 
 
 def rows_of(system: System, releases: tuple[str, ...], names: Iterable[Name]) -> list[ToldRow]:
-    """These rows, in the order of the names, as they are in these releases."""
+    """These rows, in the order of the names, in the form that they have in these releases."""
     tables = {table.name: table for table in system.tables}
     live = taken_in(system, releases)
     told: list[ToldRow] = []

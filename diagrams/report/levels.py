@@ -13,7 +13,7 @@ TICKS = 12  # depths that are written below it, at most
 
 @dataclass(frozen=True)
 class Bar:
-    """A level: where its bar is, in points, and what it says."""
+    """A level: the place of its bar, in points, and its text."""
 
     x: float
     y: float

@@ -93,7 +93,7 @@ def _constants(instance: Instance) -> list[tuple[str, int, str]]:
 
 
 def _switches(instance: Instance) -> list[tuple[str, str, str]]:
-    """What is switched on or off, other than in the release, with what it does."""
+    """The features that are switched on or off against the release, with their effects."""
     usual = instance.system.protocols.features_at(instance.protocol)
     infos = {info.name: info for info in instance.system.protocols.infos}
     return [
@@ -138,7 +138,7 @@ def _by_reason(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
 
 
 def _traces(instance: Instance, result: Result) -> Iterator[dict[str, Any]]:
-    """Each counterexample; `suffix` tells apart what stands for it on the page."""
+    """Each counterexample; `suffix` keeps the names of its parts on the page unique."""
     for number, item in enumerate(result.counterexamples, 1):
         suffix = f"-of-{number}" if number > 1 else ""
         yield _told(instance, item.trace, suffix, item.without)

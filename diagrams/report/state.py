@@ -23,7 +23,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Section:
-    """What a machine holds, or the network; `columns` are its instances, or nobody's name."""
+    """The fields of a machine, or the network; `columns` are its instances, or empty."""
 
     name: str
     columns: tuple[str, ...]
@@ -36,7 +36,7 @@ class Section:
 
     @property
     def still(self) -> list[Field]:
-        """The fields that stay as they are."""
+        """The fields that don't change."""
         return [field for field in self.fields if not field.changes]
 
 
@@ -80,7 +80,7 @@ def laid_out(instance: Instance, states: tuple[FullState, ...]) -> States:
 
 
 def _cells(instance: Instance, state: FullState) -> Iterator[tuple[str, str, str, str]]:
-    """Of each cell the machine, the column, the field's name and the text."""
+    """The machine, the column, the field's name and the text of each cell."""
     keys = {machine.name: machine.key for machine in instance.system.machines}
     for variable, value in zip(instance.variables, state, strict=True):
         machine, _, name = variable.name.partition(".")

@@ -142,9 +142,9 @@ MISTAKES: tuple[tuple[Callable[[], Any], str], ...] = (
      "message M, errors: `2 < x` is not made of features alone"),
     (lambda: lang.message("M", alone, errors={E.BAD: 3}, error=E), "M, errors: .* not bool"),
     (lambda: lang.message("M", alone, errors={N: fast}, error=E),
-     "message M, errors: `N` is nothing that a field called error can say"),
+     "message M, errors: `N` can't be in a field called error"),
     (lambda: lang.message("M", alone, errors={E.BAD: fast}),
-     "message M, errors: `BAD` is nothing that a field called error can say"),
+     "message M, errors: `BAD` can't be in a field called error"),
     (lambda: _system(channels=(lang.Channel(FAST),)), "M, errors: fast is not a feature of s"),
     (lambda: lang.KnownBug("...", (fast,), x > 2), "not made of features alone"),
     (lambda: _system(properties=(lang.invariant(

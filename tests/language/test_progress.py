@@ -32,10 +32,10 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "each: `j` is not a variable of premise or goal": lambda: lang.leads_to(
         "P", ONE, TWO, "P.", each=(i, j)
     ),
-    "what must come to happen has none": lambda: lang.leads_to(
+    "nor has a property of progress": lambda: lang.leads_to(
         "P", ONE, lang.after(x.at(i)) == 2, "P.", each=(i,)
     ),
-    "is what it leads to, at once": lambda: lang.leads_to("P", ONE, ONE, "P.", each=(i,)),
+    "its premise is its goal": lambda: lang.leads_to("P", ONE, ONE, "P.", each=(i,)),
     "binds i a second time": lambda: lang.leads_to("P", ONE, lang.any_of(i, TWO), "P.", each=(i,)),
     "and not a condition": lambda: lang.always_possible("P", lang.sum_of(i, x.at(i)), "P."),
     "each is one variable alone": lambda: lang.leads_to("P", ONE, TWO, "P.", each=i),

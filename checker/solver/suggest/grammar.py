@@ -56,7 +56,7 @@ class Literal:
     member: Expression | None = None
 
     def but_for(self, members: Iterable[Expression | None]) -> Literal:
-        """That what this is `of` is none of these members of an enum."""
+        """The condition that the value is none of these members of an enum."""
         assert self.of is not None
         return replace(self, condition=~self.of.is_in(*members), member=None)
 
@@ -73,8 +73,7 @@ class Literal:
 
 @dataclass(frozen=True, eq=False)
 class Under:
-    """What a lemma is about: instances, of one key different ones, and messages in flight between
-    them."""
+    """The subjects of a lemma: different instances of keys, and messages in flight between them."""
 
     keys: tuple[Expression, ...] = ()
     messages: tuple[Expression, ...] = ()
@@ -96,7 +95,7 @@ class Under:
         return [(a, b) for a, b in combinations(self.keys, 2) if a.data.type == b.data.type]
 
     def lemma(self, literals: Iterable[Literal]) -> Expression:
-        """That one of the literals at least always holds, as an implication where it can be."""
+        """The condition that at least one of the literals holds, as an implication if possible."""
         every = list(literals)
         left = [literal for literal in every if literal.on_left]
         right = [literal for literal in every if not literal.on_left]
@@ -114,7 +113,8 @@ class Under:
 
 
 class Grammar:
-    """What lemmas of an instance may speak of, in its leaves that are among `names`."""
+    """The conditions that lemmas about an instance may use, over its leaves that are among
+    `names`."""
 
     def __init__(self, instance: Instance, names: Iterable[str]) -> None:
         self.instance = instance
@@ -144,7 +144,7 @@ class Grammar:
     # What they are about --------------------------------------------------------------------
 
     def unders(self) -> Iterator[Under]:
-        """What lemmas may be about, the simplest first."""
+        """The subjects of lemmas, the simplest first."""
         yield Under()
         several = {key: key.count(self.instance.constants) > 1 for key in self.keys}
         ones = [(self.variable(key),) for key in self.keys]
@@ -232,7 +232,7 @@ class Grammar:
 
         return rewrite(expression, change)
 
-    # What they say ----------------------------------------------------------------------------
+    # Conditions --------------------------------------------------------------------------------
 
     def literals(self, under: Under) -> list[Literal]:
         """All literals over these names, each once."""
@@ -393,7 +393,7 @@ def _counts(condition: Expression) -> bool:
 
 
 def _where_set(literal: Literal) -> Literal:
-    """The literal about what is optional only where there is a value."""
+    """The literal about an optional, only if it has a value."""
     values = [node.args[0] for node in children_first(literal.condition) if node.op == "value"]
     if not values:
         return literal

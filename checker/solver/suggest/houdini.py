@@ -91,7 +91,8 @@ class Houdini:
         self._drop_broken(solver, wrong, [])
 
     def _sift_step(self, case: Case) -> frozenset[str]:
-        """Drops what a step by this row breaks; the answer is what keeps it from more."""
+        """Drops the facts that a step by this row breaks. Returns those that prevent it from
+        breaking more."""
         solver = self._solver()
         solver.add(case.taken)
         touched = [name for name in self.alive if self._touches(case, name)]
@@ -201,7 +202,7 @@ class Houdini:
 
 
 class _Asking:
-    """Facts that are asserted as they are needed: those that a model contradicts."""
+    """Facts that are asserted when needed: those that a model contradicts."""
 
     def __init__(self, solver: Term, of: Houdini, known: Sequence[str]) -> None:
         self.solver = solver
@@ -250,7 +251,7 @@ class Values:
         return all(map(self.value, nodes))
 
     def value(self, node: Node) -> int:
-        """What a node comes to, a truth as 0 or 1."""
+        """The value of a node, a truth as 0 or 1."""
         if node.op == "leaf":
             return self.numbers[node.value]
         if node.op == "const":
@@ -295,7 +296,8 @@ class Needs:
         self.cores: dict[tuple[str, str], frozenset[str]] = {}
 
     def closed(self, targets: Sequence[str], allowed: Collection[str]) -> list[str] | None:
-        """What the targets need, with what that needs in turn; none where these aren't enough."""
+        """The facts that the targets need, and those that these need in turn; none if they don't
+        suffice."""
         needed = dict.fromkeys(targets)
         todo = [*targets]
         while todo:

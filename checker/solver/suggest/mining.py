@@ -52,7 +52,7 @@ class Candidate:
 
     @property
     def effort(self) -> tuple[int, int, int]:
-        """How hard it is to judge, for a person."""
+        """How hard it is for a person to judge."""
         return len(self.literals), len(self.under.messages), len(self.under.keys)
 
 

@@ -28,7 +28,7 @@ MOST_SHOWN = 3  # lemmas that exclude a step and aren't enough
 
 @dataclass(frozen=True)
 class Settings:
-    """What a proof was asked with; `seconds` are those that lemmas may be looked for."""
+    """The options of a proof; `seconds` is the time for the search for lemmas."""
 
     system: System
     protocol: str | None = None
@@ -53,7 +53,7 @@ class Settings:
         )  # fmt: skip
 
     def proofs(self, lemmas: Sequence[Property], names: Sequence[str], options: Options) -> Proofs:
-        """What is proved with further lemmas."""
+        """The properties that are proved with further lemmas."""
         return prove(
             replace(self.system, lemmas=(*self.system.lemmas, *lemmas)), self.protocol,
             self.constants, bounds=self.bounds, switch_on=self.switch_on,
@@ -217,7 +217,7 @@ class _Search:
         return True
 
     def _is_proved(self, needs: Needs, name: str) -> bool:
-        """Whether what is left is enough for a property."""
+        """Whether the rest is enough for a property."""
         alive = needs.houdini.alive
         if name not in needs.houdini.induction.steps:
             return name in alive or name not in needs.houdini.induction.facts

@@ -188,7 +188,7 @@ def test_a_fault_of_ours_is_a_line_in_the_terminal(
         raise RuntimeError("one\ntwo")
 
     monkeypatch.setattr(Views, "of", fails)
-    assert ask(port, "/api/view") == (500, '{"error":"internal error: the terminal says which"}')
+    assert ask(port, "/api/view") == (500, '{"error":"internal error: see the terminal"}')
     said = "epochfence: internal error, please report it: RuntimeError: one two\n"
     assert capsys.readouterr().err == said
 
