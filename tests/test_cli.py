@@ -444,7 +444,6 @@ LEASE = str(Path(__file__).parents[1] / "docs" / "examples" / "lease.py")
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

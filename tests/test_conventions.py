@@ -96,7 +96,6 @@ SKIPPED = {
 }
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("ci", ["true", ""])
 def test_a_skipped_test_fails_in_ci(ci: str, tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)

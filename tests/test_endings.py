@@ -115,7 +115,6 @@ def test_no_more_threads_in_a_process_of_a_sweep(
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "words", [("judge",), ("decode", "--as", "log"), ("diff", "--protocols", "4.0.0", "4.3")]
 )

@@ -79,7 +79,6 @@ def test_the_newest_release_holds_and_nothing_in_it_is_vacuous(example: Example)
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(4)
 @pytest.mark.parametrize("example", COURSE, ids=str)
 def test_the_mistake_breaks_the_property(example: Example) -> None:
     result = check(example.with_mistake())

@@ -68,7 +68,6 @@ def test_it_overwrites_nothing(here: Path, there: str) -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     "name",
     ["", "Counting", "1st", "a-b", "a.b", "../a", "/a", "a b", "é", "x" * 61, "json", "class",

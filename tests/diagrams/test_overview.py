@@ -164,7 +164,6 @@ def measured(browser: Any, svg: str, width: int) -> tuple[float, list[list[str]]
     return found
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_can_be_read_at_the_width_of_a_page(name: str, browser: Any) -> None:
     svg = (ROOT / "docs" / "diagrams" / name).read_text(encoding="utf-8")

@@ -6,25 +6,22 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import pytest
 
-from epochfence.checker.chart.chart import Arrow, Chart, ChartStep, chart_of, in_brief
+from epochfence.checker.chart.chart import Arrow, Chart, ChartStep, in_brief
 from epochfence.checker.chart.text import to_lines
-from epochfence.checker.trace import told
 from epochfence.diagrams.sequence import to_mermaid, to_svg
-from epochfence.language import instantiate
-from epochfence.model.engine.interpreter import Interpreter
-from epochfence.spec.systems import SHIPPED, shipped
-from epochfence.tests.checker.chart.test_chart import walk
+from epochfence.spec.systems import SHIPPED
+from epochfence.tests.checker.chart.test_chart import drawn
 from epochfence.tests.diagrams.test_overview import LEAST_PRINT, PAGE_WIDTH, measured
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEAST = 11  # points: a page that shows a chart of five lanes makes 9 of them
 CHARTS = sorted((Path(__file__).parents[2] / "docs" / "charts").glob("*.svg"))
+pytestmark = pytest.mark.together  # a run is drawn once
 WIDE = 0.5  # of its size a letter is wide, on average
 
 
@@ -36,13 +33,6 @@ class Box(NamedTuple):
     right: float
     bottom: float
     text: str
-
-
-def drawn(name: str, seed: int) -> Chart:
-    """The chart of a random run."""
-    instance = instantiate(shipped(name))
-    states, steps = walk(Interpreter(instance), Random(seed))
-    return chart_of(told(instance, states, steps, "It ended."))
 
 
 def texts(root: ElementTree.Element) -> Iterator[Box]:
@@ -58,10 +48,10 @@ def texts(root: ElementTree.Element) -> Iterator[Box]:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_text_can_be_read_and_covers_no_other(name: str, seed: int) -> None:
-    root = ElementTree.fromstring(to_svg(drawn(name, seed), "It is broken.", ("as it is",)))
+    _, chart = drawn(name, seed)
+    root = ElementTree.fromstring(to_svg(chart, "It is broken.", ("as it is",)))
     width, height = float(root.get("width", "")), float(root.get("height", ""))
     boxes = list(texts(root))
     for box in boxes:
@@ -74,10 +64,9 @@ def test_text_can_be_read_and_covers_no_other(name: str, seed: int) -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
-    chart = drawn(name, seed)
+    _, chart = drawn(name, seed)
     root = ElementTree.fromstring(to_svg(chart, "It is broken."))
     shown = [box.text for box in texts(root)]
     assert len(list(root.iter(f"{SVG}circle"))) == len(chart.steps)
@@ -91,7 +80,6 @@ def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
     assert arrows == sum(step.took is not None for step in chart.steps)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("picture", CHARTS, ids=lambda picture: picture.name)
 def test_a_chart_of_the_docs_can_be_read_at_the_width_of_a_page(
     picture: Path, browser: Any
@@ -111,9 +99,9 @@ def test_a_label_that_is_wider_than_its_arrow_has_two_lines() -> None:
 
 
 def test_a_brief_chart_has_the_states_alone() -> None:
-    chart = drawn("transactions", 1)
+    instance, chart = drawn("transactions", 1)
     changes = {change for step in chart.steps for change in step.changes}
-    brief = in_brief(chart, shipped("transactions"))
+    brief = in_brief(chart, instance.system)
     left = {change for step in brief.steps for change in step.changes}
     assert left == {change for change in changes if change.startswith("state: ")}
     assert left
@@ -145,6 +133,7 @@ def test_no_lane_crosses_the_label_of_an_arrow() -> None:
 
 
 def test_signs_of_mermaid_s_own_are_escaped() -> None:
-    lines = to_mermaid(drawn("transactions", 1), "It is broken.").splitlines()
+    _, chart = drawn("transactions", 1)
+    lines = to_mermaid(chart, "It is broken.").splitlines()
     for line in lines[2:]:
         assert ";" not in re.sub(r"#\d+;", "", line)

@@ -120,7 +120,6 @@ def test_a_failing_input_is_kept_and_runs_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "line",
     [

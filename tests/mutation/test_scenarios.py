@@ -36,7 +36,6 @@ def test_a_scenario_comes_to_what_is_recorded(trial: Trial) -> None:
     assert found(result, trial.counts.holds, trial.counts.broken) == trial.counts, RENEW
 
 
-@pytest.mark.sample(4)
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 def test_scenarios_know_every_property_and_all_together_every_row(system: System) -> None:

@@ -44,7 +44,7 @@ def test_a_load_outlives_a_resignation_before_4_0(release: str) -> None:
     assert broken(SYSTEM, release) == (set() if mended else {"AnswersOnlyAsHeard"})
 
 
-CHANGES: list[tuple[str, str, dict[str, Any], set[str]]] = [
+_CHANGES: list[tuple[str, str, dict[str, Any], set[str]]] = [
     # who is loading answers: a second entry
     ("coordinator.look up", "loading", {"when": False}, {"OneEntry"}),
     # a load forgets what it has read
@@ -59,15 +59,19 @@ CHANGES: list[tuple[str, str, dict[str, Any], set[str]]] = [
     ("cluster.elect", "under the next epoch", {"updates": {ownership.leaders: ownership.leaders}},
      {"OneCoordinatorForAnEpoch"}),
 ]  # fmt: skip
+CHANGES = [
+    pytest.param(
+        altered(SYSTEM, table=table, row=row, **change), expected, id=f"{table}/{row}-{number}"
+    )
+    for number, (table, row, change, expected) in enumerate(_CHANGES)
+]
 
 
 @pytest.mark.slow(6)
 @pytest.mark.sample(1)
-@pytest.mark.parametrize(("table", "row", "change", "expected"), CHANGES)
-def test_what_protects_the_properties(
-    table: str, row: str, change: dict[str, Any], expected: set[str]
-) -> None:
-    assert broken(altered(SYSTEM, table=table, row=row, **change)) == expected
+@pytest.mark.parametrize(("changed", "expected"), CHANGES)
+def test_what_protects_the_properties(changed: System, expected: set[str]) -> None:
+    assert broken(changed) == expected
 
 
 def test_a_load_ends_after_its_broker_has_resigned() -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
 
-from epochfence.checker.chart.chart import chart_of
+from epochfence.checker.chart.chart import Chart, chart_of
 from epochfence.checker.chart.story import story
 from epochfence.checker.chart.text import to_lines
 from epochfence.checker.settled import declared_rows
 from epochfence.checker.trace import Trace, TraceStep, told
-from epochfence.language import instantiate
+from epochfence.language import Instance, instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
 from epochfence.spec.systems import SHIPPED, shipped
+
+pytestmark = pytest.mark.together  # a run is drawn once
 
 
 def message(name: str, source: str | None, target: str, **fields: Any) -> dict[str, Any]:
@@ -117,12 +120,9 @@ def test_the_chart_in_text() -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_run_of_any_length_fits_and_breaks_no_name(name: str, seed: int) -> None:
-    instance = instantiate(shipped(name))
-    states, steps = walk(Interpreter(instance), Random(seed))
-    chart = chart_of(told(instance, states, steps, "It ended."))
+    _, chart = drawn(name, seed)
     lines = to_lines(chart)
     assert max(map(len, lines)) <= 100
     assert {*chart.lanes} <= {*" ".join(lines[:2]).split()}
@@ -133,12 +133,9 @@ def test_a_run_of_any_length_fits_and_breaks_no_name(name: str, seed: int) -> No
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_story_has_a_sentence_and_a_source_for_each_step(name: str, seed: int) -> None:
-    instance = instantiate(shipped(name))
-    states, steps = walk(Interpreter(instance), Random(seed))
-    chart = chart_of(told(instance, states, steps, "It ended."))
+    instance, chart = drawn(name, seed)
     sentences = list(story(chart, instance))
     for step, sentence in zip(chart.steps, sentences, strict=False):
         assert sentence.startswith(f"{step.number}. ")
@@ -165,6 +162,14 @@ def test_a_story_tells_what_became_of_messages() -> None:
         "3. Ask from client to server is lost, sent at step 1: row.",
         "Ask of step 2 is still in flight to server.",
     ]
+
+
+@cache
+def drawn(name: str, seed: int) -> tuple[Instance, Chart]:
+    """A shipped system, and the chart of a random run of it."""
+    instance = instantiate(shipped(name))
+    states, steps = walk(Interpreter(instance), Random(seed))
+    return instance, chart_of(told(instance, states, steps, "It ended."))
 
 
 def walk(machine: Interpreter, random: Random) -> tuple[list[FullState], list[Step]]:

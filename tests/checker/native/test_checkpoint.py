@@ -66,7 +66,6 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("depth", [1, 2, 10, 28])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_resumed_run_comes_to_the_same_result(depth: int, threads: int, tmp_path: Path) -> None:
@@ -185,7 +184,6 @@ def test_an_empty_folder_is_nothing_to_resume(tmp_path: Path) -> None:
             check(ktx(), Options(resume=folder))
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"levels": []}', "\x00" * 99])
 def test_a_manifest_that_is_none_is_refused(run: Path, text: str) -> None:
     (run / "manifest.json").write_text(text)
@@ -195,7 +193,6 @@ def test_a_manifest_that_is_none_is_refused(run: Path, text: str) -> None:
         check(ktx(), Options(resume=run))
 
 
-@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("change", "says"),
     [

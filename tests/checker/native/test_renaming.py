@@ -220,7 +220,6 @@ def library(tables: tuple[lang.Table, ...], **constants: int) -> Instance:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("tables", "clients", "shelves"),
     [(PUTTING, 2, 2), (PUTTING, 3, 2), (PUTTING, 2, 3), (REFERRING, 2, 2), (REFERRING, 1, 3)],

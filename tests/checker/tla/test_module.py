@@ -26,7 +26,6 @@ def text_of(name: str, **constants: int) -> str:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [*SHIPPED, LEASE, "docs/examples/paxos.py"])
 def test_each_row_and_property_is_defined_once_and_each_action_is_a_step(name: str) -> None:
     instance = instantiate(load_system(name))
@@ -46,7 +45,6 @@ def test_each_row_and_property_is_defined_once_and_each_action_is_a_step(name: s
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [*SHIPPED, LEASE])
 def test_a_row_says_what_becomes_of_every_variable(name: str) -> None:
     instance = instantiate(load_system(name))

@@ -166,7 +166,6 @@ def test_why_not_is_told_below(opened: Opened) -> None:
     assert opened.page.locator("#blocked details[open] pre").first.is_visible()
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("width", [800, 1280, 1600])
 def test_print_is_large_enough_and_nothing_overlaps(
     browser: Any, port: int, traces: Path, width: int

@@ -308,7 +308,6 @@ def test_numbers_and_names_on_a_picture_cover_no_text(laid: Opened) -> None:
     measure(laid)
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("file", COMMITTED, ids=lambda file: file.stem)
 def test_committed_pages_can_be_read(file: Path, browser: Any) -> None:
     opened = Opened(browser, file)

@@ -174,7 +174,6 @@ def flat(data: Mapping[str, Any], instances: Mapping[str, str]) -> Iterator[tupl
             yield from ((f"{where}@", text) for where, text in parts(name, value))
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_counterexample_is_stepped_through_by_keyboard(
     scheme: str, browser: Any, broken: Run, tmp_path: Path

@@ -221,7 +221,6 @@ GRID = [
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(8)
 @pytest.mark.parametrize(("step", "row"), rules(STEPS))
 def test_a_rule_that_is_gone_is_missed(
     step: int, row: int, monkeypatch: pytest.MonkeyPatch

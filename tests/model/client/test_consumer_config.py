@@ -223,7 +223,6 @@ GRID = [
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(4)
 @pytest.mark.parametrize(("step", "row"), rules(CONSUMER_STEPS))
 def test_a_rule_that_is_gone_is_missed(
     step: int, row: int, monkeypatch: pytest.MonkeyPatch

@@ -141,7 +141,6 @@ def counted(work: Callable[[], Judgement]) -> tuple[int, Judgement]:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", HISTORIES)
 def test_the_limit_bounds_the_work(kind: str) -> None:
     """What a history's reading takes apart: that is so much for each of its operations."""
