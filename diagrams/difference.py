@@ -87,8 +87,7 @@ class TableDifference:
 def compare(
     tables: Iterable[tuple[System, tuple[Table, ...]]], before: str, after: str
 ) -> list[TableDifference]:
-    """The differences between two releases, for each table with some. Raises DeclarationError for a
-    release that a system doesn't have.
+    """The differences between two releases, for each table with some.
 
     Raises DeclarationError for a release that a system doesn't have.
     """

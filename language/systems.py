@@ -451,10 +451,9 @@ class System(Rendered):
         return tuple(constant.data for constant in self.constants)
 
     def values(self, bounds: str = DEFAULT) -> dict[str, int]:
-        """Every constant by name, with its value under the bounds of that name. Raises
-        DeclarationError if there are no such bounds.
+        """Every constant by name, with its value under the bounds of that name.
 
-        Raises DeclarationError where there are none.
+        Raises DeclarationError if there are no such bounds.
         """
         if bounds not in self.bound_names:
             there = one_of(bounds, self.bound_names)

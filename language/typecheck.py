@@ -34,7 +34,7 @@ TRUTH = Bool()
 
 @lru_cache(maxsize=1 << 16)
 def type_of(expression: Expression) -> Type | None:
-    """The type of the expression's value. Raises DeclarationError that shows the part at fault.
+    """The type of the expression's value.
 
     Raises DeclarationError that shows the part at fault.
     """

@@ -8,13 +8,13 @@ from .requests import LARGEST_EPOCH, Answer
 
 LARGEST_SEQUENCE = 2**31 - 1
 UNKNOWN_ID = 2**62
-"""A producer id that no system has told."""
+"""A producer id that no system has given out."""
 
 
 @dataclass
 class Client:
-    """An instance of a producer: what it was told, and the batches that it has sent by partition,
-    as base sequences and counts."""
+    """An instance of a producer: its producer id and epoch, and the batches that it has sent by
+    partition, as base sequences and counts."""
 
     transactional_id: str | None
     producer_id: int
@@ -29,7 +29,7 @@ class Client:
         return (base + count) % (LARGEST_SEQUENCE + 1)
 
     def learn(self, answer: Answer | None) -> None:
-        """Takes a new producer id or epoch that it is told; sequences start anew."""
+        """Takes a new producer id or epoch from an answer; sequences start anew."""
         if answer is None or answer["error"] != "NONE" or answer.get("producer_epoch", -1) < 0:
             return
         told = (answer["producer_id"], answer["producer_epoch"])

@@ -29,7 +29,7 @@ class GroupOffsets(NamedTuple):
 
 @dataclass(frozen=True)
 class VerifiedBatch:
-    """What a Produce brings for a partition, or a group's coordinator for a TxnOffsetCommit."""
+    """A partition's part of a Produce, or of a TxnOffsetCommit for a group's coordinator."""
 
     request: str
     partition: Any
@@ -58,7 +58,7 @@ class VerifiedBatch:
         return answer.error, answer.guard
 
     def verdict(self, leader: PartitionLeader, told: str) -> str:
-        """An error, or NONE where it is to be appended: the coordinator has told so, or wasn't
+        """An error, or NONE if it is to be appended: the coordinator has answered so, or wasn't
         asked."""
         return leader.verdict(told, origin=self._origin, api_version=self.api_version)
 

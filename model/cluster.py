@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 STATE_PARTITIONS = 50
 OF_BATCHES = VERIFICATION, UNASKED = "verification", "unasked"
-"""Where a batch is held: see `Cluster.hold`."""
+"""The places where a batch can be held: see `Cluster.hold`."""
 
 
 class Cluster(GroupRequests):
@@ -185,7 +185,7 @@ class Cluster(GroupRequests):
         return end
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """The id has come to this epoch, as if by so many InitProducerId."""
+        """Brings the id's epoch to this one, as so many InitProducerId would."""
         self.coordinator.skip_to_epoch(transactional_id, producer_epoch)
 
     def leader(self, partition: Any) -> PartitionLeader:
@@ -195,8 +195,8 @@ class Cluster(GroupRequests):
         return self.leaders[partition]
 
     def machines(self) -> tuple[Machine, ...]:
-        """The machines that requests come to, as they begin: of a coordinator, of an entry, and of
-        a leader."""
+        """The machines that requests go to, in their first state: of a coordinator, of an entry,
+        and of a leader."""
         leader = PartitionLeader(protocol=self.protocol)
         return (*self.coordinator.machines(), leader.machine)
 
@@ -313,7 +313,7 @@ class Cluster(GroupRequests):
         return self._verified(batch, told, guard)
 
     def _verified(self, batch: VerifiedBatch, told: str, guard: int | None) -> ProduceResponse:
-        """What becomes of a batch that the coordinator has told so of, or wasn't asked about."""
+        """The outcome of a batch after the coordinator's answer, or without a question."""
         leader, commits = self.leader(batch.partition), batch.commits
         error = batch.verdict(leader, told)
         if error == "NONE" and commits is not None:
@@ -330,7 +330,7 @@ class Cluster(GroupRequests):
         return answer
 
     def _asked(self, batch: VerifiedBatch) -> str:
-        """What the coordinator says to a leader about a transaction's first batch."""
+        """The coordinator's answer to a leader about a transaction's first batch."""
         name, wanted = batch.transactional_id, [batch.partition]
         held = batch.producer["producer_id"], batch.producer["producer_epoch"]
         if batch.transaction_version >= 2:
@@ -448,7 +448,7 @@ class Cluster(GroupRequests):
         self, about: tuple[str | None, int, int, str], fields: Mapping[str, Any], version: int,
         principal: str | None,
     ) -> dict[Any, str]:  # fmt: skip
-        """What a TxnOffsetCommit is told of each partition that it has an offset of."""
+        """TxnOffsetCommit's answer for each partition of which it has an offset."""
         name, _, _, group_id = about
         offsets = fields["offsets"]
         error = self.may_commit_offsets(principal, name, group_id)
@@ -580,7 +580,7 @@ class Cluster(GroupRequests):
 
 
 def _sent_by(client: ProducerClient, request: str, transaction_version: int = 0) -> int:
-    """The version of a client's request that tells all that it knows."""
+    """The newest version of a client's request."""
     return _newest(request, client.machine.features, transaction_version)
 
 

@@ -23,8 +23,7 @@ from .possible_states import PossibleState, PossibleStates
 from .requests import Answer, Line, checked, told
 
 CAUSED = {"log_refuses", "withhold_ids", "expire_producers", "delete_records"}
-"""What happens to brokers by their settings, or by another's request, as lines of a trace have
-it."""
+"""Faults of brokers by their settings, or by another's request, as lines of a trace."""
 
 
 class System(ABC):
@@ -62,7 +61,8 @@ class System(ABC):
         raise NotImplementedError
 
     def cause(self, line: Mapping[str, Any]) -> None:
-        """Brings about what a line says that has one of `CAUSED`. Without this method none does."""
+        """Brings about the event of a line that has one of `CAUSED`. Without this method no such
+        event happens."""
         raise NotImplementedError
 
     def resume(self, place: str) -> Mapping[str, Any] | None:
@@ -173,7 +173,7 @@ class Session:
         return None if response is None else dict(response)
 
     def take(self, line: Line) -> None:
-        """Does what a line of a trace says. Raises as `ask`."""
+        """Executes a line of a trace. Raises as `ask`."""
         checked(line)
         fields = self.guide.outward(line, unknown=None)
         if "sleep_ms" in fields:
@@ -213,7 +213,7 @@ class Session:
         self.possible.restart()
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
-        """Has an id come to an epoch, if it can."""
+        """Brings an id's epoch to this one, if the system can."""
         states = (self.guide, *self.possible.states)
         coordinators = (state.cluster.coordinator for state in states)
         can = all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)

@@ -27,7 +27,7 @@ class GroupRequests(Permissions):
 
     @property
     def groups(self) -> GroupCoordinator:
-        """The coordinator of groups, which is made as it is first asked for."""
+        """The coordinator of groups, which is made at the first request."""
         if self._groups is None:
             from .broker.group_coordinator import GroupCoordinator
 
@@ -44,7 +44,7 @@ class GroupRequests(Permissions):
         raise NotImplementedError
 
     def _after_end(self) -> None:
-        """What has become possible is done."""
+        """Executes the steps that have become possible."""
         raise NotImplementedError
 
     def fail_over_group(self, group_id: str) -> Callable[[], None]:

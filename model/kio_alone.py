@@ -11,7 +11,7 @@ _NAME = "hypothesis"
 if _NAME not in sys.modules:
     sys.modules[_NAME] = None  # pyright: ignore[reportArgumentType]  # as the import system has it
     try:
-        with suppress(ModuleNotFoundError):  # who needs kio says that it isn't there
+        with suppress(ModuleNotFoundError):  # the caller reports that kio is missing
             import kio.static._phantom  # noqa: F401  # pyright: ignore[reportUnusedImport]
     finally:
         del sys.modules[_NAME]

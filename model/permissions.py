@@ -12,7 +12,7 @@ from .broker.coordinator import each_once
 from .client.accumulator import topic_of
 
 REFUSED_WITH_OTHERS = "OPERATION_NOT_ATTEMPTED"
-"""What is told of a partition that nothing is against, where another one is refused."""
+"""The answer for an allowed partition when another one is refused."""
 
 
 class Permissions:
@@ -27,7 +27,8 @@ class Permissions:
 
     @property
     def acls(self) -> Acls | None:
-        """Who may do what; None: there is no authorizer. Raises ModelError for what no ACL is."""
+        """The table of ACLs; None: there is no authorizer. Raises ModelError for a line that is not
+        an ACL."""
         return None if self._authorizer is None else self._authorizer.acls
 
     @acls.setter

@@ -21,13 +21,13 @@ from .judge.operations import matches
 from .requests import HELD_AT, Answer, Line, answer
 
 NEW = "a new one"
-"""In place of a producer id that was never told before."""
+"""Stands for a producer id that was never given out before."""
 
 LIMIT = 10_000
 
 
 class TooManyStates(ModelError):
-    """What the system has answered leaves too much open."""
+    """The system's answers leave too much open."""
 
 
 class RowName(NamedTuple):
@@ -60,7 +60,7 @@ class PossibleState:
         return PossibleState(self.cluster.copy(), self.ids, self.rows)
 
     def key(self) -> Hashable:
-        """What it is told by from all others in which something else may be answered."""
+        """The key that separates it from all others in which another answer is possible."""
         entries, leaders = self.cluster.coordinator.entries, self.cluster.leaders
         return (
             frozenset((name, _state(entry)) for name, entry in entries.items()),
@@ -81,7 +81,7 @@ class PossibleState:
         return _renamed(line, told, unknown)
 
     def take(self, line: Line) -> Answer:
-        """Does what the line says, and what is answered to it, in the cluster's ids."""
+        """Executes the line, and returns the answer in the cluster's ids."""
         made_up = line.get("producer_id", -1)
         if made_up >= 0:
             self.ids.setdefault(made_up, made_up)
@@ -238,7 +238,7 @@ class PossibleStates:
         self.states = _distinct(found)
 
     def happens(self, line: Line) -> None:
-        """What a line says has happened that is no request."""
+        """The event of a line that is not a request."""
         found: list[PossibleState] = []
         for state in self._reachable():
             found.append(state.copy())
@@ -251,7 +251,7 @@ class PossibleStates:
             state.cluster.skip_to_epoch(transactional_id, producer_epoch)
 
     def _reachable(self) -> Iterator[PossibleState]:
-        """The states that are left, and those that they may have become by themselves."""
+        """The states that are left, and those that they may have become without a request."""
         return iter(self.states) if self.prompt else _become(self.states)
 
 
@@ -262,7 +262,7 @@ def _may_wait(request: Line, state: PossibleState) -> bool:
 
 
 def _become(states: Iterable[PossibleState]) -> Iterator[PossibleState]:
-    """These states, and those that they may become by themselves. Raises TooManyStates."""
+    """These states, and those that they may become without a request. Raises TooManyStates."""
     found = list(states)
     seen = {state.key() for state in found}
     for state in found:  # which grows
@@ -288,7 +288,7 @@ def _distinct(states: list[PossibleState]) -> list[PossibleState]:
 
 
 def _state(machine: Machine) -> Hashable:
-    """A machine's state, but for what is made anew before it is used."""
+    """A machine's state, without what is made anew before it is used."""
     return machine.kept(_MADE_ANEW, frozen)
 
 

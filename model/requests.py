@@ -90,7 +90,7 @@ HELD_AT: Mapping[str, tuple[str, ...]] = {
     "Produce": OF_BATCHES,
     "TxnOffsetCommit": OF_BATCHES,
 }
-"""Where a request's thread may be held."""
+"""Places where a request's thread may be held."""
 
 
 def _held(cluster: Cluster, request: str, place: str, answered: Callable[[], Answer]) -> Answer:
@@ -129,7 +129,7 @@ def _init(cluster: Cluster, fields: dict[str, Any]) -> Answer:
 def _of_topic(
     use: str, answered: Callable[[Cluster, dict[str, Any]], Answer]
 ) -> Callable[[Cluster, dict[str, Any]], Answer]:
-    """What answers a request about a partition, of who may use its topic so."""
+    """The answer to a request about a partition, after a check of permission for its topic."""
 
     def checked(cluster: Cluster, fields: dict[str, Any]) -> Answer:
         left = dict(fields)
@@ -154,7 +154,7 @@ def _list_offsets(cluster: Cluster, fields: dict[str, Any]) -> Answer:
 
 
 def _describe_producers(cluster: Cluster, fields: dict[str, Any]) -> Answer:
-    """Of each producer its id and epoch, its last sequence, and where its transaction starts."""
+    """The id and epoch of each producer, its last sequence, and the start of its transaction."""
     found: list[list[int]] = []
     for producer_id, entry in sorted(cluster.leader(fields["partition"]).producers.items()):
         last = entry.batch_metadata[-1].last_sequence if entry.batch_metadata else -1
@@ -367,15 +367,15 @@ def difference(requests: Iterable[Line], before: str, after: str) -> list[Differ
 
 
 def answer(cluster: Cluster, request: Line) -> Answer:
-    """What the cluster answers to one line; nothing to what isn't a request.
+    """The cluster's answer to one line; nothing for a line that isn't a request.
 
-    Raises ModelError for what no line is.
+    Raises ModelError for a wrong line.
     """
     return checked(request)(cluster)
 
 
 def checked(line: Line) -> Callable[[Cluster], Answer]:
-    """What a line has a cluster do. Raises ModelError for what no line is."""
+    """The cluster's step for a line. Raises ModelError for a wrong line."""
     fields = dict(line)
     name = fields.pop("request", None)
     if name is None:
@@ -443,7 +443,7 @@ _READ: dict[str, Callable[[str, Any], object]] = {
 
 
 def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
-    """What a line says that is no request."""
+    """The event of a line that is not a request."""
     match fields:
         case {"sleep_ms": ms, **others}:
             _no_others("sleep_ms", others)
@@ -512,8 +512,8 @@ def acls_line(acls: Acls) -> dict[str, Any]:
 
 
 def _acls(lines: Any, others: dict[str, Any]) -> Acls:
-    """The table of ACLs that a line gives. Raises ModelError for what none is; what an ACL may say
-    is looked at as the table is put in force."""
+    """The table of ACLs in a line. Raises ModelError for a wrong one. The ACLs' content is checked
+    when the table comes into force."""
     if not isinstance(lines, list):
         raise refusal("acls", "a list of ACLs", lines, of_type=False)
     supers, everyone = others.pop("super_users", []), others.pop("allow_everyone", False)

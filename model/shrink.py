@@ -19,8 +19,8 @@ USUAL_TIMEOUT_MS = 60_000
 
 @dataclass(frozen=True)
 class Step:
-    """A line of a trace. `teller` is the step whose answer told the producer id that it names, and
-    `further` by how much its epoch is beyond the one told there."""
+    """A line of a trace. `teller` is the step whose answer gave the producer id that it names, and
+    `further` the distance of its epoch beyond the one given there."""
 
     number: int
     line: dict[str, Any]
@@ -50,8 +50,10 @@ def smallest(found: Disagreement, system: Callable[[], System]) -> Disagreement:
 
 
 def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
-    """The lines of a trace, each with the step that told what it names."""
-    told: dict[int, tuple[int, int]] = {}  # by producer id: who told it last, and the epoch
+    """The lines of a trace, each with the step that gave the ids that it names."""
+    told: dict[
+        int, tuple[int, int]
+    ] = {}  # by producer id: the last step that gave it, and the epoch
     for number, (line, response) in enumerate(trace):
         producer_id = line.get("producer_id", -1)
         if producer_id in told:
@@ -83,7 +85,7 @@ def _again(
                     return None
             before = len(session.trace)
             session.take(line)
-            if len(session.trace) == before:  # an id that can't come to an epoch
+            if len(session.trace) == before:  # an id whose epoch can't be raised
                 return None
             answer = session.trace[-1].response or {}
             told[step.number] = answer.get("producer_id", -1), answer.get("producer_epoch", -1)

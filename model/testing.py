@@ -75,7 +75,7 @@ SLEEPS_MS = st.sampled_from((100, 1_001, 60_001))
 """Shorter than each timeout, and longer than one or the other."""
 
 EPOCHS = st.sampled_from((LARGEST_EPOCH - 3, LARGEST_EPOCH - 2, LARGEST_EPOCH - 1))
-"""Where an id's epochs come to an end."""
+"""The end of an id's epochs."""
 
 LOST = mostly(False, True)
 """Whether a client loses an answer, and asks the same again."""

@@ -50,10 +50,9 @@ def lint(
     tables: Sequence[Table],
     constants: Mapping[str, int] | None = None,
 ) -> list[Finding]:
-    """Z3's findings in these tables of a system at a release (none: the newest). Raises
-    DeclarationError for an unknown release or constant.
+    """Z3's findings in these tables of a system at a release (none: the newest).
 
-    Raises DeclarationError for a release or constant that there is not.
+    Raises DeclarationError for an unknown release or constant.
     """
     return list(findings(system, protocol, tables, constants))
 

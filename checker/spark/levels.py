@@ -229,7 +229,7 @@ class SparkExplorer:
         return found
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
-        """Whether each of the states sought is among those found. Raises RolledBack, SparkError.
+        """Whether each of the states sought is among those found.
 
         Raises RolledBack, SparkError.
         """

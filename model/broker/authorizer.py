@@ -19,9 +19,9 @@ _CHOICES = {
 
 
 class Authorizer:
-    """What a broker of the release `protocol` (the newest unless given) says by its ACLs.
+    """The authorizer of a broker of the release `protocol` (default: the newest), with its ACLs.
 
-    Raises ModelError for a line that no ACL is, or that the release doesn't know.
+    Raises ModelError for a line that is not an ACL, or that the release doesn't know.
     """
 
     def __init__(self, acls: Acls, protocol: str | None = None) -> None:
@@ -37,8 +37,8 @@ class Authorizer:
         self, request: str, principal: str, *, transactional_id: str | None = None,
         group_id: str | None = None, topic: str | None = None, **said: Any,
     ) -> str:  # fmt: skip
-        """An error, or NONE where a principal may send the request, as far as it is about these
-        resources; `said` are the request's other parameters."""
+        """An error, or NONE if a principal may send the request, as far as it is about these
+        resources. `said` are the request's other parameters."""
         names = {
             "TRANSACTIONAL_ID": transactional_id, "GROUP": group_id, "TOPIC": topic,
             "CLUSTER": CLUSTER_NAME,

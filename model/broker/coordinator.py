@@ -28,7 +28,7 @@ from .transaction_state_manager import PENDING
 
 _NOTHING: Mapping[str, Any] = {}
 _IN_LOG = ("append", "completion")
-"""Where a thread is held, the record that it has appended is in the log."""
+"""If a thread is held here, the record that it has appended is in the log."""
 
 
 class ProducerIdAndEpoch(NamedTuple):
@@ -413,7 +413,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return self._go_on(transactional_id, entry, error, is_tried=True)
 
     def _older(self) -> tuple[str, ...]:
-        """What the finalized transaction version does without."""
+        """The features that the finalized transaction version lacks."""
         return api_versions.before(self.transaction_version)
 
     def _new_id(self) -> int | None:

@@ -59,7 +59,7 @@ class Group:
     """As it is in the log."""
     members: dict[str, Member] = field(default_factory=dict[str, Member])
     promised: dict[str, int] = field(default_factory=dict[str, int])
-    """Until when one may join with an id that was handed out."""
+    """The deadline for a join with an id that was handed out."""
     protocol_type: str = ""
     protocol: str | None = None
     rebalance_until: int = 0
@@ -80,7 +80,7 @@ class Group:
         )
 
     def reload(self) -> None:
-        """What a coordinator has that starts: what the log has, and nobody waits."""
+        """The state of a coordinator that starts: the log's content, without waiting requests."""
         self.machine = self.stored.copy()
         self.offsets = _copies(self.read)
         known = bool(self.offsets) or self.machine["is_known"]
@@ -113,7 +113,7 @@ class Group:
     def joined(
         self, member_id: str, leader: str | None, *, skip_assignment: bool = False
     ) -> JoinGroupResponse:
-        """What a member of this generation is told of it."""
+        """The answer to a member of this generation about it."""
         protocol = self.protocol or ""
         told = tuple(
             (each.member_id, each.instance_id, each.protocols.get(protocol, b""))
@@ -125,7 +125,7 @@ class Group:
         )  # fmt: skip
 
     def synced(self, member_id: str) -> SyncGroupResponse:
-        """What a member of a stable group is told of its assignment."""
+        """The answer to a member of a stable group about its assignment."""
         assignment = self.members[member_id].assignment
         return SyncGroupResponse("NONE", self.protocol_type, self.protocol, assignment)
 
@@ -246,8 +246,8 @@ class GroupCoordinator:
         return None if instance_id is None else next(found, None)
 
     def _renew(self, group_id: str, before: str, error: str) -> None:
-        """After an event: who is no member any more is told the error, and of a rebalance those
-        that wait for an assignment."""
+        """After an event: requests of former members get the error, and in a rebalance requests
+        that wait for an assignment get REBALANCE_IN_PROGRESS."""
         group = self.groups[group_id]
         there, promised = group.machine["members"], group.machine["pending_members"]
         group.promised = {name: at for name, at in group.promised.items() if name in promised}
@@ -391,8 +391,8 @@ class GroupCoordinator:
             member.waits_for, member.seen_ms = "", self.now_ms
 
     def fail_over(self, partition: str) -> None:
-        """Another broker leads a partition of offsets, and reads it until `end_load`. Who waits is
-        told NOT_COORDINATOR."""
+        """Another broker leads a partition of offsets, and reads it until `end_load`. Waiting
+        requests get NOT_COORDINATOR."""
         self.loading.add(partition)
         for group_id in self._groups_in(partition):
             for member in self.groups[group_id].members.values():

@@ -10,7 +10,7 @@ NO_GENERATION = -1
 
 
 def offsets_partition(group_id: str) -> str:
-    """Where the offsets of a consumer group are kept."""
+    """The place of a consumer group's offsets."""
     return f"__consumer_offsets-{partition_for(group_id)}"
 
 
@@ -48,8 +48,8 @@ class Answered(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What OffsetFetch tells of a partition: an error, the offset (-1: none), and where it stands
-    in the log of offsets."""
+    """OffsetFetch's answer for a partition: an error, the offset (-1: none), and its place in the
+    log of offsets."""
 
     error: str
     offset: int = -1

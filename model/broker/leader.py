@@ -119,18 +119,18 @@ class PartitionLeader:
 
     @property
     def high_watermark(self) -> int:
-        """What lies below it is replicated."""
+        """The records below this offset are replicated."""
         return self.machine["high_watermark"]
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction starts that is open, or whose marker isn't replicated."""
+        """The start of the first transaction that is open, or whose marker isn't replicated."""
         first = self.producer_state_manager.first_unstable_offset
         return None if first is None else max(first, self.log_start_offset)
 
     @property
     def last_stable_offset(self) -> int:
-        """What lies below it is what a read_committed reader gets to."""
+        """A read_committed reader gets the records below this offset."""
         self.machine.put(first_unstable_offset=self.producer_state_manager.first_unstable_offset)
         return self.machine.value(last_stable_offset)
 
@@ -142,7 +142,7 @@ class PartitionLeader:
 
     @property
     def producers(self) -> dict[int, Any]:
-        """What is known of each producer id: a ProducerStateEntry."""
+        """The state of each producer id: a ProducerStateEntry."""
         return self.producer_state_manager.producers
 
     def aborted(self, from_offset: int, to_offset: int | None = None) -> tuple[AbortedTxn, ...]:
@@ -312,9 +312,8 @@ class PartitionLeader:
         return GuardResponse(answer.error, answer.guard)
 
     def verdict(self, error: str, *, origin: str = "CLIENT", api_version: int | None = None) -> str:
-        """What is told where the coordinator has answered so about a batch of this origin; NONE:
-        append. `api_version` is that of the Produce or TxnOffsetCommit, the release's if none is
-        given."""
+        """The answer to a batch of this origin after this answer of the coordinator; NONE: append.
+        `api_version` is that of the Produce or TxnOffsetCommit (default: the release's)."""
         if error == "NONE" or not self.machine.value(asks_coordinator):
             return error
         known = error if error in _KNOWN else "UNKNOWN_SERVER_ERROR"
@@ -330,7 +329,7 @@ class PartitionLeader:
     # What moves without a batch -----------------------------------------------------------------
 
     def move_high_watermark(self, offset: int) -> None:
-        """What lies below `offset` is replicated."""
+        """The records below `offset` are replicated."""
         whole("offset", offset, 0)
         self.machine.put(high_watermark=min(offset, self.log_end_offset))
         self.producer_state_manager.on_high_watermark_updated(self.high_watermark)
@@ -387,7 +386,7 @@ class PartitionLeader:
         self.index.delete_below(start)
 
     def truncate(self, offset: int) -> None:
-        """What lies at `offset` or behind it is gone, as for a follower."""
+        """Removes the records from `offset` on, as a follower does."""
         if offset >= self.log_end_offset:
             return
         if offset < self.segments[0]:
@@ -457,7 +456,7 @@ class PartitionLeader:
         self._take_snapshot(end)
 
     def _replay(self, start: int, end: int, *, with_index: bool = False) -> None:
-        """What lies there is judged once more."""
+        """The batches there are judged once more."""
         batches, index, log_end = self.batches, self.index, self.log_end_offset
         self.batches = []
         if not with_index:

@@ -82,7 +82,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         return self.waiting_partitions(transactional_id)
 
     def _completion(self, transactional_id: str) -> str:
-        """What the log answers to the id's completion, where it needs no marker."""
+        """The log's answer to the id's completion, if it needs no marker."""
         del transactional_id
         return PENDING if self.holds_completions else "NONE"
 
@@ -224,6 +224,6 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         return frozenset(self._markers.completions)
 
     def queued_markers(self) -> dict[Any, int]:
-        """How many entries wait for each broker; None is for leaders that aren't known."""
+        """The number of entries that wait for each broker; None stands for unknown leaders."""
         counts = {broker: len(markers) for broker, markers in self._markers.queued.items()}
         return {None: len(self._markers.unknown), **counts}

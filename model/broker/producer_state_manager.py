@@ -80,18 +80,18 @@ class ProducerStateManager:
 
     @property
     def producers(self) -> dict[int, Any]:
-        """What is known of each producer id: a ProducerStateEntry."""
+        """The state of each producer id: a ProducerStateEntry."""
         known = [*self.machine.keys("producers"), *sorted(self.without_records)]
         return {key: self.machine.at("producers", key) for key in known}
 
     @property
     def first_undecided_offset(self) -> int | None:
-        """Where the first open transaction starts."""
+        """The start of the first open transaction."""
         return self.ongoing_txns[0].first_offset if self.ongoing_txns else None
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the first transaction starts that is open, or whose marker isn't replicated."""
+        """The start of the first transaction that is open, or whose marker isn't replicated."""
         starts = [
             txns[0].first_offset for txns in (self.ongoing_txns, self.unreplicated_txns) if txns
         ]
@@ -151,7 +151,7 @@ class ProducerStateManager:
         self.map_end_offset = offset + 1
         if first is None:
             return MarkerResponse("NONE", None)
-        if first == offset:  # until 2.8 one that ends nothing is a transaction by itself
+        if first == offset:  # until 2.8 a marker that ends nothing is a transaction of its own
             insort(self.ongoing_txns, TxnMetadata(first, producer_id))
         return MarkerResponse("NONE", CompletedTxn(producer_id, first, offset, result == "ABORT"))
 
@@ -212,7 +212,7 @@ class ProducerStateManager:
     # Snapshots ----------------------------------------------------------------------------------
 
     def take_snapshot(self) -> None:
-        """Of each producer its newest batch, unless there is such a snapshot already."""
+        """Writes each producer's newest batch, unless there is such a snapshot already."""
         end = self.map_end_offset
         if end <= self.last_snap_offset:
             return

@@ -21,7 +21,7 @@ class NotBehind(ModelError):
 
 
 class TransactionIndex:
-    """What fetches of read_committed consumers are told."""
+    """The aborted transactions in answers to read_committed fetches."""
 
     def __init__(self) -> None:
         self.entries: list[AbortedTxn] = []
@@ -49,9 +49,9 @@ class TransactionIndex:
         return tuple(found), False
 
     def truncate(self, offset: int) -> None:
-        """What ends there or later is gone."""
+        """Removes the transactions that end there or later."""
         self.entries = [txn for txn in self.entries if txn.last_offset < offset]
 
     def delete_below(self, offset: int) -> None:
-        """What ends before is gone, as the segments are that had it."""
+        """Removes the transactions that end before, as their segments are removed."""
         self.entries = [txn for txn in self.entries if txn.last_offset >= offset]

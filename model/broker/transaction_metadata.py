@@ -52,7 +52,7 @@ STATE_NAMES = {_camel(name): number for name, number in transaction.TransactionS
 
 
 def entry_of(metadata: TransactionMetadata, blank: Machine) -> Machine:
-    """A machine in the state that `metadata` says, made from one in any."""
+    """A machine in the state of `metadata`, made from one in any state."""
     entry = blank.copy()
     entry.put(
         producer_id=max(metadata.producer_id, 0),

@@ -126,7 +126,7 @@ class TransactionStateManager:
         expected: tuple[int, int] | None = None, *, enable_2pc: bool = False,
         keep_prepared_txn: bool = False,
     ) -> Any:  # fmt: skip
-        """What is said of a request before the id's entry is looked at: error, step, timeout."""
+        """The answer to a request before the id's entry is looked at: error, step, timeout."""
         entry = self.entries.get(transactional_id or "")
         asked = (
             request,
@@ -178,7 +178,7 @@ class TransactionStateManager:
         )
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """The entry has come to this epoch, as if by so many InitProducerId. Raises NotNow."""
+        """Brings the entry's epoch to this one, as so many InitProducerId would. Raises NotNow."""
         if not self.can_skip_to_epoch(transactional_id, producer_epoch):
             raise NotNow(f"{transactional_id} can't skip to epoch {producer_epoch}")
         now = metadata_of(transactional_id, self.entries[transactional_id])
@@ -216,7 +216,7 @@ class TransactionStateManager:
         self, producer_ids: Iterable[int] = (), states: Iterable[str] = (),
         min_duration_ms: int = -1,
     ) -> tuple[str, list[str], list[str]]:  # fmt: skip
-        """ListTransactions: an error, the ids, and the states that there are none of. An empty
+        """ListTransactions: an error, the ids, and the unknown states of the filter. An empty
         filter, or a duration below 0, filters nothing."""
         if self.is_loading():
             return "COORDINATOR_LOAD_IN_PROGRESS", [], []
@@ -267,5 +267,5 @@ class TransactionStateManager:
         return batches
 
     def append_error(self, error: str) -> str:
-        """What an error of the log is passed on as."""
+        """The error that a client gets for an error of the log."""
         return ownership.PASSED_ON.get(error, error)

@@ -93,11 +93,11 @@ class Accumulator:
         return [record for batch in open_batches for record in batch.records]
 
     def held(self, number: int) -> Any:
-        """What the machine knows of a batch: a ProducerBatch."""
+        """The machine's state of a batch: a ProducerBatch."""
         return self.machine.at("batches", self.batches[number].partition)[number]
 
     def details(self, number: int) -> Any:
-        """What more it knows: BatchDetails."""
+        """Its further state: BatchDetails."""
         return self.machine.at("details", self.batches[number].partition)[number]
 
     def number_of(self, record: Record) -> int:
@@ -124,7 +124,7 @@ class Accumulator:
         self._put(number, details=self.details(number)._replace(**fields))
 
     def _put(self, number: int, **known: Any) -> None:
-        """What the machine knows of a batch; None: nothing any more."""
+        """The machine's state of a batch; None if it has none any more."""
         partition = self.batches[number].partition
         for field, value in known.items():
             every = self.machine[field]
@@ -157,7 +157,7 @@ class Accumulator:
         return room(record.size + HEADER, self.batch_size)
 
     def take(self, size: int) -> int:
-        """Takes so many bytes of memory, or what there is; how many."""
+        """Takes so many bytes of memory, or all that is free; returns how many."""
         taken = min(size, self.free_memory)
         self.free_memory -= taken
         return taken
@@ -207,7 +207,7 @@ class Accumulator:
         self._opened += 1
 
     def _count(self) -> None:
-        """What has come into batches since they were counted."""
+        """The records that were added to batches since they were counted."""
         for number in self._grown & self.batches.keys():
             batch = self.batches[number]
             is_full = self._written(batch) >= batch.limit
@@ -251,7 +251,7 @@ class Accumulator:
     # Sending ----------------------------------------------------------------------------------
 
     def drain(self, *, is_transactional: bool, transaction_version: int) -> list[Produce]:
-        """Of each partition the batch that may go now, if there is one.
+        """The batch of each partition that may be sent now, if there is one.
 
         RecordAccumulator.drain
         """
@@ -283,7 +283,7 @@ class Accumulator:
         return list(found.values())
 
     def size(self, number: int) -> int:
-        """The bytes of a batch as it is sent, compressed where it is."""
+        """The bytes of a batch in its sent form, compressed or not."""
         size = sum(record.size for record in self.batches[number].records)
         return HEADER + int(size * (self.compression_ratio or 1))
 

@@ -59,7 +59,7 @@ class Sends:
 
     @property
     def waiting_for_memory(self) -> int:
-        """How many sends wait for memory."""
+        """The number of sends that wait for memory."""
         return sum(waiting.record.waits_for == "memory" for waiting in self.waiting)
 
     def send(self, record: Record, now_ms: int) -> Record:
@@ -104,7 +104,7 @@ class Sends:
             self.machine.put(hurries=hurries)
 
     def _enters(self, waiting: Waiting, now_ms: int) -> Record:
-        """What comes once the topic is known."""
+        """The next step of a send once the topic is known."""
         record, limits = waiting.record, self.limits
         size = record.size + blocking.BATCH_OVERHEAD
         record.message = blocking.too_large(
@@ -194,7 +194,7 @@ class Sends:
         return True
 
     def _resumed(self, record: Record, step: Callable[[], object]) -> None:
-        """What a send throws that had to wait is its record's error: nobody else hears of it."""
+        """An error of a send that had to wait becomes its record's error: nobody else gets it."""
         try:
             step()
         except CallFailed as failed:
@@ -202,7 +202,7 @@ class Sends:
                 record.is_done, record.error = True, failed.error
 
     def _wakes(self, waiting: Waiting, now_ms: int) -> None:
-        """It waits for memory no longer; what it held back is there for its batch, or others'."""
+        """It waits for memory no longer. Other batches may use what it held back."""
         self._leaves(waiting)
         self.accumulator.give_back(waiting.held)
         waited = (now_ms - waiting.since_ms) * NS_PER_MS

@@ -78,7 +78,7 @@ def resolve(
     held = str(called) if "client.id" in given and called is not None else None
     values["client.id"] = client_id(held, None if of is None else str(of), number, features)
     for name, info in _FIELDS.items():
-        # what linger.ms has above the largest int counts as that, and is kept as it is
+        # a linger.ms above the largest int counts as that, and is kept unchanged
         if _setting(name) in values and info.expression is not linger:
             values[_setting(name)] = now[_key(info.expression)]
     return values
@@ -112,7 +112,7 @@ def _values(
     settings: Iterable[Setting], protocols: Protocols, features: frozenset[str],
     given: Mapping[str, Any],
 ) -> dict[str, Value]:  # fmt: skip
-    """What each setting of a release has, before the rules."""
+    """The default of each setting in a release, before the rules."""
     return {
         setting.name: _parsed(setting, given.get(setting.name, setting.default))
         for setting in settings
@@ -163,7 +163,7 @@ def _setting(field: str) -> str:
 
 
 def _first(field: str, values: Mapping[str, Value], given: Mapping[str, Any]) -> Any:
-    """What a field of the rules is before the first of them."""
+    """The value of a field of the rules before the first of them."""
     if field.endswith(GIVEN):
         return _setting(field.removesuffix(GIVEN)) in given
     value = values.get(_setting(field))

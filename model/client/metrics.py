@@ -25,7 +25,7 @@ NS_PER_MS: Final = 1_000_000
 
 @dataclass
 class Sample:
-    """What was recorded since `start_ms`, at `last_ms` for the last time."""
+    """The values recorded since `start_ms`, the last one at `last_ms`."""
 
     start_ms: int
     last_ms: int
@@ -101,7 +101,7 @@ class Sensor:
 
 
 class Metrics:
-    """The metrics of a client of a release with these `features`; `gauges` tell what there is now,
+    """The metrics of a client of a release with these `features`; `gauges` return present values,
     by the names of metrics."""
 
     def __init__(

@@ -38,7 +38,7 @@ TABLES = (
     *calls.TABLES, *requests.TABLES, *failures.TABLES, *sending.REAL_TABLES,
     *expiry.TABLES, epochs.bumped,
 )  # fmt: skip
-"""What the client's machine does."""
+"""The steps of the client's machine."""
 _PROTOCOLS = {kind: KAFKA.settling({transactional: kind}) for kind in (True, False)}
 
 
@@ -152,7 +152,7 @@ class ProducerClient:
         return self._called("abortTransaction", self._call)
 
     def add_partition(self, partition: Any) -> None:
-        """Half of what `send` does: the partition is to be in the transaction."""
+        """The first half of `send`: it adds the partition to the transaction."""
         self._begins("send", partition=partition)
 
     def append(self, partition: Any, size: int = 100) -> Record:
@@ -279,7 +279,7 @@ class ProducerClient:
         return self.machine["producer_epoch"]
 
     def _react(self, reaction: Any, request: Request | None = None) -> None:
-        """What becomes of a request, or of nothing but the client, as a row has decided."""
+        """The outcome of a request, or of the client alone, as a row has decided."""
         result = request.result if request is not None else CallResult()
         match reaction.step:
             case "DONE" | "STOP":
@@ -390,7 +390,7 @@ class ProducerClient:
             self.queue.add(self.queue.init())
 
     def _send_request(self) -> bool:
-        """Sends a request to a coordinator, if one may go; whether batches wait for it.
+        """Sends a request to a coordinator, if one may go. Returns whether batches wait for it.
 
         Sender.maybeSendAndPollTransactionalRequest
         """
@@ -438,7 +438,7 @@ class ProducerClient:
         return any(isinstance(sent, Produce) and sent.batch == batch for sent in in_flight)
 
     def _shut_down(self) -> bool:
-        """What a closed client does when all is sent: it aborts a transaction that is open.
+        """The last step of a closed client when all is sent: it aborts an open transaction.
 
         Sender.run
         """
@@ -585,7 +585,7 @@ class ProducerClient:
 
 
 def _request_of(sent: Request | Produce) -> tuple[str, int]:
-    """What tells requests apart: batches go together in one."""
+    """The key of a request: batches go together in one."""
     return sent.api, sent.request if isinstance(sent, Produce) else id(sent)
 
 

@@ -19,7 +19,7 @@ class CallFailed(ModelError):
 
 @dataclass(eq=False)
 class CallResult:
-    """What a call that goes on in the background comes to; `is_acknowledged` once waited for.
+    """The result of a call that goes on in the background; `is_acknowledged` once waited for.
     `call` is the call's name, made at `called_ms`."""
 
     is_completed: bool = False

@@ -38,7 +38,7 @@ class Sender:
         self.metrics.record(of_topic, records, topic=topic_of(partition))
 
     def drain(self, *, is_transactional: bool, version: int) -> list[Produce]:
-        """What goes now in one request, for a transaction `version`.
+        """The next request with its batches, for a transaction `version`.
 
         Sender.sendProducerData
         """

@@ -46,7 +46,7 @@ class Rule:
 def _lasting(
     updates: tuple[tuple[Expression, Expression], ...],
 ) -> list[tuple[Expression, Expression]]:
-    """The updates without those of which nothing is left: the whole is set after its part."""
+    """The updates without those that others overwrite: a whole is set after its part."""
     kept: list[tuple[Expression, Expression]] = []
     later = set[Expression]()
     for target, value in reversed(updates):
@@ -108,7 +108,7 @@ class Compiler(Source):
         return self._made(parameters)
 
     def expression(self, value: Expression, parameters: Mapping[str, Type]) -> Callable[..., Any]:
-        """The function that comes to an expression's value."""
+        """A function that returns an expression's value."""
         self.lines, self.known, self.indent = [], {}, 1
         self.shared = self._repeated(value, (), False)
         self._line(f"return {self.code(value)}")

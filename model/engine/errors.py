@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ModelError(Exception):
-    """Wrong use of a machine. `field` is what is wrong, where there is one."""
+    """Wrong use of a machine. `field` names the wrong field, if there is one."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)

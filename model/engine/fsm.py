@@ -76,7 +76,7 @@ class States:
 
 
 class _Takes:
-    """Whether an event takes a row, and goes where the transition says."""
+    """Whether an event takes a row, and goes to the transition's target."""
 
     def __init__(self, model: States, event: str, row: str, goal: str | None) -> None:
         self.model, self.event, self.row, self.goal = model, event, row, goal

@@ -28,7 +28,8 @@ from .values import Sparse, mapped, shown, stored
 
 
 class Outcome(NamedTuple):
-    """What an event did: the row taken, the messages sent (the reply among them), the reply."""
+    """The result of an event: the row taken, the messages sent (the reply among them), the
+    reply."""
 
     row: str
     sent: tuple[Any, ...]
@@ -48,7 +49,7 @@ class Taken(NamedTuple):
     reply: Any
 
     def value(self, expression: Expression) -> Any:
-        """What an expression of the table came to, before."""
+        """The value of an expression of the table, before the step."""
         return self.machine.meaning(self.table.on.name, expression, self.switch_off, self.fields)
 
 
@@ -159,14 +160,15 @@ class Machine:
         return shown(self._kind(name), self._s[self._program.place[name]])
 
     def at(self, name: str, key: Any) -> Any:
-        """What a field that is a map has for one key. Raises UnknownField."""
+        """The value that a field which is a map has for one key. Raises UnknownField."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
             raise UnknownField(f"{name} is not a map", name)
         return shown(kind.of, self._s[self._program.place[name]][key])
 
     def keys(self, name: str) -> tuple[Any, ...]:
-        """The keys that a field which is a map tells apart. Raises UnknownField."""
+        """The keys with a value other than the default, of a field that is a map. Raises
+        UnknownField."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
             raise UnknownField(f"{name} is not a map", name)
@@ -241,7 +243,7 @@ class Machine:
         return made
 
     def value(self, expression: Expression) -> Any:
-        """What an expression over the machine's fields comes to, as its rows would read it."""
+        """The value of an expression over the machine's fields, as its rows would read it."""
         program = self._program
         known = self._taken.get(expression)
         if known is None:
@@ -258,7 +260,7 @@ class Machine:
         self, event: str, expression: Expression, switch_off: tuple[str, ...],
         fields: Mapping[str, Any],
     ) -> Any:  # fmt: skip
-        """What an expression in the table on an event comes to, with these fields of the event."""
+        """The value of an expression in the table on an event, with these fields of the event."""
         known = self._taken.get((event, expression, switch_off))
         if known is None:
             program, features = self._program, self.features - set(switch_off)
@@ -296,7 +298,7 @@ class Machine:
         )
 
     def fields_of(self, event: str) -> dict[str, Type]:
-        """What an event brings, with its types. Raises UnknownEvent."""
+        """The fields of an event, with their types. Raises UnknownEvent."""
         self._program.function(event, self.features)
         return self._program.parameters(self._program.tables[event])
 
@@ -386,7 +388,7 @@ class Machine:
         return function, self._program.rows[event, features], reply, self._structured(event)
 
     def _structured(self, event: str) -> dict[str, Type]:
-        """What an event brings that isn't a plain value."""
+        """The fields of an event that aren't plain values."""
         known = self._program.structured.get(event)
         if known is None:
             known = self._program.structured[event] = {

@@ -38,7 +38,8 @@ def message_class(message: Message, bounded: bool = False) -> type:
 
 @cache
 def _maker(message: Message, bounded: bool) -> Callable[..., Any]:
-    """What makes a message of plain values: its class, or what gives its records names first."""
+    """A function that makes a message of plain values: its class, or one that names its records
+    first."""
     made = message_class(message, bounded)
     kinds = [kind for _, kind in parameters_of(message, bounded)]
     if not any(has_record(kind) for kind in kinds):
@@ -174,19 +175,19 @@ class Program:
         self.rows: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
 
     def _ends(self, at: int, kind: Type) -> tuple[int, int, int] | None:
-        """A place and the ends of what it holds, if that is a number with ends."""
+        """A place, and the range of its value if that is a number with a range."""
         low, high = self.ranges.of_int(kind) if isinstance(kind, Int) else (None, None)
         return None if low is None or high is None else (at, low, high)
 
     def places_but(self, but: frozenset[str]) -> tuple[Callable[..., Any], list[int]]:
-        """What reads all fields but these that are no maps, and the places of the maps."""
+        """A function that reads all fields but these and maps, and the places of the maps."""
         places = [at for at, name in enumerate(self.fields) if name not in but]
         plain = [at for at in places if at not in self.maps]
         read = itemgetter(*plain) if plain else _nothing
         return read, [at for at in places if at in self.maps]
 
     def first_state(self) -> list[Any]:
-        """A machine's fields as they are declared to start."""
+        """A machine's fields in their declared initial state."""
         if self.first is None:
             infos = self.infos.values()
             self.first = [self.initial(info.type, info.initial) for info in infos]
@@ -220,7 +221,7 @@ class Program:
         return refusal(field, self.ranges.expected(kind), value, of_type=whole or named)
 
     def parameters(self, table: Table) -> dict[str, Type]:
-        """What an event brings: the variables that its rows use as they are, and its fields."""
+        """The names that an event binds: the variables that its rows use, and its fields."""
         for bound in table.on.variables:
             if bound.op == "element":
                 raise DeclarationError(f"{table.name}: a machine by itself chooses no `{bound}`")
@@ -249,7 +250,7 @@ class Program:
         return folded(rewrite(expression, settle))
 
     def _constant(self, part: Expression) -> int | None:
-        """The number that an expression without fields comes to; none where it is another."""
+        """The value of an expression without fields, if it is a number; otherwise none."""
         if part.op == "constant":
             return self.constants.get(part.data.name)
         return part.data if part.op == "const" and type(part.data) is int else None
@@ -319,5 +320,5 @@ def program_of(
 
 
 def _nothing(_: list[Any]) -> tuple[()]:
-    """What reads the fields of a machine that has none but maps."""
+    """A function that reads the fields of a machine that has only maps."""
     return ()

@@ -11,7 +11,7 @@ from ...language.types import Value
 from .machine import Taken
 
 MOST = 4
-"""So many parts of a guard are told."""
+"""The most parts of a guard that are reported."""
 
 
 def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | None) -> list[str]:
@@ -77,8 +77,8 @@ def _errors(one: Taken, row: Row, response: str, *, is_last: bool) -> set[str]:
 
 
 def _tells(one: Taken, row: Row) -> bool:
-    """Whether a row answers with an error, or with none: what doesn't is answered later, with
-    none."""
+    """Whether a row answers with an error, or without. A row that doesn't answer is answered later,
+    without one."""
     return any(name == "error" for sent in one.table.sendings(row) for name, _ in sent.fields)
 
 
@@ -96,13 +96,13 @@ def _named_errors(one: Taken, value: Expression) -> Iterator[str]:
 
 
 def _against(one: Taken, guard: Expression) -> Iterator[str]:
-    """What holds that is against a guard, as far down as it is clear which parts are."""
+    """The true conditions that make a guard false, as far down as it is clear which parts do."""
     if not one.value(guard):
         yield from map(str, because(_At(one), guard))
 
 
 class _At:
-    """What a machine's expressions came to. Quantifiers aren't looked into."""
+    """The values of a machine's expressions. Quantifiers aren't looked into."""
 
     def __init__(self, one: Taken) -> None:
         self._one = one

@@ -63,7 +63,7 @@ class Source:
         return name
 
     def code(self, e: Expression, scope: Mapping[Expression, str] | None = None) -> str:
-        """The expression as Python; what is shared is put into a local first."""
+        """The expression as Python; shared parts are put into locals first."""
         if e in self.known:
             return self.known[e]
         if e in self.shared:

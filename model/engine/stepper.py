@@ -64,7 +64,7 @@ class Stepper:
         return function, bag
 
     def bindings(self, index: int, state: FullState) -> Iterator[Bound]:
-        """What the action of that index may bind in a state."""
+        """The values that the action of that index may bind in a state."""
         action = self.instance.actions[index]
         bag = self._action(index)[1]
         domains = [choices(bound.data.type, self.instance.constants) for bound in action.bounds]

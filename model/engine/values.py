@@ -76,7 +76,7 @@ def no_others(holds: bool, what: str) -> None:
 def known_keys(
     maps: Iterable[Any], items: Iterable[Any], sets: Iterable[Iterable[Any]]
 ) -> list[Any]:
-    """The keys that these maps, values and sets tell apart, each once, in a fixed order."""
+    """The keys that these maps, values and sets mention, each once, in a fixed order."""
     found: dict[Any, None] = {}
     for mapping in maps:
         if mapping:
@@ -90,7 +90,7 @@ def known_keys(
 
 
 class Ranges:
-    """What types range over: `constants` gives the numbers; with `open_keys` keys are any values,
+    """The ranges of types: `constants` gives the numbers. With `open_keys` keys are any values,
     unless their number is a real one of the protocol."""
 
     def __init__(self, constants: Mapping[str, int], *, open_keys: bool) -> None:
@@ -99,7 +99,7 @@ class Ranges:
         self._numbers: dict[Expression, int | None] = {}
 
     def number(self, bound: Expression | int) -> int | None:
-        """The number that a bound comes to; none where a constant in it has no real value."""
+        """The value of a bound; none if a constant in it has no real value."""
         if isinstance(bound, int):
             return bound
         if bound not in self._numbers:
@@ -114,7 +114,7 @@ class Ranges:
         return self.number(kind.low), self.number(kind.high)
 
     def keys(self, kind: Key) -> int | None:
-        """How many keys there are; none where any value is one."""
+        """The number of keys; none if any value is one."""
         return self.number(kind.size)
 
     def names(self, kind: Enum) -> tuple[str, ...]:

@@ -24,11 +24,11 @@ ANOMALIES = {
     "PHANTOM": "A record was read that nobody sent.",
     "CONFLICT": "Two reads of one offset found different records.",
 }
-"""The names of anomalies, and what each is."""
+"""The names of anomalies, and their meanings."""
 
 
 class Anomaly(NamedTuple):
-    """What is wrong, with whom, and the line that shows it (where there is one)."""
+    """An anomaly, its subject, and the line that shows it (if there is one)."""
 
     name: str
     subject: str
@@ -38,7 +38,7 @@ class Anomaly(NamedTuple):
 
 
 class Unjudged(NamedTuple):
-    """What can't be judged, and the line that lacks something."""
+    """A part that can't be judged, and the line that lacks something."""
 
     reason: str
     line: int
@@ -137,13 +137,14 @@ class _History:
         )
 
     def outcome(self, sent: _Sent) -> str | None:
-        """That of its transaction; committed where it is in none, None where nobody says."""
+        """The outcome of its transaction; committed if it is in none, None if it isn't known."""
         if sent.transaction is None:
             return "committed"
         return self.transactions[sent.transaction].outcome
 
     def unjudged(self, there: set[tuple[str, str]]) -> Iterator[Unjudged]:
-        """Where what is missing might show an anomaly. `there` is what was read, by partition."""
+        """The places where missing lines might show an anomaly. `there` is what was read, by
+        partition."""
         told: set[str] = set()
         open_ones: set[str] = set()
         for record, sent in self.sent.items():

@@ -42,8 +42,8 @@ MOST = 100_000
 def machine_for(
     operations: Sequence[Operation], settings: Settings, about: AtPartition | None = None
 ) -> Judged:
-    """The machine that these operations of one key are judged by, as it is at first. `about` is
-    what the transactional ids of its run tell of a partition."""
+    """The machine that judges these operations of one key, in its initial state. `about` is what
+    the transactional ids of its run say about a partition."""
     requests = {operation.request for operation in operations}
     if requests <= {*judged.COORDINATOR_REQUESTS}:
         memory = _memory(settings)
@@ -109,7 +109,7 @@ class _Memory:
         self, before: Form, entry: Machine | None, answer: Mapping[str, Any] | None,
         timed: Step | None = None,
     ) -> _Change | None:  # fmt: skip
-        """How it comes from a form to this entry; None where that depends on the real epochs."""
+        """The shift of epochs from a form to this entry; None if it depends on the real epochs."""
         if entry is None:
             return _Change(self.unknown, 0, itemgetter(*[-1] * len(TIMES)), answer, timed)
         shift = entry["producer_epoch"] - MIDDLE
@@ -128,7 +128,7 @@ class _Memory:
         return _Change(self.form(entry, shift), shift or 0, times, answer, timed)
 
     def outcomes(self, form: Form, request: _Request, asked: _Asked) -> list[_Change] | None:
-        """What a request does in a form where it is answered as it was, or may be later."""
+        """The results of a request in a form, if it gets its answer now, or may get it later."""
         response = request.response | _epoch(asked[2])
         found: list[_Change] = []
         for after, answer in self.answers(form, request, asked):
@@ -169,7 +169,7 @@ class _Memory:
         return self.exact.at(form.entry, LATER).outcomes(operation, request.ids)
 
     def steps(self, form: Form) -> list[_Change] | None:
-        """What it does by itself in a form, in time."""
+        """The steps without a request in a form, in time."""
         here, found = self.exact.at(form.entry, LATER), list[_Change]()
         for step in STEPS:
             taken = here.take(step, LATER)
@@ -235,7 +235,8 @@ class _Names:
 
 
 _Asked = tuple[str, int | None, int | None]
-"""What a request is found by: its content, its epoch and that of its response, if there are any."""
+"""The key that a request is found by: its content, its epoch and that of its response, if there are
+any."""
 
 
 class _Request:
@@ -254,7 +255,7 @@ class _Request:
         self._shift, self._found = 0, self.exactly
 
     def at(self, shift: int) -> _Asked | None:
-        """What it is found by with its epochs moved by so much; None where they can't be."""
+        """The key with its epochs moved by so much; None if they can't be."""
         if shift == 0:
             return self.exactly
         if shift != self._shift:  # it is mostly asked of states in one epoch
@@ -430,7 +431,7 @@ class Coordinator:
         return Coordinator(self.names, self.memory, form, 0, self.times)
 
     def _as_mine(self, found: Iterable[tuple[Coordinator, T]]) -> Iterator[tuple[Coordinator, T]]:
-        """What the same state, exactly, has come to."""
+        """The results of exactly the same state."""
         mine = self.key()
         for after, answer in found:
             yield (self if after.key() == mine else after), answer

@@ -53,7 +53,7 @@ class _Id:
 
 
 class Decisions:
-    """What the transactional ids of a run may have decided, by the lines of theirs."""
+    """The possible decisions of the transactional ids of a run, by their lines."""
 
     def __init__(self, ids: Mapping[str, Sequence[Operation]]) -> None:
         """`ids` has the operations of each transactional id by its name."""
@@ -76,7 +76,7 @@ class Decisions:
         return AtPartition(self, partition)
 
     def id_of(self, producer_id: int) -> _Id | None:
-        """The transactional id that was told this producer id, if there is one, and one only."""
+        """The transactional id that got this producer id, if exactly one did."""
         return self._ids.get(producer_id)
 
     def decided_from(self, producer_id: int, epoch: int, result: str) -> float:
@@ -131,7 +131,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class AtPartition:
-    """What the transactional ids of its run tell of a partition."""
+    """What the transactional ids of its run say about a partition."""
 
     decisions: Decisions
     partition: str
@@ -192,7 +192,7 @@ class AtPartition:
         return {producer_id: sorted(those) for producer_id, those in found.items()}
 
     def against_marker(self, operation: Operation) -> str:
-        """What its transactional id tells against a marker, in a sentence; empty for nothing."""
+        """The objection of its transactional id to a marker, in a sentence; empty for none."""
         fields, until = operation.fields, NEVER if operation.end is None else operation.end
         held = fields["producer_id"], fields["producer_epoch"]
         if self.may_mark(*held, until, (fields["result"],)):
@@ -200,7 +200,7 @@ class AtPartition:
         return f"Nothing of {self._named(held)} decides {fields['result']} in epoch {held[1]}."
 
     def against_batch(self, operation: Operation) -> str:
-        """That its transactional id adds no such partition, in a sentence."""
+        """The objection that its transactional id adds no such partition, in a sentence."""
         held = operation.fields["producer_id"], operation.fields["producer_epoch"]
         return f"Nothing of {self._named(held)} adds the partition in epoch {held[1]} for it."
 
@@ -224,7 +224,7 @@ def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
 
 
 class _Earliest:
-    """Of things with a start and a time, the earliest time of those that start behind a moment."""
+    """For things with a start and a time, the earliest time of those that start after a moment."""
 
     def __init__(self, found: Iterable[tuple[float, float]]) -> None:
         ordered = sorted(found)
@@ -237,8 +237,8 @@ class _Earliest:
 
 
 def _may_fence(init: Operation, producer_id: int, epoch: int) -> bool:
-    """Whether an InitProducerId may abort a transaction with a marker of this epoch: the epoch that
-    it is told is higher."""
+    """Whether an InitProducerId may abort a transaction with a marker of this epoch: its answer has
+    a higher epoch."""
     told = _told(init)
     return told is None or told[0] != producer_id or epoch < told[1]
 

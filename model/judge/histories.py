@@ -45,7 +45,7 @@ class _Validators:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         kinds = schema["definitions"]
-        (self.told_by,) = schema["properties"]  # what says of which kind a line is
+        (self.told_by,) = schema["properties"]  # the fields that show which kind a line is
         self.of_any = fastjsonschema.compile(schema)
         self.of_kind = {
             kind: fastjsonschema.compile({"$ref": f"#/definitions/{kind}", "definitions": kinds})
@@ -94,7 +94,7 @@ def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
 
 
 def _remedy(line: Any, schema: str) -> str:
-    """What to do about a line that isn't valid: it may be one of the other kind."""
+    """The remedy for a line that isn't valid: it may be one of the other kind."""
     if isinstance(line, dict):
         if schema == "history" and "event" in line and "request" not in line:
             return "an application's history is judged with --application"
@@ -147,7 +147,7 @@ class Run(NamedTuple):
     names: dict[str, dict[str, str]]
 
     def decisions(self) -> Decisions:
-        """What its transactional ids may have decided."""
+        """The possible decisions of its transactional ids."""
         ids = self.names.get("transactional_id", {})
         return Decisions({name: self.keys[key] for key, name in ids.items()})
 

@@ -38,7 +38,7 @@ class Finding(Enum):
 
     @property
     def exit_code(self) -> int:
-        """That of a command which finds it."""
+        """The exit code of a command that finds it."""
         return {"EXPLAINED": 0, "UNEXPLAINED": 12, "INTERRUPTED": 130}.get(self.name, 20)
 
 
@@ -71,7 +71,7 @@ class Judgement:
 
 
 def explanation(answers: int) -> Finding:
-    """What it is that so many answers, all of a key's, are explained."""
+    """The meaning of this finding for so many answers, all of a key's."""
     return Finding.EXPLAINED if answers else Finding.UNJUDGED
 
 
@@ -203,7 +203,7 @@ def carry(
 
 
 def decided(operation: Operation, carried: Carried) -> Operation:
-    """The operation, without its answer where that says nothing of what it did."""
+    """The operation, without its answer if that says nothing about its effect."""
     error = "NONE" if operation.response is None else operation.response["error"]
     if operation.response is None or not carried.ways[0].machine.is_decided(error):
         return operation._replace(end=None, response=None)

@@ -26,13 +26,13 @@ LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
 
 @cache
 def _decided() -> frozenset[str]:
-    """What a leader answers by its own rows."""
+    """The answers of a leader by its own rows."""
     return said(LEADER_TABLES)
 
 
 @cache
 def _relayed() -> list[str]:
-    """What a leader answers that asked the coordinator about a batch and was refused."""
+    """The answers of a leader that asked the coordinator about a batch and was refused."""
     refusals = said(tables.TABLES, "AddPartitionsByLeader") - {"NONE"}
     rows = (
         row
@@ -223,7 +223,7 @@ class Leader:
         return self.about is None or self.about.may_mark(producer_id, epoch, until, results)
 
     def against(self, operation: Operation) -> str:
-        """What a transactional id tells against an operation, in a sentence; empty for nothing."""
+        """The objection of a transactional id to an operation, in a sentence; empty for none."""
         if self.about is None:
             return ""
         if operation.request == "WriteTxnMarkers":

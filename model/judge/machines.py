@@ -72,7 +72,7 @@ PER_STEP = 16
 
 @cache
 def _from_around(protocol: str) -> frozenset[str]:
-    """What a coordinator answers where it isn't this one, is loading, or can't append."""
+    """Answers of a coordinator that isn't this one, is loading, or can't append."""
     blank = TransactionCoordinator(protocol=protocol)
     home = blank.state_partition_of(NAME)
     found = {blank.lookup("OTHER", NAME).error}
@@ -111,7 +111,7 @@ class Coordinator:
         return self.coordinator.entries.get(NAME)
 
     def key(self) -> Hashable:
-        """What it is told by from all states in which it does something else."""
+        """The key that separates it from all states in which it acts differently."""
         entry = self.entry
         return None if entry is None else entry.kept(UNSEEN, without_keys)
 
@@ -236,7 +236,7 @@ _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], 
 
 
 def without_keys(value: Sparse) -> Hashable:
-    """What is left of a map by requests, whose numbers say nothing."""
+    """The rest of a map by requests, whose numbers mean nothing."""
     return tuple(sorted(map(repr, value.values()))) if value else ()
 
 
@@ -274,7 +274,7 @@ def _acknowledged(coordinator: TransactionCoordinator) -> Sent:
 
 
 def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
-    """Where it begins a transaction, as early as can be: that may time out first."""
+    """The earliest place where it begins a transaction: that may time out first."""
     entry = coordinator.entries[NAME]
     now_ms, coordinator.now_ms = coordinator.now_ms, entry["txn_last_update_timestamp"]
     entry.outside(clock__now=coordinator.now_ms)
@@ -351,4 +351,4 @@ STEPS = (
     Step(_is_late, partial(_timed_out, append=PENDING), is_timed=True),
     Step(_is_unused, _expired, is_timed=True),
 )
-"""What a coordinator does by itself, what is likely first."""
+"""The steps that a coordinator takes without a request, likely ones first."""

@@ -37,7 +37,7 @@ def shown(fields: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the brokers were: the release, and their settings under their own names."""
+    """The brokers: the release, and their settings under their own names."""
 
     protocol: str = KAFKA.newest
     transaction_version: int | None = None
@@ -48,7 +48,7 @@ class Settings:
 
 
 class Rest(Protocol):
-    """What a history still has to explain, where all of it is known."""
+    """The part of a history that is still to be explained, if all of it is known."""
 
     @property
     def highest_offset(self) -> float:
@@ -96,11 +96,12 @@ class Judged(Protocol):
         ...
 
     def key(self) -> Hashable:
-        """What it is told by from all states in which it does something else."""
+        """The key that separates it from all states in which it acts differently."""
         ...
 
     def rank(self, operation: Operation) -> float:
-        """What is lower for an operation that is likely to come first; it decides nothing."""
+        """A number that is lower for an operation that is likely to come first. It decides
+        nothing."""
         ...
 
     def is_idle(self, operation: Operation) -> bool:
@@ -114,8 +115,8 @@ class Judged(Protocol):
         ...
 
     def is_decided(self, error: str) -> bool:
-        """Whether it is the machine that decides on this error. Any other comes from what is around
-        it and says nothing of what the request has done."""
+        """Whether this error is the machine's decision. Any other comes from its surroundings, and
+        says nothing about the request's effect."""
         ...
 
 
@@ -158,6 +159,6 @@ def matches(response: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> bo
 
 
 def transaction_version(fields: Mapping[str, Any]) -> int | None:
-    """The transaction version that a Produce asks for; None where its own isn't told."""
+    """The transaction version that a Produce asks for; None if its own isn't known."""
     asked = fields.get("api_version")
     return None if asked is None else api_versions.transaction_version("Produce", asked)

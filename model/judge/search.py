@@ -25,7 +25,7 @@ class Way(NamedTuple):
     done: frozenset[int] = frozenset()
     waiting: int | None = None
     is_carried: bool = False
-    """Whether there is more of the history than what it is a way through."""
+    """Whether the history goes on after the part that it is a way through."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class _Rest:
-    """What is still to come of a search at a configuration."""
+    """The rest of a search at a configuration."""
 
     search: Search
     config: Config
@@ -154,7 +154,7 @@ class Search:
             for o in self.known
         ]
         self.highest_offsets = [*accumulate(reversed([*told, -1.0]), max)][::-1]
-        # of what is told after the time that is looked at
+        # answers after the time that is looked at
         self.later_offsets = [
             (at, o.response["base_offset"])
             for at, o in enumerate(self.lost)
@@ -179,7 +179,7 @@ class Search:
         self.dead: set[Hashable] = set()
         self.deepest = -1  # so far on there are dead ends
         self.steps = 0
-        self.reached = float("-inf")  # what was answered before this time is explained
+        self.reached = float("-inf")  # answers before this time are explained
 
     def places_of(self, producer_id: int) -> tuple[list[int], list[int]]:
         """The places of a producer's operations, in `known` and in `lost`."""
@@ -334,8 +334,8 @@ class Search:
         yield from later
 
     def _outcomes(self, config: Config, asked: Any) -> Iterator[tuple[Judged, bool]]:
-        """What an operation can do in a configuration. It takes a step, and one for each that it
-        can do besides the first. Raises Limit."""
+        """The possible effects of an operation in a configuration. It takes a step, and one for
+        each effect besides the first. Raises Limit."""
         size = config.machine.size
         self.budget.take(size)
         for number, found in enumerate(config.machine.outcomes(asked)):
@@ -426,7 +426,7 @@ class Search:
         return made
 
     def _answer(self, config: Config, at: int) -> None:
-        """Puts aside what may follow where `asked` is answered now, with each of its answers."""
+        """Puts aside what may follow if `asked` is answered now, with each of its answers."""
         known = self.known[at]
         for answer in config.machine.answers(self.known_asked[at]):
             self.budget.take(config.machine.size)

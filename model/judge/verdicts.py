@@ -51,7 +51,7 @@ def print_judgements(
 def judge_run(
     run: Run, settings: Settings, limit: int = 1_000_000
 ) -> Iterator[tuple[str, Judgement]]:
-    """Judges each key of a run, partitions with what its transactional ids tell. Raises as
+    """Judges each key of a run, partitions together with their transactional ids. Raises as
     `judge`."""
     decisions = run.decisions()
     partitions = run.names.get("partition", {})
@@ -61,7 +61,7 @@ def judge_run(
 
 
 def without_lines(paths: Sequence[Path], files: Iterable[str]) -> list[str]:
-    """The paths that no line comes from; told as well. Who recorded there may have died."""
+    """The paths without lines, which are reported as well. Their recorder may have died."""
     found = sorted({str(path) for path in paths} - set(files))
     for path in found:
         print(f"{path}: no line, {Finding.UNJUDGED.name}")

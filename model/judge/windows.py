@@ -90,7 +90,7 @@ def distinct(operations: Iterable[Operation], about: AtPartition | None = None) 
 def _failed(
     window: Sequence[Operation], carried: Carried, after: Carried, budget: Budget
 ) -> Judgement:
-    """What to say where no way goes on."""
+    """The text for a history without a way on."""
     found = judge(window, carried=carried, budget=budget) if after.is_whole else None
     if found is None or found.finding is not Finding.UNEXPLAINED:
         return Judgement(Finding.GAVE_UP)

@@ -16,7 +16,7 @@ def refusal_of(partition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identity(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The producer id and epoch that are told, with the error."""
+    """The producer id and epoch in the answer, with the error."""
     return {
         "error": told["error_code"],
         "producer_id": told["producer_id"],

@@ -34,18 +34,18 @@ PASSING: Final = frozenset(
      "NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION",
      "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 )  # fmt: skip
-"""Errors that say nothing of what a request has done."""
+"""Errors that say nothing about the request's effect."""
 OFFSETS: Final = "__consumer_offsets"
 PATIENCE_S: Final = 5
 IDS_AT_ONCE: Final = 100
 SLOWEST_LOAD_S: Final = 30
 EXPIRY_CHECK_MS: Final = "producer.id.expiration.check.interval.ms"
 EXPIRY_CHECKS: Final = 4
-"""After so many intervals what is idle is forgotten."""
+"""Idle producers are forgotten after so many intervals."""
 SOON_S: Final = 0.05
 _PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 ENDS_HELD: Final = {"append", "decision", "completion"}
-"""Where an end is held, it stays in flight."""
+"""A held end stays in progress."""
 _NOT_YET: Final = "COORDINATOR_LOAD_IN_PROGRESS"
 _AGAIN = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
 _NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
@@ -53,7 +53,7 @@ _numbers = count()
 
 
 class NotHeld(Exception):
-    """A request was answered that should have been held, by an error that says nothing of it."""
+    """A request was answered that should have been held, by an error that says nothing about it."""
 
 
 class BrokerSystem(System):
@@ -89,7 +89,7 @@ class BrokerSystem(System):
         self._ids: list[str] = []
         self._stuck: set[str] = set()
         self.skipped: dict[str, int] = {}
-        """The epochs that ids have come to ahead, for `skip_to_epoch`."""
+        """The epochs of ids that were raised ahead, for `skip_to_epoch`."""
         self._offsets_partitions = 0
         self._terms = Terms(cluster)
         self._told = time.monotonic()
@@ -157,7 +157,8 @@ class BrokerSystem(System):
         self.ask("EndTxn", {"transactional_id": "warm", **who, "result": "ABORT"})
 
     def _hold(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Has the request held where its fields say; its answer, where it doesn't come there."""
+        """Holds the request at the place in its fields. Returns its answer if it doesn't get
+        there."""
         assert self._threads is not None
         place, left = fields["held_at"], {k: v for k, v in fields.items() if k != "held_at"}
 
@@ -210,7 +211,7 @@ class BrokerSystem(System):
         assert self._threads is not None
         if is_wanted:
             self._withheld = self._threads.hold("allocation")
-            self.passing = PASSING - {_NOT_YET}  # it says that there is none
+            self.passing = PASSING - {_NOT_YET}  # the answer: there is none
         else:
             self._threads.let_go(self._withheld)
             self._withheld, self.passing = [], PASSING
@@ -266,8 +267,8 @@ class BrokerSystem(System):
     # Time and crashes -------------------------------------------------------------------------
 
     def sleep(self, ms: int) -> None:
-        """Waits, and until what has timed out by then is aborted. The time is told by
-        `elapsed_ms`."""
+        """Waits, also until transactions that have timed out by then are aborted. `elapsed_ms`
+        returns the time."""
         time.sleep(ms / 1000)
         if self.settles:
             self._until(
@@ -326,7 +327,7 @@ class BrokerSystem(System):
             use_up(self.cluster, [self.skip(transactional_id, producer_epoch)])
 
     def skip(self, transactional_id: str, producer_epoch: int) -> Skip:
-        """What `use_up` takes for an id to come to an epoch."""
+        """The time that `use_up` takes to raise an id's epoch."""
         name = str(self._id(transactional_id))
         now = self._state(name)["producer_epoch"] if self.settles else 0
         return Skip(name, now, producer_epoch)
@@ -499,7 +500,7 @@ class BrokerSystem(System):
                 return refusal
             batches = batches_of(one["records"] or b"")
             # A leader reads the last stable offset before the batches (Partition.readRecords): one
-            # beyond it tells that a marker has come in between.
+            # Beyond it a marker has come in between.
             if not (
                 is_committed and batches and batches[-1].last_offset >= one["last_stable_offset"]
             ):

@@ -49,7 +49,7 @@ KNOWN: Final = {
     in ("transaction.max.timeout.ms", "transaction.partition.verification.enable",
         "transaction.two.phase.commit.enable")
 }  # fmt: skip
-"""Settings of brokers of which the tables know one value alone, Kafka's default."""
+"""Settings of brokers of which the tables know only Kafka's default."""
 PREFIX: Final = "epochfence-"
 """With it all names begin that are ours; a random part follows."""
 MOST_BROKERS: Final = 5
@@ -128,7 +128,7 @@ class LiveCluster:
         raise error
 
     def _negotiated(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
-        """The versions of each request that both sides know, and the features that are told."""
+        """The versions of each request that both sides know, and the broker's features."""
         told = self._first.api_versions()
         found: dict[str, tuple[int, int]] = {}
         for one in told["api_keys"]:
@@ -251,7 +251,7 @@ class LiveCluster:
         return self._connections[node, number]
 
     def drop(self) -> None:
-        """Its brokers go away: what is asked next is asked by new connections."""
+        """Its brokers go away: the next requests use new connections."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
@@ -441,7 +441,7 @@ class LiveCluster:
     def _described_settings(
         self, kind: int, of: str, names: list[str]
     ) -> dict[str, dict[str, Any]]:
-        """Those of these settings that there are, by their names. A broker's tells it itself."""
+        """Those of these settings that exist, by name. A broker reports its own."""
         node = int(of) if kind == _BROKER else self._controller
         resource = {"resource_type": kind, "resource_name": of, "configuration_keys": names}
         told = self.ask(node, "DescribeConfigs", {"resources": [resource]})
@@ -476,11 +476,11 @@ class LiveCluster:
             raise BrokerError(f"{self._first.place}: {name}: {response['error_code']}")
 
     def partitions_of(self, topic: str) -> int:
-        """How many partitions a topic has."""
+        """The number of a topic's partitions."""
         return len(self._topic(topic))
 
     def _topic(self, topic: str) -> list[dict[str, Any]]:
-        """What is told of a topic's partitions."""
+        """The description of a topic's partitions."""
         asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
         (told,) = self.ask(next(iter(self.brokers)), "Metadata", asked)["topics"]
         return told["partitions"]

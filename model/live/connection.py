@@ -34,14 +34,14 @@ PORT: Final = 9092
 TIMEOUT_S: Final = 30
 LARGEST: Final = 100 * 1024 * 1024
 """The most bytes of a response, as of a request to Kafka (socket.request.max.bytes)."""
-_TLS_ALERT: Final = 0x150303  # what a listener with TLS says to plain text
+_TLS_ALERT: Final = 0x150303  # answer of a listener with TLS to plain text
 _CLIENT_ID: Final = "epochfence"
 ABOUT_US: Final = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
-"""What an ApiVersions tells of its client."""
+"""The client's name in an ApiVersions request."""
 
 
 class BrokerError(Exception):
-    """A broker can't be talked to, or not further; one line says why."""
+    """The connection to a broker fails, or breaks. The message is one line that says why."""
 
 
 class Gone(BrokerError):
@@ -50,8 +50,8 @@ class Gone(BrokerError):
 
 @dataclasses.dataclass(frozen=True)
 class Security:
-    """How a broker is talked to: with TLS where there is a `context`, with SASL where there is a
-    user. Nothing of it is shown."""
+    """How to connect to a broker: with TLS if there is a `context`, with SASL if there is a user.
+    None of it is printed."""
 
     context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
     username: str | None = dataclasses.field(default=None, repr=False)
@@ -59,7 +59,7 @@ class Security:
     mechanism: str = "PLAIN"
 
     def exchange(self) -> sasl.Exchange | None:
-        """What a client says of its user, if there is one."""
+        """The client's data about its user, if there is one."""
         if self.username is None:
             return None
         return sasl.exchange(self.mechanism, self.username, self.password)
@@ -173,7 +173,7 @@ class Connection:
         return self.receive(name, version)
 
     def api_versions(self) -> dict[str, Any]:
-        """What the broker's ApiVersions tells. Raises BrokerError."""
+        """The broker's answer to ApiVersions. Raises BrokerError."""
         told = self.ask("ApiVersions", 3, ABOUT_US)
         if told["error_code"] == "UNSUPPORTED_VERSION":
             told = self.ask("ApiVersions", 0, {})

@@ -77,7 +77,7 @@ class Debugger:
         return found
 
     def held(self, breakpoints: Sequence[int], timeout_s: float) -> bool:
-        """Whether a thread has come to one of the breakpoints, or does so soon; no other is held
+        """Whether a thread has reached one of the breakpoints, or does so soon. No other is held
         there then."""
         until = time.monotonic() + timeout_s
         while self._stopped.keys().isdisjoint(breakpoints):
@@ -149,7 +149,7 @@ class Debugger:
         return self._number
 
     def _packet(self) -> tuple[int, int, bytes] | None:
-        """A reply: its number, its error and what it tells. None: an event, which is kept."""
+        """A reply: its number, its error and its data. None: an event, which is kept."""
         try:
             size, number, flags = struct.unpack(">iiB", self._bytes(9))
             kind = self._bytes(2)

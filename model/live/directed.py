@@ -36,7 +36,7 @@ PATIENCE: Final = 18_000
 """And no more after so many in which no new row was taken: at 3.6, 16,590 lines are before the last
 one, at 2.5, 4.0.1 and 4.3 fewer than 5,000."""
 DETOUR: Final = 2
-"""By so many requests a way may be longer that comes to a machine's states sooner."""
+"""A way to a machine's states may be longer by so many requests if it gets there sooner."""
 HEAD_START: Final = 3
 """By so many requests a way may be longer for each that is held on it."""
 RESTART: Final = 2
@@ -124,8 +124,8 @@ class Node:
     ids: int = 0
 
     def after(self, line: Line) -> tuple[Node, set[RowName]] | None:
-        """Where a further line leads, before markers are written, and the rows that it takes. None
-        where it can't be sent."""
+        """The result of a further line, before markers are written, and the rows that it takes.
+        None if it can't be sent."""
         made = Node(
             self.cluster.copy(), (*self.lines, line), dict(self.told), dict(self.sent), self.ids
         )
@@ -178,7 +178,8 @@ class Node:
             self.sent[who] = line["base_sequence"] + line["count"]
 
     def shapes(self, *, of_leader: bool = True) -> tuple[Hashable, ...]:
-        """What it is told by from states in which other rows may be taken, for each machine."""
+        """The key that separates it from states in which other rows may be taken, for each
+        machine."""
         leader = self.cluster.leader(PARTITION).machine
         coordinator = self.cluster.coordinator
         entries = coordinator.entries.items()
@@ -191,18 +192,18 @@ class Node:
         )
 
     def _ahead(self, told: tuple[int, int]) -> int:
-        """How far the epoch of a client is beyond the one that the leader knows."""
+        """The distance of a client's epoch beyond the one that the leader knows."""
         producers = self.cluster.leader(PARTITION).producers
         return min(told[1] - producers[told[0]].producer_epoch, 2) if told[0] in producers else 3
 
     def _behind(self, name: str) -> int:
-        """How far the epoch of a client is behind that of its entry."""
+        """The distance of a client's epoch behind that of its entry."""
         entry = self.cluster.coordinator.entries[name]
         return min(entry["producer_epoch"] - self.told[name][1], 2) if name in self.told else 3
 
 
 def shape(machine: Machine) -> Hashable:
-    """A machine's state, in which numbers that rows seldom tell apart are one."""
+    """A machine's state, with numbers made equal that rows seldom distinguish."""
     plain, *maps = machine.kept(frozenset(), _rounded)
     return (_rounded_once(plain), *maps)
 
@@ -213,7 +214,7 @@ def _rounded_once(value: Hashable) -> Hashable:
 
 
 def _rounded(value: Any) -> Hashable:
-    """A value in which numbers that rows seldom tell apart are one."""
+    """A value, with numbers made equal that rows seldom distinguish."""
     match value:
         case bool() | str() | None:
             return value
@@ -370,7 +371,7 @@ def moves(
     told: Mapping[str | None, tuple[int, int]], sent: Mapping[tuple[int, int], int], place: int,
     versions: Versions,
 ) -> Iterator[Line]:  # fmt: skip
-    """What a client may send after `place` lines, right or wrong; what is right first."""
+    """The lines that a client may send after `place` lines, right or wrong; right ones first."""
     yield from _beginnings(told, versions)
     for name, own in told.items():
         others = [other for other in told.values() if other[0] != own[0]]
@@ -406,7 +407,7 @@ def _of_one_client(every: Iterable[Line], node: Node, requests: Set[str]) -> Ite
 
 
 def _lines(node: Node, holds: Held) -> Iterator[Line]:
-    """What else may happen, where it makes a difference."""
+    """Other events, if they make a difference."""
     coordinator = node.cluster.coordinator
     now = {"log_refuses": coordinator.log_refuses, "withhold_ids": coordinator.lacks_ids}
     for line in holds.lines:
@@ -449,7 +450,7 @@ def _request(name: str, version: int, **fields: Any) -> Line:
 
 
 def _beginnings(told: Mapping[str | None, tuple[int, int]], versions: Versions) -> Iterator[Line]:
-    """InitProducerId; before anything was told, what names nobody as well."""
+    """InitProducerId; before any answer, also for unknown ids."""
     name = "a"
     for version in variants("InitProducerId", versions):
         asked = {"transactional_id": name, "transaction_timeout_ms": USUAL_MS}

@@ -14,11 +14,11 @@ T = TypeVar("T")
 IDS: Final = ("a", "b")
 PARTITIONS: Final = ("t-0", "t-1")
 WRONG: Final = 0.15
-"""How many requests are wrong in one of their fields."""
+"""The share of requests that are wrong in one of their fields."""
 RESTARTS: Final = 0.02
 """How often the brokers restart."""
 OLD: Final = 0.25
-"""How many requests are of an older version."""
+"""The share of requests of an older version."""
 _WHO = ("STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
 _SEQUENCES = ("GAP", "OVERLAP", "ZERO")
 

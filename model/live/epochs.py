@@ -26,8 +26,8 @@ class Skip(NamedTuple):
 
 
 def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
-    """Has ids come to their epochs. Each is asked for over a connection of its own, as a broker
-    answers one request of a connection after another. Raises BrokerError."""
+    """Brings ids to their epochs. Each has a connection of its own, because a broker answers the
+    requests of a connection one after another. Raises BrokerError."""
     version = min(cluster.newest("InitProducerId"), 2)
     until = time.monotonic() + PATIENCE_S
     with ExitStack() as numbers:

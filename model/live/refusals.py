@@ -20,11 +20,11 @@ _NEEDS: Final[Mapping[str, str]] = {
     "TRANSACTIONAL_ID": "WRITE on transactional ids with the prefix",
     "CLUSTER": "IDEMPOTENT_WRITE on the cluster",
 }  # fmt: skip
-"""By errors, what a user lacks who is told them."""
+"""The permission that a user lacks, by the error in the answer."""
 
 
 class Refused(BrokerError):
-    """The user may not do what a run does; the line says what he needs."""
+    """The user lacks a permission that a run needs. The line says which."""
 
     def __init__(self, place: str, request: str, error: str, prefix: str) -> None:
         need = _NEEDS.get(error.removesuffix(f"_{_SUFFIX}"), "more than he may").replace(

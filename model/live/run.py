@@ -48,7 +48,7 @@ BESIDE: Final[Mapping[str, str]] = {
     "question expires": "takes producer.id.expiration.ms: --alter-configs",
     "records are deleted": "takes DeleteRecords: --alter-configs",
 }
-"""Of events that aren't requests, why their rows aren't provoked."""
+"""The reasons why rows of events that aren't requests aren't provoked."""
 _ID = "takes a controller that gives out no producer ids: --debugger"
 _TWO_LEVELS = "takes a transaction at the largest epoch: transaction.version has to change"
 _AT_ONCE = "takes a request that is held between two of its steps: --debugger"
@@ -76,7 +76,7 @@ ALONE: Final[Mapping[str, str]] = {
     "forget the transition, whose record is in the log": _REPLICA,
     "the tombstone is in the log": BESIDE["transactional id expiry"],
 }
-"""Of rows that requests one after another don't reach, why."""
+"""The reasons why requests one after another don't reach certain rows."""
 ABSENT: Final[Mapping[tuple[str, str], str]] = {
     ("look up", "describe nothing"): "no DescribeTransactions is without an id",
     ("WriteTxnMarkersResponse", "on a closed connection"): "nobody reads what comes too late",
@@ -95,7 +95,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """What came of a run. `rows` are those of the release, in the order of tables."""
+    """The result of a run. `rows` are those of the release, in the order of tables."""
 
     bootstrap: str
     protocol: str
@@ -112,7 +112,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     ended_early: str | None = None
     without: list[str] = field(default_factory=list[str])
-    """What wasn't asked, as the user may not."""
+    """The requests that weren't sent because the user lacks permission."""
 
     @property
     def existing(self) -> list[RowName]:
@@ -243,8 +243,8 @@ class Run:
                 self._go(row, way)
 
     def _taking(self, session: Session, way: Way) -> Generator[Line]:
-        """Puts the lines of a way to the cluster, and looks at what has become of it. A line that
-        takes long is told before it is put."""
+        """Sends the lines of a way to the cluster, and reads the state afterwards. A line that
+        takes long is announced first."""
         system: Any = session.system
         settles = system.settles
         try:
@@ -273,7 +273,7 @@ class Run:
             self._found("directed", self._unshrunk.pop(0))
 
     def _looks(self, session: Session) -> list[Line]:
-        """What shows how things are, without changing them."""
+        """The requests that show the state without changing it."""
         asked = [exchange.line for exchange in session.trace]
         partitions = {line["partition"] for line in asked if "partition" in line}
         names = {line["transactional_id"] for line in asked if line.get("transactional_id")}
@@ -378,7 +378,7 @@ class _Counted:
 
 
 def _kind(found: Disagreement) -> tuple[Any, ...]:
-    """What disagreements of one cause have in common."""
+    """The key that disagreements of one cause share."""
     last: Exchange = found.trace[-1]
     response = last.response or {}
     allowed = sorted({str(answer.get("error")) for answer in found.allowed})

@@ -21,11 +21,11 @@ TOKEN_S: Final = 3600
 """So long an unsecured token holds."""
 FEWEST, MOST = 4096, 10_000_000  # iterations of a hash: fewer are weak, more take minutes
 Exchange = Generator[bytes, bytes, None]
-"""What a client says; what it is told in answer is sent in."""
+"""A client's messages; the answers are sent in."""
 
 
 class Refused(Exception):
-    """What the other side has said isn't what one says who knows the password."""
+    """The other side doesn't know the password, by its message."""
 
 
 def exchange(mechanism: str, username: str, password: str, nonce: str | None = None) -> Exchange:
@@ -58,7 +58,7 @@ def exchange(mechanism: str, username: str, password: str, nonce: str | None = N
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """What SCRAM makes of a password (RFC 5802, 3: SaltedPassword)."""
+    """SCRAM's form of a password (RFC 5802, 3: SaltedPassword)."""
     return hashlib.pbkdf2_hmac(_hash_of(mechanism), password.encode(), salt, iterations)
 
 

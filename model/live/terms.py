@@ -18,11 +18,11 @@ class Terms:
         self._begun: dict[int, int] = {}
 
     def learn(self, transactional_id: str | None, told: Mapping[str, Any]) -> None:
-        """A response to this id, which may tell a producer id."""
+        """A response to this id, which may have a producer id."""
         if transactional_id and self._epochs and told.get("producer_id", -1) >= 0:
             partition = partition_for(transactional_id, len(self._epochs))
             self._begun[told["producer_id"]] = self._epochs[partition]
 
     def of(self, producer_id: int) -> int:
-        """The epoch of its coordinator; 0 where no coordinator has told it."""
+        """The epoch of its coordinator; 0 if no coordinator has reported it."""
         return self._begun.get(producer_id, 0)

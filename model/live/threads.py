@@ -43,8 +43,8 @@ class Threads:
         self._debugger: Debugger | None = Debugger(place)
 
     def hold(self, place: str) -> list[int]:
-        """The next thread that comes to the place is held; the numbers of its breakpoints. Raises
-        BrokerError where the broker has no such place."""
+        """Holds the next thread that reaches the place; returns the numbers of its breakpoints.
+        Raises BrokerError if the broker has no such place."""
         if self._debugger is None:
             self._debugger = Debugger(self.place)
         found = self._debugger.hold(PLACES[place])

@@ -12,7 +12,8 @@ from .directed import Line, Way
 from .epochs import Skip, use_up
 
 ONE_THREAD = "completion"
-"""Where a broker's only thread that writes markers is held: the end of any other id would wait."""
+"""Places where a broker's only thread that writes markers is held: the end of any other id would
+wait."""
 
 
 class Shared:
@@ -87,7 +88,7 @@ def together(going: Sequence[Going], restart: Shared | None) -> None:
 
 
 def _skip(going: Sequence[Going]) -> None:
-    """Has the ids come to the epochs that their lines say, before these are put."""
+    """Brings the ids to the epochs that their lines ask for, before these are sent."""
     skips: list[Skip] = []
     for one in going:
         assert one.line is not None

@@ -53,7 +53,7 @@ class TopicPartitions(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetAssignmentMember(Flexible):
-    """What a member of a consumer group or share group is to have."""
+    """The target assignment of a member of a consumer group or share group."""
 
     topic_partitions: tuple[TopicPartitions, ...]
 
@@ -104,7 +104,7 @@ class ClassicProtocol(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata(Flexible):
-    """What only a member has that joins as members of classic groups do."""
+    """Fields of a member that joins as members of classic groups do."""
 
     session_timeout_ms: int = field(metadata=INT32)
     supported_protocols: tuple[ClassicProtocol, ...]
@@ -137,7 +137,7 @@ class AssignedPartitions(TopicPartitions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignment(Flexible):
-    """What a member of a consumer group has, and what it is yet to give up."""
+    """The present assignment of a member of a consumer group, and what it still has to give up."""
 
     member_epoch: int = field(metadata=INT32)
     previous_member_epoch: int = field(metadata=INT32)
@@ -178,7 +178,7 @@ class ShareGroupMemberMetadata(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupCurrentMemberAssignment(Flexible):
-    """What a member of a share group has."""
+    """The present assignment of a member of a share group."""
 
     member_epoch: int = field(metadata=INT32)
     previous_member_epoch: int = field(metadata=INT32)
@@ -203,7 +203,7 @@ class NamedTopicPartitions(NamedTopic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupStatePartitionMetadata(Flexible):
-    """Of which partitions a share group has a state, or is about to."""
+    """The partitions of which a share group has a state, or is about to."""
 
     initializing_topics: tuple[NamedTopicPartitions, ...]
     initialized_topics: tuple[NamedTopicPartitions, ...]
@@ -233,7 +233,7 @@ class StreamsGroupMetadata(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint(Flexible):
-    """Where an application of Kafka Streams answers queries."""
+    """The address at which an application of Kafka Streams answers queries."""
 
     host: str = field(metadata=STRING)
     port: int = field(metadata=UINT16)
@@ -264,7 +264,7 @@ class TaskIds(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupTargetAssignmentMember(Flexible):
-    """What a member of a streams group is to have."""
+    """The target assignment of a member of a streams group."""
 
     active_tasks: tuple[TaskIds, ...]
     standby_tasks: tuple[TaskIds, ...]
@@ -280,7 +280,7 @@ class AssignedTaskIds(TaskIds):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupCurrentMemberAssignment(Flexible):
-    """What a member of a streams group has, and what it is yet to give up."""
+    """The present assignment of a member of a streams group, and what it still has to give up."""
 
     member_epoch: int = field(metadata=INT32)
     previous_member_epoch: int = field(metadata=INT32)
@@ -314,7 +314,7 @@ class CopartitionGroup(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subtopology(Flexible):
-    """A part of a topology that runs by itself."""
+    """A part of a topology that runs on its own."""
 
     subtopology_id: str = field(metadata=STRING)
     source_topics: tuple[str, ...] = field(metadata=STRING)

@@ -24,7 +24,7 @@ from .stream import Stream
 MAGIC = 2
 RECORD_SIZE = 512  # bytes that a record without key and value takes in memory
 HEADER_ENTRY_SIZE = 256  # and one of its headers
-COMPRESSION = 0b111  # the bits of the attributes that say how the records are compressed
+COMPRESSION = 0b111  # bits of the attributes for the compression of the records
 
 
 class Flag(IntFlag):
@@ -245,7 +245,7 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
     except RecordError as error:
         if codec == 0:
             raise error.within(start + HEADER_SIZE) from None
-        # An offset in what was decompressed is none in the file.
+        # An offset in decompressed data isn't one in the file.
         reason = f"{error.reason} (byte {error.at} of what was decompressed)"
         raise RecordError(error.field, reason, start + HEADER_SIZE) from None
     return RecordBatch(

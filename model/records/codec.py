@@ -151,7 +151,7 @@ def _shape(field: Field[Any]) -> Shape:
 
 
 class _Walk:
-    """A walk over the bytes, from field to field; a path says where in the entity it is."""
+    """A walk over the bytes, from field to field. A path gives the place in the entity."""
 
     def __init__(self, data: bytes, limit: int) -> None:
         self.data, self.limit, self.room = data, limit, limit
@@ -239,14 +239,14 @@ class _Walk:
 
 @cache
 def _reader(wire: str, is_flexible: bool, is_nullable: bool) -> Reader[Any]:
-    """What reads a value of this type."""
+    """A function that reads a value of this type."""
     return cast("Reader[Any]", get_reader(wire, is_flexible, is_nullable))
 
 
 @cache
 def _entity_writer(kind: type[Entity]) -> Writer:
-    """What writes an entity: its fields, then its tags, by number, but for those that hold their
-    default."""
+    """A function that writes an entity: its fields, then its tags, by number, without those that
+    hold their default."""
     every = [(name, shape, _field_writer(kind, shape)) for name, shape in shapes(kind)]
     untagged = [(name, writer) for name, shape, writer in every if shape.tag is None]
     tags = {shape.tag: (name, shape, writer) for name, shape, writer in every}

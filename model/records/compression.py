@@ -16,12 +16,12 @@ Codec: TypeAlias = "tuple[str, Callable[[bytes], bytes], Callable[[Any, Any], in
 # Kafka's Java client frames snappy in blocks: this header, two versions, then length and block.
 _SNAPPY_MAGIC = b"\x82SNAPPY\x00"
 _SNAPPY_HEADER = _SNAPPY_MAGIC + (1).to_bytes(4) * 2
-_FULL = "failed to write whole buffer"  # as cramjam says that the place is too small
+_FULL = "failed to write whole buffer"  # cramjam's message if the buffer is too small
 _MOST = (1 << 31) - 1  # bytes that Kafka may have in one piece
 
 
 class TooLarge(Exception):
-    """What was compressed has more bytes than there may be."""
+    """The decompressed data has more bytes than allowed."""
 
 
 def _compress_snappy(data: bytes) -> bytes:
@@ -63,9 +63,9 @@ CODECS: dict[int, Codec] = {
 
 
 def compress(codec: int, data: bytes) -> bytes:
-    """The data as the codec of this number writes it; 0 leaves it as it is.
+    """The data compressed by the codec of this number; 0 leaves it unchanged.
 
-    Raises ValueError for a number that is no codec.
+    Raises ValueError for a number that is not a codec.
     """
     return data if codec == 0 else _codec(codec)[1](data)
 
@@ -94,7 +94,7 @@ def decompress(codec: int, data: memoryview, most: int) -> memoryview:
 
 
 def codec_name(codec: int) -> str:
-    """The codec's name in Kafka. Raises ValueError for a number that is no codec."""
+    """The codec's name in Kafka. Raises ValueError for a number that is not a codec."""
     return "none" if codec == 0 else _codec(codec)[0]
 
 

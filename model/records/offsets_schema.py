@@ -61,7 +61,7 @@ class OffsetCommitValueV0(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValueV1(OffsetCommitValueV0):
-    """The same, version 1: it says when it expires."""
+    """The same, version 1, with the time when it expires."""
 
     expire_timestamp: int = field(metadata=INT64)
 
@@ -156,7 +156,7 @@ class GroupMetadataValueV1(GroupMetadataValueV0):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataValueV2(Layout):
-    """The same, version 2: it says since when it is in its state."""
+    """The same, version 2, with the time of its last change of state."""
 
     protocol_type: str = field(metadata=STRING)
     generation: int = field(metadata=INT32)

@@ -19,7 +19,7 @@ STRING = {"kafka_type": "string"}
 
 
 class Layout:
-    """What kio wants to know of an entity; most of these are data of version 0."""
+    """Data that kio needs about an entity; most of these are data of version 0."""
 
     __slots__ = ()
     __type__: ClassVar[EntityType] = EntityType.data
@@ -84,7 +84,8 @@ class TransactionLogValue(TransactionLogValueV0):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerEntry(Layout):
-    """What a partition knows of a producer id, in a snapshot (ProducerSnapshot.json).
+    """A partition's state of a producer id, in a snapshot (ProducerSnapshot.json). `last_offset` is
+    -1 if no batch is remembered, `current_txn_first_offset` if no transaction is open.
 
     `last_offset` is -1 where no batch is remembered, `current_txn_first_offset` where no
     transaction is open.
@@ -102,8 +103,7 @@ class ProducerEntry(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotHeader(Layout):
-    """What stands before a snapshot's entries, behind its version. `crc` is the CRC-32C of all
-    that follows it."""
+    """The header of a snapshot, behind its version. `crc` is the CRC-32C of all that follows it."""
 
     crc: int = field(metadata=UINT32)
     entries: int = field(metadata=INT32)
@@ -121,7 +121,7 @@ class AbortedTransaction(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchHeader(Layout):
-    """What stands before a batch's records, message format 2 (DefaultRecordBatch).
+    """The header of a batch, message format 2 (DefaultRecordBatch).
 
     `batch_length` counts the bytes behind itself, `crc` is the CRC-32C of all behind itself.
     """

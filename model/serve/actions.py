@@ -12,7 +12,7 @@ from .faults import Fault
 from .metadata import Nodes
 
 _TRIES: Final = 3
-"""A rival's InitProducerId first fences and aborts, and is told its epoch when it asks again."""
+"""A rival's InitProducerId first fences and aborts, and gets its epoch when it asks again."""
 
 
 class Actions:
@@ -81,7 +81,7 @@ class Actions:
         return f"the rival is told {told}"
 
     def skip_to_epoch(self, fault: Fault, transactional_id: str) -> str | None:
-        """The id has come to an epoch, as if by so many InitProducerId."""
+        """Brings the id's epoch to this one, as so many InitProducerId would."""
         try:
             self._cluster.skip_to_epoch(transactional_id, fault.producer_epoch or 0)
         except ModelError as error:

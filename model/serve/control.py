@@ -157,7 +157,7 @@ class Control:
 
 
 async def _body(request: Request) -> Any:
-    """What a body of JSON says. Raises HTTPException and BadFault."""
+    """The data in a body of JSON. Raises HTTPException and BadFault."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "send application/json")
     body = bytearray()

@@ -38,7 +38,7 @@ class Faulted:
         self._act, self._marks, self._failures = act, marks, failures
         self.faults = faults or Faults()
         self.history: History | None = None
-        """Where what is asked and told is recorded, if anywhere."""
+        """The recorder of requests and answers, if any."""
         self._refused: Counter[str] = Counter()
         self._working: set[asyncio.Task[None]] = set()
 

@@ -38,7 +38,7 @@ REQUEST_FAULTS: Final = frozenset(
         "hold_markers",
     )
 )
-"""What is done to a request or its answer; the others are done to the cluster."""
+"""Faults of a request or its answer; the others are faults of the cluster."""
 WAITING: Final = frozenset(
     ("hold", "hold_answer", "hold_markers", "delay", "duplicate", "reorder", "lose_answer")
 )
@@ -46,7 +46,7 @@ WAITING: Final = frozenset(
 
 
 class BadFault(ValueError):
-    """What is no fault; one line says why."""
+    """A wrong fault. One line says why."""
 
 
 @cache
@@ -108,8 +108,8 @@ def _said_of(request: Request) -> dict[str, set[str]]:
 
 @dataclass
 class Fault:
-    """A fault. `fired` counts how often it came about; `failed` says why it last didn't, where its
-    request was there and it couldn't."""
+    """A fault. `fired` counts how often it happened. `failed` says why it last didn't, if its
+    request was there."""
 
     name: str
     do: str
@@ -225,7 +225,7 @@ class Faults:
 
     @property
     def unfired(self) -> list[Fault]:
-        """Those that didn't come about, and those drawn, where none of them did."""
+        """The faults that didn't happen; drawn ones if none of them did."""
         drawn = [] if self.drawn is None or self.drawn.fired else self.drawn.faults
         return [*(fault for fault in self.all.values() if not fault.fired), *drawn]
 
@@ -235,7 +235,7 @@ class Faults:
         return not self.unfired and (self.drawn is None or self.drawn.fired > 0)
 
     def report(self) -> list[str]:
-        """What became of them, a line for each; those drawn have one together."""
+        """The outcome of the faults, a line for each; drawn ones have one together."""
         drawn = [] if self.drawn is None else [self.drawn.text()]
         return [*(fault.text() for fault in self.all.values()), *drawn]
 
@@ -333,7 +333,7 @@ def _until(given: Mapping[str, Any] | None) -> Matcher | int | None:
 
 
 def read_object(text: bytes) -> Any:
-    """What a text of JSON says. Raises BadFault."""
+    """The data in a text of JSON. Raises BadFault."""
     try:
         return read_json(text)
     except NotJson as error:

@@ -18,7 +18,7 @@ from .wire import Answer, Request
 
 _NOT_HERE: Final = "NOT_COORDINATOR"
 _USES: Final = {"OffsetFetch": "DESCRIBE", "DeleteGroups": "DELETE"}
-"""What requests do with a group that don't READ it."""
+"""What requests that don't READ a group do with it."""
 _Waiting = tuple[str, str, type]
 _SEVERAL_LEAVE: Final = 3
 """The first version of LeaveGroup that names several members."""
@@ -52,7 +52,7 @@ class GroupApis:
         return _NOT_HERE if is_other and error != "INVALID_GROUP_ID" else error
 
     def settle(self) -> None:
-        """Who waited and is answered now is told."""
+        """Sends the answers to requests that have waited for them."""
         while self._groups.answered:
             group_id, member_id, response = self._groups.answered.pop(0)
             waiting = self._waiting.pop((group_id, member_id, type(response)), None)
@@ -140,14 +140,15 @@ class GroupApis:
 
 
 def identity(asked: Mapping[str, Any]) -> Identity:
-    """As whom a request comes; what its version lacks is nobody, no generation, no instance."""
+    """The identity of a requester: no member, no generation, no instance if its version lacks
+    them."""
     # of OffsetCommit the generation has a longer name
     generation = asked.get("generation_id_or_member_epoch", asked.get("generation_id", -1))
     return Identity(asked.get("member_id", ""), generation, asked.get("group_instance_id"))
 
 
 def _fields(response: JoinGroupResponse | SyncGroupResponse) -> dict[str, Any]:
-    """A response as it is on the wire."""
+    """A response in its wire form."""
     if isinstance(response, SyncGroupResponse):
         if response.error != "NONE":
             return {"error_code": response.error}

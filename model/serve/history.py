@@ -52,7 +52,7 @@ def _lines(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[L
                 yield line | {"transaction_timeout_ms": timeout_ms}, _identity(told)
         case "EndTxn":
             result = "COMMIT" if fields["committed"] else "ABORT"
-            if told is not None and request.version < 5:  # which tells no epoch
+            if told is not None and request.version < 5:  # which has no epoch
                 response = {"error": told["error_code"]}
             else:
                 response = _identity(told)

@@ -26,7 +26,7 @@ ENDS: Final[Mapping[str, str]] = {
     "PrepareCompletes": "prepareCompletes",
     "ReservedEpoch": "reservedEpoch",
 }
-"""How a property is looked at on a coordinator, at the end of a run."""
+"""How a coordinator shows a property at the end of a run."""
 _REQUESTS: Final = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "AddPartitionsByLeader")
 _ANSWERS: Final = {f"{name}Response": name for name in _REQUESTS}
 _COORDINATOR: Final = "transaction"
@@ -37,13 +37,14 @@ _STEPS: Final = {
     "transaction timeout": "timeOut()",
     "continue the fence": "continueFence()",
 }
-"""What coordinators do by themselves, as calls; a completion begins with the append before it."""
+"""Steps of coordinators without a request, as calls; a completion begins with the append before
+it."""
 _OF_OTHERS: Final = (
     "initTransactions", "beginTransaction", "send", "drain", "commitTransaction",
     "abortTransaction", "batch expires", "begin completion", "Produce", "ProduceResponse",
     "WriteTxnMarkers",
 )  # fmt: skip
-"""Of clients, leaders, and what follows by itself: nothing is to be done for it."""
+"""Steps of clients, of leaders, and steps that follow: they need no call."""
 _TEST: Final = """\
 import org.apache.kafka.common.requests.TransactionResult;
 import org.junit.jupiter.api.Test;
@@ -94,7 +95,7 @@ def class_test(
 
 
 def _is_used_up(chart: Chart, largest: int) -> bool:
-    """Whether the run comes to the largest epoch, or to a second producer id for want of epochs."""
+    """Whether the run reaches the largest epoch, or a second producer id for want of epochs."""
     wanted = (
         f"producer_epoch: {largest - 1} → {largest}",
         "producer_id: producer_id0 → producer_id1",
@@ -192,7 +193,7 @@ class _Steps:
 
 
 def _key(arrow: Arrow) -> tuple[object, ...]:
-    """What both arrows of a request that is taken twice have."""
+    """The data that both arrows of a request share that is taken twice."""
     return arrow.message, arrow.source, arrow.fields, arrow.sent
 
 

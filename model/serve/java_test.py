@@ -20,7 +20,7 @@ ENDS: Final[Mapping[str, str]] = {
     "OneEpochForADecision": "Epochs.inTurn(run, {decisions});",
     "EpochsInTurn": "Epochs.inTurn(run, {decisions});",
 }
-"""How a property is looked at from outside, at the end of a run."""
+"""How a property shows from outside, at the end of a run."""
 _WIDTH: Final = 96
 _TEST: Final = """\
 import java.util.Map;

@@ -126,7 +126,7 @@ class LogApis:
     # Fetch --------------------------------------------------------------------------------------
 
     async def fetch(self, request: Request) -> Answer:
-        """Fetch: what is there, once it is enough, or the longest wait is over."""
+        """Fetch: answers when there is enough, or the longest wait is over."""
         asked = request.fields
         loop = asyncio.get_running_loop()
         until = loop.time() + asked["max_wait"] / 1000

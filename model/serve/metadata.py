@@ -46,7 +46,8 @@ class Nodes:
 
 
 class MetadataApis:
-    """The answers to requests about the cluster itself. `deleted` is told of each topic that is."""
+    """The answers to requests about the cluster itself. `deleted` is called with each topic that
+    is."""
 
     def __init__(
         self, nodes: Nodes, partitions: Partitions, deleted: Callable[[str], None]
@@ -61,8 +62,8 @@ class MetadataApis:
         }
 
     def metadata(self, request: Request) -> Answer:
-        """Metadata. A topic that isn't there is made, unless that is forbidden; of all topics those
-        are told that may be described."""
+        """Metadata. It makes a missing topic, unless that is forbidden. For all topics, the answer
+        has those that may be described."""
         asked = request.fields["topics"]
         if asked is None or (not asked and request.version == 0):
             names = [name for name in self._partitions.topics if self._seen(request, name) is None]

@@ -19,7 +19,7 @@ Place = tuple[str, int]
 
 
 class Details(NamedTuple):
-    """What a client has said of an offset that it committed."""
+    """A client's data about an offset that it committed."""
 
     leader_epoch: int = -1
     metadata: str | None = ""
@@ -106,7 +106,8 @@ class OffsetApis:
         return error if error != "NONE" or is_there else "UNKNOWN_TOPIC_OR_PARTITION"
 
     def fetch(self, request: Request) -> Answer:
-        """OffsetFetch. With `require_stable` what a transaction may still change isn't told."""
+        """OffsetFetch. With `require_stable` the answer leaves out what a transaction may still
+        change."""
         asked = request.fields
         group_id, wanted = asked["group_id"], asked["topics"]
         error = self._groups.refusal(request, group_id)

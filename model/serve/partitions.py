@@ -19,7 +19,7 @@ _EPOCH_AT = 12, 16  # where a batch has it, behind its base offset and length
 
 
 def partition_name(topic: str, number: int) -> str:
-    """What the oracle calls a partition."""
+    """The oracle's name of a partition."""
     return f"{topic}-{number}"
 
 
@@ -30,7 +30,7 @@ def place_of(partition: str) -> tuple[str, int]:
 
 
 class Read(NamedTuple):
-    """What a fetch finds: whole batches, and where it ends."""
+    """The result of a fetch: whole batches, and where it ends."""
 
     data: bytes
     end: int
@@ -113,7 +113,7 @@ class Partitions:
 
     def _data(self, partition: str, batch: Batch) -> bytes:
         kept = self._bytes.setdefault(partition, {})
-        if batch.base_offset not in kept:  # one that the cluster has written by itself
+        if batch.base_offset not in kept:  # one that the cluster has written itself
             kept[batch.base_offset] = _bytes_of(batch)
         return kept[batch.base_offset]
 

@@ -51,7 +51,8 @@ _HIDDEN: Final = frozenset(
      "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge",
      "StreamsGroupHeartbeat")
 )  # fmt: skip
-"""What isn't offered: what has addresses of controllers, and groups in which topics go by ids."""
+"""APIs that aren't offered: those with addresses of controllers, and groups in which topics go by
+ids."""
 _WITH_ADDRESSES: Final = frozenset(("Metadata", "FindCoordinator", "DescribeCluster"))
 PATIENCE_S: Final = 30
 """So long a rival asks for its epoch, while the coordinator is busy."""
@@ -110,11 +111,11 @@ class Proxy(Served):
         self._how, self._restart = how or Security(), restart
         self._place = host, port
         self._upstream: dict[int, tuple[str, int]] = {}
-        self._behind: set[int] = set()  # the brokers that tell clients of the proxy themselves
+        self._behind: set[int] = set()  # brokers that give clients the proxy's address themselves
         self._links: dict[tuple[int, int], Link] = {}
         self._timeouts: dict[str, int] = {}
         self.answered: Counter[str] = Counter()
-        """How many requests of each API were answered."""
+        """The number of answered requests of each API."""
         self.broken: list[str] = []
         """Why a broker didn't answer, each time that it didn't."""
         told = self._look(upstream)
@@ -125,7 +126,7 @@ class Proxy(Served):
             },
         )  # fmt: skip
         self._tell_features(told)
-        if self.brokers.supported:  # which brokers tell from ApiVersions 3 on
+        if self.brokers.supported:  # brokers do so from ApiVersions 3 on
             self.brokers.features_of = self._features_of
         refused = REFUSED if restart else {**REFUSED, "fail_over_coordinator": NO_COMMAND}
         self._faulted = Faulted(
@@ -135,7 +136,7 @@ class Proxy(Served):
         self.brokers.handle = self._faulted.handle
 
     def _look(self, upstream: str) -> dict[str, Any]:
-        """What the first broker that is there tells of its versions; it knows of the others."""
+        """The versions of the first broker that answers; it knows the others."""
         error, places = BrokerError(f"{upstream}: no address"), addresses(upstream)
         for host, port in places:
             try:
@@ -178,7 +179,7 @@ class Proxy(Served):
             return False
 
     def _tell_features(self, told: Mapping[str, Any]) -> None:
-        """Clients are told what a broker has told of the cluster's features."""
+        """Clients get a broker's answer about the cluster's features."""
         features = {f["name"]: f["max_version_level"] for f in told.get("finalized_features", ())}
         self.brokers.features = features
         self.brokers.features_epoch = told.get("finalized_features_epoch", 0)
@@ -332,7 +333,7 @@ class Proxy(Served):
                 await asyncio.sleep(0.02)
 
     def report(self) -> str:
-        """What was answered, what wasn't, and what became of the faults, in lines."""
+        """The requests with and without an answer, and the outcome of the faults, in lines."""
         lines = self._faulted.report(self.answered, self.brokers.refused)
         if self.broken:
             lines.insert(1, f"{len(self.broken)} requests without an answer: {self.broken[0]}")

@@ -28,10 +28,10 @@ PLAIN: Final = "PLAIN"
 BY_PASSWORD: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The mechanisms by which a user shows that he knows his password."""
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
-"""What a client is told whose token isn't taken; its next message is the last one."""
+"""The answer to a client whose token isn't accepted; its next message is the last one."""
 _SALT: Final = secrets.token_bytes(16)
 Exchange = Generator[bytes, bytes, tuple[str, bytes]]
-"""What a broker says: it is begun by `next`, and then told what the client says. It ends with the
+"""A broker's messages: `next` begins them, and the client's messages are sent in. It ends with the
 user's name, and the last message to him."""
 
 
@@ -45,7 +45,7 @@ def exchange(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
 
 def _plain(passwords: Mapping[str, str]) -> Exchange:
     parts = (yield b"").split(b"\0")
-    if len(parts) != 3 or parts[0] not in (b"", parts[1]):  # one may not act for another
+    if len(parts) != 3 or parts[0] not in (b"", parts[1]):  # nobody may act for another user
         raise Refused("it isn't a message of PLAIN")
     name = parts[1].decode(errors="replace")
     password = passwords.get(name)

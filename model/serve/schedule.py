@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ...checker.chart.chart import Arrow, Chart, ChartStep
 
 REQUESTS: Final = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce")
-"""What clients send in the systems, by the names of Kafka's APIs."""
+"""The clients' requests in the systems, by the names of Kafka's APIs."""
 CALLS: Final = (
     "initTransactions", "beginTransaction", "send", "drain", "commitTransaction",
     "abortTransaction",
 )  # fmt: skip
-"""What an application does; a record is sent where its batch is drained."""
+"""The application's calls; a record is sent where its batch is drained."""
 SETTLING_MS: Final = 500
-"""So long brokers have for what follows a request by itself, such as markers."""
+"""The time that brokers have for the steps after a request, such as markers."""
 CLOCK_MS: Final = 13_000
 """So long brokers have to see that a transaction of 1 s has timed out: they look every 10 s."""
 BY_FAULT: Final = {
@@ -29,7 +29,7 @@ BY_FAULT: Final = {
     "coordinator failover": "fail_over_coordinator",
     "producer expires": "expire_producer",
 }
-"""What a fault of the cluster brings about, by the events of the systems."""
+"""The effect of a fault of the cluster, by the events of the systems."""
 INSIDE: Final = (
     "append failure", "coordinator failover after a failed append", "transactional id expiry",
     "completion written again", "late answer to a marker", "marker overtaken",
@@ -37,11 +37,11 @@ INSIDE: Final = (
     "lost AddPartitionsByLeaderResponse", "question expires", "records are deleted",
     "leader changes",
 )  # fmt: skip
-"""What neither a client nor the network can bring about."""
+"""Events that neither a client nor the network can cause."""
 
 
 class NoSchedule(ValueError):
-    """A run that can't be one; a line says why."""
+    """A run that can't become a test. A line says why."""
 
 
 class Call(NamedTuple):
@@ -70,7 +70,7 @@ class Schedule:
     expiries: tuple[int, ...]
 
     def text(self) -> str:
-        """What clients are to do, in a line."""
+        """The clients' calls, in a line."""
         return "; ".join(call.text() for call in self.calls)
 
 
@@ -112,7 +112,7 @@ class _Run:
     # The application ----------------------------------------------------------------------------
 
     def calls(self) -> Iterator[Call]:
-        """What the application does, in its order."""
+        """The application's calls, in order."""
         sent: set[tuple[str, str]] = set()
         drained: set[tuple[str, str]] = set()
         for step in self.steps:
@@ -148,7 +148,7 @@ class _Run:
     # Faults -------------------------------------------------------------------------------------
 
     def faults(self) -> Iterator[Mapping[str, Any]]:
-        """What goes wrong, each by the name of the step that has it."""
+        """The faults, each by the name of its step."""
         for request in self.requests:
             yield from self._of_request(request)
         for copy in self.again:
@@ -259,5 +259,5 @@ def _same(one: Arrow, other: Arrow) -> bool:
 
 
 def _batch(request: Arrow) -> list[str]:
-    """What is in a Produce: the batch of an aborted transaction isn't that of the next one."""
+    """The content of a Produce: the batch of an aborted transaction isn't that of the next one."""
     return [value for name, value in request.fields if name in ("record", "txn")]

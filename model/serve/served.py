@@ -19,7 +19,7 @@ class Served:
 
     @property
     def bootstrap(self) -> str:
-        """What a client's bootstrap.servers takes."""
+        """The value for a client's bootstrap.servers."""
         return self.brokers.bootstrap
 
     @property
@@ -28,7 +28,7 @@ class Served:
         return self._faulted.faults
 
     def record_in(self, history: History) -> None:
-        """Records what is asked and told."""
+        """Records requests and answers."""
         self._faulted.history = history
 
     async def act(self, fault: Fault) -> None:
@@ -36,7 +36,7 @@ class Served:
         await self._faulted.act(fault)
 
     def report(self) -> str:
-        """What was answered, and what was refused, in lines."""
+        """The answered and the refused requests, in lines."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -55,5 +55,5 @@ class Served:
         self.brokers.__exit__(kind, error, trace)
 
     async def _begin(self) -> None:
-        """What happens once the brokers take connections."""
+        """The first step once the brokers take connections."""
         raise NotImplementedError

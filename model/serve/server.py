@@ -69,7 +69,7 @@ class Server(Served):
             if error != "NONE":
                 raise ValueError(f"no topic can be called {name!r}: {error}")
         self.answered: Counter[str] = Counter()
-        """How many requests of each API were answered."""
+        """The number of answered requests of each API."""
         self.logs = LogApis(self.cluster, self.nodes, self.partitions)
         self.groups = GroupApis(self.cluster, self.nodes)
         self.offsets = OffsetApis(self.cluster, self.partitions, self.groups)
@@ -144,7 +144,7 @@ class Server(Served):
         self.actions.act(fault, transactional_id)
 
     def _rivals(self, transactional_id: str, timeout_ms: int) -> str:
-        """A rival's InitProducerId: what it is told."""
+        """The answer to a rival's InitProducerId."""
         request = Request(
             "InitProducerId", self.brokers.versions["InitProducerId"][1],
             {"transactional_id": transactional_id, "transaction_timeout": timeout_ms},

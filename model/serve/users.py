@@ -13,7 +13,7 @@ from .sasl import BY_PASSWORD, Exchange, exchange
 from .wire import LOST, Answer, Request, Silence
 
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Who asks where nobody is asked who he is (KafkaPrincipal.ANONYMOUS)."""
+"""The principal of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""
 VERSIONS: Final = {"SaslHandshake": (1, 1), "SaslAuthenticate": (0, 0)}
 """The versions of its requests that are taken here: clients of all releases from 1.0 on know them.
 """

@@ -78,11 +78,11 @@ Handler = Callable[[Request], "Answer | Silence | Awaitable[Answer | Silence]"]
 
 
 class NoRequest(Exception):
-    """Bytes that are no request which the brokers take; one line says why."""
+    """Bytes that are not a request which the brokers take. One line says why."""
 
 
 class CantListen(Exception):
-    """A port that can't be listened on; one line says why."""
+    """A port that can't be listened on. One line says why."""
 
 
 @dataclass
@@ -110,12 +110,12 @@ class Brokers:
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     failures: list[Exception] = field(default_factory=list[Exception])
     refused: list[str] = field(default_factory=list[str])
-    """Of each connection that sent no request, why it was closed; the first thousand."""
+    """The reason why each connection without a request was closed; the first thousand."""
     _connections: int = 0
 
     @property
     def bootstrap(self) -> str:
-        """What a client's bootstrap.servers takes."""
+        """The value for a client's bootstrap.servers."""
         return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
 
     def __enter__(self) -> Brokers:
@@ -297,7 +297,7 @@ class Brokers:
 
 
 def _tell_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What nobody waits for has failed; a connection that comes as all ends is cancelled."""
+    """Errors of tasks that nobody waits for; a connection that comes as all ends is cancelled."""
     if not isinstance(context.get("exception"), asyncio.CancelledError):
         loop.default_exception_handler(context)
 

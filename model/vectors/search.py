@@ -54,14 +54,13 @@ ERRORS: Final = (
     "CONCURRENT_TRANSACTIONS",
     "NOT_COORDINATOR",
 )
-"""What a log, a leader or a coordinator may answer: well, to be tried again, for good, and as none
-does."""
+"""The answers of a log, a leader or a coordinator: success, retriable, fatal, and none of these."""
 OUTSIDE: Final = {"clock__now": (FAR_MS,), "producer_id_manager__offered_id": (7, None)}
-"""What rows read of other machines, and what it may be besides."""
+"""The values that rows read from other machines, and the possible ones besides."""
 FROM_OUTSIDE: Final = ("Produce", "WriteTxnMarkers")
 """Events that need no other way."""
 WHO: Final = ("producer", "connection")
-"""Who asks: what the answer goes back to."""
+"""The requester, to whom the answer goes."""
 
 
 class Event(NamedTuple):
@@ -141,7 +140,7 @@ def machines(cluster: Cluster) -> dict[str, Machine]:
 
 
 def after(protocol: str, requests: tuple[Line, ...]) -> Node | None:
-    """Where requests lead that are settled one after another."""
+    """The state after requests that are settled one after another."""
     node = Node(first(protocol))
     for line in requests:
         went = node.after(line)
@@ -153,7 +152,7 @@ def after(protocol: str, requests: tuple[Line, ...]) -> Node | None:
 
 
 class Search:
-    """What is found at a release: `found` by row and class, of `rows` that there are."""
+    """The findings at a release: `found` by row and class, of the existing `rows`."""
 
     def __init__(self, protocol: str) -> None:
         self.protocol = protocol
@@ -269,7 +268,7 @@ class Search:
         return made if taken else None
 
     def _events(self, machine: Machine) -> Iterator[Event]:
-        """What may happen to a machine, right or wrong."""
+        """The events that may happen to a machine, right or wrong."""
         outside = _outside(machine)
         older = api_versions.VERSION_1
         offs = ((), older) if older[0] in machine.features else ((),)
@@ -325,7 +324,7 @@ def _outside(machine: Machine) -> list[dict[str, Any]]:
 
 
 def _domain(name: str, kind: Type, machine: Machine, known: Mapping[Any, None]) -> list[Any]:
-    """What an argument may be: of numbers the machine's own, and those beside it."""
+    """The values of an argument: for numbers the machine's own, and their neighbours."""
     match kind:
         case Bool():
             return [False, True]

@@ -33,7 +33,7 @@ def mapping(value: Sparse) -> dict[str, Any]:
 
 
 def read_mapping(value: Mapping[str, Any]) -> Sparse:
-    """What `mapping` has made, as a machine takes it."""
+    """The result of `mapping`, in the form that a machine takes."""
     return Sparse(value["others"], dict(value["pairs"]))
 
 

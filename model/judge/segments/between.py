@@ -37,7 +37,7 @@ class Between:
 
 
 def of_folder(part: Partition | TransactionLog) -> dict[int, OfProducer]:
-    """What a folder has of each producer id."""
+    """The data of a folder about each producer id."""
     found: dict[int, OfProducer] = {}
 
     def of(producer_id: int) -> OfProducer:
@@ -59,7 +59,7 @@ def of_folder(part: Partition | TransactionLog) -> dict[int, OfProducer]:
 
 
 def together(parts: Iterable[OfProducer]) -> OfProducer:
-    """What several folders have of one producer id."""
+    """The data of several folders about one producer id."""
     first, *others = parts
     found = OfProducer(first.producer_id)
     for part in (first, *others):
@@ -97,7 +97,7 @@ def compare(of: OfProducer, from_start: Mapping[str, Sequence[Path]], *, is_whol
 
 
 def order(finding: Finding) -> tuple[str, int, str]:
-    """The order in which findings are told."""
+    """The order of findings in a report."""
     return str(finding.file), -1 if finding.byte is None else finding.byte, finding.what
 
 
@@ -110,7 +110,7 @@ def outcome(*, contradicts: bool, complains: bool, is_whole: bool, is_there: boo
 
 
 def _of_marker(name: str, marker: Marker, decisions: Sequence[Decision]) -> str:
-    """What is wrong with a marker, beside what was decided for its producer."""
+    """The error of a marker, compared with the decisions for its producer."""
     epoch = f"producer {marker.producer_id}, epoch {marker.producer_epoch}"
     place = f"offset {marker.offset}, {epoch}: {marker.result}"
     of_epoch = [d for d in decisions if d.producer_epoch == marker.producer_epoch]

@@ -67,7 +67,7 @@ class Segments:
 
 
 def partition_as_json(part: Partition) -> dict[str, Any]:
-    """What a partition has, as plain data."""
+    """The content of a partition, as plain data."""
     results = Counter(marker.result for marker in part.markers)
     return {
         "name": part.name,
@@ -85,7 +85,7 @@ def partition_as_json(part: Partition) -> dict[str, Any]:
 
 
 def transactions_as_json(part: TransactionLog) -> dict[str, Any]:
-    """What a partition of the transaction log has, as plain data."""
+    """The content of a partition of the transaction log, as plain data."""
     return {
         "name": part.name,
         "folder": str(part.folder),
@@ -120,7 +120,7 @@ def judge_segments(directories: Iterable[Path], protocol: str | None = None) -> 
             found.partitions.append(read_partition(folder, protocol))
     written = {folder for folder, files in before.items() if files_in(folder) != files}
     for part in (*found.partitions, *found.transactions):
-        if part.folder in written:  # a file says nothing of one that was read at another time
+        if part.folder in written:  # files read at different times can't be compared
             part.findings.clear()
     if others := [folder for folder in written if not is_of_controllers(folder)]:
         found.findings.append(written_to(min(others), len(others)))
@@ -142,7 +142,7 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def written_to(first: Path, count: int) -> Finding:
-    """What is said of so many folders that were written to while they were read."""
+    """The sentence about so many folders that were written to while they were read."""
     folders = "1 folder was" if count == 1 else f"{count} folders were"
     what = (
         f"{folders} changed during the run, as by a running broker: not judged, nor are markers "

@@ -45,7 +45,7 @@ class Marker:
 
 @dataclass
 class Partition:
-    """What a partition's folder holds. Offsets are from `start` up to `end`."""
+    """The content of a partition's folder. Offsets are from `start` up to `end`."""
 
     name: str
     folder: Path
@@ -98,7 +98,7 @@ class _Reading:
     # The log ------------------------------------------------------------------------------------
 
     def _begin(self, start: int) -> None:
-        """The producers as they are where the log begins: a snapshot of that offset has them."""
+        """The producers at the start of the log: a snapshot of that offset has them."""
         self.found.start = self.found.end = start
         self.leader.truncate_fully(start)
         if not start:
@@ -112,7 +112,7 @@ class _Reading:
             manager.truncate_and_reload(start - 1, start, is_fresh=True)
 
     def _rows(self, path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What can be read of a snapshot or an index."""
+        """The readable part of a snapshot or an index."""
         for item in read_file(path):
             if isinstance(item, Row):
                 yield item.byte, item.fields

@@ -71,8 +71,7 @@ def _allowed(protocol: str | None) -> dict[str, Expression]:
 
 
 def may_follow(after: str, before: str, protocol: str | None) -> bool:
-    """Whether a record in the state `after` may follow one in `before`, as DeclaredTransitions
-    says."""
+    """Whether a record in the state `after` may follow one in `before`, by DeclaredTransitions."""
     condition = _allowed(protocol).get(after)
     if condition is None:
         return False
