@@ -54,11 +54,12 @@ it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended tha
 ([finding 8](findings.md#8-the-end-of-a-fence-comes-late-and-ends-a-later-transaction)). With what
 would mend that, `late_fence_end_refused`, it is proved.
 
-`ReservedEpoch` and `AnswerStands` don't hold at 4.0 to 4.2. Before 4.2 `MarkersMatchDecision`,
-`OutcomeAsReported` and `NoLostAcknowledgement` aren't inductive: a late marker may end the next
-transaction (KAFKA-19446). Before version 2 of the protocol (4.0) an epoch has many transactions,
-and a client asks for a new epoch with the one that it holds. Most lemmas about clients, batches and
-leaders don't hold there. Those about the coordinator's entry and its log do.
+`ReservedEpoch` and `AnswerStands` don't hold at 4.0 to 4.2. `MarkersMatchDecision`,
+`OutcomeAsReported`, `NoLostAcknowledgement` and, with two partitions, `Atomic` don't hold at 4.0 and
+4.1: with two faults a late marker may end the next transaction (KAFKA-19446). Before version 2 of
+the protocol (4.0) an epoch has many transactions, and a client asks for a new epoch with the one
+that it holds. Most lemmas about clients, batches and leaders don't hold there. Those about the
+coordinator's entry and its log do.
 
 The number of clients can be left open where no lemma is about all of them. For 12 properties, those
 of section 5, a proof with three clients would do. `CommitAsked`, on which `OutcomeAsReported`
@@ -71,7 +72,8 @@ epoch, any number of faults, of late requests and of partitions, and the numbers
 batches in flight that the section says. It is of one producer id, as `Order` doesn't hold across
 two ([finding 4](findings.md#4-a-new-producer-id-doesnt-fence-the-one-before)), and a leader doesn't
 forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At
-4.0.1, 4.1 and 4.2 Z3 is asked the same, word by word; at 2.5 and 3.6 the same lemmas carry.
+4.0.1, 4.1 and 4.2 Z3 is asked the same, word by word; at 2.7 and 3.6 the same lemmas hold. At 2.5 a
+partition with nothing in flight takes a new epoch in mid-sequence (KAFKA-12152), and they don't.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
 of its sections anew, `SECTIONS=transactions` those of a system. Times are of the machine that wrote
@@ -152,6 +154,7 @@ CASES = (
         ),
         protocol="4.2",
     ),
+    Case("transactions", {"producers": 1, "transactions": 1}, ("Atomic",), protocol="4.2"),
     replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.1"),
     replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.0.1"),
     replace(
