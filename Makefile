@@ -22,11 +22,9 @@ check: $(READY_TO_CHECK) ## every interleaving of the transaction protocol, with
 	$(BIN)/epochfence check transactions $(ARGS)
 
 # Tests start many processes, and each would compile this project again. Two processes more than two
-# cores have: tests wait for processes, clocks and pages too. While they collect the tests, another
-# one has Numba compile what each of them would compile for itself.
+# cores have: tests wait for processes, clocks and pages too.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## all tests
-	@$(BIN)/epochfence check docs/examples/retry.py --progress --protocol 1 > $(VENV)/compiled 2>&1 & \
 	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
 	  --timeout 900 --timeout-method signal --durations=25 $(ARGS)
 

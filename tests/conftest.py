@@ -5,6 +5,8 @@ import gc
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Generator
 from functools import cache
@@ -29,6 +31,8 @@ SPARK_SETTINGS = {
     "SPARK_SUBMIT_OPTS": f"{QUICK_JAVA} -Dspark.sql.shuffle.partitions=4 "
     f"'-Dspark.executor.extraJavaOptions={QUICK_JAVA}'",
 }
+COMPILES = pytest.StashKey[subprocess.Popen[bytes]]()
+COMPILED = ("check", "docs/examples/retry.py", "--progress", "--protocol", "1")
 NEEDS_MUCH = ("browser", "spark")  # fixtures: a test that has one of them is slow
 SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
 SELDOM = (50_000, 20, 50)  # collections of garbage: systems are made of many small objects
@@ -99,6 +103,22 @@ def run_committed_files_once(root: Path) -> None:
 def pytest_configure_node(node: Any) -> None:
     """xdist's workers draw the same samples: they have to collect the same tests."""
     node.workerinput["seed"] = node.config.option.seed
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """While the workers collect, one process compiles the functions that each of them would compile
+    for itself."""
+    config.stash[COMPILES] = subprocess.Popen(
+        [sys.executable, "-m", "epochfence.cli", *COMPILED], cwd=config.rootpath,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    """No test begins before all are compiled."""
+    node.config.stash[COMPILES].wait()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
