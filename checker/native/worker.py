@@ -106,10 +106,10 @@ def drop_sent(states, count, stride, sent, mask):
 
 
 @compiled
-def drop_sent_of_all(buckets, filled, stride, sent, mask):
-    """Drops the states in all shards' buckets that the tables at `sent` hold, one behind the other:
-    what is looked for in one of them fits into a cache."""
-    for shard in range(SHARDS):
+def drop_sent_of_all(buckets, filled, first, last, stride, sent, mask):
+    """Drops the states in the buckets of the shards `first` up to `last` that the tables at `sent`
+    hold, one behind the other: what is looked for in one of them fits into a cache."""
+    for shard in range(first, last):
         table = sent + shard * (mask + 1) * stride
         filled[shard] = drop_sent(buckets[shard], filled[shard], stride, table, mask)
 
@@ -374,9 +374,10 @@ class Worker:
             )  # fmt: skip
         return self.passed
 
-    def drop_sent(self, sent: int, mask: int) -> None:
-        """Drops whole states from the buckets (see `drop_sent_of_all`)."""
-        drop_sent_of_all(self.buckets, self.filled, self.stride, sent, mask)
+    def drop_sent(self, owned: range, sent: int, mask: int) -> None:
+        """Drops whole states from the buckets of these shards (see `drop_sent_of_all`)."""
+        first, last = owned.start, owned.stop
+        drop_sent_of_all(self.buckets, self.filled, first, last, self.stride, sent, mask)
 
     def noted(self) -> Iterator[tuple[int, int]]:
         """The violations in the states expanded last: a state's index among them, and flags."""

@@ -26,12 +26,14 @@ from ..native.pack import Packing
 from ..native.worker import MOST_KEPT
 from .manifest import Level, Manifest
 from .options import SparkError
+from .outbox import Home, files_are_used
 from .runs import Run, write_run
 from .session import forget, give_back, reason, stage
 from .shards import by_owner
-from .tasks import Kit, Place, Told, expand, insert, look_back, look_for
+from .tasks import Kit, Place, Told, expand, find_home, insert, look_back, look_for
 
 ATTEMPTS = 3  # at a level, before Spark is said to be at fault
+MOST_LOSSES = 3  # levels sent a second time, from which on no files are used (see `outbox`)
 
 
 class RolledBack(Exception):
@@ -73,6 +75,9 @@ class SparkExplorer:
         self._place: Any = None
         self._homes: Any = None
         self._cores = 0
+        # where each shard's files are; nobody has looked yet
+        self._seen: list[Home | None] | None = None
+        self._losses = 0
         self.begun = time.perf_counter()
         last = manifest.levels[-1]
         self.before = last.seconds
@@ -119,7 +124,8 @@ class SparkExplorer:
         if self._place is None:
             levels = self.manifest.levels
             totals = [[level.states[shard] for level in levels] for shard in range(self.kit.shards)]
-            self._place = self.context.broadcast(Place(totals, self.manifest.runs))
+            seen = self._seen or [None] * self.kit.shards
+            self._place = self.context.broadcast(Place(totals, self.manifest.runs, seen))
         return self._place
 
     @property
@@ -150,7 +156,12 @@ class SparkExplorer:
         Returns what is wrong in the level, the least states of each kind, and whether memory was
         enough. Raises RolledBack, SparkError.
         """
+        if self._seen is None and files_are_used():
+            self._seen = self._run(self._homes_job)
         told = self._run(self._level_job)
+        if any(item.lost for item in told):
+            self._send_through_spark()
+            told = self._run(self._level_job)
         self._check_damage([item.damaged for item in told])
         bad = [bad for item in told for bad in item.bad]
         if bad or any(item.full for item in told):
@@ -168,8 +179,16 @@ class SparkExplorer:
         self.taken = taken
         # a shard without results sends nothing
         self.held = max(self.held, sum(item.memory for item in told))
+        if self._seen is not None and self._losses < MOST_LOSSES:
+            self._seen = [item.home or seen for item, seen in zip(told, self._seen, strict=True)]
         self._next = level, [(item.shard, item.runs) for item in told if item.runs]
         return [], True
+
+    def _send_through_spark(self) -> None:
+        """Has the level be sent again, without files: one of them can't be read."""
+        self._losses += 1
+        self._seen = [None] * self.kit.shards
+        self._leave_place()
 
     def begin_level(self) -> None:
         """Makes what `expand_level` found a finished level, for good."""
@@ -177,6 +196,10 @@ class SparkExplorer:
         self.manifest.finish(*self._next)
         self._next = None
         self._leave_place()
+
+    def _homes_job(self) -> list[Home | None]:
+        with stage(self.session, "homes of shards"):
+            return self.homes.mapPartitions(partial(find_home, self.shipped)).collect()
 
     def _level_job(self) -> list[Told]:
         level, shards, place, homes = self.depth, self.kit.shards, self.place, self.homes

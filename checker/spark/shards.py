@@ -16,7 +16,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +245,11 @@ class ShardSet:
         self._save_index()
 
     @property
+    def last(self) -> int:
+        """The last level that it holds."""
+        return len(self.levels) - 1
+
+    @property
     def level_sizes(self) -> list[int]:
         """The number of states in each level."""
         return np.diff(self.levels.sum(axis=1), prepend=0).tolist()
@@ -262,17 +267,22 @@ class ShardSet:
         """Before states are inserted that are the next level."""
         self._begin_change()
 
-    def insert(self, block: bytes) -> None:
-        """Puts a block of candidates (see `block_of`) into the set. Raises NoRoom."""
-        counts = np.zeros((1, SHARDS), dtype=np.int64)
-        head = 8 * len(self.owned)
-        counts[0, self.owned.start : self.owned.stop] = np.frombuffer(block[:head], dtype=np.int64)
-        states = np.frombuffer(block, dtype=np.uint8).ctypes.data + head
+    def insert(self, lines: Sequence[tuple[int, Any]]) -> None:
+        """Puts candidates into the set: of each line the address, from which on they lie by part,
+        and how many there are of each part. SLACK bytes are behind them. Raises NoRoom."""
         if self.store.parts is None:
-            starts = states + (np.cumsum(counts, axis=1) - counts) * self.stride
+            counts = np.zeros((len(lines), SHARDS), dtype=np.int64)
+            starts = np.zeros_like(counts)
+            for line, (address, by_part) in enumerate(lines):
+                counts[line, self.owned.start : self.owned.stop] = by_part
+                starts[line] = address
+            starts += (np.cumsum(counts, axis=1) - counts) * self.stride
             done = self.store.insert(0, 1, Passed(starts, counts, np.zeros_like(counts)))
         else:
-            done = self.worker.put_from(states, int(counts.sum()), self.store)
+            done = all(
+                self.worker.put_from(address, int(by_part.sum()), self.store)
+                for address, by_part in lines
+            )
         if not done or not self._may_take(0):
             raise NoRoom
 
@@ -328,13 +338,23 @@ class ShardSet:
         return self.folder / "sent.level"
 
 
-def block_of(worker: Worker, owned: range) -> tuple[bytes, int]:
-    """The candidates in a worker's buckets for a shard, and how many: counts by part as integers
-    of 64 bits, then the packed states, then bytes that reading whole words may touch."""
+def line_of(block: bytes, owned: range) -> tuple[int, Any]:
+    """Where the candidates of a block lie, and how many there are of each part."""
+    counts = np.frombuffer(block, dtype=np.int64, count=len(owned))
+    return np.frombuffer(block, dtype=np.uint8).ctypes.data + counts.nbytes, counts
+
+
+def candidates(worker: Worker, owned: range) -> tuple[Any, list[Any]]:
+    """The candidates in a worker's buckets for a shard: how many there are of each part, and the
+    packed states of each."""
     counts = worker.filled[owned.start : owned.stop]
-    parts: list[Any] = [counts.tobytes()]
-    base = worker.area.address
-    for part in owned:
-        start = int(worker.buckets[part]) - base
-        parts.append(worker.area.array[start : start + int(worker.filled[part]) * worker.stride])
-    return b"".join([*parts, bytes(16)]), int(counts.sum())
+    starts = worker.buckets[owned.start : owned.stop] - worker.area.address
+    ends = starts + counts * worker.stride
+    return counts, [worker.area.array[s:e] for s, e in zip(starts, ends, strict=True)]
+
+
+def block_of(worker: Worker, owned: range) -> bytes:
+    """The candidates in a worker's buckets for a shard as they go through Spark: counts by part as
+    integers of 64 bits, then the packed states, then bytes that reading whole words may touch."""
+    counts, parts = candidates(worker, owned)
+    return b"".join([counts.tobytes(), *parts, bytes(SLACK)])

@@ -1,7 +1,8 @@
 """What runs on executors, a shard at a time: expanding a level, inserting the next, looking back.
 
-A level takes two stages. `expand` sends each successor to the shard that owns it, in blocks, and
-after them what it counted; `insert` keeps what is new, writes it to the shard's runs and tells.
+A level takes two stages. `expand` sends each successor to the shard that owns it, in blocks or in
+files (see `outbox`), and after them what it counted; `insert` keeps what is new, writes it to the
+shard's runs and tells.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,18 +24,22 @@ from ..native.coverage import Sought, met
 from ..native.explore import Bad
 from ..native.lower import Kernel
 from ..native.machine_code import Code
+from ..native.memory import Region
 from ..native.pack import Packing
+from ..native.planning import WHOLE
 from ..native.sharing import flags_in
 from ..native.store import SHARDS
 from ..native.vectors import in_ranges
 from ..native.worker import MOST_KEPT, SPAN, Worker
 from ..sealed import Damaged
+from .outbox import Home, Inbox, Lost, Note, Outbox, home_at, is_here
 from .runs import Run, read_run, to_merge, write_run
-from .shards import NoRoom, ShardSet, block_of, owned_by
+from .shards import NoRoom, ShardSet, block_of, candidates, line_of, owned_by
 from .storage import Storage
 
 OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
 PIECE = 1 << 22  # bytes of states that are sorted at once
+MOST_TWICE = 1 << 28  # bytes of candidates in a file, up to which some may be there twice
 
 
 @dataclass(frozen=True)
@@ -72,16 +77,19 @@ class Kit:
 
 @dataclass(frozen=True)
 class Place:
-    """The progress of a run: the sizes of finished levels and the runs, for each shard."""
+    """The progress of a run, for each shard: the sizes of finished levels, the runs, and where an
+    executor had its files last (none: what is sent to it goes through Spark)."""
 
     totals: list[list[int]]
     runs: list[list[Run]]
+    homes: list[Home | None]
 
 
 @dataclass
 class Told:
     """What a task tells: of its level's expansion (`taken` to `sent_bytes`) and of the next's
-    insertion. `damaged` names a run that can't be read; `full` says that memory wasn't enough."""
+    insertion. `damaged` names a run that can't be read; `full` says that memory wasn't enough, and
+    `lost` that a file of candidates can't be read. `home` is where the shard's files are."""
 
     shard: int
     taken: list[int] = field(default_factory=list[int])
@@ -94,6 +102,8 @@ class Told:
     memory: int = 0
     damaged: str = ""
     full: bool = False
+    lost: bool = False
+    home: Home | None = None
 
 
 class _Process:
@@ -126,8 +136,18 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
     return held
 
 
-def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, bytes | Told]]:
-    """Expands the last level of a shard: blocks of candidates by owner, then what is to be told.
+def find_home(kit: Any, home: Iterable[int]) -> Iterator[Home]:
+    """Where a shard's files are."""
+    kit, (shard,) = kit.value, home
+    yield home_at(_shard_set(kit, shard).folder)
+
+
+Sent: TypeAlias = bytes | Note
+"""Candidates for a shard: in a block, or in a file."""
+
+
+def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sent | Told]]:
+    """Expands the last level of a shard: candidates by owner, then what is to be told.
 
     `kit` is Spark's broadcast of a Kit, `place` that of a Place. `home` has the shard's number: a
     worker whose task leaves something unread is not used again.
@@ -139,17 +159,16 @@ def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, byt
         try:
             with _shard_set(kit, shard) as held:
                 held.bring_to(totals, place.runs[shard], kit.states_of)
-                yield from _expanded(kit, held, told)
+                yield from _expanded(kit, place, held, told)
         except (Damaged, NoRoom) as error:
             told.damaged, told.full = str(error), isinstance(error, NoRoom)
     yield shard, told
 
 
-def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]:
+def _expanded(kit: Kit, place: Place, held: ShardSet, told: Told) -> Iterator[tuple[int, Sent]]:
     worker, store = held.worker, held.store
-    level = len(held.levels) - 1
-    ranges = held.ranges(level)
-    sent, mask = held.sent(level, sum(end - start for start, end in ranges))
+    ranges = held.ranges(held.last)
+    sending = _Sending(kit, place, held, told)
     least: dict[int, list[bytes]] = {}
     for part in store.owned:
         at, end = ranges[part]
@@ -161,28 +180,61 @@ def _expanded(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes
                     least[flag] = nsmallest(MOST_KEPT, [*least.get(flag, ()), state])
             at += done
             if worker.filled.max() > worker.most_filled:
-                worker.drop_sent(sent.address, mask)
-                yield from _blocks(kit, held, told)
-    worker.drop_sent(sent.address, mask)
-    yield from _blocks(kit, held, told)
-    held.keep_sent(level)
+                yield from sending.emptied()
+    yield from sending.emptied()
+    sending.end()
     told.taken = worker.taken.tolist()
     told.bad = [Bad(state, flag) for flag, states in least.items() for state in states]
 
 
-def _blocks(kit: Kit, held: ShardSet, told: Told) -> Iterator[tuple[int, bytes]]:
-    """Empties the buckets, a block for each owner."""
-    for owner in range(kit.shards):
-        block, count = block_of(held.worker, owned_by(owner, kit.shards))
-        if count:
-            told.sent += count
-            told.sent_bytes += len(block)
-            yield owner, block
-    held.worker.empty(kit.stride)
+class _Sending:
+    """What an attempt at a level sends: to shards on other machines blocks, and a candidate only
+    once, as far as the sender remembers; to those of this machine what is in files.
+
+    Narrow states are written to a file as often as they are found, up to MOST_TWICE: there it takes
+    longer to look them up than to insert them once more.
+    """
+
+    def __init__(self, kit: Kit, place: Place, held: ShardSet, told: Told) -> None:
+        self.kit, self.held, self.told = kit, held, told
+        self.here = [held.cached and is_here(home) for home in place.homes]
+        self.outbox = Outbox(held.folder, held.last)
+        self.sent: tuple[Region, int] | None = None  # a table of what was sent, and its mask
+
+    def emptied(self) -> Iterator[tuple[int, Sent]]:
+        """Empties the buckets, by owner."""
+        worker, stride = self.held.worker, self.kit.stride
+        once = stride > WHOLE or self.outbox.size > MOST_TWICE
+        for owner, here in enumerate(self.here):
+            owned = owned_by(owner, self.kit.shards)
+            if once or not here or self.outbox.full:
+                table, mask = self._table()
+                worker.drop_sent(owned, table.address, mask)
+            counts, parts = candidates(worker, owned)
+            count = int(counts.sum())
+            if count:
+                note = self.outbox.write(counts, parts) if here else None
+                self.told.sent += count
+                self.told.sent_bytes += count * stride
+                yield owner, note or block_of(worker, owned)
+        worker.empty(stride)
+
+    def _table(self) -> tuple[Region, int]:
+        if self.sent is None:
+            level = self.held.last
+            expanded = sum(end - start for start, end in self.held.ranges(level))
+            self.sent = self.held.sent(level, expanded)
+        return self.sent
+
+    def end(self) -> None:
+        """The level is whole: what was sent may be remembered."""
+        self.outbox.close()
+        if self.sent is not None:
+            self.held.keep_sent(self.held.last)
 
 
 def insert(
-    kit: Any, place: Any, arrived: Iterable[tuple[int, tuple[int, bytes | Told]]]
+    kit: Any, place: Any, arrived: Iterable[tuple[int, tuple[int, Sent | Told]]]
 ) -> Iterator[Told]:
     """Inserts what was sent to a shard, writes what is new to a run, and tells.
 
@@ -191,28 +243,43 @@ def insert(
     kit, place, items = kit.value, place.value, iter(arrived)
     shard, (_, item) = next(items)
     told = Told(shard)
-    blocks = _counted(chain([item], (item for _, (_, item) in items)), told)
-    first = next(blocks, None)
+    sent = _counted(chain([item], (item for _, (_, item) in items)), told)
+    first = next(sent, None)
     try:
         if first is not None:
             with _shard_set(kit, shard) as held:
                 held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
                 held.begin_level()
-                for block in chain([first], blocks):
-                    held.insert(block)
+                _insert(held, chain([first], sent))
                 told.states = held.end_level()
                 told.memory = held.store.memory
+                told.home = home_at(held.folder)
                 if told.states:
                     _write(kit, held, place.runs[shard], told)
-    except (Damaged, NoRoom) as error:
-        for _ in blocks:
+    except (Damaged, NoRoom, Lost) as error:
+        for _ in sent:
             pass  # what its sender counted may still come
-        told.damaged, told.full = str(error), isinstance(error, NoRoom)
+        told.lost, told.full = isinstance(error, Lost), isinstance(error, NoRoom)
+        told.damaged = "" if told.lost else str(error)
     yield told
 
 
-def _counted(items: Iterable[bytes | Told], told: Told) -> Iterator[bytes]:
-    """The blocks among what was sent; what its sender counted goes into what is told."""
+def _insert(held: ShardSet, sent: Iterable[Sent]) -> None:
+    """Blocks are inserted as they come, and what is in files at once: what is looked up in a part
+    of the set is in the cache then."""
+    notes: list[Note] = []
+    for item in sent:
+        if isinstance(item, Note):
+            notes.append(item)
+        else:
+            held.insert([line_of(item, held.owned)])
+    if notes:
+        inbox = Inbox(notes)
+        held.insert(inbox.lines)
+
+
+def _counted(items: Iterable[Sent | Told], told: Told) -> Iterator[Sent]:
+    """The candidates among what was sent; what its sender counted goes into what is told."""
     for item in items:
         if isinstance(item, Told):
             told.taken, told.bad = item.taken, item.bad

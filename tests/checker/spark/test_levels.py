@@ -24,7 +24,7 @@ from epochfence.checker.check import check, prepare
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.sealed import seal
-from epochfence.checker.spark import runs, shards, tasks
+from epochfence.checker.spark import outbox, runs, shards, tasks
 from epochfence.checker.spark.manifest import Manifest
 from epochfence.checker.spark.options import SparkError
 from epochfence.checker.spark.storage import Storage, StorageError
@@ -112,7 +112,10 @@ def test_a_small_system_never_gets_to_spark(played: InProcess, tmp_path: Path) -
     assert any("Spark would only have slowed it down" in note for note in result.notes)
 
 
-def test_few_candidates_are_sent(played: InProcess, tmp_path: Path) -> None:
+def test_few_candidates_are_sent(
+    played: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(outbox.VARIABLE, outbox.OFF)
     engine = on_spark(ktx(E=4), tmp_path / "run", shards=4).engine
     assert engine["states_on_spark"] > 10_000
     assert engine["states_on_spark"] < engine["candidates_sent"] < 4 * engine["states_on_spark"]

@@ -1,0 +1,167 @@
+"""What a shard sends to shards of its machine goes through files, and comes to the same.
+
+Spark's part is played in this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.spark import outbox, tasks
+from epochfence.checker.spark.outbox import Inbox, Lost, Outbox, home_at, is_here
+from epochfence.language import Instance, instantiate
+from epochfence.spec.load import load_system
+from epochfence.tests.checker.spark.conftest import found, on_spark
+from epochfence.tests.checker.spark.in_process import InProcess
+
+KTX = Path(__file__).parents[3] / "bench" / "ktx.py"
+EIGHT = np.full(8, 8, dtype=np.int64)
+
+
+def ktx(**constants: int) -> Instance:
+    """The benchmark protocol at its smallest size of the table: 5,094 states, 28 levels."""
+    return instantiate(load_system(str(KTX)), constants={"I": 1, "K": 1, "E": 2, "S": 2})
+
+
+def written(folder: Path, level: int, content: bytes) -> outbox.Note:
+    """Eight parts of eight bytes in a file."""
+    box = Outbox(folder, level)
+    note = box.write(EIGHT, [content] * 8)
+    assert note is not None
+    box.close()
+    return note
+
+
+def read(notes: list[outbox.Note]) -> bytes:
+    """The 64 bytes of the first note."""
+    inbox = Inbox(notes)
+    ((mapped, _),) = [(next(iter(inbox._mapped.values())), 0)]  # pyright: ignore[reportPrivateUsage]
+    return mapped[notes[0].offset : notes[0].offset + 64].tobytes()
+
+
+@pytest.mark.parametrize("files", ["", outbox.OFF])
+def test_few_candidates_are_sent_to_other_machines(
+    files: str, played: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(outbox.VARIABLE, files)
+    result = on_spark(ktx(), tmp_path / "run", shards=4)
+    assert found(result) == found(check(ktx()))
+    sent, new = result.engine["candidates_sent"], result.engine["states_on_spark"]
+    assert result.engine["bytes_sent"] == 8 * sent
+    # as often as they are found, or as often as the sender forgets them
+    assert (sent == result.transitions) if not files else new < sent < 4 * new
+    assert bool([*(tmp_path / "local").rglob("out-*")]) == (not files)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("most", [0, 1 << 28])
+@pytest.mark.parametrize("machines", [2, 3])
+def test_shards_on_several_machines_come_to_the_same(
+    machines: int, most: int, play: Callable[[InProcess], None], monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    kinds: set[type] = set()
+
+    def disturb(stage: str, shard: int) -> None:
+        name = f"machine-{shard % machines}"
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / name))
+        monkeypatch.setattr(outbox, "machine", lambda: name)
+        monkeypatch.setattr(tasks, "_process", None)
+
+    def noted(items: Any, told: Any) -> Any:
+        for item in counted(items, told):
+            kinds.add(type(item))
+            yield item
+
+    counted = tasks._counted  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(tasks, "_counted", noted)
+    monkeypatch.setattr(tasks, "MOST_TWICE", most)
+    play(InProcess(disturb))
+    assert found(on_spark(ktx(), tmp_path / "run", shards=5)) == found(check(ktx()))
+    assert kinds == {bytes, outbox.Note}
+
+
+@pytest.mark.parametrize("losses", [1, 9])
+def test_a_level_of_which_a_file_is_gone_goes_through_spark(
+    losses: int, play: Callable[[InProcess], None], tmp_path: Path
+) -> None:
+    left = losses
+
+    def disturb(stage: str, shard: int) -> None:
+        nonlocal left
+        files = [*(tmp_path / "local").rglob("out-*")]
+        if stage.endswith("insert") and shard == 1 and files and left:
+            left -= 1
+            for file in files:
+                file.unlink()
+
+    session = InProcess(disturb)
+    play(session)
+    assert found(on_spark(ktx(), tmp_path / "run", shards=3)) == found(check(ktx()))
+    assert losses - left == min(losses, 3)  # from then on none is written
+    again = [stage for stage in session.stages if session.stages.count(stage) > 1]
+    assert len(set(again)) == 2 * min(losses, 3)
+
+
+def test_a_full_disk_has_candidates_go_through_spark(
+    played: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Full:
+        """A file that takes nothing any more."""
+
+        def write(self, _: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(Outbox, "_open", lambda _: Full())
+    assert found(on_spark(ktx(), tmp_path / "run", shards=3)) == found(check(ktx()))
+
+
+def test_a_file_is_taken_over_by_a_later_level_unless_it_is_read(tmp_path: Path) -> None:
+    first = written(tmp_path, 3, b"earlier!")
+    again = written(tmp_path, 3, b"another!")  # an attempt at the same level has its own
+    assert (read([first]), read([again])) == (b"earlier!" * 8, b"another!" * 8)
+    reading = Inbox([first])
+    written(tmp_path, 4, b"on top..")
+    assert len([*tmp_path.iterdir()]) == 1  # the other one was taken over
+    for gone in (first, again):
+        with pytest.raises(Lost, match="No such file"):
+            Inbox([gone])
+    mapped = next(iter(reading._mapped.values()))  # pyright: ignore[reportPrivateUsage]
+    assert mapped[:64].tobytes() == b"earlier!" * 8
+
+
+def test_a_reader_that_locks_a_file_too_late_has_lost_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = written(tmp_path, 3, b"earlier!")
+    lock = outbox.fcntl.flock
+
+    def late(file: Any, how: int) -> None:
+        monkeypatch.setattr(outbox.fcntl, "flock", lock)
+        written(tmp_path, 4, b"on top..")
+        lock(file, how)
+
+    monkeypatch.setattr(outbox.fcntl, "flock", late)
+    with pytest.raises(Lost):
+        Inbox([first])
+
+
+def test_only_the_same_folder_of_this_machine_is_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    home = home_at(tmp_path)
+    assert is_here(home)
+    assert not is_here(None)
+    assert not is_here(home._replace(folder=str(tmp_path / "none")))
+    assert not is_here(home._replace(node=home.node + 1))  # of another container's
+    monkeypatch.setattr(outbox, "machine", lambda: "another")
+    assert not is_here(home)
