@@ -86,10 +86,12 @@ class Simulated:
 
 
 def recorded(path: Path = RECORDED) -> list[Recorded]:
-    """The runs that `bench/spark.py` has recorded, the smallest first."""
+    """The runs that `bench/spark.py` has recorded, the smallest first: those in which all that
+    shards send goes through Spark, as between machines."""
     found: list[Recorded] = []
     for size, part in json.loads(path.read_text(encoding="utf-8"))["searches"].items():
-        told = part["levels"]
+        apart = part["apart"]
+        told, spark = apart["levels"], apart["spark"]
         levels = [
             Level(
                 sum(before["states"]), sum(now["states"]), now["sent"], now["sent_bytes"],
@@ -99,7 +101,6 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
             if now["sent"]
         ]  # fmt: skip
         before = [sum(level["states"]) for level in told[: len(told) - len(levels)]]
-        spark = part["spark"]
         engine = spark["engine"]
         found.append(
             Recorded(

@@ -8,20 +8,24 @@
 |-----------|-----------------------------------------------------|-------------------------|
 | 1-2-2-2   | some 600,000 states, 4 shards, an early hand-over    | 1 minute                |
 | 2-2-2-1   | some 12 million states, 4 shards                    | 1 minute                |
-| 1-2-5-4   | some 49 million states, 4 shards                    | 1 minute                |
-| 1-2-6-4   | some 102 million states, 4 shards                   | 2 minutes               |
+| 1-2-5-4   | some 49 million states, 4 shards                    | 2 minutes               |
+| 1-2-6-4   | some 102 million states, 4 shards                   | 3 minutes               |
 | histories | 10 million events of 100,000 keys, and twice as many | 16 minutes             |
 
-A part is recorded in bench/spark.json, and the tables of docs/performance.md and docs/scale.md are
-made of what is recorded. A level's cost where it has next to nothing to do, the slope (states a
-second beyond that), and what was sent and written are told; an aim that is missed is told and
-changes nothing. Ends with 1 where both engines count differently, or a history isn't explained.
+A size is explored three times: by threads; on Spark; and on Spark as on several machines, where all
+that shards send goes through it (EPOCHFENCE_SPARK_FILES=off). Candidates and bytes sent are those
+of the last one, which docs/scale.md is made of as well. A part is recorded in bench/spark.json, and
+the tables of docs/performance.md and docs/scale.md are made of what is recorded. A level's cost
+where it has next to nothing to do, the slope (states a second beyond that), and what was sent and
+written are told; an aim that is missed is told and changes nothing. Ends with 1 where engines count
+differently, or a history isn't explained.
 """
 
 import argparse
 import itertools
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -35,6 +39,7 @@ from peers import measure
 from run import AIM_HEAD, EPOCHFENCE, MODEL, Aim, machine, table, tell, versions, write
 
 from epochfence.checker.native import object_cache
+from epochfence.checker.spark import outbox
 
 QUICK: tuple[int, ...] = (1, 2, 2, 2)
 SHARDS = {QUICK: 4, (2, 2, 2, 1): 4, (1, 2, 5, 4): 4, (1, 2, 6, 4): 4}
@@ -46,29 +51,31 @@ SMALL = 1_000
 EVENTS, EVENTS_OF_A_KEY, QUICK_EVENTS = 10_000_000, 100, 20_000
 TEMPLATES = 200
 """Histories that are made; keys have one of them each."""
-MINUTES = {"1-2-2-2": 1, "2-2-2-1": 1, "1-2-5-4": 1, "1-2-6-4": 2, "histories": 16}
+MINUTES = {"1-2-2-2": 1, "2-2-2-1": 1, "1-2-5-4": 2, "1-2-6-4": 3, "histories": 16}
 HEAD = (
-    "size", "states", "levels", "threads: s", "Spark: s", "shards", "levels on Spark",
-    "candidates sent a state", "bytes sent", "bytes written", "peak MB",
+    "size", "states", "levels", "threads: s", "Spark: s", "all sent: s", "shards",
+    "levels on Spark", "candidates sent a state", "bytes sent", "bytes written", "peak MB",
 )  # fmt: skip
+KEPT = ("states", "transitions", "depth", "seconds")
 HISTORIES_HEAD = ("events", "keys", "MB", "s", "events/s", "peak MB")
 
 
 def cells(size: str, part: dict[str, Any]) -> tuple[str, ...]:
     """A recorded search as a line of the table."""
     threads, spark = part["threads"], part["spark"]
-    engine = spark["engine"]
-    new = max(1, engine["states_on_spark"])
+    engine, apart = spark["engine"], part["apart"]["spark"]
+    new, sent = max(1, engine["states_on_spark"]), apart["engine"]
     return (
         size,
         f"{spark['states']:,}",
         str(spark["depth"]),
         f"{threads['seconds']:.1f}",
         f"{spark['seconds']:.1f}",
+        f"{apart['seconds']:.1f}",
         str(engine["shards"]),
         str(engine["levels_on_spark"]),
-        f"{engine['candidates_sent'] / new:.2f}",
-        f"{engine['bytes_sent'] / new:.1f}",
+        f"{sent['candidates_sent'] / new:.2f}",
+        f"{sent['bytes_sent'] / new:.1f}",
         f"{engine['bytes_written'] / new:.1f}",
         f"{part['peak'] / 1e6:,.0f}",
     )
@@ -91,11 +98,26 @@ def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any]
 
 
 def search(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> dict[str, Any]:
-    """A size by both engines. Raises RuntimeError where they count differently."""
+    """A size by threads and on Spark, twice. Raises RuntimeError where they count differently."""
     tell(f"{size}: threads")
     threads, _ = run(size, folder)
     tell(f"{size}: Spark")
+    on_spark, peak = carried(size, shards, folder / "here", threads, *more)
+    tell(f"{size}: Spark, as on several machines")
+    os.environ[outbox.VARIABLE] = outbox.OFF
+    apart, _ = carried(size, shards, folder / "apart", threads, *more)
+    del os.environ[outbox.VARIABLE]
+    kept = {name: threads[name] for name in KEPT}
+    return {"cores": CORES, "peak": peak, "threads": kept, **on_spark, "apart": apart}
+
+
+def carried(
+    size: tuple[int, ...], shards: int, folder: Path, threads: dict[str, Any], *more: str
+) -> tuple[dict[str, Any], int]:
+    """A size on Spark: what is recorded of it, and its peak memory. Raises RuntimeError where it
+    counts otherwise than threads did."""
     storage = folder / "-".join(map(str, size))
+    folder.mkdir()
     on_spark = ("--engine", "spark", "--shards", str(shards), "--storage", str(storage))
     spark, peak = run(size, folder, *on_spark, *more)
     for name in ("states", "transitions", "depth", "rows"):
@@ -103,15 +125,12 @@ def search(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> dict
             raise RuntimeError(f"{size}: {name} differ between the engines")
     (manifest,) = storage.glob("manifest-*.json")
     levels = json.loads(manifest.read_text())["levels"]
-    kept = ("states", "transitions", "depth", "seconds")
     del spark["engine"]["storage"]  # a folder of this run
+    shutil.rmtree(folder)
     return {
-        "cores": CORES,
-        "peak": peak,
-        "threads": {name: threads[name] for name in kept},
-        "spark": {name: spark[name] for name in (*kept, "engine")},
+        "spark": {name: spark[name] for name in (*KEPT, "engine")},
         "levels": [{k: v for k, v in level.items() if k != "taken"} for level in levels],
-    }
+    }, peak
 
 
 def small_levels(part: dict[str, Any]) -> list[float]:
@@ -173,7 +192,7 @@ def aims(searches: dict[str, Any], histories: Sequence[dict[str, Any]]) -> list[
     """The figures to reach, as far as they are recorded."""
     found: list[Aim] = []
     for size, part in searches.items():
-        engine, empty = part["spark"]["engine"], small_levels(part)
+        engine, empty = part["apart"]["spark"]["engine"], small_levels(part)
         sent = engine["candidates_sent"] / max(1, engine["states_on_spark"])
         found.append(Aim(f"candidates sent a new state, {size}", 4, sent, at_most=True))
         if engine["shards"] == 4 and empty:

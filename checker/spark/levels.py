@@ -76,7 +76,7 @@ class SparkExplorer:
         self._homes: Any = None
         self._cores = 0
         # where each shard's files are; nobody has looked yet
-        self._seen: list[Home | None] | None = None
+        self._seen: Sequence[Home | None] | None = None
         self._losses = 0
         self.begun = time.perf_counter()
         last = manifest.levels[-1]
@@ -197,7 +197,7 @@ class SparkExplorer:
         self._next = None
         self._leave_place()
 
-    def _homes_job(self) -> list[Home | None]:
+    def _homes_job(self) -> list[Home]:
         with stage(self.session, "homes of shards"):
             return self.homes.mapPartitions(partial(find_home, self.shipped)).collect()
 

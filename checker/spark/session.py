@@ -96,7 +96,7 @@ def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[s
         # a task runs where its shard's cache is, rather than where most of its input is, and waits
         # for that: elsewhere, all of the shard would have to be read
         "spark.shuffle.reduceLocality.enabled": "false",
-        "spark.locality.wait": "1min",
+        "spark.locality.wait": "10s",
         # what is sent is written once: of few shards, Spark would first write a file for each
         "spark.shuffle.sort.bypassMergeThreshold": "0",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",

@@ -82,7 +82,7 @@ class Place:
 
     totals: list[list[int]]
     runs: list[list[Run]]
-    homes: list[Home | None]
+    homes: Sequence[Home | None]
 
 
 @dataclass
