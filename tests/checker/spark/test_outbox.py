@@ -39,11 +39,10 @@ def written(folder: Path, level: int, content: bytes) -> outbox.Note:
     return note
 
 
-def read(inbox: Inbox) -> bytes:
-    """The 64 bytes of its first note."""
-    ((address, counts), *_) = inbox.lines
-    assert counts.tolist() == EIGHT.tolist()
-    return string_at(address, 64)
+def read(inbox: Inbox) -> list[bytes]:
+    """The 64 bytes of each note."""
+    assert all(counts.tolist() == EIGHT.tolist() for _, counts in inbox.lines)
+    return [string_at(address, 64) for address, _ in inbox.lines]
 
 
 @pytest.mark.parametrize("files", ["", outbox.OFF])
@@ -130,15 +129,18 @@ def test_a_full_disk_has_candidates_go_through_spark(
 def test_a_file_is_taken_over_by_a_later_level_unless_it_is_read(tmp_path: Path) -> None:
     first = written(tmp_path, 3, b"earlier!")
     again = written(tmp_path, 3, b"another!")  # an attempt at the same level has its own
-    assert read(Inbox([first])) == b"earlier!" * 8
-    assert read(Inbox([again])) == b"another!" * 8
-    reading = Inbox([first])
-    written(tmp_path, 4, b"on top..")
-    assert len([*tmp_path.iterdir()]) == 1  # the other one was taken over
-    for gone in (first, again):
+    assert first.file != again.file
+    reading = Inbox([first, again])
+    later = written(tmp_path, 4, b"on top..")
+    assert [*tmp_path.iterdir()] == [Path(later.file)]
+    assert read(reading) == [b"earlier!" * 8, b"another!" * 8]
+    node = Path(later.file).stat().st_ino
+    last = written(tmp_path, 5, b"the last")
+    assert Path(last.file).stat().st_ino == node  # nobody read it
+    assert read(Inbox([last])) == [b"the last" * 8]
+    for gone in (first, again, later):
         with pytest.raises(Lost, match="No such file"):
             Inbox([gone])
-    assert read(reading) == b"earlier!" * 8
 
 
 def test_a_reader_that_locks_a_file_too_late_has_lost_it(
