@@ -40,7 +40,7 @@ NUMBER = Int(0, BALLOTS)  # of a ballot, from 1 on; 0: none
 Vote = record("Vote", number=NUMBER, voted_for=Optional(VALUE))
 
 votes_respected = feature(
-    "votes_respected", "2", sentence="A leader proposes the value of the newest vote it was told."
+    "votes_respected", "2", sentence="A leader proposes the value of the newest vote that it has."
 )
 
 acceptor = Machine("acceptor", ACCEPTOR)
@@ -66,7 +66,7 @@ def number(ballot):
 
 
 def told(who):
-    """The newest vote that an acceptor told of with its promise in ballot `b`."""
+    """The newest vote that an acceptor sent with its promise in ballot `b`."""
     return promise[b][who].value
 
 

@@ -51,7 +51,7 @@ controller = Machine("controller")
 leader = controller.field("leader", REPLICA)
 epoch = controller.field("epoch", EPOCH)
 acknowledged = controller.field(
-    "acknowledged", Sequence(Entry, ENTRIES), doc="What producers were told is safe."
+    "acknowledged", Sequence(Entry, ENTRIES), doc="Entries that were acknowledged to producers."
 )
 
 replica = Machine("replica", REPLICA)

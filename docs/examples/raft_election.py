@@ -39,7 +39,7 @@ SERVER = Key("server", SERVERS)
 TERM = Int(0, TERMS, "term")
 Role = enum("Role", "FOLLOWER", "CANDIDATE", "LEADER")
 
-durable_votes = feature("durable_votes", "2", sentence="A vote is on disk before it is told.")
+durable_votes = feature("durable_votes", "2", sentence="A vote is on disk before it is sent.")
 
 server = Machine("server", SERVER)
 role = server.state_field("role", Role)

@@ -18,12 +18,12 @@ p, i = PARTITION.variable("p"), PRODUCER.variable("i")
 t = TRANSACTION.variable("t")
 
 
-def ended(kind: Expression, told: Expression) -> Expression:
-    """Whether a transaction is ended by such a marker in a log, and its application was told so."""
+def ended(kind: Expression, outcome: Expression) -> Expression:
+    """Whether such a marker in a log ends a transaction, and the application got that outcome."""
     record = log_entry("record", p)
     marker = ending(record, p)
     by_marker = (record.txn == t) & marker.is_set & (marker.value.kind == kind)
-    return any_of(t, any_of(p, any_of(record, by_marker & (application.outcome.at(t) == told))))
+    return any_of(t, any_of(p, any_of(record, by_marker & (application.outcome.at(t) == outcome))))
 
 
 Outcome = application.Outcome
@@ -31,17 +31,17 @@ never = (
     invariant(
         "NothingIsCommitted",
         ~ended(Kind.COMMIT, Outcome.COMMITTED),
-        "No record is committed and its application told so.",
+        "No record is committed and reported as committed.",
     ),
     invariant(
         "NothingIsAborted",
         ~ended(Kind.ABORT, Outcome.ABORTED),
-        "No record is aborted and its application told so.",
+        "No record is aborted and reported as aborted.",
     ),
     invariant(
         "NobodyIsFenced",
         all_of(i, client.state.at(i) != client.FATAL_ERROR),
-        "No client is told that another one has taken its place.",
+        "No client learns that another one has taken its place.",
     ),
 )
 
