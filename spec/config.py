@@ -174,8 +174,8 @@ SETTINGS = (
 def client_id(
     given: str | None, transactional_id: str | None, number: int, features: frozenset[str]
 ) -> str:
-    """What a client is called: `given` (none: it isn't) or else after its transactional id, or as
-    the how-manieth client of its process it is.
+    """The client's id: `given` (none: it isn't), or one made of its transactional id, or of its
+    number among the clients of its process.
 
     KafkaProducer, ProducerConfig.maybeOverrideClientId
     """

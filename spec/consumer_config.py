@@ -248,8 +248,8 @@ CONSUMER_FACTS: Final[Mapping[str, Callable[[_Values, Mapping[str, Any]], bool]]
     "has_assignor": lambda values, _: bool(values.get("group.remote.assignor")),
     "has_unsupported": lambda values, given: bool(unsupported(values, given)),
 }
-"""What fields are before the first step that are no setting's value: by the values that settings
-have, and those that were given."""
+"""The values, before the first step, of fields that are no setting's value: by the values of
+settings, and by those that were given."""
 
 
 def unsupported(values: _Values, given: Mapping[str, Any]) -> list[str]:
@@ -262,8 +262,8 @@ def unsupported(values: _Values, given: Mapping[str, Any]) -> list[str]:
 def consumer_client_id(
     given: Default, values: _Values, number: int, features: frozenset[str]
 ) -> str:
-    """What a consumer is called: `given`, unless that is empty or none, or else after its group and
-    instance, or as the how-manieth consumer of its process it is.
+    """The consumer's id: `given`, unless that is empty or none, or one made of its group and
+    instance, or of its number among the consumers of its process.
 
     KafkaConsumer, ConsumerConfig.maybeOverrideClientId
     """

@@ -36,8 +36,8 @@ def places(
     tables: Iterable[Table], systems: Iterable[System],
     unexplored: Iterable[Unexplored] = UNEXPLORED,
 ) -> Iterator[Place]:  # fmt: skip
-    """Where the rows of these tables, and of those that only systems name, are explored. A row that
-    a system has with more to do (`groups.joined`) is the one that it was made of."""
+    """The systems that explore each row of these tables, and of those that only systems name. A row
+    that a system has with more updates (`groups.joined`) counts as the row that it was made of."""
     every, reasons = list(systems), list(unexplored)
     known = [*tables, *(table for system in every for table in system.tables)]
     systems_of: dict[_Declared, list[str]] = {}

@@ -268,7 +268,7 @@ abortable_error = _feature(
 offset_errors_unchanged = _of_leaders(
     "offset_errors_unchanged",
     "3.8",
-    sentence="The group's coordinator gets the coordinator's answer about offsets as it is. "
+    sentence="The group's coordinator gets the coordinator's answer about offsets unchanged. "
     "Before, transient errors became NOT_ENOUGH_REPLICAS, as for a producer.",
     source="ReplicaManager.maybeStartTransactionVerificationForPartition",
 )

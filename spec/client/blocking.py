@@ -38,7 +38,7 @@ NO_MEMORY: Final = if_(exhausted_by_name, Errors.BUFFER_EXHAUSTED, Errors.TIMEOU
 TOO_LARGE: Final = Errors.MESSAGE_TOO_LARGE
 """The error of a record that no request or no buffer can hold: RecordTooLargeException."""
 NEVER_ENOUGH: Final = Errors.ILLEGAL_ARGUMENT
-"""What `send` throws where even an empty buffer hasn't the room that a batch is given:
+"""The error of a send if even an empty buffer is smaller than a batch's room:
 BufferPool.allocate."""
 
 

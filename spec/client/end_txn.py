@@ -156,8 +156,8 @@ ended = Table(
             reply=react(ClientStep.DONE),
             send=(BUMP_NEXT,),
             source=f"{_END}, KIP-360",
-            note="Where batches expired while aborting, a new epoch is needed that nobody has "
-            "asked for: the client waits for good.",
+            note="If batches expired while aborting, the client needs a new epoch. Nobody has "
+            "asked for it, so the client waits for good.",
         ),
         moved(_error, transaction_coordinator, _END, _again),
         tried_again(
@@ -209,9 +209,9 @@ ended = Table(
             reply=react(ClientStep.FAIL, _error),
             send=(BUMP_NEXT,),
             source=f"{_MANAGER}.transitionToAbortableError",
-            note="The error is ignored and the next request goes out, while the client stays as it "
-            "is. As no transaction was completed, its partitions and the need for a new epoch stay "
-            "for the next one.",
+            note="The error is ignored and the next request is sent. The client's state doesn't "
+            "change. No transaction was completed, so its partitions and the need for a new epoch "
+            "remain for the next one.",
         ),
         Row(
             "failed while aborting",
@@ -220,7 +220,7 @@ ended = Table(
             set=client.UNUSABLE | _NEEDS_BUMP,
             reply=react(ClientStep.FAIL, _error),
             source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
-            note="The call raises. The client stays as it is, and can't be used again.",
+            note="The call raises. The client's state doesn't change, and it can't be used again.",
         ),
         fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _END),
     ),

@@ -21,7 +21,7 @@ class Choice(Enum):
 def chosen_by(
     *, is_given: bool, has_key: bool, is_round_robin: bool = False, ignores_keys: bool = False
 ) -> Choice:
-    """What decides, for a record with a given partition, or with a key, under
+    """How the partition is chosen for a record with a given partition, or with a key, under
     `partitioner.class` (RoundRobinPartitioner or none) and `partitioner.ignore.keys`."""
     if is_given:
         return Choice.GIVEN

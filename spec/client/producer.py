@@ -124,7 +124,7 @@ FORGOTTEN: dict[Expression, Operand] = {
     connection: _next,
     **client.NEW_SEQUENCES,
 }
-"""What an instance that starts anew doesn't know of the one before it."""
+"""The fields that an instance loses when it starts anew."""
 crashed = Table(
     producer,
     on=crash,

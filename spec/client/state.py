@@ -110,8 +110,8 @@ _batch = batches[q][s]
 details = producer.field(
     "details", Map(PARTITION, Map(RECORD, BatchDetails)), only_real=True,
     stands_for=each(q, each(s, BatchDetails(count=1))),
-    doc="Of batches: `count` records (none: there is no such batch), `place` in the order in which "
-    "they were opened; `is_untracked` once the partition's sequences have been forgotten.",
+    doc="A batch: `count` records (none: there is no such batch), `place` in the order in which "
+    "batches were opened; `is_untracked` once the partition's sequences have been forgotten.",
 )  # fmt: skip
 next_sequence = producer.field("next_sequence", Map(PARTITION, SEQUENCE))
 last_acked = producer.field(

@@ -85,8 +85,8 @@ call_acknowledged = producer.field(
 CallResult = enum("CallResult", "AWAITED", "FAILED", "LOST")
 call_result = producer.field(
     "call_result", CallResult, only_real=True,
-    doc="What comes of the last call beside the answers to its requests. FAILED: it raised an "
-    "error before them. LOST: nobody tells it anything, so that it waits for good.",
+    doc="The outcome of the last call, besides the answers to its requests. FAILED: it raised an "
+    "error before them. LOST: nobody answers it, so it waits for good.",
 )  # fmt: skip
 LOSES_RESULT: dict[Expression, Operand] = {
     call_result: if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)

@@ -293,8 +293,8 @@ def _refused(end: End) -> tuple[Row, ...]:
 
 
 def _without_an_epoch(end: End) -> tuple[Row, ...]:
-    """What comes of an end that can't have the producer id or the epoch that it needs, or that a
-    pending fence is for."""
+    """Rows for an end that can't have the producer id or the epoch that it needs, or that a pending
+    fence is for."""
     return (
         end.refuse(
             end.named(
@@ -313,7 +313,7 @@ def _without_an_epoch(end: End) -> tuple[Row, ...]:
             when=_needs_id & ~offered_id.is_set,
         ),
         *end.meets_a_fence(
-            note="Where epochs are used up, a producer id is taken all the same.",
+            note="A producer id is taken also if the epochs are used up.",
             updates=_ID_TAKEN,
         ),
         *(() if end.is_from_client else (

@@ -147,7 +147,7 @@ timeout = event("transaction timeout", event_doc="The transaction is older than 
 p = PARTITION.variable("p")
 c = PRODUCER.variable("c")
 
-# KafkaApis tells it to requests older than its release's as INVALID_PRODUCER_EPOCH; here client and
+# KafkaApis answers it to requests of older versions as INVALID_PRODUCER_EPOCH; here client and
 # broker are of one release
 ends_strictly = strict_end_txn_epoch | exact_end_epoch
 """Whether a transaction is ended under its own epoch alone, and not under a newer one."""
@@ -175,7 +175,7 @@ fence_to_come = fence_end.is_set
 
 
 def fence_with(epoch: Expression) -> dict[Expression, Expression]:
-    """What a fence that takes this epoch leaves to its second half."""
+    """The fields that a fence which takes this epoch sets for its second half."""
     return {
         pending: PREPARE_EPOCH_FENCE,
         fence_end: some(FenceEnd(producer_id=producer_id, producer_epoch=epoch)),

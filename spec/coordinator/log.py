@@ -264,7 +264,7 @@ _AHEAD: Updates = {
 _FENCERS_ANSWERED: Updates = {
     entry.fenced_for: if_(entry.fence_to_come, entry.fenced_for, entry.NOBODY)
 }
-"""Where a client's end has overtaken a fence, its thread will tell who has fenced."""
+"""If a client's end has overtaken a fence, the fence's thread answers those that have fenced."""
 
 # two threads have the answers of two brokers
 _COMPLETED_TWICE: Updates = {

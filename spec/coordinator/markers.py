@@ -178,7 +178,7 @@ COMPLETION_REFUSED = {
     "NOT_COORDINATOR": "CANCEL",  # another coordinator does it
     "COORDINATOR_LOAD_IN_PROGRESS": "CANCEL",
 }
-"""What becomes of a completion whose record the log has refused; else ILLEGAL_STATE.
+"""The rows for a completion whose record the log has refused; otherwise ILLEGAL_STATE.
 
 TransactionMarkerChannelManager.tryAppendToLog
 """

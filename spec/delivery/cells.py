@@ -28,10 +28,10 @@ Constants = dict[str, int]
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """How a producer, a consumer and the brokers are set, as far as delivery is concerned.
+    """The settings of a producer, a consumer and the brokers that matter for delivery.
 
-    With acks=0 retries change nothing, as nothing is answered; without transactions neither does
-    the isolation level.
+    With acks=0 retries change nothing, because nothing is answered. Without transactions the
+    isolation level changes nothing.
     """
 
     acks: int = -1

@@ -107,8 +107,8 @@ def _refused_members(
 def _stored(
     producer_id: Expression, txn: Expression, staged: Expression
 ) -> dict[Expression, Operand]:
-    """What an append makes pending: the offset. One that is `staged` was pending before, unless a
-    marker has dropped it since.
+    """The updates after an append: the offset is pending. One that is `staged` was pending before,
+    unless a marker has dropped it since.
 
     OffsetMetadataManager.replay, GroupMetadata.onTxnOffsetCommitAppend
     """
@@ -119,7 +119,7 @@ def _stored(
 
 
 def not_appended(producer_id: Expression) -> dict[Expression, Operand]:
-    """What a refused append makes of what the producer id has pending, which has taken its place.
+    """The updates after a refused append. Another pending offset may have taken its place.
 
     GroupMetadata.prepareTxnOffsetCommit, failPendingTxnOffsetCommit
     """

@@ -73,8 +73,8 @@ GroupResponse = message(
 JoinGroupResponse = message(
     "JoinGroupResponse", asker, only_real=True, error=Errors, waits=Bool(),
     member=Optional(PRODUCER), leader=Optional(PRODUCER), skip_assignment=Bool(),
-    message_doc="The member id may be a new one. Without error it tells of the generation as it "
-    "is, unless the request `waits` for the next one.",
+    message_doc="The member id may be a new one. Without error the answer describes the present "
+    "generation, unless the request `waits` for the next one.",
 )  # fmt: skip
 
 PREPARING, COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE

@@ -71,8 +71,8 @@ INSTANCE = Key("instance", INSTANCES)
 
 PendingOffset = record("PendingOffset", offset=COMMITTED_OFFSET, appended=Optional(OFFSET))
 Heard = enum("Heard", "REPLICATED", "READ", "WHILE_LOADING")
-"""How a coordinator comes to know of a marker: it is replicated, or was read from the log as the
-coordinator started, or it is replicated while that goes on."""
+"""How a coordinator learns of a marker: it is replicated, or was read from the log when the
+coordinator started, or is replicated during that."""
 Completion = record("Completion", producer_id=PRODUCER_ID, result=Result)
 Verified = record("Verified", generation=GENERATION, connection=CONNECTION)
 

@@ -67,7 +67,7 @@ _APPEND = "ProducerAppendInfo.appendEndTxnMarker"
 
 MarkerResponse = message(
     "MarkerResponse", asker, only_real=True, error=Errors, first_offset=Optional(REAL_OFFSET),
-    message_doc="Where the transaction starts that the marker ends, if it ends one.",
+    message_doc="The start of the transaction that the marker ends, if it ends one.",
 )  # fmt: skip
 _request = WriteTxnMarkers
 _entry, _asked = producers[_request.producer_id], verification_states[_request.producer_id]

@@ -149,8 +149,8 @@ unsettled_fits = invariant(
 
 
 def is_lost(of_id: Expression) -> Expression:
-    """Whether a client may have been told a producer id that a failover has lost: the coordinator
-    is left at the largest epoch. It is older than one whose first epoch is being appended."""
+    """Whether a client may have got a producer id that a failover has lost: the coordinator is left
+    at the largest epoch. That id is older than one whose first epoch is being appended."""
     number = position(of_id)
     return all_true(
         ~rotation_in_log,

@@ -47,8 +47,8 @@ g, h = HANDLER.variable("g"), HANDLER.variable("h")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a broker may have a block: whether it has one there, and what is left of it, from the
-    id `first` to the one before `end`. `names` are bound by whoever speaks of it."""
+    """A place where a broker may have a block: whether it has one there, and what is left of it,
+    from the id `first` to the one before `end`. `names` are bound by the caller."""
 
     is_taken: Expression
     first: Expression

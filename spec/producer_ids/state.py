@@ -82,7 +82,7 @@ connection_loss = event(
 
 
 def size_of(length: Expression) -> Expression:
-    """How many ids a block of this length has."""
+    """The number of ids in a block of this length."""
     return if_(LONGEST_BLOCK == 0, BLOCK_SIZE, length)
 
 

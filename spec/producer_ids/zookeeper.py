@@ -49,7 +49,7 @@ block_end = zookeeper.field(
     "block_end", PRODUCER_ID, NO_PRODUCER_ID, doc="The last id of the newest block, -1 before any."
 )
 block_broker = zookeeper.field("block_broker", Set(BROKER), doc="Who has taken that block.")
-version = zookeeper.field("version", VERSION, doc="How often the node was written.")
+version = zookeeper.field("version", VERSION, doc="The number of writes of the node.")
 
 State = enum("State", "OFFLINE", "READY", "READING", "WRITING", "CHECKING")
 OFFLINE, READY = State.OFFLINE, State.READY

@@ -31,10 +31,10 @@ is_ended_by_timeout = ~leader.asks_coordinator | all_of(
         (coordinator.state == coordinator.ONGOING) & p.is_in(coordinator.partitions)
     ),
 )
-"""What is open at leaders is a transaction that the coordinator will end: if nobody asks, when it
-is older than its timeout, which is a fault in a bounded run. Where leaders don't ask, a transaction
-may hang for good (KAFKA-14402): NoHangingTransaction and StableOffsetPasses tell it, and the end of
-a run that all others need doesn't."""
+"""A transaction that is open at a leader is one that the coordinator will end: if nobody asks, when
+it is older than its timeout, which is a fault in a bounded run. If leaders don't ask, a transaction
+may hang for good (KAFKA-14402). NoHangingTransaction and StableOffsetPasses report that; the end of
+a run, which all others need, doesn't."""
 
 
 no_id_is_left = ~offered_id.is_set

@@ -95,8 +95,8 @@ overdue = retention.field(
 
 follower = Machine(
     "follower",
-    doc="Whoever reads all of the log, once, and keeps what it says: the open transactions, as a "
-    "replica does, and which keys have a value, as a table does.",
+    doc="A reader that reads all of the log, once, and keeps its state: the open transactions, as "
+    "a replica does, and which keys have a value, as a table does.",
 )
 position_of = follower.field("position", OFFSET, doc="Where it reads next.")
 late = follower.field(

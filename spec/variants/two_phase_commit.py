@@ -169,8 +169,8 @@ _ENDS_KEPT: dict[Expression, Operand] = {
     entry.next_id: if_(_used_up, offered_id, None),
     offered_id: if_(_used_up, entry.ID_TAKEN[offered_id], offered_id),
 }
-"""What an end prepares where an instance keeps the transaction: markers have the epoch after that
-of the transaction, and the client gets the one after its own, or a new producer id."""
+"""The updates that prepare an end if an instance keeps the transaction: markers have the epoch
+after that of the transaction, and the client gets the one after its own, or a new producer id."""
 
 
 def _row(table: Table, name: str) -> Row:
