@@ -189,7 +189,7 @@ def test_a_file_that_never_ends_is_ended_with_the_reader(file: Path) -> None:
         assert reader.stderr is not None
         child = int(reader.stderr.readline())
         reader.send_signal(signal.SIGKILL)
-    for _ in range(100):
+    for _ in range(600):
         if not Path(f"/proc/{child}").exists():
             return
         time.sleep(0.1)
