@@ -52,7 +52,7 @@ def validator(schema: dict[str, Any]) -> Callable[[Any], Any]:
 def unseal(text: bytes, valid: Callable[[Any], Any]) -> dict[str, Any]:
     """The data of a JSON text that `seal` made, without the checksum.
 
-    Raises Damaged for what is no such text, was changed, or isn't `valid`.
+    Raises Damaged if it is not such a text, was changed, or isn't `valid`.
     """
     try:
         data: Any = read_json(text)

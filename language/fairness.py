@@ -35,7 +35,7 @@ class Fairness(Interned):
 def weak_fairness(*events: Event, rows: tuple[str, ...] = ()) -> tuple[Fairness, ...]:
     """Each of the events happens at last where it stays possible; with `rows`, by one of these.
 
-    Raises DeclarationError for what is no event, and for rows of more than one.
+    Raises DeclarationError if something is not an event, and for rows of several.
     """
     return tuple(_fairness("weak", events, rows))
 
@@ -44,7 +44,7 @@ def strong_fairness(*events: Event, rows: tuple[str, ...] = ()) -> tuple[Fairnes
     """Each of the events happens at last where it is possible again and again: so a message that
     is sent again and again arrives. With `rows`, by one of these.
 
-    Raises DeclarationError for what is no event, and for rows of more than one.
+    Raises DeclarationError if something is not an event, and for rows of several.
     """
     return tuple(_fairness("strong", events, rows))
 

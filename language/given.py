@@ -16,7 +16,7 @@ _KINDS: dict[type, str] = {
 
 
 def check_name(what: str, name: object) -> None:
-    """Raises DeclarationError for what is no name."""
+    """Raises DeclarationError if it is not a name."""
     if not isinstance(name, str) or not name.strip():
         raise DeclarationError(f"{what} is called {name!r}: write a name in quotes")
 
@@ -50,7 +50,7 @@ def check_kind(where: str, thing: object, *kinds: type) -> None:
 
 
 def pairs(where: str, given: Any, form: str) -> None:
-    """Raises DeclarationError for what is no mapping."""
+    """Raises DeclarationError if it is not a mapping."""
     if not isinstance(given, Mapping):
         raise DeclarationError(f"{where} is {shown(given)}: write {form}")
 

@@ -83,7 +83,7 @@ def invariant(
 ) -> Property:  # fmt: skip
     """A property of every reachable state.
 
-    Raises DeclarationError where it is no condition or speaks of the next state.
+    Raises DeclarationError if it is not a condition or speaks of the next state.
     """
     _check(name, expression, speaks_of_next=False)
     return Property(name, "invariant", expression, sentence, source, known_bug)
@@ -92,7 +92,7 @@ def invariant(
 def step_property(name: str, expression: Expression, sentence: str, source: str = "") -> Property:
     """A property of every step: `after(...)` is a value in the next state.
 
-    Raises DeclarationError where it is no condition or never speaks of the next state.
+    Raises DeclarationError if it is not a condition or never speaks of the next state.
     """
     _check(name, expression, speaks_of_next=True)
     return Property(name, "step", expression, sentence, source)
@@ -105,7 +105,7 @@ def leads_to(
     """A property of every run that is fair to what the system's `fairness` names: once `premise`
     holds, `goal` holds then or later. It is asked for each value of the variables in `each`.
 
-    Raises DeclarationError where either is no condition, speaks of the next state or leaves a
+    Raises DeclarationError if either is not a condition, speaks of the next state or leaves a
     variable open that isn't in `each`, and where nothing of `each` is used.
     """
     where = f"property {name}"
@@ -127,14 +127,14 @@ def always_possible(name: str, goal: Expression, sentence: str, source: str = ""
     """A property of every reachable state: some run from it comes to a state in which `goal` holds
     (AG EF). No fairness is supposed.
 
-    Raises DeclarationError where it is no condition or speaks of the next state.
+    Raises DeclarationError if it is not a condition or speaks of the next state.
     """
     _check(name, goal, speaks_of_next=False)
     return Property(name, "always possible", goal, sentence, source)
 
 
 def check_from_outside(expression: Expression, bound: Collection[Expression] = ()) -> None:
-    """Raises DeclarationError where it is no condition over a whole system: where it leaves open
+    """Raises DeclarationError if it is not a condition over a whole system: if it leaves open
     which instance of a machine it is about, or speaks of an event. It may use what is `bound`
     around it."""
     for node in children_first(expression):

@@ -43,7 +43,7 @@ def feature(
 
 
 def check_feature(where: str, given: object) -> None:
-    """Raises DeclarationError for what is no feature."""
+    """Raises DeclarationError if it is not a feature."""
     if not isinstance(given, Expression) or given.op != "feature":
         raise DeclarationError(
             f"{where}: {shown(given)} is not a feature: make one with feature(...)"

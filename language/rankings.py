@@ -59,7 +59,7 @@ def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = 
     """A fair event that brings a run on where `when` holds, for each value of the variables `each`
     of the instances that it is of: its machine's, the address, keys among its parameters.
 
-    Raises DeclarationError for what is no event, no variable, or no condition over a state.
+    Raises DeclarationError for a wrong event, variable or condition over a state.
     """
     check_kind("helps", event, Event)
     where = f"helps {event.name}"
@@ -79,7 +79,7 @@ def ranking(name: str, rank: tuple[Operand, ...], helpful: tuple[Helpful, ...]) 
     be possible, and a step of one must lower it or make one possible that is named before. Both may
     use the variables of the property's `each`.
 
-    Raises DeclarationError for what is no number of a state, and where nothing is helpful.
+    Raises DeclarationError if a rank is not a number of a state, or nothing is helpful.
     """
     check_name("a ranking", name)
     where = f"ranking of {name}"

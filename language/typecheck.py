@@ -329,7 +329,7 @@ def _is_below_0(number: Expression) -> bool:
 
 
 def _position_in(expression: Expression, number: Expression, remedy: str) -> None:
-    """Raises DeclarationError for what is no place in a sequence."""
+    """Raises DeclarationError if it is not a place in a sequence."""
     _need(number, NUMBER, "the position")
     if remedy:
         raise DeclarationError(

@@ -293,7 +293,7 @@ def make(record: Record, /, **fields: Operand) -> Expression:
 
 
 def check_type(where: str, kind: object) -> None:
-    """Raises DeclarationError for what is no type, a class without its brackets among them."""
+    """Raises DeclarationError if it is not a type, but a class without brackets, for instance."""
     every = (*SCALARS, Optional, Set, Sequence, Bag, Record, Map)
     for each in every:
         if kind is each:

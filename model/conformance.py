@@ -231,7 +231,7 @@ class Session:
 def replay(lines: Iterable[Line], system: System, protocol: str | None = None) -> list[Exchange]:
     """Puts the lines of a trace, as `model.requests.read` reads them, to a system; what happened.
 
-    Raises Disagreement at the first answer that isn't allowed, and ModelError for what no line is.
+    Raises Disagreement at the first answer that isn't allowed, and ModelError for a wrong line.
     """
     session = Session(system, protocol)
     try:

@@ -158,7 +158,7 @@ class PossibleStates:
         """Takes a request and what the system has answered to it (None: the answer was lost).
 
         The answers that are allowed in its place, in the system's producer ids; none where it is.
-        Raises TooManyStates, and ModelError for what no request is.
+        Raises TooManyStates, and ModelError for a wrong request.
         """
         is_open = response is None or response.get("error") in self.passing
         left, allowed = list[PossibleState](), list[Answer]()

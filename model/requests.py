@@ -320,7 +320,7 @@ def read(trace: str) -> list[Line]:
 def run(requests: Iterable[Line], protocol: str | None = None) -> list[Answer]:
     """What a cluster of a release answers to each request.
 
-    Raises ModelError, which names the request by its place, for what no request is.
+    Raises ModelError, which names the request by its place, for a wrong request.
     """
     cluster = Cluster(protocol=protocol)
     return [_answer_at(at, cluster, request) for at, request in enumerate(requests, 1)]

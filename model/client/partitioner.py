@@ -88,7 +88,7 @@ class Partitioner:
     def appended(self, size: int, *, ends_batch: bool = True) -> None:
         """A record of `size` bytes, without a key, is in a batch, which perhaps is full with it.
 
-        Raises WrongType or OutOfRange for what is no size.
+        Raises WrongType or OutOfRange for a wrong size.
         """
         self.produced += whole("size", size, 0)
         if switches(self.produced, self.batch_size, ends_batch=ends_batch):
