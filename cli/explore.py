@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -178,7 +179,7 @@ def check(
     _refuse(search, where, wanted)
     protocol = mixed(asked.protocol, **vars(parts))
     asked = replace(asked, protocol=protocol)
-    instance = asked.checked(system, most, progress=wanted.progress)
+    instance = asked.checked(system, most, progress=wanted.progress, meanwhile=_load)
     if where.on_spark and instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: it needs --engine local")
     with needing("check"):
@@ -216,6 +217,13 @@ def check(
     write_pages(wanted.page, wanted.junit, wanted.sarif, result, instance)
     write_json(wanted.output, data)
     raise typer.Exit(data["exit_code"])
+
+
+def _load() -> None:
+    """Imports what the search needs, while a FILE.py runs in a process of its own."""
+    with suppress(ImportError):  # it is told where they are used
+        for module in ("check", "progress_line", "summary", "baseline"):
+            import_module(f"..checker.{module}", __package__)
 
 
 def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> None:

@@ -279,14 +279,19 @@ class CheckOptions(RunOptions):
     properties: Properties = None
 
     def checked(
-        self, system: str, memory: int | None = None, *, progress: bool = False
+        self,
+        system: str,
+        memory: int | None = None,
+        *,
+        progress: bool = False,
+        meanwhile: Callable[[], object] | None = None,
     ) -> Instance:
         """The system of that name, with at least one property to check; exits with one line that
         says what is wrong. With `progress`, its progress properties are included. A FILE.py may use
-        `memory` bytes while it runs (None: a default)."""
+        `memory` bytes while it runs (None: a default), and `meanwhile` is called."""
         try:
             found = instantiate(
-                load_system(system, memory),
+                load_system(system, memory, meanwhile),
                 self.protocol,
                 constants_of(self.constants),
                 bounds=self.bounds,

@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,17 +26,20 @@ _CHILD = (
 )
 
 
-def load_system(name: str, memory: int | None = None) -> System:
+def load_system(
+    name: str, memory: int | None = None, meanwhile: Callable[[], object] | None = None
+) -> System:
     """The shipped system `name`, one with a variant as `SYSTEM+VARIANT`, or the one in
     `FILE.py[:NAME]`.
 
     Without NAME the file must hold one system. The file is run as a program, in a process of its
-    own that may take `memory` bytes (default: 4 GiB; at least 256 MiB). Raises DeclarationError,
+    own that may take `memory` bytes (default: 4 GiB; at least 256 MiB); `meanwhile` is called
+    while it runs. Raises DeclarationError,
     naming the file and the line, where it isn't there, can't be run, or doesn't hold the system.
     """
     file, _, attribute = name.partition(":")
     if file.endswith(".py"):
-        return _from_file(Path(file), attribute, max(memory or MEMORY, LEAST))
+        return _from_file(Path(file), attribute, max(memory or MEMORY, LEAST), meanwhile)
     if name in VARIED:
         return VARIED[name]()
     if name not in SHIPPED:
@@ -46,10 +50,12 @@ def load_system(name: str, memory: int | None = None) -> System:
     return shipped(name)
 
 
-def _from_file(path: Path, attribute: str, memory: int) -> System:
+def _from_file(
+    path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None
+) -> System:
     if not path.is_file():
         raise DeclarationError(f"{path}: no such file; {_file_meant(path)}".rstrip("; "))
-    written, code = _run_apart(path, attribute, memory)
+    written, code = _run_apart(path, attribute, memory, meanwhile)
     try:
         found = pickle.loads(written)
     except Exception:  # whatever is left of an answer that was cut short
@@ -71,7 +77,9 @@ def _file_meant(path: Path) -> str:
     return ""
 
 
-def _run_apart(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
+def _run_apart(
+    path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None = None
+) -> tuple[bytes, int]:
     """The answer of a process of its own about the file, and how it ended. The file prints to
     standard error."""
     result, result_end = os.pipe()
@@ -90,6 +98,8 @@ def _run_apart(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
         os.close(alive_end)
     try:
         with os.fdopen(result, "rb") as pipe:
+            if meanwhile is not None:
+                meanwhile()
             written = pipe.read()
         return written, child.wait()
     finally:

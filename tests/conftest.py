@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,12 @@ def run_committed_files_once(root: Path) -> None:
     write are run each time."""
     run, answers = load._run_apart, dict[tuple[object, ...], tuple[bytes, int]]()
 
-    def run_once(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
+    def run_once(
+        path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None = None
+    ) -> tuple[bytes, int]:
         file = path.resolve()
         if not file.is_relative_to(root):
-            return run(path, attribute, memory)
+            return run(path, attribute, memory, meanwhile)
         key = str(path), attribute, memory, file.read_bytes()
         if key not in answers:
             answers[key] = run(path, attribute, memory)

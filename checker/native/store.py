@@ -47,6 +47,7 @@ LEAST_PLACES = 1 << 12  # states of a shard for which disk is taken in one go
 GROUP = 32  # bytes of a group of the table: 8 tags of a byte, 8 positions of 3 bytes
 FEW, MANY = 6, 7  # states of a shard for each group: of whole states, and of their parts' numbers
 BLOCK = 128  # states that are asked for in memory before the first is looked at
+SHORT = 16  # bytes of a state or a record up to which two words have all of it
 STRIDE, WIDTH, ROOM = range(3)
 """What a store's form says: bytes of a packed state and of a record, and how many states there are
 for each group of a table at most."""
@@ -67,6 +68,12 @@ def low_bytes(count):
 
 
 @compiled(inline="always")
+def first_word(stride):
+    """A mask of the bytes of the first word that a state has."""
+    return ~uint64(0) if stride >= 8 else low_bytes(stride)
+
+
+@compiled(inline="always")
 def hash_state(address, stride):
     """64 bits from a packed state, or a record."""
     mixed = uint64(0)
@@ -84,6 +91,28 @@ def hash_state(address, stride):
         mixed ^= mixed >> uint64(29)
     mixed *= _MIXER
     return mixed ^ (mixed >> uint64(32))
+
+
+@compiled(inline="always")
+def hash_short(address, stride, mask):
+    """The same of a state of up to 16 bytes, where the mask has the bytes of the first word."""
+    mixed = (load64(address) & mask) * _MULTIPLIER
+    mixed ^= mixed >> uint64(29)
+    if stride > 8:
+        mixed = (mixed ^ load64(address + stride - 8)) * _MULTIPLIER
+        mixed ^= mixed >> uint64(29)
+    mixed *= _MIXER
+    return mixed ^ (mixed >> uint64(32))
+
+
+@compiled(inline="always")
+def same_short(a, b, stride, mask):
+    """Whether two states of up to 16 bytes are equal, where the mask has the bytes of the first
+    word."""
+    different = (load64(a) ^ load64(b)) & mask
+    if stride > 8:
+        different |= load64(a + stride - 8) ^ load64(b + stride - 8)
+    return different == uint64(0)
 
 
 @compiled(inline="always")
@@ -163,19 +192,28 @@ def insert(incoming, count, stride, states, found, most, table, groups):
     were looked at, and the new number of states.
     """
     hashes = scratch(BLOCK)
+    is_short, mask = stride <= SHORT, first_word(stride)
     done = 0
     while done < count and found + BLOCK <= most:
         block = min(BLOCK, count - done)
         base = incoming + done * stride
-        for i in range(block):
-            h = hash_state(base + i * stride, stride)
-            hashes[i] = h
-            prefetch(group_of(h, table, groups))
+        if is_short:
+            for i in range(block):
+                h = hash_short(base + i * stride, stride, mask)
+                hashes[i] = h
+                prefetch(group_of(h, table, groups))
+        else:
+            for i in range(block):
+                h = hash_state(base + i * stride, stride)
+                hashes[i] = h
+                prefetch(group_of(h, table, groups))
         for i in range(block):
             group = group_of(hashes[i], table, groups)
             likely = alike(load64(group), tag_of(hashes[i]))
             entry = trailing_zeros(likely) >> 3 & 7
-            prefetch(states + position_in(group, entry) * stride)
+            state = states + position_in(group, entry) * stride
+            prefetch(state)
+            prefetch(state + stride - 1)
         for i in range(block):
             tag = tag_of(hashes[i])
             group = group_of(hashes[i], table, groups)
@@ -185,9 +223,12 @@ def insert(incoming, count, stride, states, found, most, table, groups):
                 likely = alike(tags, tag)
                 known = False
                 while likely:
-                    position = position_in(group, trailing_zeros(likely) >> 3)
-                    if same_state(state, states + position * stride, stride):
-                        known = True
+                    other = states + position_in(group, trailing_zeros(likely) >> 3) * stride
+                    if is_short:
+                        known = same_short(state, other, stride, mask)
+                    else:
+                        known = same_state(state, other, stride)
+                    if known:
                         break
                     likely &= likely - uint64(1)
                 if known:

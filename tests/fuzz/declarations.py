@@ -132,7 +132,7 @@ def generate(random: Random) -> Case:
     return Case(tuple(words), {FILE: data}, place=FILE if words[0] == "diagram" else "")
 
 
-def forked(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
+def forked(path: Path, attribute: str, memory: int, _: object = None) -> tuple[bytes, int]:
     """`load._run_apart` in a fork of this process, which has all imports done, and with a limit of
     processor time: a declaration may well be a loop without an end."""
     result, result_end = os.pipe()
@@ -156,7 +156,7 @@ def forked(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
     return told, os.waitstatus_to_exitcode(status)
 
 
-def inside(path: Path, attribute: str, memory: int) -> tuple[bytes, int]:
+def inside(path: Path, attribute: str, memory: int, _: object = None) -> tuple[bytes, int]:
     """`load._run_apart` in this process, which is a fuzzer's worker: it has its limits already."""
     kept = sys.argv, list(sys.path), sys.getrecursionlimit()
     try:

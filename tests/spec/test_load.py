@@ -219,3 +219,15 @@ def test_a_file_whose_name_is_misspelt(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_name_that_no_system_has() -> None:
     with pytest.raises(DeclarationError, match="no system is called nothing: take transactions"):
         load_system("nothing")
+
+
+def test_what_is_done_meanwhile_is_done_while_a_file_runs(tmp_path: Path) -> None:
+    file, seen = tmp_path / "slow.py", tmp_path / "seen"
+    waits = (
+        "import time\nfrom pathlib import Path\n"
+        f"while not Path({str(seen)!r}).exists():\n    time.sleep(0.01)\n"
+    )
+    file.write_text(waits + ONE)
+    assert load_system(str(file), meanwhile=seen.touch).name == "mine"
+    with pytest.raises(DeclarationError, match=r"missing.py: no such file"):
+        load_system(f"{tmp_path}/missing.py", meanwhile=lambda: pytest.fail("nothing runs"))
