@@ -20,7 +20,7 @@ from playwright.sync_api import sync_playwright
 from run import tell
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.trace import told
+from epochfence.checker.trace import shown_trace
 from epochfence.checker.verdict import Result
 from epochfence.diagrams.report.page import to_html
 from epochfence.language import Instance, instantiate
@@ -52,7 +52,7 @@ def walked(instance: Instance, count: int) -> tuple[list[FullState], list[Step]]
 
 def seconds(browser: Any, instance: Instance, result: Result, count: int, folder: Path) -> float:
     """Until the last state of such a run is on the screen."""
-    trace = told(instance, *walked(instance, count), "A run that breaks nothing.")
+    trace = shown_trace(instance, *walked(instance, count), "A run that breaks nothing.")
     shown = replace(result, trace=trace)
     file, best = folder / f"{count}.html", float("inf")
     for _ in range(TRIES):

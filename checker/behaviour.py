@@ -13,7 +13,7 @@ from ..language.systems import NETWORK
 from ..language.values import evaluate
 from ..model.engine.interpreter import FullState, Step
 from ..model.engine.stepper import Stepper
-from .trace import Trace, TraceStep, told
+from .trace import Trace, TraceStep, shown_trace
 
 MOST = 10_000
 """The number of pairs of states to compare by default."""
@@ -196,7 +196,7 @@ class _Both:
 
     def _last(self, side: int, state: FullState, step: Step) -> TraceStep:
         assert step.state is not None
-        return told(self.instances[side], [state, step.state], [step], "").steps[0]
+        return shown_trace(self.instances[side], [state, step.state], [step], "").steps[0]
 
     def _run(self, pair: Pair, side: int, last: Step) -> Trace:
         """The run to the pair as one of the two took it, with the last step."""
@@ -208,7 +208,7 @@ class _Both:
         steps = [self._steps(side, state)[key] for state, key in zip(states, keys, strict=False)]
         if last.state is not None:
             states.append(last.state)
-        return told(self.instances[side], states, [*steps, last], "")
+        return shown_trace(self.instances[side], states, [*steps, last], "")
 
 
 def _key(step: Step) -> Key:

@@ -10,7 +10,7 @@ from ..language import Fairness, Instance, Key
 from ..language.types import show_value
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from .ground import Aim
-from .trace import Disagreement, Trace, told
+from .trace import Disagreement, Trace, shown_trace
 
 Instances: TypeAlias = tuple[tuple[Key, int], ...]
 Obligation: TypeAlias = tuple[int, Instances]
@@ -84,7 +84,7 @@ def tell_lasso(
     fairnesses = Fairnesses(instance)
     possible = [[label_of(step) for step in machine.steps(at)] for at in states[lasso.loop :]]
     lines = _fair(fairnesses, possible, lasso.labels[lasso.loop :])
-    trace = told(instance, states, steps, _conclusion(instance, aim, lasso, possible))
+    trace = shown_trace(instance, states, steps, _conclusion(instance, aim, lasso, possible))
     return replace(trace, loop=lasso.loop, fair=tuple(lines))
 
 
@@ -98,7 +98,7 @@ def tell_dead_end(
     if machine.holds(aim.of.expression, states[-1]):
         raise Disagreement("an engine says that a run can't come to where the model sees it")
     conclusion = f"{aim.name} is broken: no run from the last state comes to it."
-    return told(instance, states, steps, f"{conclusion} {aim.of.sentence}")
+    return shown_trace(instance, states, steps, f"{conclusion} {aim.of.sentence}")
 
 
 def _followed(

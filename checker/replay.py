@@ -13,7 +13,7 @@ from .ground import ground
 from .itf import TraceError, TraceFile, decoded, shown
 from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
 from .tla.names import names_of
-from .trace import Disagreement, Trace, told
+from .trace import Disagreement, Trace, shown_trace
 from .verdict import Outcome, PropertyVerdict, Verdict
 from .violation import Kind, set_violation
 
@@ -49,7 +49,7 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
     except Disagreement as error:
         raise TraceError(str(error)) from None
     if outcome.trace is None:
-        outcome.trace = told(instance, states, steps, outcome.reason)
+        outcome.trace = shown_trace(instance, states, steps, outcome.reason)
     return outcome
 
 
@@ -59,7 +59,7 @@ def breaking(instance: Instance, file: TraceFile) -> tuple[Trace, list[str]]:
     states, steps = run_of(instance, file)
     found = {item.name for item in Interpreter(instance).broken(states)}
     if found:
-        run = told(instance, states, steps, "")
+        run = shown_trace(instance, states, steps, "")
     else:
         outcome = replay(instance, file)
         found = {item.name for item in outcome.properties if item.verdict == "broken"}

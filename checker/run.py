@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from ..language import instantiate
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from ..spec.load import load_system
-from .trace import TraceStep, told, told_step
+from .trace import TraceStep, shown_step, shown_trace
 
 Change = tuple[str, str, str]
 """Where something changes, what it is before and what it is after, as a trace shows it."""
@@ -39,7 +39,7 @@ class Run:
         self.steps: list[Step] = []
 
     def _shown(self, state: FullState) -> dict[str, str]:
-        return dict(told(self.instance, [state], [], "").initial)
+        return dict(shown_trace(self.instance, [state], [], "").initial)
 
     def takes(self, actor: str, action: str, row: str, *changes: Change) -> None:
         """Takes the step of an actor on an event or message. Raises AssertionError where it isn't
@@ -47,7 +47,7 @@ class Run:
         before = self.states[-1]
         number = len(self.states)
         possible = [
-            (step, told_step(self.instance, step, before, step.state))
+            (step, shown_step(self.instance, step, before, step.state))
             for step in self.machine.steps(before)
         ]
         here = [(step, shown) for step, shown in possible if shown.actor == actor]

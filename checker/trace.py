@@ -175,7 +175,7 @@ def actor_of(step: Step) -> str:
     return own[0] if own else step.action.table.partition(".")[0]
 
 
-def told(
+def shown_trace(
     instance: Instance, states: list[FullState], steps: list[Step], conclusion: str,
     why: tuple[str, ...] = (),
 ) -> Trace:  # fmt: skip
@@ -183,7 +183,7 @@ def told(
     shown: list[TraceStep] = []
     for at, step in enumerate(steps):
         following = states[at + 1] if at + 1 < len(states) else None
-        shown.append(told_step(instance, step, states[at], following))
+        shown.append(shown_step(instance, step, states[at], following))
     initial: list[tuple[str, str]] = []
     for variable, value in zip(instance.variables, states[0], strict=True):
         initial.append((variable.name, show_value(variable.type, value)))
@@ -192,7 +192,7 @@ def told(
     return Trace(tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen, why=why)
 
 
-def told_step(
+def shown_step(
     instance: Instance, step: Step, before: FullState, following: FullState | None
 ) -> TraceStep:
     """A step in its shown form; one that leaves a range has no `following` state."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ..language import Instance, Property
 from ..model.engine.interpreter import FullState, Interpreter, Step
 from .explain import why_broken
-from .trace import MOST_WAYS, Disagreement, Trace, told, ways_along
+from .trace import MOST_WAYS, Disagreement, Trace, shown_trace, ways_along
 from .verdict import Outcome, PropertyVerdict, Verdict
 
 NO_ROW = "Deadlock: no step is possible in the last state."
@@ -126,7 +126,7 @@ def seen(
             conclusion = f"{item.name} is broken by the last step: {item.sentence}"
             why = why_broken(instance, item.expression, states[-1], step.state)
             states.append(step.state)
-    return Seen(name, told(instance, states, steps, conclusion, why))
+    return Seen(name, shown_trace(instance, states, steps, conclusion, why))
 
 
 def _known(instance: Instance, item: Property) -> str:

@@ -219,7 +219,7 @@ def diff_behaviour(
 def diff_answers(trace: Path, before: str, after: str, output: Output | None) -> None:
     """Runs the requests of a trace on two releases, and prints the answers that differ."""
     from ..model.engine.errors import ModelError
-    from ..model.requests import difference, read, told
+    from ..model.requests import difference, read, text_of
 
     announce_wait(trace)
     try:
@@ -235,7 +235,7 @@ def diff_answers(trace: Path, before: str, after: str, output: Output | None) ->
         print(f"{item.place} {item.request}")
         sides = (before, item.before, item.before_reasons), (after, item.after, item.after_reasons)
         for release, answer, reasons in sides:
-            print(f"  {release}: {told(answer)}")
+            print(f"  {release}: {text_of(answer)}")
             for line in reasons:
                 print(f"    {line}")
     print(f"{len(found)} of {len(requests)} answers differ.")

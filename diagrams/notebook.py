@@ -11,7 +11,7 @@ from html import escape
 from itertools import islice
 from typing import Any, cast
 
-from ..checker.chart.chart import chart_of, told
+from ..checker.chart.chart import chart_of, text_of
 from ..checker.chart.text import to_lines
 from ..checker.report import TITLES, named, settings
 from ..checker.trace import Trace
@@ -183,7 +183,7 @@ def _cells(row: Mapping[str, Any], heads: Mapping[str, list[str]]) -> Iterator[s
             each = [parts.get(one) for one in inner]
         for one in each:
             listed = one.tolist() if hasattr(one, "tolist") else one  # of NumPy, as pandas has it
-            yield f"<td>{escape(told(listed))}</td>"
+            yield f"<td>{escape(text_of(listed))}</td>"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 from .cluster import Cluster
 from .engine.errors import ModelError
 from .possible_states import PossibleState, PossibleStates
-from .requests import Answer, Line, checked, told
+from .requests import Answer, Line, checked, text_of
 
 CAUSED = {"log_refuses", "withhold_ids", "expire_producers", "delete_records"}
 """Faults of brokers by their settings, or by another's request, as lines of a trace."""
@@ -99,9 +99,9 @@ class Exchange(NamedTuple):
         fields = dict(self.line)
         name = fields.pop("request", None)
         if name is None:
-            return told(fields)
-        answered = "(lost)" if self.response is None else told(self.response)
-        return f"{name}({told(fields)}) → {answered}"
+            return text_of(fields)
+        answered = "(lost)" if self.response is None else text_of(self.response)
+        return f"{name}({text_of(fields)}) → {answered}"
 
 
 class Disagreement(AssertionError):
@@ -118,7 +118,7 @@ class Disagreement(AssertionError):
         shown = [f"{at} {exchange}" for at, exchange in enumerate(trace, 1)]
         self.reasons = reasons
         for answer, lines in zip_longest(allowed, reasons[: len(allowed)], fillvalue=()):
-            shown.append(f"  {protocol} allows: {told(dict(answer))}")
+            shown.append(f"  {protocol} allows: {text_of(dict(answer))}")
             shown += [f"    {line}" for line in lines]
         super().__init__("\n".join(["an answer that isn't allowed", *shown]))
 

@@ -77,7 +77,7 @@ Answer = dict[str, Any]
 Line = Mapping[str, Any]
 
 
-def told(fields: Line) -> str:
+def text_of(fields: Line) -> str:
     """Fields with their values, for readers."""
     return ", ".join(f"{name} {value}" for name, value in fields.items())
 

@@ -175,12 +175,12 @@ def _key(message: Mapping[str, Any]) -> str:
 
 
 def _arrow(message: Mapping[str, Any], source: str, number: int) -> Arrow:
-    fields = tuple((name, told(value)) for name, value in message["fields"].items())
+    fields = tuple((name, text_of(value)) for name, value in message["fields"].items())
     source = message["from"] or source
     return Arrow(message["message"], fields, source, message["to"], number)
 
 
-def told(value: Any) -> str:
+def text_of(value: Any) -> str:
     """The text of a JSON value."""
     match value:
         case None:
@@ -188,11 +188,11 @@ def told(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case Mapping():
-            return ", ".join(f"{name}={told(part)}" for name, part in _pairs(value))
+            return ", ".join(f"{name}={text_of(part)}" for name, part in _pairs(value))
         case str():
             return value
         case Sequence():
-            return f"[{', '.join(map(told, value))}]"  # pyright: ignore
+            return f"[{', '.join(map(text_of, value))}]"  # pyright: ignore
         case _:
             return str(value)
 

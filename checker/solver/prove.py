@@ -15,7 +15,7 @@ from ...language.given import one_of
 from ...language.instantiation import with_constants
 from ...model.engine.interpreter import Interpreter
 from ..graph import Node
-from ..trace import Trace, told
+from ..trace import Trace, shown_trace
 from ..verdict import Verdict
 from ..workers import Workers
 from .bound import bound
@@ -536,5 +536,7 @@ def counterexample_to_induction(induction: Induction, answer: Settled) -> Trace 
                 continue
             if item.kind == "invariant" and machine.holds(item.expression, step.state):
                 continue
-        return told(instance, [state, step.state], [step], "Perhaps no run reaches this state.")
+        return shown_trace(
+            instance, [state, step.state], [step], "Perhaps no run reaches this state."
+        )
     return None

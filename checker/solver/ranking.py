@@ -26,7 +26,7 @@ from ...model.engine.interpreter import FullState, Interpreter
 from ..graph import Node
 from ..ground import Aim, GroundAction, GroundRanking, GroundRow, choice_leaf
 from ..lasso import Fairnesses, label_of
-from ..trace import Trace, told
+from ..trace import Trace, shown_trace
 from .induction import Induction, Subject
 from .obligations import Obligation, Settled
 
@@ -190,7 +190,7 @@ class Ranked:
         before = self._rank_of(machine, state)
         if case in (SOME_HELP, NOT_BELOW):
             why = "" if case == NOT_BELOW else f" None of this is possible: {self._listed}."
-            return told(instance, [state], [], f"The rank is {_shown(before)}.{why}")
+            return shown_trace(instance, [state], [], f"The rank is {_shown(before)}.{why}")
         for step in machine.steps(state):
             if step.state is None:
                 continue
@@ -201,7 +201,7 @@ class Ranked:
                 continue
             if then > before or not case.endswith(RAISES):
                 said = _said(case, _shown(before), _shown(then))
-                return told(instance, [state, step.state], [step], said)
+                return shown_trace(instance, [state, step.state], [step], said)
         return None
 
     @property

@@ -14,7 +14,7 @@ from itertools import pairwise
 from threading import Lock
 
 from ...checker.explain import why_broken
-from ...checker.trace import TraceStep, told_step
+from ...checker.trace import TraceStep, shown_step
 from ...checker.vacuity import SETTINGS
 from ...language import Action, Expression, Instance, Property
 from ...language.deciding import truth
@@ -150,7 +150,7 @@ class Session:
 
     def _shown(self, state: FullState, step: Step) -> TraceStep:
         """A step as a trace shows it."""
-        return told_step(self.instance, step, state, step.state)
+        return shown_step(self.instance, step, state, step.state)
 
     def broken(self, run: Run) -> Iterator[Broken]:
         """The properties that the end of a run breaks, by its last state or its last step."""

@@ -84,7 +84,7 @@ def system(*tables: Table, properties: Any = (FEW,), **parts: Any) -> Instance:
     )
 
 
-def told(instance: Instance, **options: Any) -> list[str]:
+def lines_of(instance: Instance, **options: Any) -> list[str]:
     """What qualifies the verdict: that all holds, or where all does so vacuously, inconclusive."""
     result = check(instance, Options(**options))
     empty = len(result.untested) == len(result.properties) > 0
@@ -104,19 +104,19 @@ def could_say_more(*properties: Property) -> list[str]:
 
 
 def test_nothing_is_told_of_a_run_that_takes_and_meets_everything() -> None:
-    assert told(system()) == []
+    assert lines_of(system()) == []
 
 
 def test_a_row_that_is_never_taken() -> None:
     late = Table(judge, Vote, response=Granted, rows=(
         Row("too late", when=granted > 5), *VOTE.rows,
     ))  # fmt: skip
-    assert told(system(late)) == ["judge.Vote/too late is never taken"]
+    assert lines_of(system(late)) == ["judge.Vote/too late is never taken"]
 
 
 def test_an_event_that_never_happens() -> None:
     table = Table(server, crash, when=state == State.LOST, rows=(Row("stop", goto=State.IDLE),))
-    assert told(system(table)) == ["server.crash never happens"]
+    assert lines_of(system(table)) == ["server.crash never happens"]
 
 
 def test_a_message_that_is_never_sent_and_what_waits_for_it() -> None:
@@ -129,21 +129,21 @@ def test_a_message_that_is_never_sent_and_what_waits_for_it() -> None:
 
 def test_a_message_that_is_sent_to_where_nobody_is_waiting_for_it() -> None:
     deaf = Table(server, Granted, when=state == State.LOST, rows=ELECT.rows)
-    assert told(system(deaf)) == ["Granted is sent, but server never takes it"]
+    assert lines_of(system(deaf)) == ["Granted is sent, but server never takes it"]
 
 
 def test_a_message_that_no_table_takes() -> None:
     instance = instantiate(
         System("votes", (ASK, VOTE), (FEW,), constants=(NODES,), channels=CHANNELS, terminal=True)
     )
-    assert told(instance) == ["Granted is sent, but no table takes it"]
+    assert lines_of(instance) == ["Granted is sent, but no table takes it"]
 
 
 def test_a_message_sent_to_each_of_nobody_is_never_sent() -> None:
     nobody = Table(server, ask, when=state == State.IDLE, rows=(
         Row("ask", goto=State.ASKING, send=(lang.to_each(i, state == State.LOST, Vote(node=i)),)),
     ))  # fmt: skip
-    assert told(system(nobody)) == ["Vote is never sent", "Granted is never sent"]
+    assert lines_of(system(nobody)) == ["Vote is never sent", "Granted is never sent"]
 
 
 # Premises -----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_a_premise_that_is_never_true(case: str) -> None:
     holds = invariant("Holds", expression, "It holds.")
     expected = [f"Holds holds vacuously: its premise is never true in any state: {shown}"]
     for slicing in (True, False):
-        assert told(system(properties=(FEW, holds)), slicing=slicing) == expected
+        assert lines_of(system(properties=(FEW, holds)), slicing=slicing) == expected
 
 
 def test_a_premise_of_steps() -> None:
@@ -184,7 +184,7 @@ def test_a_premise_of_steps() -> None:
 
     def of(premise: lang.Expression) -> list[str]:
         holds = step_property("Step", all_of(i, premise.implies(after(granted) > 0)), "It holds.")
-        return told(system(properties=(FEW, holds)))
+        return lines_of(system(properties=(FEW, holds)))
 
     assert of(elected) == []
     assert of(appears) == [
@@ -195,8 +195,8 @@ def test_a_premise_of_steps() -> None:
 
 def test_a_premise_met_in_the_last_states_alone() -> None:
     holds = invariant("Holds", (granted == 2).implies(granted > 0), "It holds.")
-    assert told(system(properties=(holds,))) == []
-    assert len(told(system(properties=(holds,), values={"nodes": 1}))) == 1
+    assert lines_of(system(properties=(holds,))) == []
+    assert len(lines_of(system(properties=(holds,), values={"nodes": 1}))) == 1
 
 
 LOOSE: tuple[tuple[lang.Expression, list[str]], ...] = (
@@ -239,12 +239,12 @@ def test_what_is_compared_with_itself() -> None:
 def test_a_premise_of_steps_with_which_no_step_begins() -> None:
     ended = all_of(i, ELECTED)
     stays = step_property("Stays", ended.implies(after(granted) == granted), "It stays.")
-    assert told(system(properties=(FEW, stays))) == [
+    assert lines_of(system(properties=(FEW, stays))) == [
         "Stays holds vacuously: its premise is never true at the start of a step: "
         "all(i in node: state.at(i) == ELECTED)"
     ]
     first = step_property("First", (~ended).implies(after(granted) >= granted), "It grows.")
-    assert told(system(properties=(FEW, first))) == []
+    assert lines_of(system(properties=(FEW, first))) == []
 
 
 # What terminal accepts ----------------------------------------------------------------------------
@@ -304,7 +304,7 @@ def test_faults_and_losses_are_no_way_to_go_on() -> None:
 
 def test_a_property_of_constants_alone_is_vacuous_whatever_they_are() -> None:
     of_constants = invariant("P", lang.lift(NODES) >= 1, "It holds.")
-    assert told(system(properties=(FEW, of_constants))) == [
+    assert lines_of(system(properties=(FEW, of_constants))) == [
         "P can't be broken: no row changes what it depends on"
     ]
 
@@ -312,13 +312,13 @@ def test_a_property_of_constants_alone_is_vacuous_whatever_they_are() -> None:
 def test_a_premise_that_excludes_itself_is_vacuous_whatever_constants_say() -> None:
     never = (granted == 1) & ~(granted == 1)
     holds = invariant("P", never.implies(granted <= NODES), "It holds.")
-    [said] = told(system(properties=(FEW, holds)))
+    [said] = lines_of(system(properties=(FEW, holds)))
     assert said.startswith("P can't be broken")
 
 
 def test_a_quantifier_over_what_is_always_empty() -> None:
     holds = invariant("Items", all_of(i, all_of(item, item == granted)), "It holds.")
-    assert told(system(properties=(FEW, holds))) == [
+    assert lines_of(system(properties=(FEW, holds))) == [
         "Items can't be broken: no row changes what it depends on"
     ]
 
@@ -326,7 +326,7 @@ def test_a_quantifier_over_what_is_always_empty() -> None:
         row = Row("note", set={log: lang.append(log, 0)})
         grows = Table(server, crash, when=(size(log) == 0) & when, rows=(row,))
         small = invariant("Items", all_of(i, all_of(item, item <= size(log.at(i)))), "It holds.")
-        return told(system(grows, properties=(FEW, small)))
+        return lines_of(system(grows, properties=(FEW, small)))
 
     assert growing(state == State.ELECTED) == []
     assert growing(state == State.LOST)[1:] == ["Items holds vacuously: log.at(i) is always empty"]
@@ -337,7 +337,7 @@ def test_a_property_that_nothing_can_break() -> None:
     by_type = invariant("ByType", granted >= 0, "Numbers begin with 0.")
     of_steps = step_property("Kept", all_of(i, after(never_set.at(i)) == never_set.at(i)), "Kept.")
     what = "can't be broken: no row changes what it depends on"
-    found = told(system(properties=(FEW, untouched, by_type, of_steps)))
+    found = lines_of(system(properties=(FEW, untouched, by_type, of_steps)))
     assert found == [f"{name} {what}" for name in ("Untouched", "ByType", "Kept")]
 
 
@@ -347,8 +347,8 @@ def test_a_property_that_nothing_can_break() -> None:
 def test_a_run_without_steps_and_one_without_properties() -> None:
     still = Table(server, ask, when=state == State.LOST, rows=ASK.rows)
     only_initial = "the run takes no step: only the initial states are reachable"
-    assert told(system(still)) == [only_initial]
-    assert told(system(properties=())) == ["the run checks no property"]
+    assert lines_of(system(still)) == [only_initial]
+    assert lines_of(system(properties=())) == ["the run checks no property"]
 
 
 def test_a_run_of_no_states_holds_nothing() -> None:
@@ -382,7 +382,7 @@ def test_what_the_release_or_a_constant_rules_out_is_told_apart() -> None:
         Row("grant", set={granted: granted + 1}, reply=Granted()),
     ))  # fmt: skip
     old = system(some, protocol="1", constants=(NODES, SPARE))
-    assert told(old) == []
+    assert lines_of(old) == []
     assert set(explained(old)) == {
         "judge.Vote/fast is never taken", "judge.Vote/spare is never taken",
     }  # fmt: skip
@@ -396,10 +396,10 @@ def test_rows_behind_one_that_a_release_always_takes_are_told_apart() -> None:
         Row("before", set=count, reply=Granted(), during=~fast),
         Row("from 2 on", set=count, reply=Granted()),
     ))  # fmt: skip
-    assert told(system(some, protocol="1")) == []
+    assert lines_of(system(some, protocol="1")) == []
     assert explained(system(some, protocol="1")).keys() == {"judge.Vote/from 2 on is never taken"}
     plain = Table(judge, Vote, response=Granted, rows=(*VOTE.rows, Row("hidden")))
-    assert told(system(plain, protocol="1")) == ["judge.Vote/hidden is never taken"]
+    assert lines_of(system(plain, protocol="1")) == ["judge.Vote/hidden is never taken"]
 
 
 def test_a_row_of_another_release_rules_out_none_that_has_its_name() -> None:
@@ -407,7 +407,7 @@ def test_a_row_of_another_release_rules_out_none_that_has_its_name() -> None:
     granted_at_1 = Row("grant", when=~fast, set={granted: granted + 1}, reply=Granted())
     at_2 = (Row("refuse", during=fast), Row("grant at 2", during=fast, reply=Granted()))
     vote = Table(judge, Vote, response=Granted, rows=(never, granted_at_1, *at_2))
-    assert "judge.Vote/refuse is never taken" in told(system(vote, protocol="1"))
+    assert "judge.Vote/refuse is never taken" in lines_of(system(vote, protocol="1"))
 
 
 def test_a_property_of_what_only_another_release_writes_is_told_apart() -> None:
@@ -419,7 +419,7 @@ def test_a_property_of_what_only_another_release_writes_is_told_apart() -> None:
     what = "Kept can't be broken: no row changes what it depends on"
     assert explained(system(table, protocol="1", properties=(FEW, kept))).keys() == {what}
     of_none = system(properties=(FEW, kept))
-    assert told(of_none) == [what]
+    assert lines_of(of_none) == [what]
 
 
 def test_what_nobody_sends_at_this_release_is_told_apart() -> None:
@@ -430,7 +430,7 @@ def test_what_nobody_sends_at_this_release_is_told_apart() -> None:
     assert list(explained(system(silent, protocol="1"))) == [
         "judge.Vote/grant in silence is never taken"
     ]
-    assert told(system(silent, protocol="2")) == []
+    assert lines_of(system(silent, protocol="2")) == []
     assert list(explained(system(silent, protocol="2"))) == ["Granted is never sent"]
 
 
@@ -438,7 +438,7 @@ def test_what_a_budget_of_0_rules_out_is_told_apart() -> None:
     stops = Table(server, crash, rows=(Row("stop", goto=State.IDLE),))
     instance = system(stops, constants=(NODES, SPARE), budgets={crash: SPARE})
     assert explained(instance).keys() == {"server.crash never happens"}
-    assert told(instance) == []
+    assert lines_of(instance) == []
 
 
 def test_what_a_system_declares_to_be_unreached() -> None:
@@ -454,7 +454,7 @@ def test_what_a_system_declares_to_be_unreached() -> None:
                       values={"nodes": nodes})  # fmt: skip
 
     two = declared(2)
-    assert told(two) == []
+    assert lines_of(two) == []
     assert set(explained(two).values()) == {known.why, also.why}
     three = check(declared(3))
     assert three.unexplained == []

@@ -21,7 +21,7 @@ from epochfence.language import (
 )
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
-from epochfence.tests.checker.test_vacuity import told
+from epochfence.tests.checker.test_vacuity import lines_of
 
 
 def as_found(result: Result) -> set[tuple[str, str, str]]:
@@ -69,4 +69,4 @@ def test_a_bound_beyond_a_field_s_type_is_no_error() -> None:
     below = lang.invariant("Below", level <= 5, "It is never so full.")
     instance = lang.instantiate(System("tank", (fill,), (below,), terminal=True))
     assert check(instance).verdict is Verdict.HOLDS
-    assert told(instance) == ["Below can't be broken: no row changes what it depends on"]
+    assert lines_of(instance) == ["Below can't be broken: no row changes what it depends on"]

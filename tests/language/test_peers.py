@@ -41,9 +41,9 @@ def moves(system: lang.System, count: int) -> list[tuple[str, tuple[str, ...]]]:
         assert step.state is not None
         steps.append(step)
         states.append(step.state)
-    from epochfence.checker.trace import told
+    from epochfence.checker.trace import shown_trace
 
-    trace = told(found, states, steps, "")
+    trace = shown_trace(found, states, steps, "")
     return [(f"{s.actor}: {s.action}", s.sends) for s in trace.steps]
 
 
@@ -231,12 +231,12 @@ def test_what_is_sent_on_keeps_its_sender() -> None:
     machine = Interpreter(instance)
     first = next(s for s in machine.steps(next(iter(machine.initial_states()))))
     assert first.state is not None
-    from epochfence.checker.trace import told
+    from epochfence.checker.trace import shown_trace
 
     second = next(s for s in machine.steps(first.state) if s.action.table.startswith("net"))
     assert second.state is not None
     start = next(iter(machine.initial_states()))
-    trace = told(instance, [start, first.state, second.state], [first, second], "")
+    trace = shown_trace(instance, [start, first.state, second.state], [first, second], "")
     assert [(f"{s.actor}: {s.action}", s.sends) for s in trace.steps] == done
 
 

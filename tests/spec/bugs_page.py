@@ -23,7 +23,7 @@ HEAD = (
 TABLE = re.compile(r"(?<=<!-- bugs -->\n)(.*?)(?=<!-- end of bugs -->)", re.DOTALL)
 
 
-def told(bug: Bug, steps: int) -> str:
+def line_of(bug: Bug, steps: int) -> str:
     """What a bug's line says first: all but how many states there are, and the time."""
     name = f"`{bug.id}`" + "".join(f", {other}" for other in bug.also)
     return f"| {name} | {bug.title} | {bug.affected} | `{bug.property}` | {steps} |"
@@ -38,7 +38,7 @@ def line(bug: Bug) -> str:
     broken, fixed = about["broken"], about["fixed"]
     [steps] = [found["trace_length"] for found in broken["properties"]]
     counts = f"{broken['states']:,} | {fixed['states']:,} | {seconds:.1f}"
-    return f"{told(bug, steps)} {counts} |"
+    return f"{line_of(bug, steps)} {counts} |"
 
 
 def _processor_seconds() -> float:

@@ -13,7 +13,7 @@ from epochfence.spec.bugs import BUGS, Bug, bug_of
 from epochfence.spec.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.spec.variants import VARIED
-from epochfence.tests.spec.bugs_page import PAGE, table, told
+from epochfence.tests.spec.bugs_page import PAGE, line_of, table
 
 RENEW = "python tests/spec/bugs_page.py renews docs/bugs.md"
 AT_FAULT = (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)
@@ -35,7 +35,7 @@ def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
         assert [item.verdict for item in broken.properties] == ["broken"]
         assert broken.trace is not None
         assert bug.is_in(broken.trace.taken), broken.trace.taken
-        assert told(bug, len(broken.trace.steps)) in PAGE.read_text(encoding="utf-8"), RENEW
+        assert line_of(bug, len(broken.trace.steps)) in PAGE.read_text(encoding="utf-8"), RENEW
     fixed = run(bug.fixed())
     assert fixed.verdict is Verdict.HOLDS
     assert bug.property not in [item.subject for item in fixed.vacuous]

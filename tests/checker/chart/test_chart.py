@@ -12,7 +12,7 @@ from epochfence.checker.chart.chart import Chart, chart_of
 from epochfence.checker.chart.story import story
 from epochfence.checker.chart.text import to_lines
 from epochfence.checker.settled import declared_rows
-from epochfence.checker.trace import Trace, TraceStep, told
+from epochfence.checker.trace import Trace, TraceStep, shown_trace
 from epochfence.language import Instance, instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
 from epochfence.spec.systems import SHIPPED, shipped
@@ -169,7 +169,7 @@ def drawn(name: str, seed: int) -> tuple[Instance, Chart]:
     """A shipped system, and the chart of a random run of it."""
     instance = instantiate(shipped(name))
     states, steps = walk(Interpreter(instance), Random(seed))
-    return instance, chart_of(told(instance, states, steps, "It ended."))
+    return instance, chart_of(shown_trace(instance, states, steps, "It ended."))
 
 
 def walk(machine: Interpreter, random: Random) -> tuple[list[FullState], list[Step]]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from epochfence.checker.trace import Trace, told
+from epochfence.checker.trace import Trace, shown_trace
 from epochfence.diagrams.levels.overlay import overlay
 from epochfence.diagrams.levels.page import diagrams_of
 from epochfence.language import Instance, System, instantiate
@@ -31,7 +31,7 @@ def walked(system: System, release: str, seed: int) -> tuple[Instance, Trace]:
         steps.append(chance.choice(moving or possible))
         assert steps[-1].state is not None
         states.append(steps[-1].state)
-    return instance, told(instance, states, steps, "")
+    return instance, shown_trace(instance, states, steps, "")
 
 
 @pytest.mark.parametrize("seed", range(4))

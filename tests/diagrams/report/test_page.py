@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from epochfence import language as lang
-from epochfence.checker.chart.chart import told
+from epochfence.checker.chart.chart import text_of
 from epochfence.checker.check import Options, check
 from epochfence.checker.vacuity import ENDED_EARLY, NO_REASON
 from epochfence.checker.verdict import Result
@@ -163,7 +163,7 @@ def flat(data: Mapping[str, Any], instances: Mapping[str, str]) -> Iterator[tupl
             for key, each in value.items():
                 yield from parts(f"{where}[{key}]", each)
         elif not isinstance(value, list):
-            yield where, told(value)
+            yield where, text_of(value)
 
     for name, value in data.items():
         machine = name.partition(".")[0]
