@@ -55,13 +55,14 @@ it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended tha
 would mend that, `late_fence_end_refused`, it is proved.
 
 `ReservedEpoch` and `AnswerStands` don't hold at 4.0 to 4.2. Neither does `NotFencedByItself`, even
-with `late_fence_end_refused`: two faults at the last epoch break it where what a client got isn't
-in the transaction log (`rotation_in_log`, of 4.3, mends that). `MarkersMatchDecision`,
-`OutcomeAsReported`, `NoLostAcknowledgement` and, with two partitions, `Atomic` don't hold at 4.0
-and 4.1: with two faults a late marker may end the next transaction (KAFKA-19446). Before version 2
-of the protocol (4.0) an epoch has many transactions, and a client asks for a new epoch with the one
-that it holds. Most lemmas about clients, batches and leaders don't hold there. Those about the
-coordinator's entry and its log do.
+with `late_fence_end_refused`: two faults at the last epoch break it where the transaction log
+doesn't have the previous and the next producer id (`rotation_in_log`, of 4.3, mends that).
+
+`MarkersMatchDecision`, `OutcomeAsReported`, `NoLostAcknowledgement` and, with two partitions,
+`Atomic` don't hold at 4.0 and 4.1: with two faults a late marker may end the next transaction
+(KAFKA-19446). Before version 2 of the protocol (4.0) an epoch has many transactions, and a client
+asks for a new epoch with the one that it holds. Most lemmas about clients, batches and leaders
+don't hold there. Those about the coordinator's entry and its log do.
 
 The number of clients can be left open where no lemma is about all of them. For 12 properties, those
 of section 5, a proof with three clients would do. `CommitAsked`, on which `OutcomeAsReported`
