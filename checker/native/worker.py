@@ -67,9 +67,7 @@ def deal(states, count, stride, buckets, filled):
         state = states + i * stride
         owner = np.int64(hash_state(state, stride) >> shift)
         here = filled[owner]
-        target = buckets[owner] + here * stride
-        copy_state(state, target, stride)
-        prefetch(target + 128)  # the line that is written to after the next one
+        copy_state(state, buckets[owner] + here * stride, stride)
         filled[owner] = here + 1
         fullest = max(fullest, here + 1)
     return fullest
