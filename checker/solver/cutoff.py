@@ -1,6 +1,6 @@
 """How many instances of a key a proof by induction needs, to hold for any number of them.
 
-A step acts for so many instances, and a part of what is proved tells of so many. A step that needs
+A step acts for so many instances, and a part of what is proved mentions so many. A step that needs
 some instance to be such, whichever, acts for that one as well. What a step breaks in a larger
 system, it breaks as well where there are just these, if nothing else of the larger system shows
 there. That is checked part by part, on a system with one instance more.
@@ -23,16 +23,16 @@ _IN_ANY_ORDER = ("and", "or", "eq", "add")
 @dataclass(frozen=True)
 class Cutoff:
     """That so many `instances` are enough for any number of them, unless there are `objections`:
-    those that a step acts for (`acting`) and those that a part of a property tells of (`told`)."""
+    those that a step acts for (`acting`) and those in a part of a property (`mentioned`)."""
 
     acting: int
-    told: int
+    mentioned: int
     objections: tuple[str, ...]
 
     @property
     def instances(self) -> int:
         """How many are enough."""
-        return self.acting + self.told
+        return self.acting + self.mentioned
 
 
 def cutoff(
@@ -54,17 +54,17 @@ def cutoff(
         return _Projected(relevant(instance), key, alike)
 
     some = of(3)
-    acting, told = some.acting, some.told
-    small, large = of(acting + told), of(acting + told + 1)
-    return Cutoff(acting, told, tuple(_objections(small, large, told)))
+    acting, mentioned = some.acting, some.mentioned
+    small, large = of(acting + mentioned), of(acting + mentioned + 1)
+    return Cutoff(acting, mentioned, tuple(_objections(small, large, mentioned)))
 
 
-def _objections(small: _Projected, large: _Projected, told: int) -> Iterator[str]:
+def _objections(small: _Projected, large: _Projected, mentioned: int) -> Iterator[str]:
     key, count = large.key, len(small.own)
     if any(reason.startswith(f"{key.name}:") for reason in large.refused):
         yield f"instances of {key} can't take each other's place"
-    if large.told > told:
-        yield f"a part of a property tells of {large.told} instances of {key}"
+    if large.mentioned > mentioned:
+        yield f"a part of a property mentions {large.mentioned} instances of {key}"
     yield from large.entangled()
     if small.starts(count) != large.starts(count):
         yield "the start isn't the same"
@@ -116,7 +116,7 @@ class _Projected:
         )
 
     @property
-    def told(self) -> int:
+    def mentioned(self) -> int:
         """The number of instances that a part of a property is about; for a step, besides those
         that act."""
         of_states = (len(self.about(part)) for part in self.parts)

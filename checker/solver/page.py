@@ -24,9 +24,9 @@ from ...spec.producer_ids.state import BROKER
 from ..check import available_threads
 from ..workers import Workers
 from .cutoff import cutoff
+from .in_flight import enough_in_flight, with_capacity
 from .obligations import Answers
 from .prove import Options, Proof, Proofs, prove
-from .underway import enough_under_way, with_capacity
 
 ROOT = Path(__file__).parents[2]
 _NUMBER = re.compile(r"\A\d+\.")
@@ -88,7 +88,7 @@ it.
 class Case:
     """A system at a release (none: the newest), with further features and the number of instances,
     and the properties to prove (none: all); `any_number` is a key of which there may be any number
-    of instances, `under_way` a kind of message of which any number may be under way, and how many
+    of instances, `in_flight` a kind of message of which any number may be in flight, and how many
     are in the proof."""
 
     system: str
@@ -100,7 +100,7 @@ class Case:
     depth: int = 1
     spacer: bool = False
     any_number: Key | None = None
-    under_way: tuple[Message, int] | None = None
+    in_flight: tuple[Message, int] | None = None
 
 
 _ANY_BROKERS = Case(
@@ -185,7 +185,7 @@ CASES = (
     Case(
         "idempotence", {},
         switch_on=("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id"),
-        any_number=PARTITION, under_way=(DelayedProduce, 3),
+        any_number=PARTITION, in_flight=(DelayedProduce, 3),
     ),
 )  # fmt: skip
 
@@ -208,7 +208,7 @@ def run(case: Case, known: Answers | None = None) -> Proofs:
 def _system(case: Case) -> System:
     path = ROOT / case.system
     system = load_system(str(path) if path.exists() else case.system)
-    return with_capacity(system, *case.under_way) if case.under_way else system
+    return with_capacity(system, *case.in_flight) if case.in_flight else system
 
 
 def _proved(case: Case, result: Proofs) -> list[str]:
@@ -219,19 +219,19 @@ def _proved(case: Case, result: Proofs) -> list[str]:
     return [name for name in proved if name in declared]
 
 
-def any_under_way(case: Case, result: Proofs) -> str:
-    """Why what is proved holds with any number of messages of a kind under way, where it does."""
-    if case.under_way is None:
+def any_in_flight(case: Case, result: Proofs) -> str:
+    """Why what is proved holds with any number of messages of a kind in flight, where it does."""
+    if case.in_flight is None:
         return ""
-    message, room = case.under_way
-    enough = enough_under_way(_system(case), message, _proved(case, result))
+    message, room = case.in_flight
+    enough = enough_in_flight(_system(case), message, _proved(case, result))
     if enough is None or enough > room:
-        return f"\nFor more than {room} {message.name} under way at once nothing follows.\n"
+        return f"\nFor more than {room} {message.name} in flight at once nothing follows.\n"
     return (
-        f"\n**For any number of {message.name} under way.** A step takes one at most. Each part of "
-        f"a property or lemma says something of every one, and tells of {enough - 1} at most. Room "
+        f"\n**For any number of {message.name} in flight.** A step takes one at most. Each part of "
+        f"a property or lemma says something of every one, and mentions {enough - 1} at most. Room "
         f"for {enough} is enough, which is what is proved here. That all this is so of the "
-        "declaration is checked (`checker/solver/underway.py`).\n"
+        "declaration is checked (`checker/solver/in_flight.py`).\n"
     )
 
 
@@ -251,10 +251,10 @@ def any_number(case: Case, result: Proofs) -> str:
         return f"\nFor other numbers of {key}s nothing follows: {'; '.join(found.objections)}.\n"
     return (
         f"\n**For any number of {key}s.** A step acts for {found.acting} {key}, and each part of a "
-        f"property or lemma tells of {found.told} at most. Were there a step that breaks one of "
-        f"them among many {key}s, one would act and {found.told} be told of. Of the {key}s "
-        "that it doesn't act for, each part of what a step needs and writes looks at one at most; "
-        "the others can be left out, and the step is one "
+        f"property or lemma mentions {found.mentioned} at most. Were there a step that breaks one "
+        f"of them among many {key}s, one would act and {found.mentioned} be mentioned. Of the "
+        f"{key}s that it doesn't act for, each part of what a step needs and writes looks at one "
+        "at most; the others can be left out, and the step is one "
         f"of a system with {found.instances}, in which the same is assumed and the same broken. "
         f"So {found.instances} are enough, which is what is proved here. That all this is so of "
         "the declaration is checked part by part, on the system with one more "
@@ -339,7 +339,7 @@ def main() -> None:
             continue
         print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case, known)
-        further = any_number(case, result) + any_under_way(case, result)
+        further = any_number(case, result) + any_in_flight(case, result)
         parts.append(section(at + 1, case, result) + further)
     known.close()
     write_whole(said.page, "".join(parts))

@@ -131,7 +131,7 @@ sent_in_turn = invariant(
             all_of(_logged, _was_sent(_logged.record)),
         ),
     ),
-    "Records are sent in their order, and only what was sent is under way or in a log.",
+    "Records are sent in their order, and only what was sent is in flight or in a log.",
 )
 
 sequences_fit = invariant(
@@ -186,7 +186,7 @@ one_message = invariant(
             <= one(~_of_r.status.is_in(client.UNSENT, client.QUEUED)),
         ),
     ),
-    "One request with a batch, or its answer, is under way on the connection that is open.",
+    "One request with a batch, or its answer, is in flight on the connection that is open.",
 )
 
 late_is_unanswered = invariant(
@@ -219,7 +219,7 @@ earlier_ones_first = invariant(
             ),
         ),
     ),
-    "While a batch is open, a later one with a request under way is open too, and isn't sent again "
+    "While a batch is open, a later one with a request in flight is open too, and isn't sent again "
     "if that request is late.",
 )
 
@@ -277,7 +277,7 @@ appended_is_answered = invariant(
             all_of(_answer, (_answer.error == Errors.NONE).implies(_is_logged(_answer.record))),
         ),
     ),
-    "The answer to an appended batch is under way, or the client knows that it has had none; and "
+    "The answer to an appended batch is in flight, or the client knows that it has had none; and "
     "what is answered so is in the log.",
 )
 

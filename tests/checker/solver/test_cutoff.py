@@ -1,4 +1,4 @@
-"""How many instances are enough: told of the declaration, and refused where instances meet."""
+"""How many instances are enough: found from the declaration, and refused where instances meet."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_three_brokers_are_enough_for_any_number(release: str, on: tuple[str, ..
     names = ["HandedOutOnce", *(lemma.name for lemma in producer_ids.lemmas)]
     few = {"largest_producer_id": 2}
     found = cutoff(producer_ids, BROKER, names, release, few, switch_on=on)
-    assert (found.acting, found.told, found.objections) == (1, 2, ())
+    assert (found.acting, found.mentioned, found.objections) == (1, 2, ())
     assert found.instances == 3
 
 
@@ -91,7 +91,7 @@ def test_a_step_that_needs_some_instance_acts_for_it() -> None:
     """It is the one that takes it, or one more."""
     free = any_of(b, held.at(b) == 0)
     found = cutoff(tickets(free), CLIENT, ["Apart", "Below"])
-    assert (found.acting, found.told, found.objections) == (2, 2, ())
+    assert (found.acting, found.mentioned, found.objections) == (2, 2, ())
     two = any_of(a, any_of(b, (a != b) & (held.at(a) == held.at(b))))
     assert cutoff(tickets(two), CLIENT, ["Below"]).objections
 
@@ -101,7 +101,7 @@ def test_two_partitions_are_enough_for_an_idempotent_client() -> None:
     """It takes a new epoch for whichever partition needs one, and each is by itself."""
     names = [item.name for item in (*idempotence.properties, *idempotence.lemmas)]
     found = cutoff(idempotence, PARTITION, names, None, {"records": 2}, switch_on=SETTLED)
-    assert (found.acting, found.told, found.objections) == (1, 1, ())
+    assert (found.acting, found.mentioned, found.objections) == (1, 1, ())
 
 
 def test_a_property_of_all_at_once_is_refused() -> None:
@@ -125,7 +125,7 @@ LARGEST = step_property(
 def test_a_property_of_steps_counts_whom_it_tells_of(
     item: Property, instances: int | None, is_refused: bool
 ) -> None:
-    """Numbers are in their ranges, which tells of one."""
+    """Numbers are in their ranges, which mentions one."""
     found = cutoff(tickets(held == 0, item), CLIENT, [item.name])
     assert bool(found.objections) == is_refused
     assert instances is None or found.instances == instances

@@ -1,12 +1,12 @@
-"""How many messages under way are enough: told of what is proved, and refused where it counts."""
+"""How many messages in flight are enough: found for what is proved, and refused where it counts."""
 
 from __future__ import annotations
 
 import pytest
 
+from epochfence.checker.solver.in_flight import enough_in_flight, with_capacity
 from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.page import CASES
-from epochfence.checker.solver.underway import enough_under_way, with_capacity
 from epochfence.language import (
     Channel,
     Expression,
@@ -36,7 +36,7 @@ m, n = in_flight("m", Ask), in_flight("n", Ask)
 
 
 def asking(expression: Expression) -> System:
-    """Questions to a server, of which at most as many are under way as there are faults."""
+    """Questions to a server, of which at most as many are in flight as there are faults."""
     client = Machine("client")
     counted = client.field("counted", Int(0, 3))
     tables = (
@@ -69,7 +69,7 @@ def asking(expression: Expression) -> System:
 def test_what_says_something_of_every_message_needs_few(
     expression: Expression, enough: int | None
 ) -> None:
-    assert enough_under_way(asking(expression), Ask, ["Said"]) == enough
+    assert enough_in_flight(asking(expression), Ask, ["Said"]) == enough
 
 
 def test_room_for_messages_is_a_number() -> None:
@@ -82,10 +82,10 @@ def test_room_for_messages_is_a_number() -> None:
 
 def test_three_late_requests_are_enough_for_an_idempotent_client() -> None:
     names = [item.name for item in (*idempotence.properties, *idempotence.lemmas)]
-    (case,) = (case for case in CASES if case.under_way is not None)
-    assert case.under_way == (DelayedProduce, 3)
-    assert enough_under_way(idempotence, DelayedProduce, names) == 3
-    assert enough_under_way(idempotence, DelayedProduce, ["OneMessage"]) == 1
+    (case,) = (case for case in CASES if case.in_flight is not None)
+    assert case.in_flight == (DelayedProduce, 3)
+    assert enough_in_flight(idempotence, DelayedProduce, names) == 3
+    assert enough_in_flight(idempotence, DelayedProduce, ["OneMessage"]) == 1
     system = with_capacity(idempotence, DelayedProduce, 3)
     left_open = lifted(system, switch_on=case.switch_on).open
     assert {constant.name for constant in left_open} == {"largest_epoch", "faults"}
