@@ -164,6 +164,7 @@ class Search:
         names = sole_names(operations.values()) if is_whole else frozenset[Hashable]()
         self.lost_contents = [content(o, names) for o in self.lost]
         self.twins = self._twins(asked, names)
+        self.copies = self._copies()
         self._places: dict[int, tuple[list[int], list[int]]] = {}
         for here, operations_here in enumerate((self.known, self.lost)):
             for at, operation in enumerate(operations_here):
@@ -197,6 +198,15 @@ class Search:
             if operation is not asked:
                 latest[key] = at
         return found
+
+    def _copies(self) -> list[list[int]]:
+        """For each operation without an answer those that ask the same and have one."""
+        if not self.lost:
+            return []
+        found: dict[Hashable, list[int]] = {}
+        for at, operation in enumerate(self.told):
+            found.setdefault(content(operation._replace(response=None)), []).append(at)
+        return [found.get(content(o._replace(response=None)), []) for o in self.lost]
 
     def finds(self) -> bool:
         """Whether there is such an order. Raises Limit."""
@@ -310,7 +320,7 @@ class Search:
                     yield self._with(config, after, waiting=(True, at))
             if not fits:
                 config.refused.add(at)
-        yield from self._lost(config, until)
+        yield from self._lost(config, until, later)
         # what comes after the horizon may ask for anything
         rest = _Rest(self, config) if self.horizon == float("inf") else None
         for step in config.machine.events(until, rest):
@@ -382,8 +392,9 @@ class Search:
             found.sort(key=self.ranks.__getitem__)
         return found, until
 
-    def _lost(self, config: Config, until: float) -> Iterator[Config]:
-        """Operations without an answer that take effect now, the latest first."""
+    def _lost(self, config: Config, until: float, later: list[Config]) -> Iterator[Config]:
+        """Operations without an answer that take effect now, the latest first. To `later` go those
+        after which a copy to come wouldn't be answered as it was."""
         if len(config.taken) == len(self.lost):
             return
         self.budget.take(len(self.lost) // PER_STEP)
@@ -401,7 +412,19 @@ class Search:
                 if not is_answered and config.waiting is None:
                     yield self._with(config, after, taken=taken, waiting=(False, at))
                 elif is_answered and after.key() != before:
-                    yield self._with(config, after, taken=taken, waiting=config.waiting)
+                    found = self._with(config, after, taken=taken, waiting=config.waiting)
+                    if self._fits_copy(found, at):
+                        yield found
+                    else:
+                        later.append(found)
+
+    def _fits_copy(self, config: Config, lost: int) -> bool:
+        """Whether the next copy of an operation without an answer, if it came now, could be
+        answered as it was; true where there is none."""
+        coming = (at for at in self.copies[lost] if at >= config.base and at not in config.ahead)
+        if (copy := next(coming, None)) is None:
+            return True
+        return any(True for _ in self._outcomes(config, self.known_asked[copy]))
 
     def _with(
         self, config: Config, machine: Judged, *, waiting: tuple[bool, int] | None,
