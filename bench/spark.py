@@ -202,7 +202,7 @@ def aims(searches: dict[str, Any], histories: Sequence[dict[str, Any]]) -> list[
     slopes = [slope(few["spark"], many["spark"]) for few, many in itertools.pairwise(runs)]
     if slopes:
         local = slope(runs[0]["threads"], runs[1]["threads"])
-        found.append(Aim(f"slope, times that of {CORES} threads", 0.4, slopes[0] / local))
+        found.append(Aim(f"slope, times that of {CORES} threads", 0.6, slopes[0] / local))
     if len(slopes) > 1:
         further = slopes[1] / slopes[0]
         found.append(Aim("slope from the second to the third size, times that", 0.8, further))

@@ -342,9 +342,9 @@ def _figures() -> str:
     findings = [row for row in every if " to 3.9" not in row[2]]  # the others: of the newest, too
     mocks = rows_of("findings.md", "what is asked")
     aims = {row[0]: row[2] for row in rows_of("performance.md", "what | aim")}
-    spin, rumur, tlc = (
-        f"{float(reached):.1f}"
-        for peer in ("SPIN", "rumur", "TLC")
+    peers = ", ".join(
+        f"{float(reached):.1f} times {peer}"
+        for peer in ("SPIN", "Stateright", "rumur", "TLC")
         for what, reached in aims.items()
         if what.startswith(f"states/s with 2 threads, times {peer}")
     )
@@ -360,8 +360,8 @@ def _figures() -> str:
          "[known bugs](docs/bugs.md)"),
         ("It judges mocks", f"{len(mocks)} answers of librdkafka's mock that no broker gives",
          "[the mock](docs/findings.md#librdkafkas-mock-cluster)"),
-        ("It is fast", f"states a second: {spin} times SPIN, {rumur} times rumur, {tlc} times TLC "
-         f"({processor}, two threads)", "[performance](docs/performance.md)"),
+        ("It is fast", f"states a second: {peers} ({processor}, two threads)",
+         "[performance](docs/performance.md)"),
         ("Its tests catch mistakes", f"{score} of 100 mutants are killed",
          "[mutation](docs/mutation.md)"),
     ]  # fmt: skip
