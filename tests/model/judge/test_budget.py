@@ -194,3 +194,23 @@ def test_together_begun_requests_are_judged_as_by_every_order(random: Random, re
         found = judge(history, Settings(protocol=release)).finding
         assert (found is not Finding.UNEXPLAINED) == is_explained(history, release), history
         assert found is not Finding.GAVE_UP
+
+
+def test_a_lost_batch_is_not_taken_for_a_marker_where_it_comes_again() -> None:
+    """Four producers have a transaction for each record. The first one's third record is lost
+    twice, and answered the third time, many offsets later."""
+    history: list[Operation] = []
+    offset = 0
+    for turn in range(15):
+        for producer in range(4):
+            lost, now = producer == 0 and turn in (2, 3), 10 * (4 * turn + producer)
+            if producer == 0 and 3 < turn < 14:
+                continue
+            asked = produce(
+                producer, None if lost else at(offset), transactional=True,
+                sequence=turn if producer else min(turn, 2),
+            )  # fmt: skip
+            history.append(asked._replace(start=now, end=None if lost else now + 5))
+            offset += 0 if lost else 2  # the record and its marker
+    found = judge(history, Settings(protocol="3.6"), limit=10_000)
+    assert found.finding is Finding.EXPLAINED

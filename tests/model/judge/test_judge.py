@@ -346,27 +346,6 @@ def test_a_wrong_offset_among_many_at_once_takes_steps_by_their_square(last: boo
         assert one.operation.fields["producer_id"] == (count - 1 if last else 7)
 
 
-def test_a_lost_batch_is_not_taken_for_a_marker_where_it_comes_again() -> None:
-    """Four producers have a transaction for each record. The first one's third record is lost
-    twice, and answered the third time, many offsets later."""
-    history: list[Operation] = []
-    offset = 0
-    for at in range(60):
-        turn, producer = divmod(at, 4)
-        if producer == 0 and turn in (2, 3):
-            history.append(produce(2, 10 * at, None, 0))
-        elif producer or turn < 2 or turn == 14:
-            history.append(
-                produce(
-                    min(turn, 2) if producer == 0 else turn, 10 * at, 10 * at + 5, offset, producer
-                )
-            )
-            offset += 2  # the record and its marker
-    history = [o._replace(fields={**o.fields, "transactional": True}) for o in history]
-    found = judge(history, Settings(protocol="3.6"), limit=10_000)
-    assert found.finding is Finding.EXPLAINED
-
-
 @given(random=seeds, limit=st.integers(1, 400), wrong=st.sampled_from([None, *WRONG]))
 @settings(max_examples=30, deadline=None)
 def test_no_more_steps_are_taken_than_the_limit(
