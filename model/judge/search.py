@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -164,7 +164,6 @@ class Search:
         names = sole_names(operations.values()) if is_whole else frozenset[Hashable]()
         self.lost_contents = [content(o, names) for o in self.lost]
         self.twins = self._twins(asked, names)
-        self.copies = self._copies()
         self._places: dict[int, tuple[list[int], list[int]]] = {}
         for here, operations_here in enumerate((self.known, self.lost)):
             for at, operation in enumerate(operations_here):
@@ -199,10 +198,9 @@ class Search:
                 latest[key] = at
         return found
 
-    def _copies(self) -> list[list[int]]:
+    @cached_property
+    def copies(self) -> list[list[int]]:
         """For each operation without an answer those that ask the same and have one."""
-        if not self.lost:
-            return []
         found: dict[Hashable, list[int]] = {}
         for at, operation in enumerate(self.told):
             found.setdefault(content(operation._replace(response=None)), []).append(at)
