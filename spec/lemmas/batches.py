@@ -36,6 +36,7 @@ from ..messages import (
 )
 from ..properties.transactions import is_older
 from .clients import is_current, is_given_out, pairs_held
+from .counting import named
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
@@ -60,12 +61,6 @@ class Place:
     def every(self, condition: Expression) -> Expression:
         """Whether the condition holds of each batch there."""
         return named(self.names, self.is_taken.implies(condition))
-
-
-def named(names: tuple[Expression, ...], condition: Expression) -> Expression:
-    for name in names:
-        condition = all_of(name, condition)
-    return condition
 
 
 def _place(is_taken: Expression, batch: Expression, *names: Expression) -> Place:

@@ -46,8 +46,9 @@ from ..messages import (
     connection,
 )
 from ..properties.transactions import is_older
-from .batches import every_batch, named
+from .batches import every_batch
 from .clients import Pair, is_current, is_given_out, pairs_held
+from .counting import named
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
 p, q = PARTITION.variable("p"), PARTITION.variable("q")

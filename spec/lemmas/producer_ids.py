@@ -39,7 +39,7 @@ from ..producer_ids.state import (
     handed_out,
     last_of,
 )
-from .counting import one
+from .counting import named, one
 
 b, c = BROKER.variable("b"), BROKER.variable("c")
 g, h = HANDLER.variable("g"), HANDLER.variable("h")
@@ -106,15 +106,7 @@ def _proposes(broker: Expression) -> Expression:
 
 def _every(places: Iterable[Place], holds: Callable[[Place], Expression]) -> Expression:
     """Whether something holds of each place where there is a block."""
-    return all_true(
-        *(_named(place.names, place.is_taken.implies(holds(place))) for place in places)
-    )
-
-
-def _named(names: Iterable[Expression], condition: Expression) -> Expression:
-    for name in names:
-        condition = all_of(name, condition)
-    return condition
+    return all_true(*(named(place.names, place.is_taken.implies(holds(place))) for place in places))
 
 
 _written, _current_of_zk = _from_zookeeper(b, "r")
@@ -131,7 +123,7 @@ def _apart(one: int, other: int) -> Expression:
     elif set(x.names) == {g}:
         is_another |= g != h
     apart = (x.end <= y.first) | (y.end <= x.first)
-    return _named(
+    return named(
         (*x.names, *y.names), (is_another & x.is_taken & y.is_taken).implies(apart)
     )  # fmt: skip
 

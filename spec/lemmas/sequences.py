@@ -29,7 +29,7 @@ from ..client import state as client
 from ..client.epochs import DelayedProduce
 from ..leader import state as leader
 from ..messages import NO_EPOCH, PARTITION, RECORD, RECORDS, Errors, Produce, ProduceResponse
-from .counting import one
+from .counting import named, one
 
 _ME = 0
 p = PARTITION.variable("p")
@@ -51,10 +51,7 @@ class Place:
 
     def every(self, condition: Expression) -> Expression:
         """Whether the condition holds of each number there."""
-        condition = self.is_taken.implies(condition)
-        for name in self.names:
-            condition = all_of(name, condition)
-        return condition
+        return named(self.names, self.is_taken.implies(condition))
 
 
 def _batch(of: Expression) -> Place:
