@@ -141,12 +141,14 @@ class Prepared:
 @contextmanager
 def _no_collection() -> Generator[None]:
     """Python looks for no garbage: of many objects that all stay, the search finds none, again and
-    again."""
+    again. Afterwards they count as old."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
+        gc.unfreeze()  # into the oldest generation
         if enabled:
             gc.enable()
 

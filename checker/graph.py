@@ -269,19 +269,15 @@ class Graph:
     ) -> Node:
         """The node with leaves replaced by other nodes; `done` remembers between calls."""
         done = {} if done is None else done
+        found = done.get(node.number)
+        if found is None:
+            args = [self.substitute(each, leaves, done) for each in node.args]
+            is_leaf = node.op == "leaf"
+            found = leaves.get(node.value, node) if is_leaf else self._rebuilt(node, args)
+            done[node.number] = found
+        return found
 
-        def run(n: Node) -> Node:
-            found = done.get(n.number)
-            if found is None:
-                found = done[n.number] = self._rebuild(n, leaves, run)
-            return found
-
-        return run(node)
-
-    def _rebuild(self, n: Node, leaves: Mapping[int, Node], run: Callable[[Node], Node]) -> Node:
-        if n.op == "leaf":
-            return leaves.get(n.value, n)
-        args: list[Node] = [run(a) for a in n.args]
+    def _rebuilt(self, n: Node, args: list[Node]) -> Node:
         match n.op:
             case "const":
                 return n

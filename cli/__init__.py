@@ -4,37 +4,20 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
-from importlib.metadata import version
-from inspect import cleandoc
+import sys
 from typing import Annotated
-
-import typer
 
 gc.disable()  # nothing of what is loaded is garbage
 
-from . import (
-    begin,
-    browse,
-    bugs,
-    examples,
-    explore,
-    export,
-    live,
-    matrix,
-    oracle,
-    semantics,
-    serve,
-    solve,
-    tables,
-    traces,
-    vectors,
-)
-from .endings import Commands, printed, whole_errors
-from .grouped import grouped
-from .screen import Command
+import typer
 
+from .commands import Commands
+from .endings import printed, whole_errors
+
+gc.freeze()
 gc.enable()
 
 app = typer.Typer(
@@ -47,6 +30,8 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
+        from importlib.metadata import version
+
         print(f"epochfence {version('epochfence')}")
         raise typer.Exit
 
@@ -66,58 +51,13 @@ def common(
     """
 
 
-COMMANDS = {
-    "Check a protocol": (
-        begin.new,
-        explore.check,
-        explore.sweep,
-        solve.bound,
-        solve.prove,
-        solve.lint,
-        browse.explore,
-    ),
-    "Read a counterexample": (traces.replay, traces.explain, export.export),
-    "Look at Kafka's protocol": (
-        tables.list_,
-        tables.diagram,
-        tables.diff,
-        matrix.matrix,
-        bugs.bugs,
-        semantics.semantics,
-        semantics.window,
-        oracle.config,
-    ),
-    "Test brokers and clients": (
-        live.conform,
-        serve.serve,
-        serve.proxy,
-        oracle.judge,
-        oracle.decode,
-        vectors.vectors,
-    ),
-}
-for _panel, _commands in COMMANDS.items():
-    for _command in _commands:
-        _name = _command.__name__.rstrip("_")
-        # Typer breaks the lines of a help text itself.
-        _help = "\n\n".join(
-            " ".join(each.split()) for each in cleandoc(_command.__doc__ or "").split("\n\n")
-        )
-        app.command(
-            _name,
-            cls=Command,
-            help=_help,
-            epilog=examples.shown(_name),
-            rich_help_panel=_panel,
-        )(grouped(_command))
-
-
 def main() -> None:
     """Runs the command line: the entry point of the process."""
-    gc.freeze()
-    gc.set_threshold(50_000)  # commands load hundreds of modules, which all stay
+    gc.set_threshold(200_000)  # commands load hundreds of modules, which all stay
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads for nothing
     # Without it Numba lets colorama, if that is installed, reset the terminal's colours at exit.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+    if sys.argv[1:2] == ["check"]:  # libraries of others may need a look for garbage at the end
+        atexit.register(gc.freeze)  # else Python takes three, at all that ends with the process
     with printed(), whole_errors():
         app()

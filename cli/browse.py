@@ -29,7 +29,9 @@ def explore(
     asked: RunOptions,
     port: Annotated[
         int,
-        typer.Option("--port", min=0, max=65_535, help="Port on localhost; 0 picks a free one."),
+        typer.Option(
+            "--port", metavar="N", min=0, max=65_535, help="Port on localhost; 0 picks a free one."
+        ),
     ] = PORT,
     trace: Annotated[
         Path | None,

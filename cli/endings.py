@@ -8,22 +8,16 @@ import os
 import signal
 import sys
 from collections.abc import Generator
-from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
-from ..files import CantWrite, Output
-from ..language.errors import TOO_DEEP
-from .screen import heed_in_help, show_kinds
+from ..files import Output
 
 USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
-NO_THREAD = "can't start new thread"  # as Python's threading has it
 LONGEST = 800  # characters of an error message
-WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
 
 
 def fail(message: object) -> NoReturn:
@@ -37,54 +31,6 @@ def in_a_line(message: object) -> str:
     line = " ".join(str(message).splitlines())
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} … {line[-half:]}"
-
-
-class Commands(TyperGroup):
-    """The commands, with a one-line error for a wrong command line or an output that can't be
-    written."""
-
-    def main(self, *arguments: Any, **named: Any) -> NoReturn:
-        """Runs the command that the arguments name, and exits."""
-        message = ""
-        try:
-            code = super().main(*arguments, **named | {"standalone_mode": False})
-        except WrongUsage as error:
-            context = error.ctx
-            path = "epochfence" if context is None else context.command_path
-            message = in_a_line(" ".join(error.format_message().split()))
-            if message:  # it is empty after help was shown
-                message = f"{message.rstrip('.')} (see {path} --help)"
-            code = USAGE
-        except (CantWrite, ChildProcessError) as error:
-            code, message = USAGE, in_a_line(error)
-        except MemoryError as error:
-            code, message = USAGE, f"not enough memory{f': {error}' if str(error) else ''}"
-        except RecursionError:
-            code, message = USAGE, TOO_DEEP
-        except BrokenExecutor:
-            why = "it was killed, or ran out of memory; the file of --results is intact"
-            code, message = USAGE, f"a worker process died: {why}"
-        except RuntimeError as error:
-            if NO_THREAD not in str(error):
-                raise
-            code, message = USAGE, f"not enough memory: {NO_THREAD}"
-        if message:  # printed here, where the memory that an error held is free again
-            print(f"epochfence: {message}", file=sys.stderr)
-        sys.exit(code)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Prints the help of all commands."""
-        heed_in_help()
-        show_kinds(self.get_params(ctx))
-        super().format_help(ctx, formatter)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Runs the command; prints `interrupted` on a Ctrl-C that it doesn't handle."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            print(" ".join(["epochfence: interrupted", *map(str, error.args)]), file=sys.stderr)
-            raise typer.Exit(INTERRUPTED) from None
 
 
 class _StandardOutput(io.FileIO):

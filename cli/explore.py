@@ -68,7 +68,9 @@ class SearchOptions:
 
     threads: Annotated[
         int | None,
-        typer.Option("--threads", min=1, max=64, help="Number of threads (default: all cores)."),
+        typer.Option(
+            "--threads", metavar="N", min=1, max=64, help="Number of threads (default: all cores)."
+        ),
     ] = None
     memory: Annotated[
         float | None,
@@ -109,7 +111,11 @@ class SparkRun(EngineOptions):
     shards: Annotated[
         int | None,
         typer.Option(
-            "--shards", min=1, max=256, help="Shards of a Spark run (default: 2 per core)."
+            "--shards",
+            metavar="N",
+            min=1,
+            max=256,
+            help="Shards of a Spark run (default: 2 per core).",
         ),
     ] = None
     storage: Annotated[

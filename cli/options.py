@@ -120,7 +120,9 @@ SparkUi = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option("--jobs", min=1, max=64, help="Number of processes (default: all cores)."),
+    typer.Option(
+        "--jobs", metavar="N", min=1, max=64, help="Number of processes (default: all cores)."
+    ),
 ]
 MemoryOfEach = Annotated[
     float | None,

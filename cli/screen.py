@@ -39,13 +39,11 @@ def heed_in_help() -> None:
     rich_utils.COLOR_SYSTEM = styled()
 
 
-def show_kinds(parameters: Iterable[Any]) -> None:
-    """Makes Typer's help show no type for a switch, which takes no value, and N for a number."""
+def hide_kinds(parameters: Iterable[Any]) -> None:
+    """Makes Typer's help show no type for a switch, which takes no value."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
-        elif parameter.metavar is None and parameter.type_descriptor.annotation in (int, float):
-            parameter.metavar = "N"
 
 
 class Command(TyperCommand):
@@ -54,5 +52,5 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Prints its help."""
         heed_in_help()
-        show_kinds(self.get_params(ctx))
+        hide_kinds(self.get_params(ctx))
         super().format_help(ctx, formatter)

@@ -112,12 +112,18 @@ class ClusterOptions:
     port: Annotated[
         int,
         typer.Option(
-            "--port", min=0, max=65_535, help="Port of the first broker; 0 picks free ones."
+            "--port",
+            metavar="N",
+            min=0,
+            max=65_535,
+            help="Port of the first broker; 0 picks free ones.",
         ),
     ] = 9092
     brokers: Annotated[
         int,
-        typer.Option("--brokers", min=1, max=5, help="Number of brokers, each on its own port."),
+        typer.Option(
+            "--brokers", metavar="N", min=1, max=5, help="Number of brokers, each on its own port."
+        ),
     ] = 1
     topics: Annotated[
         list[str] | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -396,3 +397,15 @@ def test_what_is_too_much_to_ground_is_refused_at_once(case: str) -> None:
     parts = lang.System("s", tables, (holds,), channels=(lang.Channel(Told),), terminal=True)
     with pytest.raises(DeclarationError, match=f"{said}.*: use smaller bounds$"):
         ground(lang.instantiate(parts))
+
+
+def test_a_substitution_leaves_nothing_for_the_garbage_collector() -> None:
+    graph = Graph()
+    leaf, two = graph.leaf(0, 0, 9, is_truth=False), graph.number(2)
+    gc.collect()
+    gc.disable()
+    try:
+        found = graph.substitute(graph.less(graph.add(leaf, two), two), {0: two})
+        assert (found, gc.collect()) == (graph.false, 0)
+    finally:
+        gc.enable()

@@ -1,0 +1,133 @@
+"""All commands of the command line; the module of a command is loaded when it is called."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import BrokenExecutor
+from importlib import import_module
+from inspect import cleandoc
+from typing import Any, Final, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from ..files import CantWrite
+from ..language.errors import TOO_DEEP
+from .endings import INTERRUPTED, USAGE, in_a_line
+from .examples import shown
+from .grouped import grouped
+from .screen import Command, heed_in_help, hide_kinds
+
+PANELS: dict[str, dict[str, str]] = {
+    "Check a protocol": {
+        "new": "begin",
+        "check": "explore",
+        "sweep": "explore",
+        "bound": "solve",
+        "prove": "solve",
+        "lint": "solve",
+        "explore": "browse",
+    },
+    "Read a counterexample": {"replay": "traces", "explain": "traces", "export": "export"},
+    "Look at Kafka's protocol": {
+        "list": "tables",
+        "diagram": "tables",
+        "diff": "tables",
+        "matrix": "matrix",
+        "bugs": "bugs",
+        "semantics": "semantics",
+        "window": "semantics",
+        "config": "oracle",
+    },
+    "Test brokers and clients": {
+        "conform": "live",
+        "serve": "serve",
+        "proxy": "serve",
+        "judge": "oracle",
+        "decode": "oracle",
+        "vectors": "vectors",
+    },
+}
+"""The panels that help shows: each command, and the module of its function."""
+
+NAMES = tuple(name for commands in PANELS.values() for name in commands)
+
+
+NO_THREAD = "can't start new thread"  # as Python's threading has it
+WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
+
+
+class Commands(TyperGroup):
+    """The commands by name, with a one-line error for a wrong command line or an output that can't
+    be written."""
+
+    def main(self, *arguments: Any, **named: Any) -> NoReturn:
+        """Runs the command that the arguments name, and exits."""
+        message = ""
+        try:
+            code = super().main(*arguments, **named | {"standalone_mode": False})
+        except WrongUsage as error:
+            context = error.ctx
+            path = "epochfence" if context is None else context.command_path
+            message = in_a_line(" ".join(error.format_message().split()))
+            if message:  # it is empty after help was shown
+                message = f"{message.rstrip('.')} (see {path} --help)"
+            code = USAGE
+        except (CantWrite, ChildProcessError) as error:
+            code, message = USAGE, in_a_line(error)
+        except MemoryError as error:
+            code, message = USAGE, f"not enough memory{f': {error}' if str(error) else ''}"
+        except RecursionError:
+            code, message = USAGE, TOO_DEEP
+        except BrokenExecutor:
+            why = "it was killed, or ran out of memory; the file of --results is intact"
+            code, message = USAGE, f"a worker process died: {why}"
+        except RuntimeError as error:
+            if NO_THREAD not in str(error):
+                raise
+            code, message = USAGE, f"not enough memory: {NO_THREAD}"
+        if message:  # printed here, where the memory that an error held is free again
+            print(f"epochfence: {message}", file=sys.stderr)
+        sys.exit(code)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Prints the help of all commands."""
+        heed_in_help()
+        hide_kinds(self.get_params(ctx))
+        super().format_help(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; prints `interrupted` on a Ctrl-C that it doesn't handle."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            print(" ".join(["epochfence: interrupted", *map(str, error.args)]), file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names, in the order of help."""
+        return list(NAMES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, or None. An unknown name loads all: Typer looks for the one that was
+        meant."""
+        for name in [cmd_name] if cmd_name in NAMES else NAMES:
+            if name not in self.commands:
+                self.add_command(loaded(name))
+        return super().get_command(ctx, cmd_name)
+
+
+def loaded(name: str) -> Any:
+    """The command as Typer has it, from its module."""
+    panel, module = next((p, commands[name]) for p, commands in PANELS.items() if name in commands)
+    home = vars(import_module(f".{module}", __package__))
+    function = home.get(name) or home[f"{name}_"]
+    # Typer breaks the lines of a help text itself.
+    told = "\n\n".join(
+        " ".join(each.split()) for each in cleandoc(function.__doc__ or "").split("\n\n")
+    )
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, cls=Command, help=told, epilog=shown(name), rich_help_panel=panel)(
+        grouped(function)
+    )
+    return typer.main.get_command(alone)
