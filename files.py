@@ -10,7 +10,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
+from weakref import WeakSet
 
 # Descriptors that this process has open, as a shell's `>(command)` hands one over: these names are
 # links, but nobody else can choose where they lead.
@@ -35,8 +36,11 @@ class Output:
       which takes its place when it is whole.
 
     A symbolic link is refused: who puts one there would choose what is overwritten. Raises
-    CantWrite.
+    CantWrite. `owed` has the outputs, but for what this process prints, that aren't written
+    yet.
     """
+
+    owed: ClassVar[WeakSet[Output]] = WeakSet()
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,6 +51,8 @@ class Output:
             self._look()
         except (OSError, ValueError) as error:  # a ValueError for a name with a NUL
             raise CantWrite(path, error) from None
+        if not self.is_standard_output:
+            self.owed.add(self)
 
     def _look(self) -> None:
         if self.is_standard_output:
@@ -105,6 +111,8 @@ class Output:
             raise
         except OSError as error:
             raise CantWrite(self.path, error) from None
+        finally:
+            self.owed.discard(self)
 
     def write(self, content: bytes | str) -> None:
         """Writes all of it. Raises CantWrite."""

@@ -510,11 +510,8 @@ def _result(
         _set_violation(prepared, carrier, result)
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
-        what = "it was interrupted" if interrupted else f"the {found.stopped} limit was reached"
-        if found.stopped == DISK and isinstance(carrier, Explorer) and carrier.disk is not None:
-            what = f"no disk space left in {carrier.disk.folder} ({carrier.disk.why})"
         result.verdict = Verdict.INTERRUPTED if interrupted else Verdict.INCONCLUSIVE
-        result.reason = f"{what} after level {max(0, found.depth - 1)}"
+        result.reason = _why_stopped(carrier)
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
     elif not found.states:
         result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was explored"
@@ -524,6 +521,21 @@ def _result(
     if found.wrong and options.keep_going:
         tell_each(prepared, carrier, result, None if options.brief else _path)
     return result
+
+
+def _why_stopped(carrier: Carrier) -> str:
+    """Which limit ended a search early, and where."""
+    found = carrier.found
+    interrupted = found.stopped == INTERRUPTED
+    what = "it was interrupted" if interrupted else f"the {found.stopped} limit was reached"
+    more = ""
+    if isinstance(carrier, Explorer):
+        if found.stopped == DISK and carrier.disk is not None:
+            what = f"no disk space left in {carrier.disk.folder} ({carrier.disk.why})"
+        if found.stopped == MEMORY and not carrier.room:
+            base = carrier.base / 2**20
+            more = f": it is below the {base:,.0f} MiB that the process takes without any state"
+    return f"{what} after level {max(0, found.depth - 1)}{more}"
 
 
 def _spilled(carrier: Carrier) -> Iterator[str]:

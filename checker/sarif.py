@@ -98,7 +98,8 @@ class _Told:
         if row is not None and row.declared is not None:
             file = Path(row.declared.file).resolve()
             inside = file.is_relative_to(self.root)
-            address = quote(file.relative_to(self.root).as_posix()) if inside else file.as_uri()
+            # bytes, as a name may be no text
+            address = quote(bytes(file.relative_to(self.root))) if inside else file.as_uri()
             found["physicalLocation"] = {
                 "artifactLocation": {"uri": address},
                 "region": {"startLine": row.declared.line},

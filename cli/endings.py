@@ -17,6 +17,7 @@ import typer
 from ..files import Output
 
 USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
+STANDARD_OUTPUT = 1  # the descriptor
 LONGEST = 800  # characters of an error message
 
 
@@ -34,7 +35,8 @@ def in_a_line(message: object) -> str:
 
 
 class _StandardOutput(io.FileIO):
-    """Descriptor 1. The first failed write ends the command; later writes are dropped."""
+    """Descriptor 1. The first failed write ends the command, unless it owes a result to a file, as
+    in `check --json FILE | grep -q HOLDS`; later writes are dropped."""
 
     error: OSError | None = None
 
@@ -44,7 +46,8 @@ class _StandardOutput(io.FileIO):
                 return super().write(data)
             except OSError as error:
                 self.error = error
-                raise SystemExit(USAGE) from None
+                if not Output.owed:
+                    raise SystemExit(USAGE) from None
         return len(data)
 
 
@@ -64,16 +67,16 @@ def whole_errors() -> Generator[None]:
 
 @contextmanager
 def printed() -> Generator[None]:
-    """Guards standard output: prints one line when a disk is full, and ends by SIGPIPE, as other
-    programs do, when the reader has gone."""
-    if sys.stdout is None:  # it was closed
-        yield
-        return
-    raw = _StandardOutput(sys.stdout.fileno(), "wb", closefd=False)
+    """Guards standard output: prints one line when a disk is full or the output is closed, and ends
+    by SIGPIPE, as other programs do, when the reader has gone. A character that its encoding lacks
+    is printed as ?."""
+    if sys.stdout is None:  # it is closed: no file that a command opens may take its descriptor
+        os.dup2(os.open(os.devnull, os.O_RDONLY), STANDARD_OUTPUT)
+    encoding = None if sys.stdout is None else sys.stdout.encoding
+    raw = _StandardOutput(STANDARD_OUTPUT, "wb", closefd=False)
     sys.stdout = io.TextIOWrapper(
-        io.BufferedWriter(raw), sys.stdout.encoding, sys.stdout.errors,
-        line_buffering=sys.stdout.isatty(),
-    )  # fmt: skip
+        io.BufferedWriter(raw), encoding, "replace", line_buffering=raw.isatty()
+    )
     try:
         yield
     finally:

@@ -36,7 +36,7 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         *COMMON, *options("--threads", (*NUMBERS, "65")), *options("--memory", REALS),
         *options("--trace", (".", "no/a")), *options("--report", (".", "no/a", "")),
         *options("--junit", (".", "no/a")), *options("--sarif", (".", "no/a")),
-        *options("--shards", ("4",)),
+        *options("--spill", ("none", "{file}", "/proc")), *options("--shards", ("4",)),
         *options("--storage", ("a",)),
         *options("--hand-over", ("0",)), *(("{system}", *more) for more in ENGINES),
         ("{system}", "--resume", "none"),
@@ -118,6 +118,15 @@ OWN: dict[str, list[tuple[str, ...]]] = {
     "bugs": [
         ("nope",), ("",), ("--trace", "a"), ("KAFKA-5494", "--trace", "no/a"), ("--json", "."),
     ],
+    "export": [
+        (), ("tla",), ("tla", "{system}"), ("tla", "{system}", "-o"), 
+        ("ivy", "{system}", "-o", "a"),
+        *(("tla", *words, "-o", "a") for words in COMMON if words and words[1:] != ("--json",)),
+        ("tla", "{system}", "-o", "{file}"), ("tla", "{system}", "-o", "{file}/a"),
+        ("tla", "{system}", "-o", "/proc/a"), ("tla", "{system}", "-o", "a", "--classes"),
+        *(("junit", name, "-o", "a") for name in ("none", "{file}", "{folder}")),
+        ("junit", "{file}", "-o", "a", "--protocol", "9"),
+    ],
     "explain": [(), ("none",), ("{folder}",), ("{file}",), ("{file}", "{system}")],
     "list": [("more",), ("--nope",)],
     "new": [(), ("Upper",), ("declared",), ("json",), ("a", "b"), ("folder/a",)],
@@ -140,6 +149,7 @@ def test_it_is_told_in_a_line(
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith("epochfence: ")
     assert ended.err.count("\n") == 1
+    assert "Value error" not in ended.err
     left = {path.name for path in tmp_path.iterdir()}
     assert left <= {"declared.py", "folder.svg", "__pycache__"}
     assert file.read_text() == DECLARED

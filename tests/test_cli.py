@@ -107,7 +107,9 @@ def test_a_limit_is_inconclusive(more: float | None) -> None:
     ended = epochfence("check", KTX, "--memory", f"{limit:.3f}")
     assert ended.code == 20
     assert "the memory limit was reached after level" in ended.out
-    assert "(exit 20, INCONCLUSIVE)" in " ".join(ended.out.split())
+    words = " ".join(ended.out.split())
+    assert ("MiB that the process takes without any state" in words) == (more is None)
+    assert "(exit 20, INCONCLUSIVE)" in words
     assert "holds" not in ended.out
 
 
@@ -550,3 +552,40 @@ def test_a_pipe_that_nobody_reads_ends_it_by_its_signal(command: list[str]) -> N
     done = subprocess.run(run, cwd=ROOT, stdout=writes, stderr=subprocess.PIPE, text=True)
     os.close(writes)
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+
+
+@pytest.mark.slow(1)
+def test_files_are_written_though_nobody_reads_what_is_printed(
+    declared: Path, tmp_path: Path
+) -> None:
+    """As in `check --json FILE | grep -q broken`."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    result, trace = tmp_path / "result.json", tmp_path / "trace.itf.json"
+    check = ["check", f"{declared}:stuck", "--json", str(result), "--trace", str(trace)]
+    run = [sys.executable, "-m", "epochfence.cli", *check]
+    done = subprocess.run(run, cwd=ROOT, stdout=writes, stderr=subprocess.PIPE, text=True)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+    assert json.loads(result.read_text())["exit_code"] == 11
+    assert trace.exists()
+
+
+@pytest.mark.slow(1)
+@pytest.mark.parametrize("closed", [">&-", ">&- <&-"])
+def test_a_closed_standard_output_is_one_line(closed: str, tmp_path: Path) -> None:
+    result = tmp_path / "result.json"
+    script = f'"$0" -m epochfence.cli decode {LOG} --json {result} {closed}'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == "epochfence: can't write to standard output: Bad file descriptor\n"
+    assert result.read_text()
+
+
+@pytest.mark.slow(1)
+def test_what_an_encoding_lacks_is_printed_as_a_question_mark() -> None:
+    ended = alone("bugs", "KAFKA-14402", PYTHONIOENCODING="ascii")
+    assert (ended.code, ended.err) == (0, "")
+    assert "state: UNINITIALIZED ? INITIALIZING" in ended.out

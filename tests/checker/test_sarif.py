@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,14 @@ def test_other_findings_have_a_rule_of_their_own(
     assert place["artifactLocation"] == {"uri": "a%20file.py"}
     elsewhere = run_of(f"{file}:{system}")["results"][0]["locations"][0]["physicalLocation"]
     assert elsewhere["artifactLocation"]["uri"] == file.as_uri()
+
+
+def test_the_name_of_a_file_may_be_any_bytes(tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"a\xff.py")
+    file.write_text(DECLARED)
+    for root, uri in ((tmp_path, "a%FF.py"), (ROOT, file.as_uri())):
+        place = run_of(f"{file}:stuck", root)["results"][0]["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"] == {"uri": uri}
 
 
 def test_a_run_without_an_end_is_no_success() -> None:
