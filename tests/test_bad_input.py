@@ -119,7 +119,7 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("nope",), ("",), ("--trace", "a"), ("KAFKA-5494", "--trace", "no/a"), ("--json", "."),
     ],
     "export": [
-        (), ("tla",), ("tla", "{system}"), ("tla", "{system}", "-o"), 
+        (), ("tla",), ("tla", "{system}"), ("tla", "{system}", "-o"),
         ("ivy", "{system}", "-o", "a"),
         *(("tla", *words, "-o", "a") for words in COMMON if words and words[1:] != ("--json",)),
         ("tla", "{system}", "-o", "{file}"), ("tla", "{system}", "-o", "{file}/a"),
