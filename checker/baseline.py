@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fastjsonschema
-
 from ..language import Instance
 from ..strict_json import NotJson, read_json
 from .sealed import validator
@@ -69,6 +67,8 @@ def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> d
     Raises BaselineError if the file can't be read, has no result of a finished run, or has one of
     another declaration; the message names the first difference.
     """
+    from fastjsonschema import JsonSchemaValueException
+
     try:
         told: Any = read_json(path.read_bytes())
         _is_valid()(told)
@@ -76,7 +76,7 @@ def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> d
         raise BaselineError(f"can't read {path}: {error.strerror}") from None
     except NotJson as error:
         raise BaselineError(f"{path} is not valid JSON: {error}") from None
-    except fastjsonschema.JsonSchemaValueException as error:
+    except JsonSchemaValueException as error:
         why = str(error.message).removeprefix("data").lstrip(". ")
         raise BaselineError(f"{path} is not a result of check --json: {why}") from None
     if told["verdict"] in ("inconclusive", "interrupted"):

@@ -33,9 +33,7 @@ from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refus
 from .native.vectors import in_ranges
 from .native.worker import MOST_KEPT
 from .probes import fields_read
-from .progress import look_for_progress
 from .sealed import program
-from .size import explain
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
 from .trace import represent
@@ -260,6 +258,8 @@ def _check(
         engine = {"name": "local", "threads": options.threads}
         result = _result(prepared, explorer, engine, options)
         if instance.progress and result.verdict is Verdict.HOLDS:
+            from .progress import look_for_progress
+
             look_for_progress(
                 prepared, explorer, result, every=options.keep_going, brief=options.brief
             )
@@ -269,6 +269,8 @@ def _check(
         if options.keep_states:
             result.found = Found(prepared, explorer, result.trace)
         if options.explain_size:
+            from .size import explain
+
             result.size = explain(
                 prepared.grounded, prepared.packing, explorer.store, options.threads
             )

@@ -12,8 +12,6 @@ from rich.markup import escape
 from rich.table import Table as Grid
 from rich.text import Text
 
-from .chart.chart import chart_of
-from .chart.text import to_lines
 from .lines import wrapped
 from .trace import Trace
 from .vacuity import by_reason
@@ -378,6 +376,9 @@ def show_trace(
 ) -> None:  # fmt: skip
     """Prints a counterexample: its initial state where there is a choice, its steps as a chart,
     then what is broken, and why."""
+    from .chart.chart import chart_of
+    from .chart.text import to_lines
+
     if trace.loop is not None:
         title = "Endless counterexample"
     console.print(Text(f"{title} (row in brackets):"))

@@ -10,10 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.metadata import version
 from typing import Any, BinaryIO, cast
-
-import fastjsonschema
 
 from ..strict_json import NotJson, read_json
 
@@ -27,6 +24,8 @@ class Damaged(Exception):
 @cache
 def program() -> str:
     """This program and its version, for what another version mustn't go on with."""
+    from importlib.metadata import version
+
     return f"epochfence {version('epochfence')}"
 
 
@@ -45,8 +44,16 @@ def seal(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def validator(schema: dict[str, Any]) -> Callable[[Any], Any]:
-    """A function that raises fastjsonschema.JsonSchemaValueException for data of another shape."""
-    return fastjsonschema.compile(schema)
+    """A function that raises fastjsonschema.JsonSchemaValueException for data of another shape. It
+    is made when it is called first."""
+
+    @cache
+    def made() -> Callable[[Any], Any]:
+        import fastjsonschema
+
+        return fastjsonschema.compile(schema)
+
+    return lambda data: made()(data)
 
 
 def unseal(text: bytes, valid: Callable[[Any], Any]) -> dict[str, Any]:
@@ -54,6 +61,8 @@ def unseal(text: bytes, valid: Callable[[Any], Any]) -> dict[str, Any]:
 
     Raises Damaged if it is not such a text, was changed, or isn't `valid`.
     """
+    from fastjsonschema import JsonSchemaValueException
+
     try:
         data: Any = read_json(text)
     except NotJson as error:
@@ -66,7 +75,7 @@ def unseal(text: bytes, valid: Callable[[Any], Any]) -> dict[str, Any]:
         raise Damaged("its checksum doesn't fit: it was changed after it was written")
     try:
         valid(told)
-    except fastjsonschema.JsonSchemaValueException as error:
+    except JsonSchemaValueException as error:
         raise Damaged(str(error.message).removeprefix("data").lstrip(". ")) from None
     return told
 

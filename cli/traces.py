@@ -216,9 +216,11 @@ def _beside(first: Path, number: int) -> Path:
 
 def write_traces(places: list[Output], result: Result, instance: Instance, system: str) -> None:
     """Writes each counterexample to its output, if there is one."""
+    if not places:
+        return
     from ..checker.itf import Settings, as_itf
 
-    if places and not result.counterexamples:
+    if not result.counterexamples:
         print(f"epochfence: no counterexample: {places[0].path} not written", file=sys.stderr)
         return
     of = Settings(

@@ -21,7 +21,8 @@ MEMORY = 4 * 2**30  # bytes that a file may take while it is run; declarations t
 LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of them
 
 _CHILD = (
-    "import json, sys; request = json.loads(sys.argv[1]); sys.path[:] = request.pop('search'); "
+    "import gc, json, sys; gc.set_threshold(50_000); "  # little of what is loaded is garbage
+    "request = json.loads(sys.argv[1]); sys.path[:] = request.pop('search'); "
     "from epochfence.language.declared import answer; answer(**request)"
 )
 

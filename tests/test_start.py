@@ -22,7 +22,10 @@ from epochfence.cli import main
 main()
 """
 OTHERS = {"begin", "browse", "bugs", "live", "matrix", "oracle", "semantics", "serve", "solve"}
-UNUSED = {"jinja2", "numba", "pydantic", "pyspark", "z3"}
+UNUSED = {
+    "fastjsonschema", "importlib.metadata", "jinja2", "numba", "pydantic", "pyspark", "z3",
+    *(f"epochfence.checker.{name}" for name in ("chart", "itf", "progress", "size")),
+}  # fmt: skip
 
 
 def loaded_by(*arguments: str, **environment: str) -> tuple[float, set[str]]:

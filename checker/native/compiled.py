@@ -20,8 +20,7 @@ from ctypes import CFUNCTYPE, addressof, c_char, c_int64
 from functools import cache, partial
 from hashlib import sha256
 from importlib import import_module
-from importlib.metadata import version
-from importlib.util import cache_from_source
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -156,11 +155,14 @@ def _flatten(arguments: Iterable[Any], kinds: list[str], flat: list[int]) -> Non
 
 @cache
 def _sources() -> str:
-    """All that the IR of a function depends on."""
+    """All that the IR of a function depends on. Numba is known by when it was installed, as its
+    version would take longer to find than all sources to read."""
     digest = sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
-    return f"{digest.hexdigest()} {' '.join(map(version, ('numba', 'numpy')))}"
+    numba = find_spec("numba")
+    installed = os.stat(numba.origin).st_mtime_ns if numba and numba.origin else 0
+    return f"{digest.hexdigest()} numba {installed} numpy {np.__version__}"
 
 
 def _kept() -> ObjectCache | None:
