@@ -1,9 +1,13 @@
-"""Wraps printed lines to the width of the terminal."""
+"""Wraps printed lines to the width of the terminal, and makes tables."""
 
 from __future__ import annotations
 
 import re
 import textwrap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _UNITED = re.compile(r"(?<=\d) (?=(?:s|ms|[KMG]iB|[KMG]B|steps?|states)\b)|(?<=\bstep) (?=\d)")
 _JOINED = "\0"  # a space at which no line ends
@@ -17,3 +21,10 @@ def wrapped(line: str, width: int, first: str = "", then: str = "") -> list[str]
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [part.replace(_JOINED, " ") for part in lines]
+
+
+def grid(*, show_header: bool = True) -> Table:
+    """A table of text without lines."""
+    from rich.table import Table
+
+    return Table(box=None, pad_edge=False, show_header=show_header)

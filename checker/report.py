@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
 from rich.text import Text
 
-from .lines import wrapped
+from .lines import grid, wrapped
 from .trace import Trace
 from .vacuity import by_reason
 from .verdict import Outcome, Verdict
@@ -101,7 +100,7 @@ def print_size(size: Size, console: Console) -> None:
         f"Parts of the state, by their effect on the {size.states:,} states found (states without "
         "it: how many remain if the part is ignored):"
     )
-    table = Grid(box=None, pad_edge=False)
+    table = grid()
     table.add_column("part", overflow="fold")
     for name in ("values", "states without it", "factor"):
         table.add_column(name, justify="right")
@@ -114,7 +113,7 @@ def print_size(size: Size, console: Console) -> None:
     if len(size.parts) > MOST_PARTS:
         console.print(f"--json has {len(size.parts) - MOST_PARTS} more parts, with less effect.")
     if size.traffic:
-        table = Grid(box=None, pad_edge=False)
+        table = grid()
         table.add_column("channel", overflow="fold")
         for name in ("most at once", "on average", "different messages"):
             table.add_column(name, justify="right")
@@ -182,7 +181,7 @@ def print_proofs(result: Proofs, console: Console) -> None:
                 show_trace(proof.trace, console, "The step", begins=False)
             else:
                 console.print(proof.trace.conclusion, markup=False)
-    table = Grid(box=None, pad_edge=False, show_header=False)
+    table = grid(show_header=False)
     for proof in (*result.proofs, *result.lemmas):
         lemmas = f"with {', '.join(proof.lemmas)}" if proof.lemmas else ""
         how = f"{proof.method}, k={proof.k}" if proof.k else proof.method
@@ -268,7 +267,7 @@ def print_sweep(
     first = results[0]
     fixed = settings({n: value for n, value in first["constants"].items() if n not in varied})
     console.print("; ".join(filter(None, (f"[bold]{escape(system)}[/bold]", ", ".join(fixed)))))
-    table = Grid(box=None, pad_edge=False)
+    table = grid()
     table.add_column("protocol")
     for name in (*varied, "states", "transitions", "depth", "s"):
         table.add_column(name, justify="right")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
 from rich.text import Text
 
-from .lines import wrapped
+from .lines import grid, wrapped
 from .report import (
     TITLES,
     named,
@@ -273,7 +272,7 @@ def _print_taken(
     taken: list[tuple[str, int]], first_depths: Mapping[str, int], console: Console
 ) -> None:
     """Prints for each of these rows how often it was taken, and at which depth first."""
-    table = Grid(box=None, pad_edge=False)
+    table = grid()
     table.add_column("rows taken", overflow="fold")
     for name in ("times", "first at depth"):
         table.add_column(name, justify="right")

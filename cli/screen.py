@@ -24,12 +24,14 @@ def screen() -> Console:
     width = WIDTH
     if sys.stdout.isatty():
         width = max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
-    return Console(width=width, highlight=False, soft_wrap=False, color_system=styled())
+    return Console(
+        width=width, highlight=False, soft_wrap=False, emoji=False, color_system=styled()
+    )
 
 
 def beside() -> Console:
     """The console for progress lines: standard error."""
-    return Console(stderr=True, color_system=styled())
+    return Console(stderr=True, emoji=False, color_system=styled())
 
 
 def heed_in_help() -> None:

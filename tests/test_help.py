@@ -14,6 +14,7 @@ import pytest
 from epochfence.cli import completion
 from epochfence.cli.commands import NAMES
 from epochfence.cli.examples import EXAMPLES
+from epochfence.cli.screen import beside, screen
 from epochfence.tests.documentation import PAGES, commands
 from epochfence.tests.test_cli import ROOT, Ended, epochfence
 
@@ -65,6 +66,13 @@ def test_help_shows_no_type_for_a_switch_and_breaks_its_own_lines() -> None:
     words = re.findall(r"^│ {12}(\S+(?: \S+)*) *│$", short, re.MULTILINE)
     assert words
     assert not [line for line in words if len(line.split()) == 1 and not line.endswith(".")]
+
+
+def test_text_between_colons_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    screen().print(":bug:")
+    beside().print(":bug:")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == (":bug:\n", ":bug:\n")
 
 
 def test_every_example_is_run_by_the_documentation() -> None:

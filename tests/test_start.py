@@ -23,7 +23,8 @@ main()
 """
 OTHERS = {"begin", "browse", "bugs", "live", "matrix", "oracle", "semantics", "serve", "solve"}
 UNUSED = {
-    "fastjsonschema", "importlib.metadata", "jinja2", "numba", "pydantic", "pyspark", "z3",
+    "fastjsonschema", "importlib.metadata", "jinja2", "numba", "pydantic", "pyspark", "rich.table",
+    "z3",
     *(f"epochfence.checker.{name}" for name in ("chart", "itf", "progress", "size")),
 }  # fmt: skip
 

@@ -15,8 +15,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import platformdirs
-
 VARIABLE = "EPOCHFENCE_CACHE"
 OFF = "off"
 MOST_BYTES = 256 << 20  # of all entries, as the disk counts them
@@ -87,6 +85,8 @@ def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache | None:
         # of the folder that the process is in now: it may be in another when it writes
         folder = Path(asked).absolute()
     else:
+        import platformdirs
+
         folder = platformdirs.user_cache_path("epochfence", appauthor=False)
         if not folder.is_absolute():  # a user without a home
             return None

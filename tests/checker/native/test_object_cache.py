@@ -159,8 +159,8 @@ def test_the_environment_chooses_the_folder(
     monkeypatch.setenv(object_cache.VARIABLE, "off")
     assert object_cache.chosen() is None
     monkeypatch.delenv(object_cache.VARIABLE)
-    monkeypatch.setattr(object_cache.platformdirs, "user_cache_path", lambda *_, **__: tmp_path)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path)
     assert object_cache.chosen() == ObjectCache(tmp_path / "kernels")
     homeless = Path("~/.cache/epochfence")
-    monkeypatch.setattr(object_cache.platformdirs, "user_cache_path", lambda *_, **__: homeless)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: homeless)
     assert object_cache.chosen() is None
