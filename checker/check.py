@@ -145,8 +145,9 @@ def _no_collection() -> Generator[None]:
     try:
         yield
     finally:
-        gc.freeze()
-        gc.unfreeze()  # into the oldest generation
+        if not gc.get_freeze_count():  # what others have frozen stays so
+            gc.freeze()
+            gc.unfreeze()  # into the oldest generation
         if enabled:
             gc.enable()
 

@@ -18,6 +18,7 @@ from .commands import Commands
 from .endings import printed, whole_errors
 
 gc.freeze()
+gc.unfreeze()  # into the oldest generation
 gc.enable()
 
 app = typer.Typer(
