@@ -139,7 +139,7 @@ def copy_state(source, target, stride):
 
 @compiled(inline="always")
 def copy_exactly(source, target, stride):
-    """Copies a packed state, and writes nothing behind it."""
+    """Copies a packed state, of 8 bytes or more, and writes nothing behind it."""
     offset = 0
     while offset + 8 <= stride:
         store64(target + offset, load64(source + offset))

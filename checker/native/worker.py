@@ -47,6 +47,7 @@ SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 ALL = (1 << FLAG_BITS) - 1  # flags of what is looked for
 MOST_KEPT = 64  # states of a level that are looked back at
+WAYS = 4  # places of a table of what was sent where a state may be
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 
 
@@ -77,8 +78,9 @@ def deal(states, count, stride, buckets, filled):
 def drop_sent(states, count, stride, sent, mask):
     """Drops states that the table `sent` holds, which keeps the others; returns how many are left.
 
-    The table has `mask` + 1 places in pairs, each pair for the last two states that were to go
-    there. A place of zeros is empty: so the state of zeros, whose hash is 0, is never dropped.
+    The table has `mask` + 1 places in groups of WAYS, each for the last states that were to go
+    there. States are compared whole, so that none is dropped for another. A place of zeros is
+    empty: so the state of zeros, whose hash is 0, is never dropped.
     """
     places = scratch(BLOCK)
     kept = 0
@@ -88,17 +90,20 @@ def drop_sent(states, count, stride, sent, mask):
             h = hash_state(states + (first + i) * stride, stride)
             places[i] = uint64(0)
             if h != uint64(0):
-                place = sent + np.int64((h >> uint64(16)) & uint64(mask - 1)) * stride
+                place = sent + np.int64((h >> uint64(16)) & uint64(mask + 1 - WAYS)) * stride
                 places[i] = uint64(place)
                 prefetch(place)
         for i in range(block):
             state = states + (first + i) * stride
             place = np.int64(places[i])
             if place != 0:
-                other = place + stride
-                if same_state(state, place, stride) or same_state(state, other, stride):
+                way = 0
+                while way < WAYS and not same_state(state, place + way * stride, stride):
+                    way += 1
+                if way < WAYS:
                     continue
-                copy_exactly(place, other, stride)
+                for way in range(WAYS - 1, 0, -1):
+                    copy_exactly(place + (way - 1) * stride, place + way * stride, stride)
                 copy_exactly(state, place, stride)
             copy_state(state, states + kept * stride, stride)
             kept += 1

@@ -20,8 +20,8 @@ from ..native.lower import Kernel
 from ..native.pack import Packing
 from .levels import RolledBack, SparkExplorer, take_over
 from .manifest import Manifest
-from .options import SparkOptions
-from .session import find_java, is_running, java_needed, start, stop
+from .options import SparkOptions, check_master
+from .session import check_local_folder, find_java, is_running, java_needed, start, stop
 from .storage import Storage
 from .tasks import Kit
 
@@ -47,7 +47,9 @@ class SparkRun:
         resume: str | None,
         begin: Callable[[], Explorer],
     ) -> None:
+        check_master(options.master_url)
         find_java()
+        check_local_folder()
         self.kernel, self.packing, self.leaves, self.rows = kernel, packing, leaves, rows
         self.options, self.memory, self.begin = options, memory, begin
         self.name = str(identity["system"])
@@ -57,7 +59,8 @@ class SparkRun:
             self._start()  # reports what can't be reached before anything is explored
         protocol = identity["protocol"]
         default = time.strftime(f"epochfence-runs/{self.name}-{protocol}-%Y%m%d-%H%M%S")
-        storage = Storage(resume or options.storage or re.sub(r"[^\w./-]", "_", default))
+        asked = options.storage if resume is None else resume
+        storage = Storage(re.sub(r"[^\w./-]", "_", default) if asked is None else asked)
         libraries = ("epochfence", "pyspark", "pyarrow", "numba", "llvmlite")
         versions = {name: version(name) for name in libraries}
         shards = options.shards or options.default_shards(self.session)

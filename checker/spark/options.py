@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..native.store import SHARDS
@@ -12,6 +16,10 @@ HAND_OVER = 200_000
 LEAST_SHARDS = 4
 MOST_SHARDS = SHARDS
 TASK_TRIES = 4
+MASTER = re.compile(
+    r"local(\[([1-9]\d*|\*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|(spark|k8s)://.+|yarn"
+)
+LOCAL_FOLDERS = "SPARK_LOCAL_DIRS"
 
 
 class SparkError(Exception):
@@ -23,11 +31,25 @@ def is_local(master: str) -> bool:
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
+def check_master(master: str) -> None:
+    """Raises SparkError for what can't be the address of a master."""
+    if not MASTER.fullmatch(master):
+        forms = "local[N], local[*], spark://HOST:PORT, k8s://URL or yarn"
+        raise SparkError(f"--master {shlex.quote(master)}: write {forms}")
+
+
+def local_folder() -> Path:
+    """The folder below which executors of this machine keep files: Spark names the folders that it
+    deletes when it ends, and this is the first of them."""
+    return Path(os.environ.get(LOCAL_FOLDERS, tempfile.gettempdir()).partition(",")[0])
+
+
 @dataclass(frozen=True)
 class SparkOptions:
     """Where and how. `master` is Spark's address of a cluster (none: this machine's `threads`);
     `storage` the run's folder, a path or URI; a level of over `hand_over` states is the first that
-    Spark expands; with `ui`, Spark serves its pages.
+    Spark expands; with `ui`, Spark serves its pages. Raises SparkError for a number of `shards`
+    below 1 or above MOST_SHARDS.
     """
 
     threads: int = 1
@@ -36,6 +58,10 @@ class SparkOptions:
     storage: str | None = None
     hand_over: int = HAND_OVER
     ui: bool = False
+
+    def __post_init__(self) -> None:
+        if self.shards is not None and not 1 <= self.shards <= MOST_SHARDS:
+            raise SparkError(f"{self.shards} shards: there can be 1 to {MOST_SHARDS}")
 
     @property
     def is_local(self) -> bool:
@@ -47,7 +73,7 @@ class SparkOptions:
         """Spark's address; on one machine a task is tried again as it would be on a cluster."""
         if self.master is None:
             return f"local[{self.threads},{TASK_TRIES}]"
-        return re.sub(r"^local\[(\w+|\*)\]$", rf"local[\1,{TASK_TRIES}]", self.master)
+        return re.sub(r"^local\[([1-9]\d*|\*)\]$", rf"local[\1,{TASK_TRIES}]", self.master)
 
     def default_shards(self, session: Any) -> int:
         """Two for each core, so that one that is late doesn't keep all others waiting."""

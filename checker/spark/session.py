@@ -11,12 +11,21 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
-from .options import SparkError, SparkOptions, is_local
+from .options import (
+    LOCAL_FOLDERS,
+    SparkError,
+    SparkOptions,
+    check_master,
+    is_local,
+    local_folder,
+)
 
 LEAST_JAVA = 17
 JAVA_REMEDY = (
@@ -33,14 +42,17 @@ def find_java() -> str:
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     need = f"Spark needs Java {LEAST_JAVA} or newer"
     if java is None or not os.access(java, os.X_OK):
-        where = f"{java} is none" if home else "there is none"
+        where = f"there is no {java} to run" if home else "there is none"
         raise SparkError(f"{need}, and {where}: {JAVA_REMEDY}")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    version = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
-    if version is None:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise SparkError(f"{need}, and {java} can't be run: {error.strerror}") from None
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if found is None:
         raise SparkError(f"{need}, and {java} doesn't tell its version: {JAVA_REMEDY}")
-    if int(version[1]) < LEAST_JAVA:
-        raise SparkError(f"{need}, and {java} is version {version[1]}: {JAVA_REMEDY}")
+    if int(found[1]) < LEAST_JAVA:
+        raise SparkError(f"{need}, and {java} is version {found[1]}: {JAVA_REMEDY}")
     return java
 
 
@@ -65,6 +77,19 @@ def _own_address(master: str) -> str | None:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
     raise SparkError(f"can't reach the master {master}: {why}")
+
+
+def check_local_folder() -> None:
+    """Raises SparkError where the folder that a user names for executors' files can't be used."""
+    if LOCAL_FOLDERS in os.environ:
+        folder = local_folder()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            why = error.strerror
+            raise SparkError(f"{LOCAL_FOLDERS}: can't write to {folder}: {why}") from None
 
 
 @contextmanager
@@ -117,8 +142,10 @@ def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[s
 def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -> Any:
     """A Spark session: the one that there is, or a new one, with Spark's pages on request, made for
     Java to carry what Python computes (see `settings`). Raises SparkError."""
+    check_master(master)
     find_java()
     address = _own_address(master)
+    check_local_folder()
     from pyspark.sql import SparkSession
 
     # executors run the same Python as the driver
@@ -133,7 +160,10 @@ def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -
         _quiet_once_java_is_gone(found.sparkContext._accumulatorServer)
         return found
     except Exception as error:  # of many kinds, from Java and from Python
-        raise SparkError(f"Spark doesn't start with --master {master}: {reason(error)}") from None
+        why = reason(error)
+        if "stopped SparkContext" in why and master.startswith("spark://"):
+            why = f"no master of Spark {version('pyspark')} accepts the application there"
+        raise SparkError(f"Spark doesn't start with --master {master}: {why}") from None
 
 
 def _quiet_once_java_is_gone(server: Any) -> None:

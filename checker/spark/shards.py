@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,16 @@ from ..native.memory import Region
 from ..native.parts import Parts
 from ..native.planning import Plan
 from ..native.store import MOST_PER_SHARD, SHARDS, SLACK, Store
-from ..native.worker import Worker, owners
+from ..native.worker import Worker, drop_sent_of_all, owners
 from ..sealed import Damaged
+from .options import local_folder
 from .runs import Run
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
 LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
-LEAST_SENT, MOST_SENT = 1 << 11, 1 << 23  # states that a sender remembers
-MOST_FOR_SENT = 1 << 28  # bytes that they take
+LEAST_SENT = 1 << 11  # states that a sender remembers
+SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some levels before sent
+MOST_FOR_SENT = 1 << 28  # bytes that they take at most
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
 DIVIDED = "parts-"  # files of a set that is kept by parts
 
@@ -75,9 +76,7 @@ class ShardSet:
         self.stride = worker.stride
         self.owned = owned_by(shard, shards)
         self.limit = memory or int(psutil.virtual_memory().available * OWN_MEMORY)
-        # Spark names the folders that it deletes when it ends
-        local = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).partition(",")[0]
-        self.folder = Path(local) / f"epochfence-{run}" / f"{shard}-of-{shards}"
+        self.folder = local_folder() / f"epochfence-{run}" / f"{shard}-of-{shards}"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.cached = shutil.disk_usage(self.folder).free > LEAST_FREE
         self._files: dict[str, int] = {}
@@ -299,32 +298,47 @@ class ShardSet:
 
     # What was sent ------------------------------------------------------------------------------
 
-    def sent(self, level: int, most: int) -> tuple[Region, int]:
+    def sent(self, level: int, expanded: int) -> tuple[Region, int]:
         """Tables for the states that this shard sends, one for each part of the hash, and the mask
-        of each (see `drop_sent_of_all` of `native.worker`).
+        of each (see `drop_sent_of_all` of `native.worker`): as large as a level asks for in which
+        this shard expands so many states. A larger one takes over what is in a smaller one.
 
         It may hold successors of levels before `level`, as their owners have them by now. It is
         forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and
         where one at any level died (see `keep_sent`), which may have left half a state there.
         """
-        size = LEAST_SENT
-        most = min(64 * most, MOST_SENT)
-        while size < most and 4 * size * self.stride <= MOST_FOR_SENT:
-            size *= 4  # seldom, as a new table has forgotten everything
+        size, largest = LEAST_SENT, MOST_FOR_SENT // self.stride
+        while size < SENT_BY_A_STATE * expanded and 2 * size <= largest:
+            size *= 4 if 4 * size <= largest else 2
         if not self.cached:
             return Region(size * self.stride), size // SHARDS - 1
         file, note = self._file("sent"), self._note
         held = os.fstat(file).st_size // self.stride
         known = int(note.read_text()) if note.exists() else level
         note.unlink(missing_ok=True)
-        if known >= level or held < size:
+        if known >= level:
+            held = 0
+        size = max(size, held)
+        before = self._sent_before(held) if 0 < held < size else None
+        if held < size:
             os.ftruncate(file, 0)
-        else:
-            size = held
         os.ftruncate(file, size * self.stride)
         if self._sent is None or self._sent.size != size * self.stride:
             self._sent = Region(size * self.stride, file)
-        return self._sent, size // SHARDS - 1
+        mask = size // SHARDS - 1
+        if before is not None:
+            each = held // SHARDS
+            places = before.ctypes.data + np.arange(SHARDS) * each * self.stride
+            full = np.full(SHARDS, each)
+            drop_sent_of_all(places, full, 0, SHARDS, self.stride, self._sent.address, mask)
+        return self._sent, mask
+
+    def _sent_before(self, size: int) -> Any:
+        """The contents of smaller tables, and bytes that reading whole words may touch."""
+        found = np.zeros(size * self.stride + SLACK, dtype=np.uint8)
+        with (self.folder / "sent").open("rb") as file:
+            file.readinto(found[:-SLACK].data)
+        return found
 
     def keep_sent(self, level: int) -> None:
         """All successors of a level were put into the table: it is as good as its level is."""

@@ -37,6 +37,8 @@ class Storage:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+        if not uri:
+            raise StorageError("the run's folder has no name: give a path or a URI")
         try:
             if "://" in uri:
                 self.fs, self.root = fs.FileSystem.from_uri(uri)

@@ -16,7 +16,6 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 
 from epochfence import language as lang
@@ -159,33 +158,6 @@ def test_without_room_for_a_cache_all_comes_from_the_runs(
 ) -> None:
     monkeypatch.setattr(shards, "LEAST_FREE", 1 << 62)
     assert found(on_spark(ktx(), tmp_path / "run", shards=3)) == found(check(ktx()))
-
-
-def test_what_was_sent_is_forgotten_where_an_attempt_died_or_is_made_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
-    none = np.zeros(256, dtype=np.int64)
-    worker: Any = SimpleNamespace(stride=9, filled=none, taken=none)
-
-    def remembered(level: int, *, ends: bool) -> bool:
-        """Whether an attempt at a level finds what one before has put there."""
-        held = shards.ShardSet(worker, "run", 0, 1, None)  # another process
-        with held:
-            table, _ = held.sent(level, 1)
-            found = bool(table.array[4])
-            table.array[:9] = 1
-            if ends:
-                held.keep_sent(level)
-        held.close()
-        return found
-
-    assert not remembered(3, ends=True)
-    assert remembered(4, ends=True)
-    assert not remembered(4, ends=True)  # its blocks may have been lost
-    assert remembered(5, ends=False)
-    assert not remembered(6, ends=True)  # a state may have been half-written
-    assert remembered(7, ends=True)
 
 
 class Killed(BaseException):

@@ -21,7 +21,7 @@ import pytest
 
 from epochfence.checker.check import check
 from epochfence.checker.spark import session
-from epochfence.checker.spark.options import SparkError, SparkOptions
+from epochfence.checker.spark.options import SparkError, SparkOptions, check_master
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.matrix import Case, sampled
 from epochfence.tests.checker.spark.test_levels import ktx
@@ -245,6 +245,54 @@ def test_a_java_that_is_too_old_is_told(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_java_that_cannot_be_run_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    java = tmp_path / "bin" / "java"
+    with pytest.raises(SparkError, match=f"and there is no {java} to run: install one"):
+        session.find_java()
+    java.parent.mkdir()
+    java.write_bytes(b"")
+    java.chmod(0o755)
+    with pytest.raises(SparkError, match=f"and {java} can't be run: Exec format error"):
+        session.find_java()
+
+
+def test_a_folder_that_executors_cannot_write_to_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path / 'file'},{tmp_path}")
+    ended = on_engine("--storage", tmp_path / "run")
+    said = f"epochfence: SPARK_LOCAL_DIRS: can't write to {tmp_path / 'file'}: File exists\n"
+    assert (ended.code, ended.err) == (2, said)
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "a" / "new one"))
+    session.check_local_folder()
+
+
+@pytest.mark.parametrize("master", ["spark://a:1,b:2", "local-cluster[2,1,1024]", "local[*, 2]",
+                                    "local", "k8s://https://a:1", "yarn"])  # fmt: skip
+def test_an_address_of_a_master_is_taken(master: str) -> None:
+    check_master(master)
+
+
+def test_a_master_that_takes_no_application_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: object) -> None:
+        raise Exception("Cannot call methods on a stopped SparkContext.\nThis stopped ...")
+
+    monkeypatch.setattr(session, "_listening_on", stopped)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        master = f"spark://127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(SparkError, match=f"{master}: no master of Spark [0-9.]+ accepts the"):
+            session.start(master, "test")
+
+
+@pytest.mark.parametrize("shards", [0, 257])
+def test_a_number_of_shards_out_of_range_is_told(shards: int) -> None:
+    with pytest.raises(SparkError, match=f"{shards} shards: there can be 1 to 256"):
+        SparkOptions(shards=shards)
+
+
 def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # nobody else gets the port meanwhile
@@ -270,6 +318,15 @@ def test_a_master_that_does_not_answer_is_told(tmp_path: Path) -> None:
         ),
         (("--engine", "spark", "--resume", "gone"), "gone holds no run on Spark to resume"),
         (("--engine", "spark", "--storage", "no-such://x"), "can't use no-such://x"),
+        (("--engine", "spark", "--storage", ""), "the run's folder has no name"),
+        (("--engine", "spark", "--resume", ""), "the run's folder has no name"),
+        (("--engine", "spark", "--shards", "0"), "--shards"),
+        (("--engine", "spark", "--shards", "257"), "--shards"),
+        (("--engine", "spark", "--master", ""), "--master '': write local[N], local[*], spark://"),
+        (("--engine", "spark", "--master", "a:7077"), "--master a:7077: write local[N]"),
+        (("--engine", "spark", "--master", "local[x]"), "--master 'local[x]': write local[N]"),
+        (("--engine", "spark", "--master", "local[0]"), "--master 'local[0]': write local[N]"),
+        (("--engine", "spark", "--master", "local[2"), "--master 'local[2': write local[N]"),
     ],
 )
 def test_wrong_usage_is_one_line(

@@ -1,0 +1,95 @@
+"""What a shard remembers to have sent to others: tables of whole states, kept between levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from epochfence.checker.native.worker import drop_sent
+from epochfence.checker.spark import shards
+
+
+def test_what_was_sent_is_forgotten_where_an_attempt_died_or_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    none = np.zeros(256, dtype=np.int64)
+    worker: Any = SimpleNamespace(stride=9, filled=none, taken=none)
+
+    def remembered(level: int, *, ends: bool) -> bool:
+        """Whether an attempt at a level finds what one before has put there."""
+        held = shards.ShardSet(worker, "run", 0, 1, None)  # another process
+        with held:
+            table, _ = held.sent(level, 1)
+            found = bool(table.array[4])
+            table.array[:9] = 1
+            if ends:
+                held.keep_sent(level)
+        held.close()
+        return found
+
+    assert not remembered(3, ends=True)
+    assert remembered(4, ends=True)
+    assert not remembered(4, ends=True)  # its blocks may have been lost
+    assert remembered(5, ends=False)
+    assert not remembered(6, ends=True)  # a state may have been half-written
+    assert remembered(7, ends=True)
+
+
+def test_a_larger_table_of_what_was_sent_holds_what_was_in_the_smaller_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    none = np.zeros(256, dtype=np.int64)
+    worker: Any = SimpleNamespace(stride=9, filled=none, taken=none)
+    states = np.random.default_rng(1).integers(0, 256, (200, 9), dtype=np.uint8)
+    with shards.ShardSet(worker, "run", 0, 1, None) as held:
+        sizes: list[int] = []
+        for level, expanded, new in ((1, 64, 200), (2, 65, 0), (3, 1 << 15, 0)):
+            table, mask = held.sent(level, expanded)
+            assert kept(states, table.address, mask, each=True) == new, level
+            sizes.append(256 * (mask + 1))
+            held.keep_sent(level)
+    assert sizes == [1 << 11, 1 << 13, 1 << 21]
+
+
+def kept(states: Any, table: int, mask: int, *, each: bool = False) -> int:
+    """How many states `drop_sent` leaves: with one table or, by the first byte, 256 of them."""
+    left = 0
+    for part in range(256 if each else 1):
+        some = states[states[:, 0] == part] if each else states
+        padded = np.zeros(some.size + 16, dtype=np.uint8)
+        padded[: some.size] = some.reshape(-1)
+        at = table + part * (mask + 1) * states.shape[1]
+        left += drop_sent(padded.ctypes.data, len(some), states.shape[1], at, mask)
+    return left
+
+
+@pytest.mark.parametrize("stride", [8, 9, 30])
+def test_a_state_is_dropped_only_if_it_was_sent(stride: int) -> None:
+    table = np.zeros(8 * stride + 16, dtype=np.uint8)  # two groups
+    seen: set[bytes] = set()
+    dropped = 0
+    for state in np.random.default_rng(stride).integers(0, 3, (3_000, 1, stride), dtype=np.uint8):
+        state[0, 1:-1] = 0  # 9 states, of which groups may hold 8
+        if kept(state, table.ctypes.data, 7) == 0:
+            assert state.tobytes() in seen
+            dropped += 1
+        seen.add(state.tobytes())
+    assert len(seen) == 9
+    assert dropped > 1_000
+
+
+def test_the_last_states_of_a_group_are_remembered() -> None:
+    table = np.zeros(4 * 9 + 16, dtype=np.uint8)  # one group
+    states = np.arange(1, 6, dtype=np.uint8).repeat(9).reshape(5, 1, 9)
+
+    def left(number: int) -> int:
+        return kept(states[number - 1], table.ctypes.data, 3)
+
+    assert [left(number) for number in (1, 2, 3, 4, 1, 2, 3, 4)] == [1] * 4 + [0] * 4
+    assert [left(number) for number in (5, 2, 3, 4, 1)] == [1, 0, 0, 0, 1]
