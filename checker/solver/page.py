@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +25,10 @@ from ..check import available_threads
 from ..workers import Workers
 from .cutoff import cutoff
 from .in_flight import enough_in_flight, with_capacity
+from .induction import WELL_FORMED, Induction
+from .lifted import lifted
 from .obligations import Answers
+from .overview import Section, table
 from .prove import Options, Proof, Proofs, prove
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +40,22 @@ What `epochfence prove` proves, beyond the bounds of a check. Constants that onl
 value of them. How many there are of something (instances, partitions, slots of a log) is as
 stated. Each property is split by the row that a step takes, and each of these obligations is
 settled by itself; lemmas are invariants that are proved in the same run.
+
+**What is proved where.** A number is the section with the proof. Its heading says for how many
+clients (`producers`), partitions and transactions, if not for the defaults. **no** says that the
+property doesn't hold at that release, and by which [bug](bugs.md) or [finding](findings.md): within
+small bounds, a search finds a run that breaks it (`checker/solver/overview.py`, run by tests). –
+says neither; [the matrix](matrix.md) has what holds within small bounds.
+
+{tables}
+
+`NotFencedByItself` takes two faults to break. At 4.0 to 4.2 `late_fence_end_refused` isn't enough:
+two faults at the last epoch break it where the transaction log doesn't have the previous and the
+next producer id (`rotation_in_log`, of 4.3, mends that).
+
+Before version 2 of the protocol (4.0) an epoch has many transactions, and a client asks for a new
+epoch with the one that it holds. Most lemmas about clients, batches and leaders don't hold there.
+Those about the coordinator's entry and its log do.
 
 A *ranking* proves that a fair run comes to what it must: numbers that no step raises, and fair
 events that lower them. [Progress](progress.md#proved-without-bounds) has the rule. It is of runs
@@ -50,20 +69,6 @@ Of `producer-ids`, `HandedOutOnce` is proved at each release from 3.5 to the new
 brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks come from ZooKeeper,
 it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended that it is proved.
 
-`NotFencedByItself` of `transactions` doesn't hold at 4.3 for any number of faults: two break it
-([finding 8](findings.md#8-the-end-of-a-fence-comes-late-and-ends-a-later-transaction)). With what
-would mend that, `late_fence_end_refused`, it is proved.
-
-`ReservedEpoch` and `AnswerStands` don't hold at 4.0 to 4.2. Neither does `NotFencedByItself`, even
-with `late_fence_end_refused`: two faults at the last epoch break it where the transaction log
-doesn't have the previous and the next producer id (`rotation_in_log`, of 4.3, mends that).
-
-`MarkersMatchDecision`, `OutcomeAsReported`, `NoLostAcknowledgement` and, with two partitions,
-`Atomic` don't hold at 4.0 and 4.1: with two faults a late marker may end the next transaction
-(KAFKA-19446). Before version 2 of the protocol (4.0) an epoch has many transactions, and a client
-asks for a new epoch with the one that it holds. Most lemmas about clients, batches and leaders
-don't hold there. Those about the coordinator's entry and its log do.
-
 The number of clients can be left open where no lemma is about all of them. For 12 properties, those
 of section 5, a proof with three clients would do. `CommitAsked`, on which `OutcomeAsReported`
 depends, is about three, so that it would take four. The number of partitions can't be left open in
@@ -74,9 +79,9 @@ All properties of `idempotence` are proved with the features that mend findings 
 epoch, any number of faults, of late requests and of partitions, and the numbers of records and of
 batches in flight that the section says. It is of one producer id, as `Order` doesn't hold across
 two ([finding 4](findings.md#4-a-new-producer-id-doesnt-fence-the-one-before)), and a leader doesn't
-forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At
-4.0.1, 4.1 and 4.2 Z3 is asked the same, word by word; at 2.7 and 3.6 the same lemmas hold. At 2.5 a
-partition with nothing in flight takes a new epoch in mid-sequence (KAFKA-12152), and they don't.
+forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At 2.5 a
+partition with nothing in flight takes a new epoch in mid-sequence (KAFKA-12152), and the lemmas
+don't hold.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
 of its sections anew, `SECTIONS=transactions` those of a system. Times are of the machine that wrote
@@ -89,7 +94,7 @@ class Case:
     """A system at a release (none: the newest), with further features and the number of instances,
     and the properties to prove (none: all); `any_number` is a key of which there may be any number
     of instances, `in_flight` a kind of message of which any number may be in flight, and how many
-    are in the proof."""
+    are in the proof. `also` are releases, perhaps with features, at which Z3 is asked the same."""
 
     system: str
     constants: dict[str, int]
@@ -101,6 +106,7 @@ class Case:
     spacer: bool = False
     any_number: Key | None = None
     in_flight: tuple[Message, int] | None = None
+    also: tuple[str, ...] = ()
 
 
 _ANY_BROKERS = Case(
@@ -114,6 +120,12 @@ _OF_ONE = (
     "EpochForward", "DeclaredTransitions", "NoHangingTransaction", "ZombieFenced", "BumpedOnce",
     "EpochsNotWasted", "NoDuplicate", "Order", "StableOffsetForward", "ReadCommittedStays",
     "EpochsInTurn", "OneEpochForADecision",
+)  # fmt: skip
+_OF_TWO = (*_OF_ONE, "OneLiveEpoch", "FencedForGood")
+_TWO_CLIENTS = Case("transactions", {"partitions": 1, "transactions": 1}, _OF_TWO)
+_IDEMPOTENCE = Case(
+    "idempotence", {},
+    switch_on=("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id"),
 )  # fmt: skip
 CASES = (
     Case("bench/ktx.py", {"I": 2}),
@@ -157,9 +169,21 @@ CASES = (
         ),
         protocol="4.2",
     ),
-    Case("transactions", {"producers": 1, "transactions": 1}, ("Atomic",), protocol="4.2"),
+    Case(
+        "transactions", {"producers": 1, "transactions": 1}, ("Atomic",),
+        protocol="4.2", also=("4.1 with strict_marker_epoch",),
+    ),
+    replace(
+        _TWO_CLIENTS,
+        properties=(
+            *_OF_TWO, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported",
+        ),
+        protocol="4.2", also=("4.1 with strict_marker_epoch",),
+    ),
     replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.1"),
+    replace(_TWO_CLIENTS, protocol="4.1"),
     replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.0.1"),
+    replace(_TWO_CLIENTS, protocol="4.0.1"),
     replace(
         _COMPLETES,
         properties=(
@@ -182,11 +206,12 @@ CASES = (
             "OneLeader",
         ),
     ),
-    Case(
-        "idempotence", {},
-        switch_on=("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id"),
-        any_number=PARTITION, in_flight=(DelayedProduce, 3),
+    replace(
+        _IDEMPOTENCE, any_number=PARTITION, in_flight=(DelayedProduce, 3),
+        also=("4.0.1", "4.1", "4.2"),
     ),
+    replace(_IDEMPOTENCE, protocol="3.6", constants={"partitions": 1}),
+    replace(_IDEMPOTENCE, protocol="2.7", constants={"partitions": 1}),
 )  # fmt: skip
 
 
@@ -262,6 +287,42 @@ def any_number(case: Case, result: Proofs) -> str:
     )
 
 
+def same_elsewhere(case: Case, result: Proofs) -> str:
+    """At which other releases all this holds, as Z3 would be asked the same."""
+    if not case.also:
+        return ""
+    names = _proved(case, result)
+    own = _asked(case, names)
+    same = [each for each in case.also if _asked(_at(case, each), names) == own]
+    if not same:
+        return ""
+    releases = " and ".join(same)
+    return f"\n**At {releases} as well.** What Z3 is asked there is the same, word by word.\n"
+
+
+def _at(case: Case, other: str) -> Case:
+    """The same at another release, perhaps with features."""
+    release, *features = re.split(" with |, ", other)
+    return replace(case, protocol=release, switch_on=(*case.switch_on, *features))
+
+
+def _asked(case: Case, names: Iterable[str]) -> list[str]:
+    """What Z3 is asked, if all of these facts are assumed of each other."""
+    found = Induction(
+        lifted(
+            _system(case), case.protocol, case.constants, switch_on=case.switch_on,
+            properties=dict.fromkeys(names),
+        )
+    )  # fmt: skip
+    facts = list(found.facts)
+    return [
+        item.key
+        for name in (*names, WELL_FORMED)
+        if (subject := found.subject(name)) is not None
+        for item in found.obligations(subject, [fact for fact in facts if fact != name])
+    ]
+
+
 def section(number: int, case: Case, result: Proofs) -> str:
     """A case's part of the page."""
     release = " with ".join(filter(None, (result.protocol, ", ".join(case.switch_on))))
@@ -332,7 +393,7 @@ def main() -> None:
     wanted = [at for at, case in enumerate(CASES) if _is_wanted(at, case, said.sections)]
     kept = _kept(said.page, [at for at in range(len(CASES)) if at not in wanted])
     known = Answers(said.answers)
-    parts = [HEAD]
+    parts: list[str] = []
     for at, case in enumerate(CASES):
         if at in kept:
             parts.append(kept[at])
@@ -340,9 +401,23 @@ def main() -> None:
         print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case, known)
         further = any_number(case, result) + any_in_flight(case, result)
+        further += same_elsewhere(case, result)
         parts.append(section(at + 1, case, result) + further)
     known.close()
-    write_whole(said.page, "".join(parts))
+    write_whole(said.page, whole(parts))
+
+
+def whole(parts: Sequence[str]) -> str:
+    """The page that has these sections."""
+    sections: list[Section] = []
+    for case, text in zip(CASES, parts, strict=True):
+        system = _system(case)
+        heading = text.partition("## ")[2].partition("\n")[0]
+        release = case.protocol or system.protocols.newest
+        sections.append(Section(heading, text, system, release, case.switch_on))
+    tables = "\n\n".join(table(name, sections) for name in ("transactions", "idempotence"))
+    targets = "\n".join(section.target for section in sections)
+    return "".join((HEAD.replace("{tables}", tables), "\n", targets, "\n", *parts))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ The lemmas are of the newest release, and with one client of those from 4.0.1 on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...language import (
@@ -40,7 +41,7 @@ from ..messages import (
     connection,
 )
 from .coordinator import epochs_go_on, is_lost
-from .counting import one
+from .counting import named, one
 
 i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
 
@@ -325,35 +326,45 @@ def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
     )
 
 
+def _of_two_clients(says: Callable[[Pair, Pair], Expression]) -> Expression:
+    """Whether it holds of what any two clients hold, or get."""
+    each = (
+        named((*one.names, *other.names), (one.when & other.when).implies(says(one, other)))
+        for one in _claims(i, "a", "b")
+        for other in _claims(j, "c", "d")
+    )
+    return all_of(i, all_of(j, (i != j).implies(all_true(*each))))
+
+
 def _no_conflict(one: Pair, other: Pair) -> Expression:
     same = (one.producer_id == other.producer_id) & (one.epoch == other.epoch)
     both_current = is_current(one.producer_id, one.epoch) & is_current(
         other.producer_id, other.epoch
     )
-    condition = (one.when & other.when).implies(~same & ~both_current)
-    for name in (*one.names, *other.names):
-        condition = all_of(name, condition)
-    return condition
+    return ~same & ~both_current
 
 
 one_holder = invariant(
     "OneHolder",
-    all_of(
-        i,
-        all_of(
-            j,
-            (i != j).implies(
-                all_true(
-                    *(
-                        _no_conflict(one, other)
-                        for one in _claims(i, "a", "b")
-                        for other in _claims(j, "c", "d")
-                    )
-                )
-            ),
-        ),
-    ),
+    _of_two_clients(_no_conflict),
     "No two clients hold, or get, one producer id and epoch, or the one that an end gave.",
+)
+
+
+def _not_both_last(one: Pair, other: Pair) -> Expression:
+    both_last = (one.epoch >= LARGEST_EPOCH - 1) & (other.epoch >= LARGEST_EPOCH - 1)
+    is_before = (other.producer_id == coordinator.producer_id) & (other.epoch >= LARGEST_EPOCH - 1)
+    return all_true(
+        ~((one.producer_id == other.producer_id) & both_last),
+        is_lost(one.producer_id).implies(~is_lost(other.producer_id) & ~is_before),
+    )
+
+
+last_epochs_alone = invariant(
+    "LastEpochsAlone",
+    _of_two_clients(_not_both_last),
+    "One client at most holds, or gets, a producer id's two largest epochs, or the id after them "
+    "that a failover has lost.",
 )
 
 LEMMAS = (
@@ -371,4 +382,5 @@ LEMMAS = (
     end_gives_next,
     new_id_at_last,
     one_holder,
+    last_epochs_alone,
 )

@@ -344,6 +344,27 @@ def test_properties_and_all_lemmas_of_transactions_are_inductive_together(
         convince(induction.obligations(subject, others))
 
 
+TWO = {"partitions": 1, "transactions": 1}
+
+
+@pytest.mark.slow(3)
+@pytest.mark.sample(1, of="a proof's parts")
+@pytest.mark.parametrize("release", ["4.0.1", "4.1", "4.2"])
+def test_a_client_stays_fenced_as_the_largest_epoch_is_one_clients(release: str) -> None:
+    """Until 4.2 a client may get the largest epoch, and its coordinator may lose the next id."""
+    names = ["FencedForGood", *(lemma.name for lemma in transactions.lemmas)]
+    induction = Induction(lifted(transactions, release, TWO, properties=names))
+    subject = induction.subject("FencedForGood")
+    assert subject is not None
+    others = [fact for fact in induction.facts if fact not in (subject.name, "LastEpochsAlone")]
+    of_answer = "producer.EndTxnResponse/ended, with a new epoch (producer0)"
+    (without,) = (o for o in induction.obligations(subject, others) if o.case == of_answer)
+    assert settle(without, 60).verdict == "sat"
+    others.append("LastEpochsAlone")
+    (with_it,) = (o for o in induction.obligations(subject, others) if o.case == of_answer)
+    convince([with_it])
+
+
 @pytest.mark.slow(5)
 @pytest.mark.sample(1, of="a whole proof")
 def test_epochs_are_not_wasted() -> None:
@@ -369,12 +390,19 @@ def test_epochs_are_not_wasted() -> None:
         ),
         (transactions, "4.3", (), {"partitions": 1, "transactions": 1}),
         (
+            transactions, "4.2", (),
+            {"partitions": 1, "transactions": 1, "largest_epoch": 2, "producer_ids": 2},
+        ),
+        (
             transactions, "4.3", ONLY_MENDED,
             {"producers": 1, "partitions": 1, "transactions": 1, "largest_epoch": 2, "faults": 3},
         ),
         (replication, "4.3", (), {"records": 1, "leader_epochs": 2}),
     ],
-    ids=["producer-ids 2.7", "producer-ids", "transactions", "a lone client", "replication"],
+    ids=[
+        "producer-ids 2.7", "producer-ids", "transactions", "transactions 4.2", "a lone client",
+        "replication",
+    ],
 )  # fmt: skip
 def test_each_lemma_is_an_invariant_to_the_explorer(
     system: System, release: str, on: tuple[str, ...], constants: dict[str, int]

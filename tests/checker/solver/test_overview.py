@@ -1,0 +1,78 @@
+"""The first tables of docs/proofs.md say what its sections prove, and what a run breaks."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from markdown.extensions.toc import slugify
+
+from epochfence.checker.solver import page
+from epochfence.checker.solver.overview import BROKEN, Broken, Section, anchor, table
+from epochfence.checker.solver.page import CASES
+from epochfence.checker.verdict import Verdict
+from epochfence.spec.load import load_system
+from epochfence.tests.checker.solver.test_page import PAGE, parts
+from epochfence.tests.model.counterexamples import checked
+
+RENEW = "make proofs SECTIONS=1"
+EACH = [key for each in BROKEN for key in product([each], each.properties, each.releases)]
+
+
+@pytest.mark.slow(1)
+@pytest.mark.sample(4)
+@pytest.mark.parametrize(("broken", "name", "release"), EACH, ids=[f"{n}, {r}" for _, n, r in EACH])
+def test_what_does_not_hold_is_broken_by_a_run(broken: Broken, name: str, release: str) -> None:
+    """The run is taken again by the interpreter and by the executable machines."""
+    result = checked(broken.instance(name, release))
+    assert result.verdict in (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN), result.reason
+    assert [item.name for item in result.properties if item.verdict == "broken"] == [name]
+
+
+@pytest.mark.slow(1)
+def test_the_tables_of_the_page_are_those_of_its_sections() -> None:
+    sections = ["\n## " + part.removesuffix("\n") + "\n" for part in parts()]
+    assert page.whole(sections) == PAGE, RENEW
+
+
+def section(text: str, release: str = "4.2", on: tuple[str, ...] = ()) -> Section:
+    return Section("7. transactions", text, load_system("transactions"), release, on)
+
+
+def row(name: str, *sections: Section) -> str:
+    """A property's line of the table."""
+    (line,) = (each for each in table("transactions", sections).splitlines() if f" {name} " in each)
+    return line
+
+
+def test_what_is_not_proved_is_not_in_the_table() -> None:
+    told = "| Order | s | **{}**: induction, k=1 | – | 1 | 1.0 |"
+    assert " [7] " in row("Order", section(told.format("proved")))
+    assert "| Order " not in table("transactions", [section(told.format("not inductive"))])
+
+
+def test_a_proof_with_more_features_names_them() -> None:
+    told = "| NotFencedByItself | s | **proved**: k=1 | – | 1 | 1.0 |"
+    line = row("NotFencedByItself", section(told, "4.3", ("late_fence_end_refused",)), section(""))
+    assert line.endswith("; [7] with `late_fence_end_refused` |")
+    assert "**no**" in line
+
+
+def test_a_proof_is_of_other_releases_where_its_section_says_so() -> None:
+    told = (
+        "| Order | s | **proved**: k=1 | – | 1 | 1.0 |\n\n**At 3.6 and 4.1 with x as well.** Z3\n"
+    )
+    assert row("Order", section(told)) == "| Order | – | [7] | – | [7] with `x` | [7] | – |"
+
+
+def test_a_proof_of_what_a_run_breaks_is_refused() -> None:
+    told = "| Atomic | s | **proved**: k=1 | – | 1 | 1.0 |"
+    with pytest.raises(ValueError, match=r"Atomic is proved at 4\.1, and `KAFKA-19446` breaks"):
+        table("transactions", [section(told, "4.1")])
+
+
+def test_links_to_sections_are_those_of_the_site() -> None:
+    headings = [part.partition("\n")[0] for part in parts()]
+    assert len(headings) == len(CASES)
+    assert [anchor(each) for each in headings] == [slugify(each, "-") for each in headings]
+    assert all(f"]: #{anchor(each)}\n" in PAGE for each in headings)
