@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import count, pairwise, takewhile
 from typing import Any, Protocol, TypeAlias
+from weakref import ref
 
 import numpy as np
 import psutil
@@ -145,7 +146,8 @@ class Explorer:
         self.rows = rows
         self.room = room = max(0, memory_limit - self.base)
         most = max(1 << 12, 2 * room // (SHARDS * stride))
-        self.store = Store(stride, most, self.may_take)
+        self.asking = _asking(self)
+        self.store = Store(stride, most, self.asking)
         self.divided: Store | None = None  # which takes over the states
         self.asked = False  # whether parts pay
         self.improved = False  # whether faster code was asked for
@@ -228,9 +230,9 @@ class Explorer:
         if cut is None:
             return
         try:
-            parts = Parts(cut, self.room // 2, self.may_take, spans=self.kernel.spans)
+            parts = Parts(cut, self.room // 2, self.asking, spans=self.kernel.spans)
             most = max(1 << 12, 2 * self.room // (SHARDS * LEAST_BYTES))
-            self.divided = Store(self.stride, most, self.may_take, parts=parts)
+            self.divided = Store(self.stride, most, self.asking, parts=parts)
         except MemoryError:
             return
         for worker in self.workers:
@@ -406,6 +408,18 @@ class Explorer:
             self.pool.shutdown()
         if self.disk is not None:
             self.disk.close()
+
+
+def _asking(explorer: Explorer) -> Callable[[int], bool]:
+    """The explorer's `may_take` for its stores, which don't keep it alive: what it reserves is
+    given back with the last use of it, and doesn't wait for a search for garbage."""
+    known = ref(explorer)
+
+    def may_take(extra: int) -> bool:
+        there = known()
+        return there is not None and there.may_take(extra)
+
+    return may_take
 
 
 class Carrier(Protocol):

@@ -33,6 +33,7 @@ from epochfence.checker.native import (
     renaming,
 )
 from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.judging import NOTES
 from epochfence.checker.native.memory import Region
 from epochfence.checker.native.object_code import target_machine
 from epochfence.checker.native.store import SLACK
@@ -45,6 +46,7 @@ from epochfence.checker.trace import represent
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
 from epochfence.model.engine.interpreter import Interpreter
+from epochfence.tests.checker.native.grouping import by_parts
 from epochfence.tests.checker.spark.in_process import InProcess
 from epochfence.tests.checker.test_random_systems import expected, outcome, replay, verdict_of
 
@@ -173,11 +175,13 @@ def passes(case: Case) -> Iterator[str]:
 
 
 def in_parts(case: Case) -> Iterator[str]:
-    """States of many words, and code in many parts, as large systems have them."""
+    """States of many words, kept by their parts, and code in many parts, as large systems have
+    them."""
     with (
+        by_parts(),
         compiled_anew(0),
-        patch.object(pack, "WORD", 10),  # bits, of 64
-        patch.object(renaming, "WORD", 10),
+        patch.object(pack, "WORD", 4),  # bits, of 64
+        patch.object(renaming, "WORD", 4),
         patch.multiple(lower, INLINE=0, PART=0, COPIED=0),
     ):
         result = plainly(case.instance)
@@ -306,9 +310,10 @@ def expanded(code: Prepared, state: bytes) -> Counter[tuple[int, bytes]]:
     stride, most = code.packing.stride, max(1, code.kernel.most_successors)
     before, after = Region(stride + SLACK), Region(most * stride + SLACK)
     before.array[:stride] = np.frombuffer(state, dtype=np.uint8)
-    rows, bad, count = np.zeros(most, np.uint32), np.zeros(1, np.uint64), np.zeros(1, np.int64)
+    rows, bad = np.zeros(most, np.uint32), np.zeros(1, np.uint64)
+    noted = np.zeros(NOTES, np.int64)  # of nothing that is looked for
     function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)(code.kernel.address)
-    places = (array.ctypes.data for array in (rows, bad, count))
+    places = (array.ctypes.data for array in (rows, bad, noted))
     written = function(before.address, 1, after.address, *places)
     found = after.array[: written * stride].tobytes()
     return Counter(

@@ -22,6 +22,7 @@ from epochfence.language import Expression, Instance, expressions, instantiate
 from epochfence.language.expressions import children_first
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.drawn_systems import instances
+from epochfence.tests.checker.native.grouping import by_parts
 
 MOST_STATES = 1_500
 # An example takes half a second; what is too large for the plain search is passed over.
@@ -181,13 +182,14 @@ def test_native_code_finds_what_a_plain_search_finds(instance: Instance) -> None
 @pytest.mark.slow
 @settings(max_examples=3, suppress_health_check=unhurried)
 @given(instances())
-def test_in_many_words_and_compiled_as_large_systems_are(instance: Instance) -> None:
+def test_in_many_words_and_parts_and_compiled_as_large_systems_are(instance: Instance) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for module in (pack, renaming):
-            patch.setattr(module, "WORD", 10)  # bits, of 64
+            patch.setattr(module, "WORD", 4)  # bits, of 64
         for name in ("INLINE", "PART", "COPIED"):
             patch.setattr(lower, name, 0)
-        compare_with_some_properties(instance)
+        with by_parts():
+            compare_with_some_properties(instance)
 
 
 # What the examples are made of --------------------------------------------------------------------

@@ -3,13 +3,14 @@ breaks one is found as it is without."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from epochfence.checker.check import Options, check, prepare
-from epochfence.checker.native import explore, judging, planning
+from epochfence.checker.native import explore
 from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.memory import fair_limit
 from epochfence.checker.native.parts import GROUPS, USED, WORDS, Parts
@@ -25,6 +26,7 @@ from epochfence.language import (
     instantiate,
     invariant,
 )
+from epochfence.tests.checker.native.grouping import by_parts
 
 WIDE = Int(0, (1 << 40) - 1, "far more than a run counts")
 MOST = 30
@@ -53,25 +55,11 @@ def two_counters(left_below: int, right_below: int, both_below: int = 1 << 20) -
     )
 
 
-@pytest.fixture
-def by_parts(monkeypatch: pytest.MonkeyPatch) -> list[Parts]:
-    """States by their parts from the first level on, and all properties in groups: the parts."""
-    made: list[Parts] = []
-
-    def noted(*args: Any, **named: Any) -> Parts:
-        made.append(Parts(*args, **named))
-        return made[-1]
-
-    for module, name, value in (
-        (explore, "DIVIDED_FROM", 1),
-        (planning, "WHOLE", 0),
-        (planning, "WORTH", 1e9),
-        (judging, "INLINE", -1),
-        (judging, "LEAST", 0),
-        (explore, "Parts", noted),
-    ):
-        monkeypatch.setattr(module, name, value)
-    return made
+@pytest.fixture(name="by_parts")
+def kept_by_parts() -> Iterator[list[Parts]]:
+    """The parts that searches make."""
+    with by_parts() as made:
+        yield made
 
 
 def found(instance: Instance, **options: Any) -> tuple[Any, ...]:

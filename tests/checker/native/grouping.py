@@ -1,0 +1,34 @@
+"""Small searches made to do what only large ones do for gain."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from epochfence.checker.native import explore, judging, planning
+from epochfence.checker.native.parts import Parts
+
+
+@contextmanager
+def by_parts() -> Generator[list[Parts]]:
+    """Keeps states by their parts from the first level on, with all properties in groups: yields
+    the parts as they are made."""
+    made: list[Parts] = []
+
+    def noted(*args: Any, **named: Any) -> Parts:
+        made.append(Parts(*args, **named))
+        return made[-1]
+
+    with ExitStack() as patches:
+        for module, name, value in (
+            (explore, "DIVIDED_FROM", 1),
+            (planning, "WHOLE", 0),
+            (planning, "WORTH", 1e9),
+            (judging, "INLINE", -1),
+            (judging, "LEAST", 0),
+            (explore, "Parts", noted),
+        ):
+            patches.enter_context(patch.object(module, name, value))
+        yield made
