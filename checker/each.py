@@ -38,9 +38,9 @@ def tell_each(
     result: Result,
     path: Path | None,
 ) -> None:
-    """Puts a shortest counterexample of all that is wrong into the result of a search that went on,
-    or without a `path` that gives it just how long it is. What isn't wrong stays as the result has
-    it, and is unknown where a step left a range: nothing is known of what comes behind. Raises
+    """Puts a shortest counterexample of each thing that is wrong into the result of a search that
+    went on; without a `path`, which finds it, only its length. All else stays as the result has it,
+    but is unknown if a step left a range: nothing is known of what comes after. Raises
     Disagreement."""
     every = _lengths(prepared, carrier) if path is None else _shown(prepared, carrier, path)
     found = {item.name: item for item in every}

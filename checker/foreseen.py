@@ -1,8 +1,8 @@
-"""What is vacuous in any run, told without one: from the values that each part can come to have.
+"""What is vacuous in any run, found without a run: from the values that each part can have.
 
 A part of the state has its initial values and those that rows write into it. A row whose condition
-none of these values meets is never taken, and writes nothing. What is told is so; what relates
-parts with each other (`x` is 2 only where `y` is 3) is left to a run.
+none of these values meets is never taken, and writes nothing. What is reported is certain. What
+relates parts with each other (`x` is 2 only where `y` is 3) shows in a run alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .ground import GroundAction, Grounded, GroundRow, ground
 from .probes import fields_read
 from .vacuity import Vacuity, vacuities
 
-MOST_VALUES = 64  # of a part that are told apart; of one with more, each in its range is possible
+MOST_VALUES = 64  # of a part; one with more may have any value in its range
 
 Values = frozenset[int] | None  # the numbers that a node may have; none: any in its range
 

@@ -13,7 +13,7 @@ from .sweep import Piece
 from .verdict import Verdict
 from .violation import DEADLOCK
 
-MOST_LIKELY = 3  # bugs that are mended together, before all but one of them are
+MOST_LIKELY = 3  # bugs in the sets that `likely` gives
 T = TypeVar("T")
 Asking: TypeAlias = Generator[list[Piece], list[dict[str, Any]], T]
 """A search in several runs that depend on each other: it gives the next run, and is sent the
@@ -37,11 +37,11 @@ class Known(Protocol):
 
 
 class Fixes:
-    """What breaks in a run, each with a counterexample as data, and what becomes of it in the same
+    """What breaks in a run, each with a counterexample as data, and what still breaks in the same
     run without some bugs.
 
-    A run without them isn't made where a counterexample that is known is one of its own: it tells
-    nothing new. Each that is made and breaks something brings another counterexample.
+    A run without them isn't made if a known counterexample is a run of its own: that tells nothing
+    new. Each run that is made and breaks something brings another counterexample.
     """
 
     def __init__(self, piece: Piece, broken: Mapping[str, Any]) -> None:
@@ -69,8 +69,8 @@ class Fixes:
         return name in self.holds.get(ids, ())
 
     def likely(self, bugs: Sequence[Known], name: str) -> Iterator[list[Known]]:
-        """Sets of several bugs, small ones first, such that of each counterexample known by then
-        one of them takes it away."""
+        """Sets of several bugs, small ones first: one of a set's bugs takes away each counterexample
+        that is known by then."""
         for size in range(2, min(MOST_LIKELY, len(bugs)) + 1):
             for some in combinations(bugs, size):
                 every = range(len(self.found[name]))

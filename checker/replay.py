@@ -18,12 +18,12 @@ from .verdict import Outcome, PropertyVerdict, Verdict
 from .violation import Kind, set_violation
 
 MOST = 10_000
-"""So many runs at once that have the states of a trace which doesn't name every variable."""
+"""The most runs that are followed at once, for a trace that doesn't name every variable."""
 
 
 def replay(instance: Instance, file: TraceFile) -> Outcome:
-    """What the run comes to that has the trace's states: what is broken at its end, or nothing, as
-    far as it goes. A trace may name some of the variables, and stay where it is.
+    """The result of the run that has the trace's states: what is broken at its end, or nothing. A
+    trace may name some of the variables, and have a state several times in a row.
 
     Raises TraceError where there is no such run.
     """

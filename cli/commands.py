@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import BrokenExecutor
 from importlib import import_module
 from inspect import cleandoc
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
@@ -16,7 +16,7 @@ from ..language.errors import TOO_DEEP
 from .endings import INTERRUPTED, USAGE, in_a_line
 from .examples import shown
 from .grouped import grouped
-from .screen import Command, heed_in_help, hide_kinds
+from .screen import Command, WrongUsage, heed_in_help, hide_kinds
 
 PANELS: dict[str, dict[str, str]] = {
     "Check a protocol": {
@@ -54,7 +54,6 @@ NAMES = tuple(name for commands in PANELS.values() for name in commands)
 
 
 NO_THREAD = "can't start new thread"  # as Python's threading has it
-WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
 
 
 class Commands(TyperGroup):

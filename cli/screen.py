@@ -6,12 +6,14 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
+import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
 WIDTH, NARROWEST = 100, 60  # columns
+WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
 
 
 def styled() -> Literal["auto"] | None:
@@ -56,3 +58,11 @@ class Command(TyperCommand):
         heed_in_help()
         hide_kinds(self.get_params(ctx))
         super().format_help(ctx, formatter)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the words behind its name. An error names it, so that the right help is shown."""
+        try:
+            return super().parse_args(ctx, args)
+        except WrongUsage as error:
+            error.ctx = error.ctx or ctx
+            raise
