@@ -13,7 +13,7 @@ from .sweep import Piece
 from .verdict import Verdict
 from .violation import DEADLOCK
 
-MOST_LIKELY = 3  # bugs in the sets that `likely` gives
+MOST_LIKELY = 3  # bugs in a set that `likely` gives
 T = TypeVar("T")
 Asking: TypeAlias = Generator[list[Piece], list[dict[str, Any]], T]
 """A search in several runs that depend on each other: it gives the next run, and is sent the
@@ -69,7 +69,7 @@ class Fixes:
         return name in self.holds.get(ids, ())
 
     def likely(self, bugs: Sequence[Known], name: str) -> Iterator[list[Known]]:
-        """Sets of several bugs, small ones first: one of a set's bugs takes away each counterexample
+        """Sets of several bugs, small ones first: a bug of the set takes away each counterexample
         that is known by then."""
         for size in range(2, min(MOST_LIKELY, len(bugs)) + 1):
             for some in combinations(bugs, size):
