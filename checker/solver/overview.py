@@ -112,8 +112,8 @@ class Section:
         """The releases of which it is, with the features that are switched on."""
         yield self.release, self.switch_on
         for also in _ALSO.finditer(self.text):
-            for each in also["releases"].split(" and "):
-                release, *features = re.split(" with |, ", each)
+            for each in re.split(", | and ", also["releases"]):
+                release, *features = each.split(" with ")
                 yield release, (*self.switch_on, *features)
 
 

@@ -296,13 +296,14 @@ def same_elsewhere(case: Case, result: Proofs) -> str:
     same = [each for each in case.also if _asked(_at(case, each), names) == own]
     if not same:
         return ""
-    releases = " and ".join(same)
+    *first, last = same
+    releases = " and ".join(filter(None, (", ".join(first), last)))
     return f"\n**At {releases} as well.** What Z3 is asked there is the same, word by word.\n"
 
 
 def _at(case: Case, other: str) -> Case:
-    """The same at another release, perhaps with features."""
-    release, *features = re.split(" with |, ", other)
+    """The same at another release, perhaps with features: `4.1 with x with y`."""
+    release, *features = other.split(" with ")
     return replace(case, protocol=release, switch_on=(*case.switch_on, *features))
 
 

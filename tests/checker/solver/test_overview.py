@@ -59,10 +59,11 @@ def test_a_proof_with_more_features_names_them() -> None:
 
 
 def test_a_proof_is_of_other_releases_where_its_section_says_so() -> None:
-    told = (
-        "| Order | s | **proved**: k=1 | – | 1 | 1.0 |\n\n**At 3.6 and 4.1 with x as well.** Z3\n"
-    )
-    assert row("Order", section(told)) == "| Order | – | [7] | – | [7] with `x` | [7] | – |"
+    told = "| Order | s | **proved**: k=1 | – | 1 | 1.0 |\n\n**At {} as well.** Z3\n"
+    line = row("Order", section(told.format("3.6, 4.0.1 and 4.1 with x")))
+    assert line == "| Order | – | [7] | [7] | [7] with `x` | [7] | – |"
+    with_more = section(told.format("4.2 with x and 4.1 with x with y"))
+    assert row("Order", with_more) == "| Order | – | – | – | [7] with `x`, `y` | [7] | – |"
 
 
 def test_a_proof_of_what_a_run_breaks_is_refused() -> None:
