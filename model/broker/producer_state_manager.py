@@ -81,8 +81,13 @@ class ProducerStateManager:
     @property
     def producers(self) -> dict[int, Any]:
         """The state of each producer id: a ProducerStateEntry."""
+        return {key: self.machine.at("producers", key) for key in self.producer_ids}
+
+    @property
+    def producer_ids(self) -> tuple[int, ...]:
+        """The known producer ids."""
         known = [*self.machine.keys("producers"), *sorted(self.without_records)]
-        return {key: self.machine.at("producers", key) for key in known}
+        return tuple(dict.fromkeys(known))
 
     @property
     def first_undecided_offset(self) -> int | None:

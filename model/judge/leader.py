@@ -123,7 +123,7 @@ class Leader:
     @property
     def size(self) -> int:
         """See Judged."""
-        return 1 + len(self.producers) // PER_STEP
+        return 1 + len(self.leader.producer_state_manager.producer_ids) // PER_STEP
 
     @property
     def producers(self) -> dict[int, Any]:

@@ -214,3 +214,19 @@ def test_a_lost_batch_is_not_taken_for_a_marker_where_it_comes_again() -> None:
             offset += 0 if lost else 2  # the record and its marker
     found = judge(history, Settings(protocol="3.6"), limit=10_000)
     assert found.finding is Finding.EXPLAINED
+
+
+def test_an_operation_takes_no_longer_where_more_producers_are_known() -> None:
+    def lines(producers: int) -> int:
+        history = [
+            produce(number % producers, at(number), sequence=number // producers)._replace(
+                start=number, end=number + 0.5
+            )
+            for number in range(200)
+        ]
+        count, found = counted(lambda: judge(history))
+        assert found.finding is Finding.EXPLAINED
+        return count
+
+    lines(20)  # the rows are compiled by then
+    assert lines(20) < 1.5 * lines(1)
