@@ -163,7 +163,7 @@ def test_what_was_meant_is_named() -> None:
     assert "transactions_v2" in wrong or "(it has: " in wrong
     assert "Did you mean 'check'?" in epochfence("chek").err
     for words in (("check", KTX, "--set"), ("check", KTX, "--sat"), ("diff", "--protocols", "1")):
-        assert epochfence(*words).err.endswith(f" (see epochfence {words[0]} --help)\n")
+        assert epochfence(*words).err.endswith(f" {words[0]} --help)\n")
 
 
 def test_settings_that_no_rule_looks_at_are_passed_over(tmp_path: Path) -> None:
