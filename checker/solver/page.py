@@ -43,9 +43,9 @@ settled by itself; lemmas are invariants that are proved in the same run.
 
 **What is proved where.** A number is the section with the proof. Its heading says for how many
 clients (`producers`), partitions and transactions, if not for the defaults. **no** says that the
-property doesn't hold at that release, and by which [bug](bugs.md) or [finding](findings.md): within
-small bounds, a search finds a run that breaks it (`checker/solver/overview.py`, run by tests). –
-says neither; [the matrix](matrix.md) has what holds within small bounds.
+property doesn't hold at that release, and which [bug](bugs.md) or [finding](findings.md) breaks it:
+within small bounds, a search finds the run (`checker/solver/overview.py`, run by tests). – says
+that neither is known; [the matrix](matrix.md) has what holds within small bounds.
 
 {tables}
 
@@ -79,9 +79,9 @@ All properties of `idempotence` are proved with the features that mend findings 
 epoch, any number of faults, of late requests and of partitions, and the numbers of records and of
 batches in flight that the section says. It is of one producer id, as `Order` doesn't hold across
 two ([finding 4](findings.md#4-a-new-producer-id-doesnt-fence-the-one-before)), and a leader doesn't
-forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At 2.5 a
-partition with nothing in flight takes a new epoch in mid-sequence (KAFKA-12152), and the lemmas
-don't hold.
+forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At 2.7
+and 3.6 the proof is for one partition. At 2.5 a partition with nothing in flight takes a new epoch
+in mid-sequence (KAFKA-12152), and the lemmas don't hold.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
 of its sections anew, `SECTIONS=transactions` those of a system. Times are of the machine that wrote
