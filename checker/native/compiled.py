@@ -29,7 +29,7 @@ import numpy as np
 
 from .machine_code import Code, load
 from .object_cache import ObjectCache, cache_of
-from .object_code import PASSES, compiler, object_file, processor
+from .object_code import BEST, compiler, object_file, processor
 
 WHOLE = "i"
 _NOTHING = c_char * 0  # there may be an array of no bytes
@@ -117,7 +117,7 @@ class Compiled:
             # by its name: it imports this module, and is loaded here alone
             numba = import_module(f"{__package__}.compiling")
             results, text = numba.llvm_ir(self, kinds)
-            made = bytes([results]) + object_file(text, PASSES)
+            made = bytes([results]) + object_file(text, BEST)
             if kept is not None:
                 kept.put(key, made)
             _seconds[0] += time.perf_counter() - begun

@@ -8,12 +8,14 @@ one that is broken is found again in each such state.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nlargest
+from typing import TypeAlias
 
-from ..graph import leaves_of
+from ..graph import Node, leaves_of
 from ..ground import Grounded
 from . import planning
 from .pack import Packing
-from .sharing import INLINE, Fault, Flags, cost
+from .sharing import INLINE, Fault, Flags, conjuncts, cost
 
 COUNT, WATCHED, KNOWN, HELD = range(4)
 """What a search and the code of a system tell each other of the states that are expanded: how many
@@ -21,7 +23,10 @@ were noted as bad, and which flags are looked for; which groups of properties ar
 which did hold in the last state."""
 NOTES = 4
 MOST_GROUPS = 8  # a bit of a byte for each
-LEAST = 32  # nodes of a property from which on it is worth to remember that it held
+LEAST = 32  # nodes of properties from which on it is worth to remember that they held
+
+Span: TypeAlias = tuple[int, int]
+"""Words of a packed state, from the first up to the end."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,32 @@ class Judging:
 
 
 def judging(grounded: Grounded, packing: Packing, flags: Flags) -> Judging:
-    """How to look at the properties of a system's states."""
+    """How to look at the properties of a system's states. What must all hold for a property to hold
+    is looked at by itself: it may read fewer words."""
     every = tuple(zip(grounded.invariants, flags.of_invariants, strict=True))
     if packing.stride <= planning.WHOLE or cost([node for node, _ in every]) <= INLINE:
         return Judging(every)
-    together: dict[tuple[int, int], list[Fault]] = {}
-    for fault in every:
+    together: dict[Span, list[Fault]] = {}
+    always: list[Fault] = []
+    for fault in ((part, flag) for node, flag in every for part in conjuncts(node)):
         words = {packing.places[leaf].word for leaf in leaves_of([fault[0]])}
-        if words and cost([fault[0]]) >= LEAST:
-            together.setdefault((min(words), max(words) + 1), []).append(fault)
-    groups = tuple(Group(*span, tuple(found)) for span, found in together.items())[:MOST_GROUPS]
-    apart = [fault for group in groups for fault in group.invariants]
-    return Judging(tuple(fault for fault in every if fault not in apart), groups)
+        found = together.setdefault((min(words), max(words) + 1), []) if words else always
+        found.append(fault)
+    costs = {span: sum(cost([node]) for node, _ in found) for span, found in together.items()}
+    largest = nlargest(MOST_GROUPS, costs, costs.__getitem__)
+    groups: dict[Span, list[Fault]] = {
+        span: [] for span in costs if span in largest and costs[span] >= LEAST
+    }
+    for span, found in together.items():
+        around = (one for one in groups if one[0] <= span[0] and span[1] <= one[1])
+        narrowest = min(around, key=lambda one: one[1] - one[0], default=None)
+        (always if narrowest is None else groups[narrowest]).extend(found)
+
+    def joined(found: list[Fault]) -> tuple[Fault, ...]:
+        by_flag: dict[int, list[Node]] = {}
+        for node, flag in found:
+            by_flag.setdefault(flag, []).append(node)
+        return tuple((grounded.graph.and_(*nodes), flag) for flag, nodes in by_flag.items())
+
+    apart = tuple(Group(*span, joined(found)) for span, found in groups.items())
+    return Judging(joined(always), apart)

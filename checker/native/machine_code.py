@@ -24,11 +24,11 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from . import object_cache
-from .object_code import PASSES, PLAIN, QUICK, compiler, object_file, processor, target_machine
+from .object_code import BEST, QUICK, compiler, object_file, processor, target_machine
 from .object_code import __file__ as program
 
 APART = 1_000  # lines of IR from which on another process compiles
-LARGE = 3_000  # lines of IR from which on LLVM's own passes cost more than they win
+LARGE = 3_000  # lines of IR from which on the first code is made quickly
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,7 @@ def _code(modules: Iterable[str], made: Sequence[_Made]) -> Code:
 def _made_of(module: str, *, quickly: bool) -> _Made:
     """A module's object file, the cache's if it has one that does."""
     lines = module.count("\n")
-    best = PASSES if lines < LARGE else PLAIN
-    efforts = (PLAIN, QUICK) if quickly and best == PLAIN else (best,)
+    efforts = (BEST, QUICK) if quickly and lines >= LARGE else (BEST,)
     cache = object_cache.chosen()
     for effort in efforts:
         kept = None if cache is None else cache.get(_key(module, effort))
@@ -125,7 +124,7 @@ def load(code: Code) -> Any:
     """
     if code.processor != processor():
         code = code_of(code.modules)
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(1))
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(2))
     for part in code.object_files:
         engine.add_object_file(llvm.ObjectFileRef.from_data(part))
     engine.finalize_object()

@@ -17,32 +17,33 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-QUICK, PLAIN, PASSES = range(3)
-"""Efforts: code that is there soonest; code of usual speed; the same after LLVM's own passes."""
+QUICK, BEST = range(2)
+"""Efforts: code that is there soonest; the fastest code, after LLVM's own passes."""
 
 UNORDERED = "-enable-misched=false"  # the order that instructions are chosen in does as well
 
 
 def object_file(text: str, effort: int) -> bytes:
     """A module compiled for this machine. Raises RuntimeError for IR that LLVM doesn't take."""
-    machine = target_machine(effort)
+    machine = target_machine(0 if effort == QUICK else 2)
     module = llvm.parse_assembly(text)
     module.verify()
-    if effort == PASSES:
+    if effort == BEST:
         tuning = llvm.PipelineTuningOptions(speed_level=2)
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)
 
 
-def target_machine(effort: int) -> Any:
-    """LLVM's generator of code for this machine; an effort from 0 to 3."""
+def target_machine(level: int) -> Any:
+    """LLVM's generator of code for this machine; it takes the more care, the higher the level, from
+    0 to 3."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=effort,
+        opt=level,
         codemodel="jitdefault",
     )
 
@@ -64,6 +65,6 @@ def compiler() -> str:
 
 if __name__ == "__main__":
     asked = int(sys.argv[1])
-    if asked != PASSES:
+    if asked != BEST:
         llvm.set_option("", UNORDERED)
     sys.stdout.buffer.write(object_file(sys.stdin.read(), asked))

@@ -80,17 +80,15 @@ def mark_of(h, numbers):
 
 
 @compiled(inline="always")
-def hash_part(state, first, words, stride):
-    """64 bits from a part of a packed state."""
-    mixed = uint64(0)
-    end = first + words
-    for at in range(first, end - 1):
-        mixed = (mixed ^ load64(state + 8 * at)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    mixed = (mixed ^ (load64(state + 8 * end - 8) & last_bits(end, stride))) * _MULTIPLIER
-    mixed ^= mixed >> uint64(29)
-    mixed *= _MIXER
-    return mixed ^ (mixed >> uint64(32))
+def hash_part(content, words, last):
+    """64 bits from the words of a part at an address: of the last one, those bits."""
+    summed, factor = (load64(content + 8 * words - 8) & last) * _MULTIPLIER, _MIXER
+    for at in range(words - 1):
+        word = load64(content + 8 * at)
+        summed += (word ^ (word >> uint64(32))) * factor
+        factor += _MULTIPLIER + _MULTIPLIER
+    summed = (summed ^ (summed >> uint64(32))) * _MIXER
+    return summed ^ (summed >> uint64(29))
 
 
 @compiled(inline="always")
@@ -132,17 +130,15 @@ def likely_slot(h, row):
 
 
 @compiled(inline="always")
-def intern(state, stride, mark, at, row, own):
-    """The number of what a packed state has in a part, which gets one where it has none; -1 where
-    there are no more.
+def intern(content, last, mark, at, row, own):
+    """The number of the content at an address, of whose last word these are the bits; it gets one
+    where it has none; -1 where there are no more.
 
     `mark` is that of its hash, and no slot before slot `at` has it. `row` is the address of the
     part's row, `own` that of the numbers that the thread may give: from the first up to the second.
     """
     keys, slots, size = number_at(row, KEYS), number_at(row, SLOTS), number_at(row, SIZE)
-    first, words = number_at(row, FIRST), number_at(row, WORDS)
-    content, last = state + 8 * first, last_bits(first + words, stride)
-    numbers = numbers_in(size)
+    words, numbers = number_at(row, WORDS), numbers_in(size)
     mark &= ~numbers
     while True:
         seen = uint64(load32_acquire(slots + 4 * at))
@@ -201,47 +197,56 @@ def begin_fold(states, count, stride, before, known, parts, numbers, at, sought,
     """Finds the numbers of packed states, from place `at` of `numbers` on, where the state at
     `before` has the same content: `known` has its numbers, and 0 is no state.
 
-    What is left to be found is noted in `sought` behind the `left` rows there: a state's address,
-    a part, a place and a hash. Returns how many rows there are then.
+    What is left to be found is noted in `sought` behind the `left` rows there: a content's address,
+    its part, its place and a hash. Returns how many rows there are then.
     """
-    rows = parts.ctypes.data
-    for i in range(count):
-        state = states + i * stride
-        for part in range(parts.shape[0]):
-            row = rows + 8 * FIELDS * part
-            first, words = number_at(row, FIRST), number_at(row, WORDS)
-            last = last_bits(first + words, stride)
-            if before != 0 and same_words(state + 8 * first, before + 8 * first, words, last):
-                numbers[at] = known[part]
+    several = parts.shape[0]
+    first_place, noted = numbers.ctypes.data + 8 * at, sought.ctypes.data
+    for part in range(several):
+        row = parts.ctypes.data + 8 * FIELDS * part
+        first, words = 8 * number_at(row, FIRST), number_at(row, WORDS)
+        slots, size = number_at(row, SLOTS), number_at(row, SIZE)
+        last = last_bits(number_at(row, FIRST) + words, stride)
+        content, place = states + first, first_place + 8 * part
+        for _ in range(count):
+            if before != 0 and same_words(content, before + first, words, last):
+                store64(place, uint64(known[part]))
             else:
-                h = hash_part(state, first, words, stride)
-                prefetch(number_at(row, SLOTS) + 4 * slot_of(h, number_at(row, SIZE)))
-                sought[left, 0], sought[left, 1], sought[left, 2] = state, part, at
-                sought[left, 3] = np.int64(h)
+                h = hash_part(content, words, last)
+                prefetch(slots + 4 * slot_of(h, size))
+                note = noted + 32 * left
+                store64(note, uint64(content))
+                store64(note + 8, uint64(part))
+                store64(note + 16, uint64(place))
+                store64(note + 24, h)
                 left += 1
-            at += 1
+            content += stride
+            place += 8 * several
     return left
 
 
 @compiled
-def end_fold(stride, parts, own, numbers, sought, left):
+def end_fold(stride, parts, own, sought, left):
     """Finds the numbers that are left; False where there are no more."""
-    rows = parts.ctypes.data
-    for i in range(left):
-        row = rows + 8 * FIELDS * sought[i, 1]
-        h, words = uint64(sought[i, 3]), number_at(row, WORDS)
+    rows, begin = parts.ctypes.data, sought.ctypes.data
+    end = begin + 32 * left
+    for note in range(begin, end, 32):
+        row = rows + 8 * FIELDS * number_at(note, 1)
+        h, words = load64(note + 24), number_at(row, WORDS)
         at, held = likely_slot(h, row)
         prefetch_content(number_at(row, KEYS) + 8 * words * max(0, held - 1), words)
-        sought[i, 3] = np.int64((uint64(at) << uint64(32)) | (h & uint64(0xFFFFFFFF)))
-    for i in range(left):
-        part, found = sought[i, 1], uint64(sought[i, 3])
+        store64(note + 24, (uint64(at) << uint64(32)) | (h & uint64(0xFFFFFFFF)))
+    for note in range(begin, end, 32):
+        part, found = number_at(note, 1), load64(note + 24)
+        row = rows + 8 * FIELDS * part
         number = intern(
-            sought[i, 0], stride, found & uint64(0xFFFFFFFF), np.int64(found >> uint64(32)),
-            rows + 8 * FIELDS * part, own.ctypes.data + 16 * part,
+            number_at(note, 0), last_bits(number_at(row, FIRST) + number_at(row, WORDS), stride),
+            found & uint64(0xFFFFFFFF), np.int64(found >> uint64(32)), row,
+            own.ctypes.data + 16 * part,
         )  # fmt: skip
         if number < 0:
             return False
-        numbers[sought[i, 2]] = number
+        store64(number_at(note, 2), uint64(number))
     return True
 
 
@@ -259,11 +264,11 @@ def unfold(numbers, state, stride, parts):
 @compiled(inline="always")
 def _dealt(numbers, at, several):
     """Eight bits that come of all but the lowest bits of the first number."""
-    mixed = uint64(numbers[at]) >> uint64(OWNER_BITS)
+    summed, factor = (uint64(numbers[at]) >> uint64(OWNER_BITS)) * _MIXER, _MULTIPLIER
     for part in range(1, several):
-        mixed = (mixed ^ uint64(numbers[at + part])) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    return np.int64((mixed * _MIXER) >> uint64(64 - OWNER_BITS))
+        summed += uint64(numbers[at + part]) * factor
+        factor += _MIXER + _MIXER
+    return np.int64(((summed ^ (summed >> uint64(32))) * _MIXER) >> uint64(64 - OWNER_BITS))
 
 
 @compiled(inline="always")
@@ -338,7 +343,7 @@ def move_slots(slots, size, parts, part):
         held = uint64(load32(slots + 4 * old)) & numbers_in(size)
         if held != uint64(0):
             key = parts[part, KEYS] + 8 * words * (np.int64(held) - 1)
-            h = hash_part(key, 0, words, 8 * words)
+            h = hash_part(key, words, ~uint64(0))
             at = slot_of(h, parts[part, SIZE])
             while load32(parts[part, SLOTS] + 4 * at) != 0:
                 at += 1

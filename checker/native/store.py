@@ -30,6 +30,8 @@ from .memory import Region, load32, load64, prefetch, scratch, store32, store64,
 from .parts import (
     BITS,
     FIELDS,
+    GROUPS,
+    HELD_IN,
     KEYS,
     WORDS,
     Parts,
@@ -301,6 +303,8 @@ def packed_states(states, first, count, shard, form, parts, numbers, at, room):
         for part in range(several):
             words = parts[part, WORDS]
             prefetch_content(parts[part, KEYS] + 8 * words * own[part], words)
+            if parts[part, GROUPS]:
+                prefetch(parts[part, HELD_IN] + own[part])
     for i in range(count):
         own = numbers[at + several * i : at + several * (i + 1)]
         unfold(own, room + i * stride, stride, parts)

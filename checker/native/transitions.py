@@ -93,7 +93,7 @@ def link(
                 several * total, sought, left,
             )  # fmt: skip
             total += new
-        if not end_fold(stride, parts, own, numbers, sought, left):
+        if not end_fold(stride, parts, own, sought, left):
             return -1
         for j in range(total):
             # each becomes the record that it is sought by

@@ -204,7 +204,7 @@ def scatter(
                 expand, base, part, stride, out, rows, bad, bad_count, parts, known, numbers,
                 sought, off,
             )  # fmt: skip
-            if not end_fold(stride, parts, own, numbers, sought, left):
+            if not end_fold(stride, parts, own, sought, left):
                 bad_count[0] = before
                 return done
         else:
@@ -279,7 +279,8 @@ class Worker:
         self.bad_count[WATCHED] = ALL
         self.taken = np.zeros(rows, dtype=np.int64)
         self.off = np.zeros(0, dtype=np.uint8)  # or for each row whether it is switched off
-        size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096
+        # all fill up alike: so that their ends don't meet in the same sets of the cache
+        size = ((most_filled + self.burst) * stride + SLACK + 4095) // 4096 * 4096 + 64
         self.area = Region(size * SHARDS)
         self.buckets = buckets
         self.buckets[:] = self.area.address + size * np.arange(SHARDS, dtype=np.int64)
@@ -350,7 +351,7 @@ class Worker:
         left = begin_fold(
             states, count, self.stride, 0, self.known, parts, self.numbers, 0, self.sought, 0
         )
-        return end_fold(self.stride, parts, self.own, self.numbers, self.sought, left)
+        return end_fold(self.stride, parts, self.own, self.sought, left)
 
     def empty(self, width: int) -> None:
         """Empties the buckets of records of so many bytes, and remembers how full they were."""

@@ -32,8 +32,11 @@ WIDE = Int(0, (1 << 40) - 1, "far more than a run counts")
 MOST = 30
 
 
-def two_counters(left_below: int, right_below: int, both_below: int = 1 << 20) -> Instance:
-    """Two counters, each in a word of its own, with a property of each and one of both."""
+def two_counters(
+    left_below: int, right_below: int, both_below: int = 1 << 20, *, in_one: bool = False
+) -> Instance:
+    """Two counters, each in a word of its own, with a property of each and one of both; or with all
+    of these `in_one`."""
     machine = Machine("counters")
     left, right = (machine.field(name, WIDE) for name in ("left", "right"))
 
@@ -41,15 +44,19 @@ def two_counters(left_below: int, right_below: int, both_below: int = 1 << 20) -
         row = Row(f"{name} counts", when=counter < MOST, set={counter: counter + 1})
         return Table(machine, event(name), (row,))
 
+    small = left < left_below, right < right_below, left + right < both_below
+    properties = (
+        invariant("LeftSmall", small[0], "The left one is small."),
+        invariant("RightSmall", small[1], "The right one is small."),
+        invariant("BothSmall", small[2], "Both together are small."),
+    )
+    if in_one:
+        properties = (invariant("Small", small[0] & small[1] & small[2], "All are small."),)
     return instantiate(
         System(
             name="two counters",
             tables=(counts("Left", left), counts("Right", right)),
-            properties=(
-                invariant("LeftSmall", left < left_below, "The left one is small."),
-                invariant("RightSmall", right < right_below, "The right one is small."),
-                invariant("BothSmall", left + right < both_below, "Both together are small."),
-            ),
+            properties=properties,
             terminal=True,
         )
     )
@@ -77,14 +84,20 @@ BOUNDS = [(MOST, MOST + 1, 99), (MOST + 1, 25, 99), (25, 25, 99), (9, 3, 40), (9
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("keep_going", [False, True])
+@pytest.mark.parametrize("in_one", [False, True])
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_what_breaks_late_is_found_as_in_whole_states(
-    bounds: tuple[int, int, int], keep_going: bool, threads: int, request: pytest.FixtureRequest
+    bounds: tuple[int, int, int],
+    in_one: bool,
+    keep_going: bool,
+    threads: int,
+    request: pytest.FixtureRequest,
 ) -> None:
-    whole = found(two_counters(*bounds), keep_going=keep_going)
+    system = two_counters(*bounds, in_one=in_one)
+    whole = found(system, keep_going=keep_going)
     assert whole[0] is Verdict.BROKEN
     made = request.getfixturevalue("by_parts")
-    assert found(two_counters(*bounds), keep_going=keep_going, threads=threads) == whole
+    assert found(system, keep_going=keep_going, threads=threads) == whole
     assert {int(row[GROUPS]) for row in made[0].rows} == {1, 2}  # that of both is in no part
 
 
