@@ -131,6 +131,12 @@ def same_state(a, b, stride):
 
 
 @compiled(inline="always")
+def same(a, b, stride, is_short, mask):
+    """The same, by whichever of the two is faster."""
+    return same_short(a, b, stride, mask) if is_short else same_state(a, b, stride)
+
+
+@compiled(inline="always")
 def copy_state(source, target, stride):
     """Copies a packed state; up to 7 bytes behind it are written as well."""
     offset = 0
@@ -193,7 +199,7 @@ def insert(incoming, count, stride, states, found, most, table, groups):
     size of its table. Stops before the shard might hold more than `most` states. Returns how many
     were looked at, and the new number of states.
     """
-    hashes = scratch(BLOCK)
+    hashes, others = scratch(BLOCK), scratch(BLOCK)
     is_short, mask = stride <= SHORT, first_word(stride)
     done = 0
     while done < count and found + BLOCK <= most:
@@ -213,23 +219,23 @@ def insert(incoming, count, stride, states, found, most, table, groups):
             group = group_of(hashes[i], table, groups)
             likely = alike(load64(group), tag_of(hashes[i]))
             entry = trailing_zeros(likely) >> 3 & 7
-            state = states + position_in(group, entry) * stride
-            prefetch(state)
-            prefetch(state + stride - 1)
+            other = states + position_in(group, entry) * stride
+            prefetch(other)
+            prefetch(other + stride - 1)
+            others[i] = uint64(other) if likely else uint64(0)
         for i in range(block):
+            state, other = base + i * stride, np.int64(others[i])
+            if other != 0 and same(state, other, stride, is_short, mask):
+                continue  # most are
             tag = tag_of(hashes[i])
             group = group_of(hashes[i], table, groups)
-            state = base + i * stride
             while True:
                 tags = load64(group)
                 likely = alike(tags, tag)
                 known = False
                 while likely:
                     other = states + position_in(group, trailing_zeros(likely) >> 3) * stride
-                    if is_short:
-                        known = same_short(state, other, stride, mask)
-                    else:
-                        known = same_state(state, other, stride)
+                    known = same(state, other, stride, is_short, mask)
                     if known:
                         break
                     likely &= likely - uint64(1)

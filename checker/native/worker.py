@@ -31,12 +31,15 @@ from .store import (
     BLOCK,
     SHARD_BITS,
     SHARDS,
+    SHORT,
     SLACK,
     STRIDE,
     WIDTH,
     Store,
     copy_exactly,
     copy_state,
+    first_word,
+    hash_short,
     hash_state,
     packed_states,
     same_state,
@@ -63,10 +66,11 @@ def deal(states, count, stride, buckets, filled):
     """Puts packed states into the buckets of the shards that own them; returns the fullest's
     count."""
     shift = uint64(64 - SHARD_BITS)
+    is_short, mask = stride <= SHORT, first_word(stride)
     fullest = 0
     for i in range(count):
         state = states + i * stride
-        owner = np.int64(hash_state(state, stride) >> shift)
+        owner = (hash_short(state, stride, mask) if is_short else hash_state(state, stride)) >> shift
         here = filled[owner]
         copy_state(state, buckets[owner] + here * stride, stride)
         filled[owner] = here + 1

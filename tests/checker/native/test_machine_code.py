@@ -119,7 +119,7 @@ def test_without_a_cache_all_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "change", ["module", "passes", "apart", "compiler", "object_code.py is another"]
+    "change", ["module", "effort", "apart", "compiler", "object_code.py is another"]
 )
 def test_all_that_code_depends_on_is_in_its_key(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str
@@ -129,8 +129,11 @@ def test_all_that_code_depends_on_is_in_its_key(
     match change:
         case "module":
             text = DOUBLE.replace("%n, %n", "%n, 3")
-        case "passes":
-            monkeypatch.setattr(machine_code, "LARGE", 0)
+        case "effort":
+            text = DOUBLE.replace("%n, %n", "%n, 3")
+            with monkeypatch.context() as quickly:
+                quickly.setattr(machine_code, "LARGE", 0)
+                compiled(text)
         case "apart":
             monkeypatch.setattr(machine_code, "APART", 0)
         case "compiler":
