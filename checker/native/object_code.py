@@ -30,6 +30,7 @@ def object_file(text: str, effort: int) -> bytes:
     module.verify()
     if effort == BEST:
         tuning = llvm.PipelineTuningOptions(speed_level=2)
+        tuning.loop_vectorization = False  # the loops are of few turns
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
     return machine.emit_object(module)

@@ -258,8 +258,10 @@ def index_states(stride, states, found, table, groups):
     """Fills a table anew with the entries of `found` different states."""
     for word in range(0, GROUP * groups, 8):
         store64(table + word, uint64(0))
+    is_short, mask = stride <= SHORT, first_word(stride)
     for position in range(found):
-        h = hash_state(states + position * stride, stride)
+        state = states + position * stride
+        h = hash_short(state, stride, mask) if is_short else hash_state(state, stride)
         group = group_of(h, table, groups)
         while not alike(load64(group), uint64(0)):
             group += GROUP
