@@ -108,6 +108,12 @@ def hash_short(address, stride, mask):
 
 
 @compiled(inline="always")
+def hashed(address, stride, is_short, mask):
+    """The same, by whichever of the two is faster."""
+    return hash_short(address, stride, mask) if is_short else hash_state(address, stride)
+
+
+@compiled(inline="always")
 def same_short(a, b, stride, mask):
     """Whether two states of up to 16 bytes are equal, where the mask has the bytes of the first
     word."""
@@ -205,7 +211,7 @@ def insert(incoming, count, stride, states, found, most, table, groups):
     while done < count and found + BLOCK <= most:
         block = min(BLOCK, count - done)
         base = incoming + done * stride
-        if is_short:
+        if is_short:  # asked once for all, which is faster
             for i in range(block):
                 h = hash_short(base + i * stride, stride, mask)
                 hashes[i] = h
@@ -260,8 +266,7 @@ def index_states(stride, states, found, table, groups):
         store64(table + word, uint64(0))
     is_short, mask = stride <= SHORT, first_word(stride)
     for position in range(found):
-        state = states + position * stride
-        h = hash_short(state, stride, mask) if is_short else hash_state(state, stride)
+        h = hashed(states + position * stride, stride, is_short, mask)
         group = group_of(h, table, groups)
         while not alike(load64(group), uint64(0)):
             group += GROUP

@@ -39,8 +39,8 @@ from .store import (
     copy_exactly,
     copy_state,
     first_word,
-    hash_short,
     hash_state,
+    hashed,
     packed_states,
     same_state,
 )
@@ -70,7 +70,7 @@ def deal(states, count, stride, buckets, filled):
     fullest = 0
     for i in range(count):
         state = states + i * stride
-        owner = (hash_short(state, stride, mask) if is_short else hash_state(state, stride)) >> shift
+        owner = hashed(state, stride, is_short, mask) >> shift
         here = filled[owner]
         copy_state(state, buckets[owner] + here * stride, stride)
         filled[owner] = here + 1
