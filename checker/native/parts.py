@@ -262,27 +262,28 @@ def unfold(numbers, state, stride, parts):
 
 
 @compiled(inline="always")
-def _dealt(numbers, at, several):
-    """Eight bits that come of all but the lowest bits of the first number."""
-    summed, factor = (uint64(numbers[at]) >> uint64(OWNER_BITS)) * _MIXER, _MULTIPLIER
+def _dealt(numbers, several):
+    """Eight bits that come of all but the lowest bits of the first number at an address."""
+    summed, factor = (load64(numbers) >> uint64(OWNER_BITS)) * _MIXER, _MULTIPLIER
     for part in range(1, several):
-        summed += uint64(numbers[at + part]) * factor
+        summed += load64(numbers + 8 * part) * factor
         factor += _MIXER + _MIXER
     return np.int64(((summed ^ (summed >> uint64(32))) * _MIXER) >> uint64(64 - OWNER_BITS))
 
 
 @compiled(inline="always")
-def owner_of(numbers, at, several):
-    """The shard that owns a state, by its numbers from place `at` on."""
-    return _dealt(numbers, at, several) ^ (numbers[at] & ((1 << OWNER_BITS) - 1))
+def owner_of(numbers, several):
+    """The shard that owns a state, by its numbers at an address."""
+    return _dealt(numbers, several) ^ (number_at(numbers, 0) & ((1 << OWNER_BITS) - 1))
 
 
 @compiled
-def write_record(numbers, at, parts, place):
-    """Writes the bits of a state's numbers, and some bytes behind them; returns both words."""
+def write_record(numbers, parts, place):
+    """Writes the bits of a state's numbers at an address, and some bytes behind them; returns both
+    words."""
     low, high, offset = uint64(0), uint64(0), 0
     for part in range(parts.shape[0]):
-        number, bits = uint64(numbers[at + part]), parts[part, BITS]
+        number, bits = load64(numbers + 8 * part), parts[part, BITS]
         if part == 0:
             number >>= uint64(OWNER_BITS)
             bits -= OWNER_BITS
@@ -315,7 +316,7 @@ def read_record(place, shard, parts, numbers):
         numbers[part] = np.int64(number & ((uint64(1) << uint64(bits)) - uint64(1)))
         offset += bits
     numbers[0] <<= OWNER_BITS
-    numbers[0] |= shard ^ _dealt(numbers, 0, several)
+    numbers[0] |= shard ^ _dealt(numbers.ctypes.data, several)
 
 
 @compiled
@@ -325,7 +326,7 @@ def rewrite_records(states, counts, width, parts, wider, widened, numbers, words
     for shard in range(counts.size):
         for at in range(counts[shard] - 1, -1, -1):
             read_record(states[shard] + at * width, shard, parts, numbers)
-            low, high = write_record(numbers, 0, widened, words.ctypes.data)
+            low, high = write_record(numbers.ctypes.data, widened, words.ctypes.data)
             for byte in range(wider):
                 word = low if byte < 8 else high
                 store8(

@@ -141,10 +141,11 @@ def deal_numbers(numbers, count, width, parts, buckets, filled):
     shards that own them; returns the fullest's count."""
     several = parts.shape[0]
     fullest = 0
-    for at in range(0, several * count, several):
-        owner = owner_of(numbers, at, several)
+    begin = numbers.ctypes.data
+    for own in range(begin, begin + 8 * several * count, 8 * several):
+        owner = uint64(owner_of(own, several))
         here = filled[owner]
-        write_record(numbers, at, parts, buckets[owner] + width * here)
+        write_record(own, parts, buckets[owner] + width * here)
         filled[owner] = here + 1
         fullest = max(fullest, here + 1)
     return fullest
