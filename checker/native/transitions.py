@@ -99,9 +99,9 @@ def link(
             # each becomes the record that it is sought by
             record = out + j * width
             if several:
-                own = numbers.ctypes.data + 8 * several * j
-                owners[j] = owner_of(own, several)
-                write_record(own, parts, record)
+                found = numbers.ctypes.data + 8 * several * j
+                owners[j] = owner_of(found, several)
+                write_record(found, parts, record)
             hashes[j] = hash_state(record, width)
             if several == 0:
                 owners[j] = np.int64(hashes[j] >> uint64(64 - SHARD_BITS))
