@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import itertools
 import os
@@ -532,5 +533,8 @@ def _renewed(block: re.Match[str], *, slow: bool) -> str:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Renews what the documentation shows of runs.")
+    parser.add_argument("--slow", action="store_true", help="the slow runs too")
+    slow = parser.parse_args().slow
     house.write()
-    renew(slow="--slow" in sys.argv[1:])
+    renew(slow=slow)
