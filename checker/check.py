@@ -25,7 +25,8 @@ from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
 from .native.disk import Disk
 from .native.explore import DISK, INTERRUPTED, MEMORY, Bad, Carrier, Explorer, Progress, search
-from .native.lower import Kernel, lower
+from .native.kernel import Kernel
+from .native.lower import lower
 from .native.memory import fair_limit
 from .native.pack import Packing, packed
 from .native.sharing import DEADLOCK, RANGE, Flags

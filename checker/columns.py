@@ -28,7 +28,7 @@ from ..language.expressions import resolve
 from ..language.types import SCALARS, Constants, Type, choices
 from .ground import Grounded
 from .native.judging import NOTES
-from .native.lower import Kernel
+from .native.kernel import Kernel
 from .native.machine_code import Code
 from .native.pack import Packing, Place
 from .trace import Trace

@@ -30,7 +30,8 @@ from .coverage import Sought, met
 from .disk import Disk
 from .dividing import DIVIDED_FROM, cut_of, taken_over
 from .judging import WATCHED
-from .lower import Kernel
+from .kernel import Kernel
+from .object_code import BEST, PLAIN, QUICK
 from .pack import Packing
 from .parts import Parts
 from .sharing import RANGE, flags_in
@@ -44,7 +45,8 @@ TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 MEMORY, DISK = "memory", "disk"  # limits
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
-IMPROVED_FROM = 1 << 20  # states from which on a search gains by code that is better
+IMPROVED_FROM = {PLAIN: 1 << 19, BEST: 1 << 22}
+"""States from which on a search gains by code that was made with more effort."""
 LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
 IN_BUCKETS = 4  # a round's successors take this part of what whole states take
 PER_ROUND = 256  # bytes of states for each that a round expands where parts are kept
@@ -150,7 +152,7 @@ class Explorer:
         self.store = Store(stride, most, self.asking)
         self.divided: Store | None = None  # which takes over the states
         self.asked = False  # whether parts pay
-        self.improved = False  # whether faster code was asked for
+        self.effort = QUICK  # of the code that was asked for
         self.levels: list[list[int]] = []
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
@@ -217,9 +219,10 @@ class Explorer:
     def begin_level(self) -> None:
         """Makes the states that were inserted since the last call the next level."""
         self.levels.append(self.store.counts.tolist())
-        if self.count >= IMPROVED_FROM and not self.improved:
-            self.improved = True
-            self.kernel.improve()
+        for effort, states in IMPROVED_FROM.items():
+            if self.count >= states and self.effort < effort:
+                self.effort = effort
+                self.kernel.improve(effort)
         if not self.asked and self.count >= DIVIDED_FROM:
             self.asked = True
             self._divide()

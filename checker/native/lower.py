@@ -15,11 +15,7 @@ the last state (see `judging`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import reduce
-from threading import Thread
-from typing import Any
 
 from ..graph import Node
 from ..ground import GroundAction, Grounded, GroundRow
@@ -38,7 +34,8 @@ from .instructions import (
     number,
 )
 from .judging import HELD, KNOWN, WATCHED, judging
-from .machine_code import Code, Compilation, load
+from .kernel import Kernel
+from .machine_code import Code, Compilation
 from .pack import Packing, Place
 from .sharing import (
     DEADLOCK,
@@ -58,41 +55,6 @@ from .values import Values
 
 PART = 13_000  # instructions in rows from which on they are a module
 COPIED = 4  # words up to which a successor is written word by word
-
-
-@dataclass
-class Kernel:
-    """The compiled functions: how many successors a state can have at most, and the code.
-
-    `spans` has the words, from the first up to the end, that each group of properties reads.
-    Holds the engines that own the code: any address that it ever had is valid while it lives.
-    """
-
-    most_successors: int
-    code: Code
-    spans: tuple[tuple[int, int], ...] = ()
-    engines: list[Any] = field(default_factory=list[Any], repr=False)
-    address: int = field(init=False)
-    canonical_address: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._take(self.code)
-
-    def _take(self, code: Code) -> None:
-        engine = load(code)
-        self.engines.append(engine)
-        self.address = engine.get_function_address("expand")
-        self.canonical_address = engine.get_function_address("represent")
-
-    def improve(self) -> None:
-        """Begins to make faster code, if there is any. Whoever asks for an address gets that of the
-        faster one from when it is there."""
-        if self.code.is_quick and len(self.engines) == 1:
-            Thread(target=self._improve, daemon=True).start()
-
-    def _improve(self) -> None:
-        with suppress(RuntimeError, OSError):  # what there is does the same
-            self._take(self.code.best())
 
 
 def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None) -> Kernel:

@@ -3,8 +3,8 @@
 What LLVM takes to compile stays with the process that it was loaded into, some 30 MB and more: a
 search would carry it along to its end. What was compiled before is taken from the cache on disk.
 
-A large module takes LLVM a second, longer than most searches last. Its first code is therefore made
-quickly and here, and takes less than half as much again to run: a long search asks for better code.
+A large module takes LLVM a second or more, longer than most searches last. Its first code is
+therefore made quickly and here, and takes twice as long to run: a long search asks for better code.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -35,25 +35,25 @@ LARGE = 3_000  # lines of IR from which on the first code is made quickly
 class Code:
     """The IR of modules that belong together, and the object file made of each for a processor.
 
-    `is_quick` says that there is faster code of some of them; `from_cache` that nothing had to be
-    compiled for it.
+    All were made with this `effort` at least. `from_cache` says that nothing had to be compiled.
     """
 
     modules: tuple[str, ...]
     processor: str
     object_files: tuple[bytes, ...]
-    is_quick: bool = False
+    effort: int = BEST
     from_cache: bool = False
 
-    def best(self) -> Code:
-        """The fastest code of the same modules. Raises RuntimeError where a compiler ends."""
-        return code_of(self.modules) if self.is_quick else self
+    def best(self, effort: int = BEST) -> Code:
+        """Code of the same modules, each made with this effort at least. Raises RuntimeError where
+        a compiler ends."""
+        return code_of(self.modules, effort) if self.effort < effort else self
 
 
 @dataclass(frozen=True)
 class _Made:
     object_file: bytes
-    is_quick: bool
+    effort: int
     from_cache: bool
 
 
@@ -69,7 +69,7 @@ class Compilation:
     def begin(self, module: str) -> None:
         """Has a module compiled, unless the cache has it."""
         self.modules.append(module)
-        self._made.append(self._pool.submit(_made_of, module, quickly=True))
+        self._made.append(self._pool.submit(_made_of, module, QUICK))
 
     def end(self) -> Code:
         """The code of all modules. Raises RuntimeError for IR that LLVM doesn't take."""
@@ -77,34 +77,38 @@ class Compilation:
             return _code(self.modules, [future.result() for future in self._made])
 
 
-def code_of(modules: Iterable[str]) -> Code:
-    """The fastest code of modules, one after the other. Raises RuntimeError as `Compilation.end`
-    does."""
+def code_of(modules: Iterable[str], effort: int = BEST) -> Code:
+    """Code of modules, one after the other, each made with this effort at least. Raises
+    RuntimeError as `Compilation.end` does."""
     every = tuple(modules)
-    return _code(every, [_made_of(module, quickly=False) for module in every])
+    return _code(every, [_made_of(module, effort) for module in every])
 
 
 def _code(modules: Iterable[str], made: Sequence[_Made]) -> Code:
     return Code(
         tuple(modules), processor(), tuple(each.object_file for each in made),
-        any(each.is_quick for each in made), all(each.from_cache for each in made),
+        min(each.effort for each in made), all(each.from_cache for each in made),
     )  # fmt: skip
 
 
-def _made_of(module: str, *, quickly: bool) -> _Made:
-    """A module's object file, the cache's if it has one that does."""
+def _made_of(module: str, effort: int) -> _Made:
+    """A module's object file, made with this effort at least: the cache's best, if it has one.
+    Small modules get the most."""
     lines = module.count("\n")
-    efforts = (BEST, QUICK) if quickly and lines >= LARGE else (BEST,)
+    if lines < LARGE:
+        effort = BEST
     cache = object_cache.chosen()
-    for effort in efforts:
-        kept = None if cache is None else cache.get(_key(module, effort))
+    for more in range(BEST, effort - 1, -1):
+        kept = None if cache is None else cache.get(_key(module, more))
         if kept is not None:
-            return _Made(kept, effort == QUICK, from_cache=True)
-    effort = efforts[-1]
-    made = (_compiled_apart if _is_apart(lines, effort) else object_file)(module, effort)
+            return _Made(kept, more, from_cache=True)
+    if _is_apart(lines, effort):
+        made = _compiled_apart(module, effort, is_patient=effort == BEST and lines >= LARGE)
+    else:
+        made = object_file(module, effort)
     if cache is not None:
         cache.put(_key(module, effort), made)
-    return _Made(made, effort == QUICK, from_cache=False)
+    return _Made(made, effort, from_cache=False)
 
 
 def _is_apart(lines: int, effort: int) -> bool:
@@ -131,8 +135,8 @@ def load(code: Code) -> Any:
     return engine
 
 
-def _compiled_apart(text: str, effort: int) -> bytes:
-    command = [sys.executable, program, str(effort)]
+def _compiled_apart(text: str, effort: int, *, is_patient: bool) -> bytes:
+    command = [sys.executable, program, str(effort), str(int(is_patient))]
     run = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if run.returncode:
         raise RuntimeError(f"LLVM ended with {run.returncode}: {run.stderr.decode()[-2000:]}")

@@ -9,6 +9,7 @@ output.
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from functools import cache
 from pathlib import Path
@@ -17,15 +18,16 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-QUICK, BEST = range(2)
-"""Efforts: code that is there soonest; the fastest code, after LLVM's own passes."""
+QUICK, PLAIN, BEST = range(3)
+"""Efforts: code that is there soonest; of usual speed; the fastest, after LLVM's own passes."""
 
+NICE = 19
 UNORDERED = "-enable-misched=false"  # the order that instructions are chosen in does as well
 
 
 def object_file(text: str, effort: int) -> bytes:
     """A module compiled for this machine. Raises RuntimeError for IR that LLVM doesn't take."""
-    machine = target_machine(0 if effort == QUICK else 2)
+    machine = target_machine(effort)
     module = llvm.parse_assembly(text)
     module.verify()
     if effort == BEST:
@@ -36,15 +38,14 @@ def object_file(text: str, effort: int) -> bytes:
     return machine.emit_object(module)
 
 
-def target_machine(level: int) -> Any:
-    """LLVM's generator of code for this machine; it takes the more care, the higher the level, from
-    0 to 3."""
+def target_machine(effort: int) -> Any:
+    """LLVM's generator of code for this machine."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
-        opt=level,
+        opt=effort,
         codemodel="jitdefault",
     )
 
@@ -65,7 +66,9 @@ def compiler() -> str:
 
 
 if __name__ == "__main__":
-    asked = int(sys.argv[1])
+    asked, is_patient = map(int, sys.argv[1:])
+    if is_patient:  # a search goes on meanwhile
+        os.nice(NICE)
     if asked != BEST:
         llvm.set_option("", UNORDERED)
     sys.stdout.buffer.write(object_file(sys.stdin.read(), asked))

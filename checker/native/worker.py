@@ -16,7 +16,7 @@ from numpy import uint64
 
 from .compiled import Passed, compiled
 from .judging import HELD, KNOWN, NOTES, WATCHED
-from .lower import Kernel
+from .kernel import Kernel
 from .memory import Region, call_expand, prefetch, scratch
 from .parts import (
     begin_fold,

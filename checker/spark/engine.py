@@ -16,7 +16,7 @@ import psutil
 
 from ..ground import Leaf
 from ..native.explore import Carrier, Explorer, Progress, search
-from ..native.lower import Kernel
+from ..native.kernel import Kernel
 from ..native.pack import Packing
 from .levels import RolledBack, SparkExplorer, take_over
 from .manifest import Manifest

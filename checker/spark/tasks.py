@@ -22,7 +22,7 @@ import numpy as np
 from ..ground import Leaf
 from ..native.coverage import Sought, met
 from ..native.explore import Bad
-from ..native.lower import Kernel
+from ..native.kernel import Kernel
 from ..native.machine_code import Code
 from ..native.memory import Region
 from ..native.pack import Packing

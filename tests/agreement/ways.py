@@ -25,6 +25,7 @@ from epochfence.checker.found import Found
 from epochfence.checker.ground import ground
 from epochfence.checker.native import (
     explore,
+    kernel,
     lower,
     machine_code,
     object_cache,
@@ -35,7 +36,7 @@ from epochfence.checker.native import (
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.native.judging import NOTES
 from epochfence.checker.native.memory import Region
-from epochfence.checker.native.object_code import target_machine
+from epochfence.checker.native.object_code import BEST, target_machine
 from epochfence.checker.native.store import SLACK
 from epochfence.checker.native.vectors import in_words
 from epochfence.checker.reference import search
@@ -124,8 +125,8 @@ def compiled_anew(large: int) -> Generator[None]:
         compiled_once(),
         patch.object(machine_code, "LARGE", large),
         patch.object(object_code, "target_machine", target_machine),
-        patch.object(explore, "IMPROVED_FROM", 2),
-        patch.object(lower, "Thread", AtOnce),
+        patch.object(explore, "IMPROVED_FROM", {BEST: 2}),
+        patch.object(kernel, "Thread", AtOnce),
     ):
         yield
 

@@ -10,9 +10,10 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.checker.native import explore, lower, machine_code, object_cache
-from epochfence.checker.native.lower import Kernel
+from epochfence.checker.native import explore, kernel, machine_code, object_cache
+from epochfence.checker.native.kernel import Kernel
 from epochfence.checker.native.machine_code import Code
+from epochfence.checker.native.object_code import BEST, PLAIN, QUICK
 from epochfence.checker.reference import search
 from epochfence.checker.trace import Trace
 from epochfence.checker.verdict import Result, Verdict
@@ -413,18 +414,19 @@ def test_faster_code_is_taken_within_a_search(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(object_cache, "chosen", no_cache)
     monkeypatch.setattr(machine_code, "LARGE", 0)
     before = check(instance)
-    taken: list[bool] = []
+    taken: list[int] = []
     take = Kernel._take  # pyright: ignore[reportPrivateUsage]
 
     def noted(self: Kernel, code: Code) -> None:
-        taken.append(code.is_quick)
+        taken.append(code.effort)
         take(self, code)
 
     monkeypatch.setattr(Kernel, "_take", noted)
-    monkeypatch.setattr(lower, "Thread", AtOnce)
-    monkeypatch.setattr(explore, "IMPROVED_FROM", before.states // 2)
+    monkeypatch.setattr(kernel, "Thread", AtOnce)
+    from_states = {PLAIN: before.states // 3, BEST: before.states // 2}
+    monkeypatch.setattr(explore, "IMPROVED_FROM", from_states)
     result = check(instance)
-    assert taken == [True, False]
+    assert taken == [QUICK, PLAIN, BEST]
     assert (result.verdict, result.levels) == (before.verdict, before.levels)
     assert (result.transitions, result.rows) == (before.transitions, before.rows)
 

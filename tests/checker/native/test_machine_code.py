@@ -11,6 +11,7 @@ import pytest
 from epochfence.checker.native import machine_code, object_cache, object_code
 from epochfence.checker.native.instructions import I64, Builder, Function, module, number
 from epochfence.checker.native.machine_code import Code, Compilation
+from epochfence.checker.native.object_code import BEST, QUICK
 
 DOUBLE = """
 define i64 @double(i64 %n) {
@@ -47,18 +48,18 @@ def test_code_is_the_same_from_either_process(
     monkeypatch.setattr(machine_code, "LARGE", large)
     first = compiled(DOUBLE)
     best = first.best()
-    assert (first.is_quick, best.is_quick) == (large == 0, False)
+    assert (first.effort, best.effort) == (QUICK if large == 0 else BEST, BEST)
     assert called(first, "double", 21) == called(best, "double", 21) == 42
 
 
 def test_quick_code_is_made_only_without_better_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_code, "LARGE", 0)
     quick = compiled(DOUBLE)
-    assert quick.is_quick
+    assert quick.effort == QUICK
     assert compiled(DOUBLE).from_cache
     best = quick.best()
     again = compiled(DOUBLE)
-    assert (again.is_quick, again.from_cache) == (False, True)
+    assert (again.effort, again.from_cache) == (BEST, True)
     assert again.object_files == best.object_files
 
 

@@ -1,0 +1,49 @@
+"""The compiled functions of a system, and faster ones that take their place within a search."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from threading import Thread
+from typing import Any
+
+from .machine_code import Code, load
+
+
+@dataclass
+class Kernel:
+    """The compiled functions: how many successors a state can have at most, and the code.
+
+    `spans` has the words, from the first up to the end, that each group of properties reads.
+    Holds the engines that own the code: any address that it ever had is valid while it lives.
+    """
+
+    most_successors: int
+    code: Code
+    spans: tuple[tuple[int, int], ...] = ()
+    engines: list[Any] = field(default_factory=list[Any], repr=False)
+    effort: int = field(init=False)
+    address: int = field(init=False)
+    canonical_address: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._take(self.code)
+
+    def _take(self, code: Code) -> None:
+        engine = load(code)
+        self.engines.append(engine)
+        self.effort = code.effort
+        self.address = engine.get_function_address("expand")
+        self.canonical_address = engine.get_function_address("represent")
+
+    def improve(self, effort: int) -> None:
+        """Begins to make code with more effort, if there is any. Whoever asks for an address gets
+        that of the faster one from when it is there."""
+        if self.effort < effort:
+            Thread(target=self._improve, args=(effort,), daemon=True).start()
+
+    def _improve(self, effort: int) -> None:
+        with suppress(RuntimeError, OSError):  # what there is does the same
+            code = self.code.best(effort)
+            if code.effort > self.effort:
+                self._take(code)
