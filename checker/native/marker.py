@@ -19,6 +19,7 @@ import numpy as np
 from .conditions import Conditions, each_state
 from .instructions import I64, Builder, Function, module, number
 from .machine_code import code_of, load
+from .object_code import PLAIN
 from .pack import Packing
 from .vectors import COMPILED_FROM, Formula
 
@@ -61,7 +62,8 @@ def interpreted(pairs: Sequence[Pair]) -> Mark:
 def compiled(pairs: Sequence[Pair], packing: Packing) -> Mark:
     """Marks by machine code, for many states."""
     kind = kind_of_bits(len(pairs))
-    engine = load(code_of([module([_function(pairs, packing, f"i{8 * kind.itemsize}")])]))
+    made = code_of([module([_function(pairs, packing, f"i{8 * kind.itemsize}")])], PLAIN)
+    engine = load(made)
     function = _MARK(engine.get_function_address("mark"))
 
     def mark(words: Any, begins: Any, within: Any) -> int:

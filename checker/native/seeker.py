@@ -18,6 +18,7 @@ import numpy as np
 from .conditions import Conditions, each_state, truth_function
 from .instructions import I8, I64, VOID, Builder, Function, Value, module, number
 from .machine_code import code_of, load
+from .object_code import PLAIN
 from .pack import Packing
 from .vectors import Formula
 
@@ -35,7 +36,8 @@ class Seeker:
         }
         seek = _seek([(first, functions[id(second)]) for first, second in pairs], packing)
         self.count = len(pairs)
-        self.engine = load(code_of([module([*functions.values(), seek])]))  # which owns the code
+        made = code_of([module([*functions.values(), seek])], PLAIN)
+        self.engine = load(made)  # which owns the code
         self.seek = _SEEK(self.engine.get_function_address(seek.name))
 
     def __call__(self, words: Any) -> Any:

@@ -17,6 +17,7 @@ import psutil
 from ..ground import Leaf
 from ..native.explore import Carrier, Explorer, Progress, search
 from ..native.kernel import Kernel
+from ..native.object_code import PLAIN
 from ..native.pack import Packing
 from .levels import RolledBack, SparkExplorer, take_over
 from .manifest import Manifest
@@ -105,7 +106,7 @@ class SparkRun:
             take_over(self.manifest, explorer)
             explorer.close()
         kit = Kit(
-            self.manifest.run, self.kernel.code.best(), self.kernel.most_successors, self.packing,
+            self.manifest.run, self.kernel.code.best(PLAIN), self.kernel.most_successors, self.packing,
             self.leaves, self.rows, self.manifest.shards, self.memory, self.manifest.storage,
         )  # fmt: skip
         carrier = SparkExplorer(self._start(), self.manifest, kit)

@@ -17,6 +17,7 @@ import numpy as np
 from ...language import Instance
 from .. import columns
 from ..check import Prepared, identity, prepare
+from ..native.object_code import PLAIN
 from ..verdict import Result
 from .manifest import Manifest
 from .options import SparkError
@@ -63,7 +64,7 @@ class Explored:
         `target` (structs with a field for each part)."""
         kernel, packing = self.prepared.kernel, self.prepared.packing
         names = self.prepared.instance.row_names
-        by = columns.Expansion(kernel.code.best(), kernel.most_successors, packing.stride, names)
+        by = columns.Expansion(kernel.code.best(PLAIN), kernel.most_successors, packing.stride, names)
         schema = columns.transitions_schema(self.columns)
         return self._words().mapInArrow(partial(_transitions, self.columns, by), _spark(schema))
 

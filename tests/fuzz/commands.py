@@ -7,9 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import typer.main
-
-from epochfence.cli import app
+from epochfence.cli.commands import NAMES, loaded
 from epochfence.tests.fuzz import declarations, histories
 from epochfence.tests.fuzz.harness import Case, Surface
 from epochfence.tests.test_cli import DECLARED
@@ -71,7 +69,7 @@ def _files() -> dict[str, bytes]:
 
 @cache
 def _commands() -> dict[str, Any]:
-    return dict(typer.main.get_command(app).commands)  # type: ignore[reportAttributeAccessIssue]
+    return {name: loaded(name) for name in NAMES}
 
 
 def _option(random: Random, parameter: Any) -> list[str]:

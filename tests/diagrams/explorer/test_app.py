@@ -200,7 +200,7 @@ def test_a_fault_of_ours_is_a_line_in_the_terminal(
     ("words", "says"),
     [(("nothing",), "no system is called nothing"),
      ((LEASE, "--protocol", "9"), "unknown protocol"),
-     ((LEASE, "--port", "70000"), "less than or equal to 65535"),
+     ((LEASE, "--port", "70000"), "is not in the range 0<=x<=65535"),
      ((LEASE, "--trace", "gone.json"), "can't read"),
      ((LEASE, "--trace", str(ROOT / "README.md")), "not valid JSON")],
 )  # fmt: skip
