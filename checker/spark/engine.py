@@ -106,8 +106,9 @@ class SparkRun:
             take_over(self.manifest, explorer)
             explorer.close()
         kit = Kit(
-            self.manifest.run, self.kernel.code.best(PLAIN), self.kernel.most_successors, self.packing,
-            self.leaves, self.rows, self.manifest.shards, self.memory, self.manifest.storage,
+            self.manifest.run, self.kernel.code.best(PLAIN), self.kernel.most_successors,
+            self.packing, self.leaves, self.rows, self.manifest.shards, self.memory,
+            self.manifest.storage,
         )  # fmt: skip
         carrier = SparkExplorer(self._start(), self.manifest, kit)
         try:
