@@ -233,7 +233,7 @@ OF_GROUPS = [
     (WRITTEN["key 1"], WRITTEN["offset 3"]), (WRITTEN["key 1"], WRITTEN["offset 4"]),
     (WRITTEN["type 2 GROUP_METADATA"], WRITTEN["group 2"]),
     (WRITTEN["type 2 GROUP_METADATA"], WRITTEN["group 4"]),
-    (WRITTEN["type 5 CONSUMER_GROUP_MEMBER_METADATA"], b"value"), (WRITTEN["key 1"], None),
+    (WRITTEN["type 5 CONSUMER_GROUP_MEMBER_METADATA"], None), (WRITTEN["key 1"], None),
 ]  # fmt: skip
 
 
