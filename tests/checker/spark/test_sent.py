@@ -13,13 +13,15 @@ from epochfence.checker.native.worker import drop_sent
 from epochfence.checker.spark import shards
 
 
-def test_what_was_sent_is_forgotten_where_an_attempt_died_or_is_made_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """What a shard needs of a worker to remember states of 9 bytes, in a folder of its own."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
     none = np.zeros(256, dtype=np.int64)
-    worker: Any = SimpleNamespace(stride=9, filled=none, taken=none)
+    return SimpleNamespace(stride=9, filled=none, taken=none)
 
+
+def test_what_was_sent_is_forgotten_where_an_attempt_died_or_is_made_again(worker: Any) -> None:
     def remembered(level: int, *, ends: bool) -> bool:
         """Whether an attempt at a level finds what one before has put there."""
         held = shards.ShardSet(worker, "run", 0, 1, None)  # another process
@@ -40,12 +42,7 @@ def test_what_was_sent_is_forgotten_where_an_attempt_died_or_is_made_again(
     assert remembered(7, ends=True)
 
 
-def test_a_larger_table_of_what_was_sent_holds_what_was_in_the_smaller_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
-    none = np.zeros(256, dtype=np.int64)
-    worker: Any = SimpleNamespace(stride=9, filled=none, taken=none)
+def test_a_larger_table_of_what_was_sent_holds_what_was_in_the_smaller_one(worker: Any) -> None:
     states = np.random.default_rng(1).integers(0, 256, (200, 9), dtype=np.uint8)
     with shards.ShardSet(worker, "run", 0, 1, None) as held:
         sizes: list[int] = []
