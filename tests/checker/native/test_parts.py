@@ -90,7 +90,7 @@ def filled(
         )
 
     with ThreadPoolExecutor(threads) as pool:
-        while not all(pool.map(fold, workers)):
+        while not all([*pool.map(fold, workers)]):  # a list: all threads stop before it grows
             assert store.ready()
     assert workers[0].put(b"".join(states), store)
     return store
