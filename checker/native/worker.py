@@ -200,6 +200,8 @@ def scatter(
     by_parts = several > 0 and not whole
     done = 0
     fullest = 0
+    for owner in range(filled.size):  # by spans before, which may have ended with a full bucket
+        fullest = max(fullest, filled[owner])
     while done < count and fullest <= most_filled:
         part = min(SLICE, count - done)
         before = bad_count[0]
