@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
+from ..garbage import nothing_to_collect
 from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere
 from ..model.engine.interpreter import FullState, Interpreter
@@ -137,26 +137,10 @@ class Prepared:
         return b"".join(sorted({represent(address, state) for state in packed_ones}))
 
 
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Python looks for no garbage: of many objects that all stay, the search finds none, again and
-    again. Afterwards they count as old."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():  # what others have frozen stays so
-            gc.freeze()
-            gc.unfreeze()  # into the oldest generation
-        if enabled:
-            gc.enable()
-
-
 def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
     """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
     begun = time.perf_counter()
-    with _no_collection():
+    with nothing_to_collect():
         varying = without_constants(ground(instance))
         grounded = sliced(varying) if slicing else varying
         fair = any(item.kind == "leads to" for item in instance.progress)
@@ -555,7 +539,7 @@ def _spilled(carrier: Carrier) -> Iterator[str]:
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:
     """What holds is looked at once more: whether something could have broken it."""
     instance, grounded = prepared.instance, prepared.grounded
-    with _no_collection():
+    with nothing_to_collect():
         answers = carrier.met(sought(grounded, prepared.packing), prepared.packing)
     unmet = [x for (x, _), is_met in zip(grounded.probes, answers, strict=True) if not is_met]
     met = [x for (x, _), is_met in zip(grounded.probes, answers, strict=True) if is_met]

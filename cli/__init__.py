@@ -1,7 +1,5 @@
 """The command line: thin commands that call the other packages."""
 
-# ruff: noqa: E402
-
 from __future__ import annotations
 
 import atexit
@@ -10,16 +8,13 @@ import os
 import sys
 from typing import Annotated
 
-gc.disable()  # nothing of what is loaded is garbage
+from ..garbage import nothing_to_collect
 
-import typer
+with nothing_to_collect():
+    import typer
 
-from .commands import Commands
-from .endings import printed, whole_errors
-
-gc.freeze()
-gc.unfreeze()  # into the oldest generation
-gc.enable()
+    from .commands import Commands
+    from .endings import printed, whole_errors
 
 app = typer.Typer(
     cls=Commands,
