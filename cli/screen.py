@@ -50,6 +50,20 @@ def hide_kinds(parameters: Iterable[Any]) -> None:
             parameter.metavar = ""
 
 
+def _without_empty(words: list[str]) -> None:
+    """An empty word would mean the current folder, or the newest release: of a variable of the
+    shell that isn't set, nobody means that. Raises WrongUsage."""
+    for before, word in zip(["", *words], words, strict=False):
+        option, equals, value = word.partition("=")
+        if not word:
+            where = before if before.startswith("--") or before == "-o" else "an argument"
+        elif option.startswith("--") and equals and not value:
+            where = option
+        else:
+            continue
+        raise WrongUsage(f"{where} is empty: give it a value, or leave it out")
+
+
 class Command(TyperCommand):
     """A command."""
 
@@ -62,6 +76,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Reads the words behind its name. An error names it, so that the right help is shown."""
         try:
+            _without_empty(args)
             return super().parse_args(ctx, args)
         except WrongUsage as error:
             error.ctx = error.ctx or ctx

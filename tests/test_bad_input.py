@@ -155,6 +155,26 @@ def test_it_is_told_in_a_line(
     assert file.read_text() == DECLARED
 
 
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (("check", "{file}", "--checkpoint", ""), "--checkpoint"),
+        (("check", "{file}", "--protocol="), "--protocol"),
+        (("export", "tla", "{file}", "-o", ""), "-o"),
+        (("judge", ""), "an argument"),
+    ],
+)
+def test_an_empty_word_is_not_the_current_folder_nor_the_newest_release(
+    words: tuple[str, ...], where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "declared.py").write_text(DECLARED)
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence(*(word.format(file="declared.py:holds") for word in words))
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"epochfence: {where} is empty: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["declared.py"]
+
+
 def test_what_was_meant_is_named() -> None:
     assert "did you mean acks?" in epochfence("config", "aks=1").err
     assert "did you mean retries?" in epochfence("config", "retrys=3").err
