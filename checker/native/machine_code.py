@@ -3,8 +3,9 @@
 What LLVM takes to compile stays with the process that it was loaded into, some 30 MB and more: a
 search would carry it along to its end. What was compiled before is taken from the cache on disk.
 
-A large module takes LLVM a second or more, longer than most searches last. Its first code is
-therefore made quickly and here, and takes twice as long to run: a long search asks for better code.
+LLVM's best code of a large module takes a second or more, longer than most searches last. The first
+code is therefore made quickly and here, and takes twice as long to run: a long search asks for
+better code.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -28,7 +29,6 @@ from .object_code import BEST, QUICK, compiler, object_file, processor, target_m
 from .object_code import __file__ as program
 
 APART = 1_000  # lines of IR from which on another process compiles
-LARGE = 3_000  # lines of IR from which on the first code is made quickly
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class _Made:
 
 
 class Compilation:
-    """Modules compiled for this machine, while others that belong to them are still written: large
-    ones quickly, unless the cache has better code."""
+    """Modules compiled for this machine, while others that belong to them are still written. They
+    are compiled quickly, unless the cache has better code."""
 
     def __init__(self) -> None:
         self.modules: list[str] = []
@@ -92,32 +92,26 @@ def _code(modules: Iterable[str], made: Sequence[_Made]) -> Code:
 
 
 def _made_of(module: str, effort: int) -> _Made:
-    """A module's object file, made with this effort at least: the cache's best, if it has one.
-    Small modules get the most."""
-    lines = module.count("\n")
-    if lines < LARGE:
-        effort = BEST
+    """A module's object file, made with this effort at least: the cache's best, if it has one."""
     cache = object_cache.chosen()
     for more in range(BEST, effort - 1, -1):
         kept = None if cache is None else cache.get(_key(module, more))
         if kept is not None:
             return _Made(kept, more, from_cache=True)
-    if _is_apart(lines, effort):
-        made = _compiled_apart(module, effort, is_patient=effort == BEST and lines >= LARGE)
-    else:
-        made = object_file(module, effort)
+    is_apart = _is_apart(module, effort)
+    made = _compiled_apart(module, effort) if is_apart else object_file(module, effort)
     if cache is not None:
         cache.put(_key(module, effort), made)
     return _Made(made, effort, from_cache=False)
 
 
-def _is_apart(lines: int, effort: int) -> bool:
+def _is_apart(module: str, effort: int) -> bool:
     """Whether another process compiles: it would take longer to start than quick code takes."""
-    return lines > APART and effort != QUICK
+    return effort != QUICK and module.count("\n") > APART
 
 
 def _key(module: str, effort: int) -> str:
-    apart = _is_apart(module.count("\n"), effort)
+    apart = _is_apart(module, effort)
     return hashlib.sha256(f"{compiler()}\n{apart} {effort}\n{module}".encode()).hexdigest()
 
 
@@ -135,8 +129,8 @@ def load(code: Code) -> Any:
     return engine
 
 
-def _compiled_apart(text: str, effort: int, *, is_patient: bool) -> bytes:
-    command = [sys.executable, program, str(effort), str(int(is_patient))]
+def _compiled_apart(text: str, effort: int) -> bytes:
+    command = [sys.executable, program, str(effort)]
     run = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
     if run.returncode:
         raise RuntimeError(f"LLVM ended with {run.returncode}: {run.stderr.decode()[-2000:]}")

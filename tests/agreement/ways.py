@@ -103,7 +103,6 @@ def compiled_once() -> Generator[None]:
         patch.object(checks, "prepare", once(prepare)),
         patch.object(checks, "ground", once(ground)),
         patch.object(object_cache, "chosen", lambda: kept),
-        patch.object(machine_code, "LARGE", 0),
         patch.object(machine_code, "APART", NEVER),
         patch.object(object_code, "target_machine", lambda _: target_machine(0)),
     ):
@@ -118,12 +117,11 @@ class AtOnce(Thread):
 
 
 @contextmanager
-def compiled_anew(large: int) -> Generator[None]:
-    """Runs share nothing with those before, and are compiled as for users: with LLVM's passes, up
-    to so many lines of IR; from there on first quickly, and better once the search has begun."""
+def compiled_anew() -> Generator[None]:
+    """Runs share nothing with those before, and are compiled as for users: first quickly, and with
+    LLVM's passes once the search has begun."""
     with (
         compiled_once(),
-        patch.object(machine_code, "LARGE", large),
         patch.object(object_code, "target_machine", target_machine),
         patch.object(explore, "IMPROVED_FROM", {BEST: 2}),
         patch.object(kernel, "Thread", AtOnce),
@@ -170,7 +168,7 @@ def reductions(case: Case) -> Iterator[str]:
 
 def passes(case: Case) -> Iterator[str]:
     """What LLVM's passes make of the code does the same."""
-    with compiled_anew(NEVER):
+    with compiled_anew():
         alike(case.first, plainly(case.instance))
     yield "LLVM's passes"
 
@@ -180,7 +178,7 @@ def in_parts(case: Case) -> Iterator[str]:
     them."""
     with (
         by_parts(),
-        compiled_anew(0),
+        compiled_anew(),
         patch.object(pack, "WORD", 4),  # bits, of 64
         patch.object(renaming, "WORD", 4),
         patch.multiple(lower, INLINE=0, PART=0, COPIED=0),

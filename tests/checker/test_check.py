@@ -10,7 +10,7 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.checker.native import explore, kernel, machine_code, object_cache
+from epochfence.checker.native import explore, kernel, object_cache
 from epochfence.checker.native.kernel import Kernel
 from epochfence.checker.native.machine_code import Code
 from epochfence.checker.native.object_code import BEST, PLAIN, QUICK
@@ -412,7 +412,6 @@ def test_faster_code_is_taken_within_a_search(monkeypatch: pytest.MonkeyPatch) -
 
     instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
     monkeypatch.setattr(object_cache, "chosen", no_cache)
-    monkeypatch.setattr(machine_code, "LARGE", 0)
     before = check(instance)
     taken: list[int] = []
     take = Kernel._take  # pyright: ignore[reportPrivateUsage]

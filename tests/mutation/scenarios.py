@@ -8,15 +8,13 @@ a row that does something else shows in the counts, even where no property minds
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from epochfence.checker.check import Options, Prepared, check, prepare
-from epochfence.checker.native import machine_code
+from epochfence.checker.check import Options, check
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import DEFAULT, Instance, System, instantiate
@@ -235,23 +233,6 @@ class TooLarge(Exception):
     """A run has gone beyond what any scenario may take."""
 
 
-@contextmanager
-def without_passes() -> Iterator[None]:
-    """Runs here are short: what LLVM's passes win in them is less than what they cost."""
-    before = machine_code.LARGE
-    machine_code.LARGE = 0
-    try:
-        yield
-    finally:
-        machine_code.LARGE = before
-
-
-def prepared(instance: Instance, *, slicing: bool = True) -> Prepared:
-    """The instance ready to be explored."""
-    with without_passes():
-        return prepare(instance, slicing=slicing)
-
-
 def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
     """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
 
@@ -259,8 +240,7 @@ def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
         if progress.states > most_states:
             raise TooLarge
 
-    with without_passes():
-        result = check(instance, Options(threads=1, memory=MEMORY, brief=True), watch)
+    result = check(instance, Options(threads=1, memory=MEMORY, brief=True), watch)
     if result.verdict is Verdict.INCONCLUSIVE:
         raise TooLarge
     return result

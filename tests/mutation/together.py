@@ -17,6 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from epochfence import language as lang
+from epochfence.checker.check import prepare
 from epochfence.checker.graph import Node
 from epochfence.checker.native.explore import Explorer, Progress, search
 from epochfence.checker.native.sharing import DEADLOCK, Flags
@@ -28,7 +29,6 @@ from epochfence.tests.mutation.scenarios import (
     Counts,
     TooLarge,
     Trial,
-    prepared,
 )
 
 NAME, FIELD = "mutation", "chosen"
@@ -134,7 +134,7 @@ class Compiled:
 
     def __init__(self, trial: Trial, mutants: list[Mutant], *, slicing: bool = True) -> None:
         system = together(trial.system, mutants)
-        self.prepared = prepared(
+        self.prepared = prepare(
             trial.scenario.instance(system, trial.counts.holds), slicing=slicing
         )
         self.holds, self.broken = trial.counts.holds, trial.counts.broken

@@ -10,8 +10,8 @@ import pytest
 
 from epochfence.checker.native import machine_code, object_cache, object_code
 from epochfence.checker.native.instructions import I64, Builder, Function, module, number
-from epochfence.checker.native.machine_code import Code, Compilation
-from epochfence.checker.native.object_code import BEST, QUICK
+from epochfence.checker.native.machine_code import Code, Compilation, code_of
+from epochfence.checker.native.object_code import BEST, PLAIN, QUICK
 
 DOUBLE = """
 define i64 @double(i64 %n) {
@@ -39,21 +39,19 @@ def called(code: Code, name: str, argument: int) -> int:
     return function(argument)
 
 
-@pytest.mark.parametrize("large", [0, 100])
 @pytest.mark.parametrize("apart", [0, 100])
+@pytest.mark.parametrize("effort", [PLAIN, BEST])
 def test_code_is_the_same_from_either_process(
-    monkeypatch: pytest.MonkeyPatch, apart: int, large: int
+    monkeypatch: pytest.MonkeyPatch, apart: int, effort: int
 ) -> None:
     monkeypatch.setattr(machine_code, "APART", apart)
-    monkeypatch.setattr(machine_code, "LARGE", large)
     first = compiled(DOUBLE)
-    best = first.best()
-    assert (first.effort, best.effort) == (QUICK if large == 0 else BEST, BEST)
+    best = first.best(effort)
+    assert (first.effort, best.effort) == (QUICK, effort)
     assert called(first, "double", 21) == called(best, "double", 21) == 42
 
 
-def test_quick_code_is_made_only_without_better_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_code, "LARGE", 0)
+def test_quick_code_is_made_only_without_better_code() -> None:
     quick = compiled(DOUBLE)
     assert quick.effort == QUICK
     assert compiled(DOUBLE).from_cache
@@ -125,16 +123,14 @@ def test_without_a_cache_all_is_compiled(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_all_that_code_depends_on_is_in_its_key(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, change: str
 ) -> None:
-    compiled(DOUBLE)
+    code_of([DOUBLE])
     text = DOUBLE
     match change:
         case "module":
             text = DOUBLE.replace("%n, %n", "%n, 3")
         case "effort":
             text = DOUBLE.replace("%n, %n", "%n, 3")
-            with monkeypatch.context() as quickly:
-                quickly.setattr(machine_code, "LARGE", 0)
-                compiled(text)
+            compiled(text)
         case "apart":
             monkeypatch.setattr(machine_code, "APART", 0)
         case "compiler":
@@ -145,4 +141,4 @@ def test_all_that_code_depends_on_is_in_its_key(
             monkeypatch.setattr(object_code, "__file__", str(other))
             compiler = object_code.compiler.__wrapped__
             monkeypatch.setattr(machine_code, "compiler", compiler)
-    assert not compiled(text).from_cache
+    assert not code_of([text]).from_cache
