@@ -17,7 +17,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,7 @@ from .object_code import BEST, QUICK, compiler, object_file, processor, target_m
 from .object_code import __file__ as program
 
 APART = 1_000  # lines of IR from which on another process compiles
+LARGE = 3_000  # lines of IR from which on LLVM's passes take long
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,12 @@ class Code:
     from_cache: bool = False
 
     def best(self, effort: int = BEST) -> Code:
-        """Code of the same modules, each made with this effort at least. Raises RuntimeError where
-        a compiler ends."""
-        return code_of(self.modules, effort) if self.effort < effort else self
+        """Code of the same modules, each made with this effort at least, and small ones with the
+        most. Raises RuntimeError where a compiler ends."""
+        if self.effort >= effort:
+            return self
+        efforts = (effort if _is_large(module) else BEST for module in self.modules)
+        return _code(self.modules, [*map(_made_of, self.modules, efforts)])
 
 
 @dataclass(frozen=True)
@@ -77,14 +81,13 @@ class Compilation:
             return _code(self.modules, [future.result() for future in self._made])
 
 
-def code_of(modules: Iterable[str], effort: int = BEST) -> Code:
+def code_of(modules: Sequence[str], effort: int = BEST) -> Code:
     """Code of modules, one after the other, each made with this effort at least. Raises
     RuntimeError as `Compilation.end` does."""
-    every = tuple(modules)
-    return _code(every, [_made_of(module, effort) for module in every])
+    return _code(modules, [_made_of(module, effort) for module in modules])
 
 
-def _code(modules: Iterable[str], made: Sequence[_Made]) -> Code:
+def _code(modules: Sequence[str], made: Sequence[_Made]) -> Code:
     return Code(
         tuple(modules), processor(), tuple(each.object_file for each in made),
         min(each.effort for each in made), all(each.from_cache for each in made),
@@ -103,6 +106,10 @@ def _made_of(module: str, effort: int) -> _Made:
     if cache is not None:
         cache.put(_key(module, effort), made)
     return _Made(made, effort, from_cache=False)
+
+
+def _is_large(module: str) -> bool:
+    return module.count("\n") >= LARGE
 
 
 def _is_apart(module: str, effort: int) -> bool:
@@ -129,9 +136,10 @@ def load(code: Code) -> Any:
     return engine
 
 
-def _compiled_apart(text: str, effort: int) -> bytes:
-    command = [sys.executable, program, str(effort)]
-    run = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+def _compiled_apart(module: str, effort: int) -> bytes:
+    is_patient = effort == BEST and _is_large(module)
+    command = [sys.executable, program, str(effort), str(int(is_patient))]
+    run = subprocess.run(command, input=module.encode(), capture_output=True, check=False)
     if run.returncode:
         raise RuntimeError(f"LLVM ended with {run.returncode}: {run.stderr.decode()[-2000:]}")
     return run.stdout

@@ -66,9 +66,9 @@ def compiler() -> str:
 
 
 if __name__ == "__main__":
-    asked = int(sys.argv[1])
-    if asked == BEST:  # a search goes on meanwhile
+    asked, is_patient = map(int, sys.argv[1:])
+    if is_patient:  # a search goes on meanwhile
         os.nice(NICE)
-    else:
+    if asked != BEST:
         llvm.set_option("", UNORDERED)
     sys.stdout.buffer.write(object_file(sys.stdin.read(), asked))

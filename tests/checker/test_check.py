@@ -10,7 +10,7 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.checker.native import explore, kernel, object_cache
+from epochfence.checker.native import explore, kernel, machine_code, object_cache
 from epochfence.checker.native.kernel import Kernel
 from epochfence.checker.native.machine_code import Code
 from epochfence.checker.native.object_code import BEST, PLAIN, QUICK
@@ -406,12 +406,17 @@ def test_a_fault_before_the_limit_is_told() -> None:
     assert check(ktx(V=0), Options(memory=limit)).verdict is Verdict.BROKEN
 
 
-def test_faster_code_is_taken_within_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("efforts", [[QUICK, PLAIN, BEST], [QUICK, BEST]], ids=["large", "small"])
+def test_faster_code_is_taken_within_a_search(
+    monkeypatch: pytest.MonkeyPatch, efforts: list[int]
+) -> None:
     def no_cache() -> None:
         return None
 
     instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
     monkeypatch.setattr(object_cache, "chosen", no_cache)
+    if PLAIN in efforts:
+        monkeypatch.setattr(machine_code, "LARGE", 0)
     before = check(instance)
     taken: list[int] = []
     take = Kernel._take  # pyright: ignore[reportPrivateUsage]
@@ -425,7 +430,7 @@ def test_faster_code_is_taken_within_a_search(monkeypatch: pytest.MonkeyPatch) -
     from_states = {PLAIN: before.states // 3, BEST: before.states // 2}
     monkeypatch.setattr(explore, "IMPROVED_FROM", from_states)
     result = check(instance)
-    assert taken == [QUICK, PLAIN, BEST]
+    assert taken == efforts
     assert (result.verdict, result.levels) == (before.verdict, before.levels)
     assert (result.transitions, result.rows) == (before.transitions, before.rows)
 
