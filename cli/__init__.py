@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 from typing import Annotated
 
@@ -14,7 +15,7 @@ with nothing_to_collect():
     import typer
 
     from .commands import Commands
-    from .endings import printed, whole_errors
+    from .endings import INTERRUPTED, printed, whole_errors
 
 app = typer.Typer(
     cls=Commands,
@@ -55,5 +56,12 @@ def main() -> None:
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
     if sys.argv[1:2] == ["check"]:  # libraries of others may need a look for garbage at the end
         atexit.register(gc.freeze)  # else Python takes three, at all that ends with the process
-    with printed(), whole_errors():
-        app()
+    try:
+        with printed(), whole_errors():
+            app()
+    except KeyboardInterrupt:  # before a command began
+        print("epochfence: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    finally:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is left to be told

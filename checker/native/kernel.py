@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
 
-from .machine_code import Code, load
+from .machine_code import Code, give_up, load
 
 
 @dataclass
@@ -40,10 +41,20 @@ class Kernel:
         """Begins to make code with more effort, if there is any. Whoever asks for an address gets
         that of the faster one from when it is there."""
         if self.effort < effort:
-            Thread(target=self._improve, args=(effort,), daemon=True).start()
+            thread = Thread(target=self._improve, args=(effort,), daemon=True)
+            thread.start()
+            atexit.register(_end, thread)
 
     def _improve(self, effort: int) -> None:
         with suppress(RuntimeError, OSError):  # what there is does the same
             code = self.code.best(effort)
             if code.effort > self.effort:
                 self._take(code)
+
+
+def _end(thread: Thread) -> None:
+    """Waits for a thread: what LLVM has ends with the process, and nobody may work with it then.
+    Other processes need not get done."""
+    while thread.is_alive():
+        give_up()
+        thread.join(0.1)

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -30,6 +31,9 @@ from .object_code import __file__ as program
 
 APART = 1_000  # lines of IR from which on another process compiles
 LARGE = 3_000  # lines of IR from which on LLVM's passes take long
+
+_compilers: set[subprocess.Popen[bytes]] = set()  # at work
+_ending = Event()
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ def _made_of(module: str, effort: int) -> _Made:
         kept = None if cache is None else cache.get(_key(module, more))
         if kept is not None:
             return _Made(kept, more, from_cache=True)
+    if _ending.is_set():
+        raise RuntimeError("the process ends")
     is_apart = _is_apart(module, effort)
     made = _compiled_apart(module, effort) if is_apart else object_file(module, effort)
     if cache is not None:
@@ -139,7 +145,21 @@ def load(code: Code) -> Any:
 def _compiled_apart(module: str, effort: int) -> bytes:
     is_patient = effort == BEST and _is_large(module)
     command = [sys.executable, program, str(effort), str(int(is_patient))]
-    run = subprocess.run(command, input=module.encode(), capture_output=True, check=False)
-    if run.returncode:
-        raise RuntimeError(f"LLVM ended with {run.returncode}: {run.stderr.decode()[-2000:]}")
-    return run.stdout
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as child:
+        _compilers.add(child)
+        try:
+            made, errors = child.communicate(module.encode())
+        finally:
+            _compilers.discard(child)
+            child.kill()
+    if child.returncode:
+        raise RuntimeError(f"LLVM ended with {child.returncode}: {errors.decode()[-2000:]}")
+    return made
+
+
+def give_up() -> None:
+    """Compiles nothing more, as this process ends: who waits for it gets a RuntimeError."""
+    _ending.set()
+    for child in list(_compilers):
+        child.kill()
