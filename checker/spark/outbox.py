@@ -139,15 +139,19 @@ class Outbox:
 
 
 class Inbox:
-    """Files of candidates, mapped and locked: `lines` has where the candidates of each note lie,
-    and how many there are of each part. Raises Lost."""
+    """Files of candidates, mapped and locked: `lines` has where the candidates of each note lie, of
+    `stride` bytes, and how many there are of each part. Raises Lost."""
 
-    def __init__(self, notes: Sequence[Note]) -> None:
+    def __init__(self, notes: Sequence[Note], stride: int) -> None:
         self._mapped: dict[str, Any] = {}
-        self.lines = [
-            (self._address(note.file) + note.offset, np.frombuffer(note.counts, dtype=np.int64))
-            for note in notes
-        ]
+        self.lines = [self._line(note, stride) for note in notes]
+
+    def _line(self, note: Note, stride: int) -> tuple[int, Any]:
+        counts = np.frombuffer(note.counts, dtype=np.int64)
+        address = self._address(note.file)
+        if note.offset + int(counts.sum()) * stride + SLACK > len(self._mapped[note.file]):
+            raise Lost(f"{note.file} was cut off")
+        return address + note.offset, counts
 
     def _address(self, name: str) -> int:
         if name not in self._mapped:

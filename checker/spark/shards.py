@@ -13,11 +13,14 @@ or the set anew of the runs, as contents of parts may be half-written.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 import psutil
@@ -31,6 +34,7 @@ from ..native.store import MOST_PER_SHARD, SHARDS, SLACK, Store
 from ..native.worker import Worker, drop_sent_of_all, owners
 from ..sealed import Damaged
 from .options import local_folder
+from .outbox import machine
 from .runs import Run
 
 OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
@@ -39,6 +43,8 @@ LEAST_SENT = 1 << 11  # states that a sender remembers
 SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some levels before sent
 MOST_FOR_SENT = 1 << 28  # bytes that they take at most
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
+INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is from before a change
+Stamp: TypeAlias = tuple[int, int] | None
 DIVIDED = "parts-"  # files of a set that is kept by parts
 
 
@@ -80,6 +86,8 @@ class ShardSet:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.cached = shutil.disk_usage(self.folder).free > LEAST_FREE
         self._files: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}  # of the files that are mapped
+        self._lost: dict[str, list[Stamp]] = {}  # of a file that wasn't whole: the indexes then
         self._sent: Region | None = None
         self._begin_whole()
 
@@ -107,7 +115,22 @@ class ShardSet:
         return self._files[name]
 
     def _region(self, name: str, size: int) -> Region:
-        return Region(size, self._file(name) if self.cached else None)
+        if not self.cached:
+            return Region(size)
+        file = self._file(name)
+        before = os.fstat(file).st_size
+        region = Region(size, file)
+        self._sizes[name] = region.size
+        is_whole = before == region.size
+        self._lost[name] = [] if is_whole else [*map(self._stamp, INDEXES)]
+        return region
+
+    def _stamp(self, name: str) -> Stamp:
+        """What tells one file of a name from others."""
+        with suppress(OSError):
+            found = (self.folder / name).stat()
+            return found.st_ino, found.st_mtime_ns
+        return None
 
     def _may_take(self, extra: int) -> bool:
         divided = 0 if self._divided is None else self._divided.memory
@@ -151,7 +174,7 @@ class ShardSet:
             self.store, self.levels = self._divided, np.array(levels, dtype=np.int64)
             self.ends = np.array(plan.ends)
             # from here on, nothing may take what is in the files for whole states
-            (self.folder / "before.npz").unlink(missing_ok=True)
+            (self.folder / BEFORE).unlink(missing_ok=True)
             for name in ("states", "tables") if self.cached else ():
                 os.ftruncate(self._file(name), 0)
         self._divided = None
@@ -159,20 +182,55 @@ class ShardSet:
     # The index: how many states each level has in each part, and how large the tables are -------
 
     def _load_index(self) -> None:
-        for name, whole in (("index.npz", True), ("before.npz", False)) if self.cached else ():
-            try:
-                with np.load(self.folder / name) as file:
-                    index = {each: file[each] for each in file.files}
-            except FileNotFoundError:
+        for name in INDEXES if self.cached else ():
+            index = self._read_index(name)
+            if index is None:
                 continue
-            if not whole and len(index["ends"]):
+            if name == BEFORE and len(index["ends"]):
                 break
             self._take_over(index)
-            if not whole:
+            if not self._is_of(index, self._stamp(name)):
+                break
+            if name == BEFORE:
                 self._truncate(len(self.levels), anew=True)
             return
+        self._forget_files()
         self._begin_whole()
         self._truncate(0, anew=True)
+
+    def _read_index(self, name: str) -> dict[str, Any] | None:
+        """An index; none where there is none that can be read."""
+        try:
+            with np.load(self.folder / name) as file:
+                return {each: file[each] for each in file.files}
+        except (OSError, EOFError, ValueError, BadZipFile):
+            return None
+
+    def _nodes(self) -> str:
+        """The files that an index is about: their inodes, and since when this machine runs, as what
+        it wrote last may be lost when it is switched off."""
+        nodes = {name: os.fstat(self._files[name]).st_ino for name in self._sizes}
+        return json.dumps([machine(), nodes])
+
+    def _is_of(self, index: dict[str, Any], stamp: Stamp) -> bool:
+        """Whether an index is about the files that are mapped, and they are whole: others may have
+        deleted some, or cut them off."""
+        since, nodes = json.loads(str(index["nodes"]))
+        is_divided = len(self.ends) > 0
+        used = [name for name in self._sizes if name.startswith(DIVIDED) == is_divided]
+        found = {name: os.fstat(self._files[name]) for name in used}
+        return since == machine() and all(
+            nodes.get(name) == of.st_ino
+            and self._sizes[name] == of.st_size
+            and stamp not in self._lost[name]
+            for name, of in found.items()
+        )
+
+    def _forget_files(self) -> None:
+        """What was in files is gone: they are opened anew, as other processes see them."""
+        for name in self._sizes:
+            os.close(self._files.pop(name))
+        self._sizes.clear()
 
     def _take_over(self, index: dict[str, Any]) -> None:
         if len(index["ends"]) == 0:
@@ -194,13 +252,14 @@ class ShardSet:
                 np.savez(
                     file, levels=self.levels, groups=self.store.groups, asked=self.asked,
                     ends=self.ends, own=self.own, rows=self.store.rows_of_parts,
+                    nodes=self._nodes(),
                 )  # fmt: skip
-            (self.folder / "aside.npz").replace(self.folder / "index.npz")
+            (self.folder / "aside.npz").replace(self.folder / INDEX)
 
     def _begin_change(self) -> None:
         """From now on the tables may hold states that no level counts, should this process die."""
-        if self.cached and (self.folder / "index.npz").exists():
-            (self.folder / "index.npz").replace(self.folder / "before.npz")
+        if self.cached and (self.folder / INDEX).exists():
+            (self.folder / INDEX).replace(self.folder / BEFORE)
 
     def _truncate(self, levels: int, *, anew: bool = False) -> None:
         if levels < len(self.levels) or anew:
@@ -314,7 +373,8 @@ class ShardSet:
             return Region(size * self.stride), size // SHARDS - 1
         file, note = self._file("sent"), self._note
         held = os.fstat(file).st_size // self.stride
-        known = int(note.read_text()) if note.exists() else level
+        text = note.read_text(errors="replace") if note.exists() else ""
+        known = int(text) if text.isdecimal() else level
         note.unlink(missing_ok=True)
         if known >= level:
             held = 0

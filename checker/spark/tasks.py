@@ -274,7 +274,7 @@ def _insert(held: ShardSet, sent: Iterable[Sent]) -> None:
         else:
             held.insert([line_of(item, held.owned)])
     if notes:
-        inbox = Inbox(notes)
+        inbox = Inbox(notes, held.stride)
         held.insert(inbox.lines)
 
 

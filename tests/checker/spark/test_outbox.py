@@ -5,6 +5,7 @@ Spark's part is played in this process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from ctypes import string_at
 from pathlib import Path
@@ -31,7 +32,7 @@ def ktx() -> Instance:
 
 
 def written(folder: Path, level: int, content: bytes) -> outbox.Note:
-    """Eight parts of eight bytes in a file."""
+    """Eight parts of eight states of a byte in a file."""
     box = Outbox(folder, level)
     note = box.write(EIGHT, [content] * 8)
     assert note is not None
@@ -130,17 +131,27 @@ def test_a_file_is_taken_over_by_a_later_level_unless_it_is_read(tmp_path: Path)
     first = written(tmp_path, 3, b"earlier!")
     again = written(tmp_path, 3, b"another!")  # an attempt at the same level has its own
     assert first.file != again.file
-    reading = Inbox([first, again])
+    reading = Inbox([first, again], 1)
     later = written(tmp_path, 4, b"on top..")
     assert [*tmp_path.iterdir()] == [Path(later.file)]
     assert read(reading) == [b"earlier!" * 8, b"another!" * 8]
     node = Path(later.file).stat().st_ino
     last = written(tmp_path, 5, b"the last")
     assert Path(last.file).stat().st_ino == node  # nobody read it
-    assert read(Inbox([last])) == [b"the last" * 8]
+    assert read(Inbox([last], 1)) == [b"the last" * 8]
     for gone in (first, again, later):
         with pytest.raises(Lost, match="No such file"):
-            Inbox([gone])
+            Inbox([gone], 1)
+
+
+def test_a_file_that_was_cut_off_is_lost(tmp_path: Path) -> None:
+    note = written(tmp_path, 3, b"earlier!")
+    size = Path(note.file).stat().st_size
+    assert read(Inbox([note], 1)) == [b"earlier!" * 8]
+    for left in (size - 1, 1, 0):
+        os.truncate(note.file, left)
+        with pytest.raises(Lost):
+            Inbox([note], 1)
 
 
 def test_a_reader_that_locks_a_file_too_late_has_lost_it(
@@ -156,7 +167,7 @@ def test_a_reader_that_locks_a_file_too_late_has_lost_it(
 
     monkeypatch.setattr(outbox.fcntl, "flock", late)
     with pytest.raises(Lost):
-        Inbox([first])
+        Inbox([first], 1)
 
 
 def test_only_the_same_folder_of_this_machine_is_here(

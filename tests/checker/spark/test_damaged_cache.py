@@ -1,0 +1,113 @@
+"""Files of an executor that are damaged while a run goes on cost time, and no state."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.native import planning
+from epochfence.checker.spark import shards, tasks
+from epochfence.tests.checker.native.test_checkpoint import ktx
+from epochfence.tests.checker.spark.conftest import found, on_spark
+from epochfence.tests.checker.spark.in_process import InProcess
+from epochfence.tests.checker.spark.test_shards_by_parts import wide
+
+TASK = 47  # the one before which files are damaged
+
+
+def flipped(file: Path) -> None:
+    """Another byte in the middle."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def cut(file: Path) -> None:
+    """Half of it is gone."""
+    os.truncate(file, file.stat().st_size // 2)
+
+
+DAMAGES: list[tuple[str, Callable[[Path], Any]]] = [
+    ("index.npz", flipped), ("index.npz", cut), ("index.npz", lambda file: file.write_bytes(b"")),
+    ("states", cut), ("states", Path.unlink), ("tables", Path.unlink), ("out-*", cut),
+    ("sent.level", lambda file: file.write_bytes(b"\xff")),
+]  # fmt: skip
+
+
+def damaging(
+    folder: Path, name: str, damage: Callable[[Path], Any]
+) -> tuple[InProcess, list[Path]]:
+    """A session in which files are damaged once, and workers are new from then on; those files."""
+    damaged: list[Path] = []
+    tasks_begun = 0
+
+    def disturb(stage: str, shard: int) -> None:
+        nonlocal tasks_begun
+        tasks_begun += 1
+        if tasks_begun >= TASK and not damaged:
+            damaged.extend(folder.rglob(name))
+            for file in damaged:
+                damage(file)
+            tasks._process = None  # pyright: ignore[reportPrivateUsage]
+
+    return InProcess(disturb), damaged
+
+
+@pytest.mark.slow(2)
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(("name", "damage"), DAMAGES)
+def test_files_of_whole_states(
+    name: str, damage: Callable[[Path], Any], play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(tasks, "WHOLE", 0)  # what was sent is remembered
+    session, damaged = damaging(tmp_path / "local", name, damage)
+    play(session)
+    assert found(on_spark(ktx(), tmp_path / "run")) == found(check(ktx()))
+    assert damaged
+
+
+@pytest.mark.slow(2)
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("damage", [cut, Path.unlink])
+@pytest.mark.parametrize("name", ["parts-states", "parts-tables", "parts-contents-0"])
+def test_files_of_parts(
+    name: str, damage: Callable[[Path], Any], play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    for module, bound, value in (
+        (shards, "DIVIDED_FROM", 1), (planning, "WHOLE", 0), (planning, "WORTH", 1e9),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, bound, value)
+    session, damaged = damaging(tmp_path / "local", name, damage)
+    play(session)
+    assert found(on_spark(wide(), tmp_path / "run")) == found(check(wide()))
+    assert damaged
+
+
+def test_files_from_before_the_machine_was_started(
+    play: Callable[[InProcess], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What was written last may be lost, so that all of it is read again."""
+    read: list[str] = []
+    read_run = tasks.read_run
+
+    def noted(storage: Any, run: Any, stride: int) -> Any:
+        read.append(run.file)
+        return read_run(storage, run, stride)
+
+    def started_anew(_: Path) -> None:
+        read.clear()
+        monkeypatch.setattr(shards, "machine", lambda: "started anew")
+
+    monkeypatch.setattr(tasks, "read_run", noted)
+    session, damaged = damaging(tmp_path / "local", "index.npz", started_anew)
+    play(session)
+    assert found(on_spark(ktx(), tmp_path / "run")) == found(check(ktx()))
+    assert damaged
+    assert read
