@@ -81,6 +81,13 @@ BROKEN = (
         "`KAFKA-14402`", ("ZombieFenced",), ("2.5",),
         {**bug_of("KAFKA-14402").constants, "producers": 2},
     ),
+    # the late batch has the producer id before: the transactional id has been forgotten
+    Broken(
+        "`KAFKA-14402`", ("Order",), ("2.5",),
+        transactions(
+            transactions=2, faults=2, expiries=1, id_expiries=1, producer_ids=2
+        ),
+    ),
     _by_bug(
         "KAFKA-9666", ("2.5",), "EpochsNotWasted", "EpochsInTurn", "OneEpochForADecision"
     ),

@@ -54,8 +54,12 @@ two faults at the last epoch break it where the transaction log doesn't have the
 next producer id (`rotation_in_log`, of 4.3, mends that).
 
 Before version 2 of the protocol (4.0) an epoch has many transactions, and a client asks for a new
-epoch with the one that it holds. Most lemmas about clients, batches and leaders don't hold there.
-Those about the coordinator's entry and its log do.
+epoch with the one that it holds. What the lemmas say of clients, batches and leaders is another
+thing there: a pair of producer id and epoch is given out once it is in the log, an open transaction
+has the log's epoch, and sequences go on from one transaction to the next
+(`spec/lemmas/numbers.py`). `ReservedEpoch` and `AnswerStands` say something there, too, as clients
+get new epochs by InitProducerId. `NoDuplicate` and `Order` are proved of one client and two
+transactions; `Order` doesn't hold at 2.5, where a leader doesn't ask the coordinator.
 
 A *ranking* proves that a fair run comes to what it must: numbers that no step raises, and fair
 events that lower them. [Progress](progress.md#proved-without-bounds) has the rule. It is of runs
@@ -184,18 +188,15 @@ CASES = (
     replace(_TWO_CLIENTS, protocol="4.1"),
     replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.0.1"),
     replace(_TWO_CLIENTS, protocol="4.0.1"),
-    replace(
-        _COMPLETES,
-        properties=(
-            "EpochForward", "DeclaredTransitions", "EpochsNotWasted", "StableOffsetForward",
-            "EpochsInTurn", "OneEpochForADecision",
-        ),
-        protocol="3.6",
+    Case(
+        "transactions", {"producers": 1, "partitions": 1},
+        (*_OF_ONE, "ReservedEpoch", "AnswerStands"), protocol="3.6",
     ),
-    replace(
-        _COMPLETES,
-        properties=(
+    Case(
+        "transactions", {"producers": 1, "partitions": 1},
+        (
             "EpochForward", "DeclaredTransitions", "StableOffsetForward", "ReadCommittedStays",
+            "NoDuplicate", "BumpedOnce", "ReservedEpoch", "AnswerStands",
         ),
         protocol="2.5",
     ),

@@ -32,7 +32,7 @@ from ..coordinator.entry import (
     PREPARE_COMMIT,
 )
 from ..coordinator.log import unsettled
-from ..features import late_fence_end_refused
+from ..features import late_fence_end_refused, transaction_version_2
 from ..leader import state as leader
 from ..messages import (
     LARGEST_EPOCH,
@@ -72,12 +72,14 @@ _answer = in_flight("a", ProduceResponse, i, p)
 _acknowledged = any_of(p, any_of(s, _batch.status == client.ACKNOWLEDGED))
 commits_something = invariant(
     "CommitsSomething",
-    all_of(
-        i,
-        (_state == client.IN_TRANSACTION).implies(
-            all_of(p, all_of(s, _batch.status != client.FAILED))
+    transaction_version_2.implies(
+        all_of(
+            i,
+            (_state == client.IN_TRANSACTION).implies(
+                all_of(p, all_of(s, _batch.status != client.FAILED))
+            )
+            & ((EARLY_ENDS == 0) & (_state == client.COMMITTING)).implies(_acknowledged),
         )
-        & ((EARLY_ENDS == 0) & (_state == client.COMMITTING)).implies(_acknowledged),
     ),
     "If a record has failed, its client knows. A commit is of acknowledged records only.",
 )

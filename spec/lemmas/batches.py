@@ -1,13 +1,14 @@
 """Of batches: in flight, waiting for the coordinator, and in a log; and of their transactions.
 
-The lemmas are of the newest release, in which every end of a transaction gives a new epoch, so that
-an epoch has one transaction with records. They are of one record to a partition in a transaction.
+With version 2 every end of a transaction gives a new epoch, so that an epoch has one transaction
+with records. Before, it has many: the lemmas are of one client there, and `numbers` has how
+sequences go on. They are of one record to a partition in a transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...language import (
     Expression,
@@ -19,23 +20,28 @@ from ...language import (
     last,
     lift,
     position,
+    sum_of,
 )
 from ..application import Outcome, outcome
 from ..client import state as client
+from ..coordinator import log as log
 from ..coordinator.entry import is_prepared, producer_epoch, producer_id
+from ..features import transaction_version_2
 from ..leader import state as leader
 from ..leader.isolation import log_entry
 from ..messages import (
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
+    PRODUCERS,
     RECORD,
     RECORDS,
     TRANSACTION,
+    TRANSACTIONS,
     Produce,
 )
 from ..properties.transactions import is_older
-from .clients import is_current, is_given_out, pairs_held
+from .clients import claims, is_current, is_given_out
 from .counting import named
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
@@ -74,15 +80,13 @@ def _in_flight(name: str, who: Expression, where: Expression = p) -> tuple[Place
     return _place(lift(True), request, request, who), _place(waiting.is_set, waiting.value, who)
 
 
+def _in_a_log(entry: Expression) -> Place:
+    pair = entry.producer_id, entry.producer_epoch
+    return Place(entry.kind == leader.Kind.DATA, *pair, entry.txn.value, entry.record, (entry,))
+
+
 _in_log = log_entry("e", p)
-_logged = Place(
-    _in_log.kind == leader.Kind.DATA,
-    _in_log.producer_id,
-    _in_log.producer_epoch,
-    _in_log.txn.value,
-    _in_log.record,
-    (_in_log,),
-)
+_logged = _in_a_log(_in_log)
 _requested, _waiting = _in_flight("a", j)
 PLACES = (_logged, _requested, _waiting)
 """The places where there may be a batch for partition `p`."""
@@ -103,21 +107,28 @@ def every_batch(says: Callable[[Place], Expression], *names: Expression) -> Expr
 _state, _txn = client.state.at(i), client.txn.at(i)
 _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
 _batch = client.batches.at(i)[p][s]
+_before_version_2 = ~transaction_version_2
 _is_sent = _batch.status != client.UNSENT
+_is_in_transaction = _state.is_in(
+    client.IN_TRANSACTION, client.COMMITTING, client.ABORTING, client.ABORTABLE_ERROR
+)
+_may_be_over = _before_version_2 & (
+    (_state == client.ABORTING) | ((_state == client.COMMITTING) & client.bump_asked.at(i))
+)
 
 transaction_of_state = invariant(
     "TransactionOfState",
     all_of(
         i,
-        (
-            _txn.is_set
-            == _state.is_in(
-                client.IN_TRANSACTION, client.COMMITTING, client.ABORTING, client.ABORTABLE_ERROR
-            )
+        if_(
+            _may_be_over,
+            _txn.is_set.implies(_is_in_transaction),
+            _txn.is_set == _is_in_transaction,
         )
         & all_of(p, all_of(s, _is_sent.implies(_txn.is_set))),
     ),
-    "A client has a transaction just in the states for it, and no batches without one.",
+    "A client has a transaction just in the states for it, and no batches without one. Before "
+    "version 2 it may be over in the state of its end.",
 )
 
 begun = invariant(
@@ -143,6 +154,27 @@ batch_given_out = invariant(
 )
 
 _waiting_sequence = leader.waiting.at(p)[j].value.base_sequence
+_next_sequence = client.next_sequence.at(i)[p]
+
+
+def _written_before(when: Expression) -> Expression:
+    """How many records a partition may have of the transactions `u` for which it holds. With
+    version 2 sequences start again with each transaction."""
+    return if_(transaction_version_2, 0, sum_of(u, if_(when, RECORDS, 0)))
+
+
+def _first_number(txn: Expression) -> Expression:
+    """The largest sequence that a transaction's first record may have."""
+    return _written_before(position(u) < position(txn))
+
+
+def _number(txn: Expression, record: Expression) -> Expression:
+    """The largest sequence that a record may have."""
+    return _first_number(txn) + position(record)
+
+
+_goes_on = _before_version_2 & ~_txn.is_set
+_written = _written_before(outcome.at(u) != Outcome.NOT_BEGUN)
 first_sequence = invariant(
     "FirstSequence",
     all_of(
@@ -153,24 +185,32 @@ first_sequence = invariant(
                 all_of(
                     s,
                     all_true(
-                        client.is_open(_batch).implies(_batch.base_sequence <= position(s)),
+                        client.is_open(_batch).implies(
+                            _batch.base_sequence <= _number(_txn.value, s)
+                        ),
                         _is_sent
                         | (_state == client.FATAL_ERROR)
-                        | (client.next_sequence.at(i)[p] <= position(s)),
+                        | (_next_sequence <= if_(_goes_on, _written, _number(_txn.value, s))),
                     ),
                 ),
             ),
-            _requested.every(_requested.names[0].base_sequence <= position(_requested.record)),
-            _waiting.every(_waiting_sequence <= position(_waiting.record)),
+            transaction_version_2
+            | all_of(i, _txn.is_set.implies(_next_sequence <= _first_number(_txn.value) + RECORDS)),
+            _requested.every(
+                _requested.names[0].base_sequence <= _number(_requested.txn, _requested.record)
+            ),
+            _waiting.every(_waiting_sequence <= _number(_waiting.txn, _waiting.record)),
         ),
     ),
-    "The sequence of a record is at most its number in the transaction.",
+    "The sequence of a record is at most its number in the transaction; before version 2, among "
+    "all that were written.",
 )
 
 # What a leader knows of them ---------------------------------------------------------------------
 
 _newest = last(leader.producers.at(p)[n].batch_metadata)
 _entry = leader.producers.at(p)[_logged.producer_id]
+_most = if_(transaction_version_2, RECORDS, TRANSACTIONS * RECORDS)
 remembered = invariant(
     "Remembered",
     all_of(
@@ -179,12 +219,16 @@ remembered = invariant(
             (_logged.epoch < _entry.producer_epoch)
             | ((_logged.epoch == _entry.producer_epoch) & last(_entry.batch_metadata).is_set)
         )
-        & all_of(n, _newest.is_set.implies(_newest.value.last_sequence < RECORDS)),
+        & all_of(n, _newest.is_set.implies(_newest.value.last_sequence < _most)),
     ),
     "A leader remembers the last batch of an epoch until there is a newer epoch.",
 )
 
-_last_epoch = if_(is_prepared, producer_epoch - 1, producer_epoch)
+_last_epoch = if_(
+    transaction_version_2,
+    if_(is_prepared, producer_epoch - 1, producer_epoch),
+    log.logged_epoch,
+)
 
 
 def _counts(of_id: Expression, epoch: Expression) -> Expression:
@@ -205,16 +249,24 @@ logged_in_time = invariant(
 
 def _fits_holder(place: Place) -> Expression:
     """Whether a batch is of client i's transaction if it has the client's pair, and isn't newer
-    than what the client holds or gets by an answer, as long as that counts."""
-    held, *answered = pairs_held(i, "b", "c")
+    than what the client holds or gets by an answer, as long as that counts. Before version 2 it may
+    be of an earlier transaction."""
+    held, *gets = claims(i, "b", "c")
+    given, ended, is_next = gets  # with version 2 the next one is nobody's yet
+    answered = (given, ended, replace(is_next, when=_before_version_2 & is_next.when))
 
     def is_same(of_id: Expression, epoch: Expression) -> Expression:
         return (of_id == place.producer_id) & (epoch == place.epoch)
 
     is_of_transaction = (_txn.value == place.txn) & _txn.is_set
     was_sent = client.batches.at(i)[p][place.record].status != client.UNSENT
+    is_no_later = _txn.is_set.implies(
+        (position(place.txn) <= position(_txn.value)) & (is_of_transaction.implies(was_sent))
+    )
     return all_true(
-        (held.when & is_same(_id, _epoch)).implies(is_of_transaction & was_sent),
+        (held.when & is_same(_id, _epoch)).implies(
+            if_(transaction_version_2, is_of_transaction & was_sent, is_no_later)
+        ),
         *(
             named(
                 pair.names,
@@ -233,8 +285,30 @@ def _fits_holder(place: Place) -> Expression:
 batches_of_holder = invariant(
     "BatchesOfHolder",
     every_batch(_fits_holder, i),
-    "The batches of an epoch are of its holder's transaction, and there are none of an epoch that "
-    "a client only gets by an answer, nor of one after that.",
+    "The batches of an epoch are of its holder's transaction (before version 2, or of an earlier "
+    "one), and there are none of an epoch that a client only gets, nor of one after that.",
+)
+
+
+def _is_no_newer(place: Place) -> Expression:
+    """Whether a batch isn't newer than what client i holds or gets."""
+    return all_true(
+        *(
+            named(
+                pair.names,
+                pair.when.implies(
+                    ~is_older(pair.producer_id, pair.epoch, place.producer_id, place.epoch)
+                ),
+            )
+            for pair in claims(i, "b", "c")
+        )
+    )
+
+
+none_newer = invariant(
+    "NoneNewer",
+    (_before_version_2 & (PRODUCERS == 1)).implies(every_batch(_is_no_newer, i)),
+    "Before version 2 no batch of a single client is newer than what it holds or gets.",
 )
 
 _of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))
@@ -242,10 +316,12 @@ _of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))
 
 def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
     """If a batch is in a log, or may still get there, then the transactions of later batches, and
-    of clients with a later epoch, began later."""
+    of clients with a later epoch, began later. Before version 2 that is so of one client alone,
+    and of all its batches."""
 
     def says(early: Place) -> Expression:
         stays = lift(early is _logged) | _counts(early.producer_id, early.epoch)
+        stays |= _before_version_2 & (PRODUCERS == 1)
         return stays.implies(
             all_true(
                 *(
@@ -264,7 +340,8 @@ def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
 
 began_first = invariant(
     "BeganFirst",
-    every_batch(_begins_first((*_in_flight("b", k), _of_client))),
+    every_batch(_begins_first((*_in_flight("b", k), _of_client)))
+    & (transaction_version_2 | every_batch(_begins_first((_in_a_log(log_entry("f", p)),)))),
     "If a batch is in a log, or may still get there, its transaction began before those of newer "
     "epochs.",
 )
@@ -279,10 +356,11 @@ LEMMAS = (
     transaction_of_state,
     begun,
     batch_given_out,
-    first_sequence,
     remembered,
     logged_in_time,
     batches_of_holder,
+    none_newer,
     began_first,
     began_first_elsewhere,
+    first_sequence,
 )

@@ -1,6 +1,8 @@
 """Of clients and the coordinator: what is in flight between them, and who holds which epoch.
 
-The lemmas are of the newest release, and with one client of those from 4.0.1 on.
+The lemmas are of all releases from 2.5 on. Before version 2 a pair is given out by InitProducerId
+alone, once it is in the log. A request that comes again may get the pair that an earlier one has
+brought about.
 """
 
 from __future__ import annotations
@@ -15,24 +17,34 @@ from ...language import (
     any_of,
     any_true,
     count_of,
+    if_,
     in_flight,
     invariant,
+    lift,
     position,
+    size,
+    sum_of,
 )
 from ..client import state as client
 from ..client.calls import EARLY_ENDS
 from ..coordinator import entry as coordinator
+from ..coordinator import log as log
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
+    ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from ..features import failed_fence_kept, transaction_version_2
 from ..messages import (
     LARGEST_EPOCH,
     NO_EPOCH,
+    PARTITION,
     PRODUCER,
+    AddPartitionsToTxn,
+    AddPartitionsToTxnResponse,
     EndTxn,
     EndTxnResponse,
     Errors,
@@ -43,7 +55,7 @@ from ..messages import (
 from .coordinator import epochs_go_on, is_lost
 from .counting import named, one
 
-i, j = PRODUCER.variable("i"), PRODUCER.variable("j")
+i, j, p = PRODUCER.variable("i"), PRODUCER.variable("j"), PARTITION.variable("p")
 
 # Clients' requests -----------------------------------------------------------------------------
 
@@ -53,6 +65,8 @@ _end, _end_answer = in_flight("o", EndTxn, i), in_flight("p", EndTxnResponse, i)
 _state = client.state.at(i)
 _is_asked_by = coordinator.asked_by[i] == _open
 _is_fenced_for = coordinator.fenced_for[i] == _open
+# before version 2 clients ask for partitions, too
+_is_asked = _is_asked_by & (transaction_version_2 | (coordinator.pending != ONGOING))
 
 _initializing = any_true(
     any_of(_init, _init.connection == _open),
@@ -63,7 +77,7 @@ _initializing = any_true(
 _ending = any_true(
     any_of(_end, _end.connection == _open),
     any_of(_end_answer, _end_answer.connection == _open),
-    _is_asked_by & (coordinator.pending != EMPTY),
+    _is_asked & (coordinator.pending != EMPTY),
 )
 
 
@@ -75,7 +89,7 @@ one_request = invariant(
         + count_of(_init_answer, _init_answer.connection == _open)
         + count_of(_end, _end.connection == _open)
         + count_of(_end_answer, _end_answer.connection == _open)
-        + one(_is_asked_by)
+        + one(_is_asked)
         + one(_is_fenced_for)
         <= 1,
     ),
@@ -86,10 +100,51 @@ request_of_state = invariant(
     "RequestOfState",
     all_of(
         i,
-        _initializing.implies(_state == client.INITIALIZING)
-        & _ending.implies(_state.is_in(client.COMMITTING, client.ABORTING)),
+        _initializing.implies(
+            if_(transaction_version_2, _state == client.INITIALIZING, client.waits_for_id.at(i))
+        )
+        & _ending.implies(
+            _state.is_in(client.COMMITTING, client.ABORTING)
+            & (transaction_version_2 | client.txn.at(i).is_set)
+        ),
     ),
     "The request or answer in flight for a client is the one that its state waits for.",
+)
+
+_add = in_flight("add", AddPartitionsToTxn, i, p)
+_added = in_flight("added", AddPartitionsToTxnResponse, i, p)
+_is_adding_for = _is_asked_by & (coordinator.pending == ONGOING)
+_additions = sum_of(
+    p, count_of(_add, _add.connection == _open) + count_of(_added, _added.connection == _open)
+) + if_(_is_adding_for, size(coordinator.adding_for[i]), 0)
+_wanted = size(client.adding.at(i))
+one_addition = invariant(
+    "OneAddition",
+    transaction_version_2
+    | all_of(
+        i,
+        all_true(
+            _wanted <= 1,
+            (_wanted == 0) | _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR),
+            _additions <= if_(_state == client.FATAL_ERROR, 1, _wanted),
+            all_of(
+                p,
+                all_of(_add, _add.connection <= _open) & all_of(_added, _added.connection <= _open),
+            ),
+        ),
+    ),
+    "Before version 2 a client waits for one partition to be added, in its transaction.",
+)
+
+bump_needed = invariant(
+    "BumpNeeded",
+    all_of(
+        i,
+        all_true(EARLY_ENDS == 0, client.is_completing(_state), client.txn.at(i).is_set).implies(
+            client.bump_asked.at(i) == client.must_bump.at(i)
+        ),
+    ),
+    "A client asks for a new epoch behind the end of its transaction if it needs one.",
 )
 
 no_later_connection = invariant(
@@ -113,6 +168,7 @@ who_waits = invariant(
         i,
         coordinator.asked_by[i].is_set.implies(
             coordinator.pending.is_in(EMPTY, PREPARE_COMMIT, PREPARE_ABORT)
+            | (~transaction_version_2 & (coordinator.pending == ONGOING))
             | (coordinator.is_prepared & ~coordinator.pending.is_set)
         )
         & coordinator.fenced_for[i].is_set.implies(
@@ -146,12 +202,13 @@ init_anew = invariant(
     "InitAnew",
     all_of(
         i,
-        _state.is_in(client.UNINITIALIZED, client.INITIALIZING).implies(
-            client.producer_epoch.at(i) == NO_EPOCH
-        )
-        & all_of(_init, _init.expected_epoch == NO_EPOCH),
+        (
+            (_state == client.UNINITIALIZED)
+            | (transaction_version_2 & (_state == client.INITIALIZING))
+        ).implies(client.producer_epoch.at(i) == NO_EPOCH)
+        & transaction_version_2.implies(all_of(_init, _init.expected_epoch == NO_EPOCH)),
     ),
-    "A client that asks for an epoch has none.",
+    "A client that asks for its first epoch has none. With version 2 it asks for no other.",
 )
 
 coordinators_errors = invariant(
@@ -170,16 +227,28 @@ coordinators_errors = invariant(
 # Who holds which epoch -------------------------------------------------------------------------
 
 
+_is_first_of_id = coordinator.previous_id.is_set & (
+    coordinator.previous_id != coordinator.producer_id
+)
+
+
 def is_given_out(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a pair is the coordinator's, an older one, or the one after the end in progress. The
-    coordinator may have lost it."""
-    current = (position(of_id) < position(coordinator.producer_id)) | (
-        (of_id == coordinator.producer_id) & (epoch <= coordinator.producer_epoch)
+    coordinator may have lost it. Before version 2 a pair is given once it is in the log, and a new
+    producer id has the first epoch alone as long as the one before is known."""
+    is_older_id = position(of_id) < position(coordinator.producer_id)
+    current = (of_id == coordinator.producer_id) & if_(
+        transaction_version_2,
+        epoch <= coordinator.producer_epoch,
+        (epoch <= log.logged_epoch) & (_is_first_of_id.implies(epoch == 0)),
     )
-    following = ((coordinator.is_prepared & (coordinator.next_id == of_id)) | is_lost(of_id)) & (
-        epoch == 0
+    following = all_true(
+        transaction_version_2,
+        (coordinator.is_prepared & (coordinator.next_id == of_id)) | is_lost(of_id),
+        epoch == 0,
     )
-    return (current | following) & (~epochs_go_on | (epoch < LARGEST_EPOCH)) & (epoch >= 0)
+    is_below = (transaction_version_2 & ~epochs_go_on) | (epoch < LARGEST_EPOCH)
+    return (is_older_id | current | following) & is_below & (epoch >= 0)
 
 
 _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
@@ -194,9 +263,16 @@ given_out = invariant(
             *(
                 all_of(
                     m,
-                    (m.error == Errors.NONE).implies(is_given_out(m.producer_id, m.producer_epoch)),
+                    ((m.error == Errors.NONE) & tells).implies(
+                        is_given_out(m.producer_id, m.producer_epoch)
+                    ),
                 )
-                for m in (_init_answer, _end_answer)
+                for m, tells in ((_init_answer, lift(True)), (_end_answer, transaction_version_2))
+            ),
+            transaction_version_2
+            | (
+                all_of(p, all_of(_add, is_given_out(_add.producer_id, _add.producer_epoch)))
+                & all_of(_end, is_given_out(_end.producer_id, _end.producer_epoch))
             ),
         ),
     ),
@@ -224,7 +300,8 @@ end_carries_pair = invariant(
                 (_id == coordinator.producer_id) & (_epoch == coordinator.producer_epoch)
             )
             & coordinator.is_prepared.implies(
-                (_id == coordinator.producer_id) & (_epoch + 1 == coordinator.producer_epoch)
+                (_id == coordinator.producer_id)
+                & (if_(transaction_version_2, _epoch + 1, _epoch) == coordinator.producer_epoch)
             )
         ),
     ),
@@ -237,7 +314,11 @@ end_gives_next = invariant(
         i,
         all_of(
             _end_answer,
-            ((_end_answer.connection == _open) & (_end_answer.error == Errors.NONE)).implies(
+            all_true(
+                transaction_version_2,
+                _end_answer.connection == _open,
+                _end_answer.error == Errors.NONE,
+            ).implies(
                 ((_end_answer.producer_id == _id) & (_end_answer.producer_epoch == _epoch + 1))
                 | (
                     (position(_end_answer.producer_id) > position(_id))
@@ -265,11 +346,77 @@ new_id_at_last = invariant(
     "An end gives a new producer id only where the epochs of the old one are used up.",
 )
 
+_last, _pending_last = coordinator.last_producer_epoch, coordinator.pending_last_epoch
+
+
+def _follows(epoch: Expression, last: Expression) -> Expression:
+    """Whether an epoch is the one after the last, where that is known. Before 2.6 an abort that
+    overtakes a fence takes none, and the coordinator knows its own epoch as the last one."""
+    is_same = ~failed_fence_kept & (epoch == last)
+    of_new_id = (epoch == 0) & (last >= LARGEST_EPOCH - 1)
+    return (last == NO_EPOCH) | (epoch == last + 1) | is_same | of_new_id
+
+
+last_epoch_before = invariant(
+    "LastEpochBefore",
+    transaction_version_2
+    | all_true(
+        _follows(coordinator.producer_epoch, _last),
+        (coordinator.pending == EMPTY).implies(
+            _follows(coordinator.pending_epoch, _pending_last)
+            & _pending_last.is_in(NO_EPOCH, coordinator.producer_epoch, _last)
+        ),
+        coordinator.pending.is_in(PREPARE_COMMIT, PREPARE_ABORT).implies(
+            (coordinator.pending_epoch == coordinator.producer_epoch) & (_pending_last == _last)
+        ),
+    ),
+    "Before version 2 the last epoch that the coordinator knows is the one before its own.",
+)
+
+
+def _is_next(of_id: Expression, epoch: Expression) -> Expression:
+    return ((of_id == _id) & (epoch == _epoch + 1)) | (position(of_id) > position(_id))
+
+
+_has_epoch = _epoch != NO_EPOCH
+_is_own_or_before = (_id == coordinator.producer_id) | (
+    (coordinator.previous_id == _id) & (_epoch >= LARGEST_EPOCH - 1)
+)
+init_gives_next = invariant(
+    "InitGivesNext",
+    all_of(
+        i,
+        all_true(
+            all_of(
+                _init,
+                (_init.connection == _open).implies(
+                    (_init.expected_epoch == _epoch) & _has_epoch.implies(_init.expected_id == _id)
+                ),
+            ),
+            (_is_asked_by & (coordinator.pending == EMPTY)).implies(
+                _has_epoch.implies(_is_next(coordinator.pending_id, coordinator.pending_epoch))
+                & ((_pending_last == NO_EPOCH) | ((_pending_last == _epoch) & _is_own_or_before))
+            ),
+            all_of(
+                _init_answer,
+                all_true(
+                    _has_epoch,
+                    _init_answer.connection == _open,
+                    _init_answer.error == Errors.NONE,
+                ).implies(_is_next(_init_answer.producer_id, _init_answer.producer_epoch)),
+            ),
+        ),
+    ),
+    "InitProducerId names the epoch that its client has, and gives it the next one or a new "
+    "producer id.",
+)
+
 _ends = coordinator.state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 
 
 def is_current(of_id: Expression, epoch: Expression) -> Expression:
-    """Whether a pair is the coordinator's, or may become it by the answer to an end."""
+    """Whether a pair is the coordinator's, or may become it by the answer to an end; before
+    version 2, by a bump that is asked for again."""
     same = of_id == coordinator.producer_id
     before = same & (epoch + 1 == coordinator.producer_epoch)
     rotated = (
@@ -279,8 +426,19 @@ def is_current(of_id: Expression, epoch: Expression) -> Expression:
         & (coordinator.producer_epoch == 0)
     )
     following = coordinator.is_prepared & (coordinator.next_id == of_id) & (epoch == 0)
-    return (same & (epoch == coordinator.producer_epoch)) | (
-        (coordinator.is_prepared | _ends) & (before | rotated | following)
+    may_be_bumped = all_true(
+        coordinator.producer_epoch < LARGEST_EPOCH - 1,
+        epoch == _last,
+        if_(
+            same,
+            epoch < coordinator.producer_epoch,
+            (coordinator.previous_id == of_id) & (epoch >= LARGEST_EPOCH - 1),
+        ),
+    )
+    return (same & (epoch == coordinator.producer_epoch)) | if_(
+        transaction_version_2,
+        (coordinator.is_prepared | _ends) & (before | rotated | following),
+        may_be_bumped,
     )
 
 
@@ -300,24 +458,24 @@ def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ..
     epoch, on = client.producer_epoch.at(who), connection.at(who)
     is_held = (epoch != NO_EPOCH) & (client.state.at(who) != client.FATAL_ERROR)
     answers = (
-        in_flight(init_name, InitProducerIdResponse, who),
-        in_flight(end_name, EndTxnResponse, who),
+        (in_flight(init_name, InitProducerIdResponse, who), lift(True)),
+        (in_flight(end_name, EndTxnResponse, who), transaction_version_2),
     )
     return (
         Pair(is_held, client.producer_id.at(who), epoch),
         *(
             Pair(
-                (m.error == Errors.NONE) & (m.connection == on),
+                tells & (m.error == Errors.NONE) & (m.connection == on),
                 m.producer_id,
                 m.producer_epoch,
                 (m,),
             )
-            for m in answers
+            for m, tells in answers
         ),
     )
 
 
-def _claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
+def claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
     """The pairs that a client holds, gets by an answer, or is about to get."""
     is_next = (coordinator.asked_by[who] == connection.at(who)) & (coordinator.pending == EMPTY)
     return (
@@ -330,8 +488,8 @@ def _of_two_clients(says: Callable[[Pair, Pair], Expression]) -> Expression:
     """Whether it holds of what any two clients hold, or get."""
     each = (
         named((*one.names, *other.names), (one.when & other.when).implies(says(one, other)))
-        for one in _claims(i, "a", "b")
-        for other in _claims(j, "c", "d")
+        for one in claims(i, "a", "b")
+        for other in claims(j, "c", "d")
     )
     return all_of(i, all_of(j, (i != j).implies(all_true(*each))))
 
@@ -370,6 +528,8 @@ last_epochs_alone = invariant(
 LEMMAS = (
     one_request,
     request_of_state,
+    one_addition,
+    bump_needed,
     no_later_connection,
     who_waits,
     settled_outside,
@@ -381,6 +541,8 @@ LEMMAS = (
     end_carries_pair,
     end_gives_next,
     new_id_at_last,
+    last_epoch_before,
+    init_gives_next,
     one_holder,
     last_epochs_alone,
 )

@@ -1,6 +1,6 @@
 """Of the transaction coordinator's entry and its log: which change may be pending.
 
-The lemmas are of the newest release, and with one client of all from 2.5 on.
+The lemmas are of all releases from 2.5 on.
 """
 
 from __future__ import annotations
@@ -252,6 +252,15 @@ partitions_logged = invariant(
     "The partitions of a transaction are in the transaction log.",
 )
 
+added_at_logged_epoch = invariant(
+    "AddedAtLoggedEpoch",
+    (coordinator.pending == ONGOING).implies(coordinator.producer_epoch == log.logged_epoch)
+    & (unsettled.is_set & (_record.state == ONGOING)).implies(
+        _record.producer_epoch == log.logged_epoch
+    ),
+    "Partitions are added at the log's epoch.",
+)
+
 LEMMAS = (
     pending_fits,
     unsettled_fits,
@@ -260,4 +269,5 @@ LEMMAS = (
     next_epoch_prepared,
     last_epoch,
     partitions_logged,
+    added_at_logged_epoch,
 )

@@ -1,6 +1,7 @@
 """Of partition leaders and the coordinator: what is open, and which markers are in flight.
 
-The lemmas are of the newest release, and with one client of those from 4.0.1 on.
+The lemmas are of the newest release, and with one client of those from 2.5 on; of open transactions
+only where a leader asks the coordinator (3.6).
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from ...language import (
     position,
 )
 from ..coordinator import entry as coordinator
+from ..coordinator import log as log
 from ..coordinator.entry import ONGOING, PREPARE_COMMIT
 from ..coordinator.markers import marker_connection, marker_sent
-from ..features import stale_epoch_first
+from ..features import stale_epoch_first, transaction_version_2
 from ..leader import state as leader
 from ..messages import (
     PARTITION,
@@ -44,6 +46,7 @@ _question = in_flight("q", AddPartitionsByLeader, p, i)
 _answer = in_flight("a", AddPartitionsByLeaderResponse, p, i)
 _is_orphaned = i.is_in(leader.orphaned.at(p))
 _is_adding = p.is_in(coordinator.adding_for[i])
+_adds = transaction_version_2 & _is_adding  # before version 2 it is the client that asks for it
 
 
 one_question = invariant(
@@ -53,7 +56,7 @@ one_question = invariant(
         all_of(
             i,
             (
-                count_of(_question, lift(True)) + count_of(_answer, lift(True)) + one(_is_adding)
+                count_of(_question, lift(True)) + count_of(_answer, lift(True)) + one(_adds)
                 <= one(_waiting.is_set | _is_orphaned)
             )
             & ~(_waiting.is_set & _is_orphaned)
@@ -75,15 +78,18 @@ one_question = invariant(
 
 
 def _is_live(of_id: Expression, epoch: Expression) -> Expression:
-    """Whether a partition is in the transaction that has this epoch, and not known to be ended."""
+    """Whether a partition is in the transaction that has this epoch, and not known to be ended.
+    Before version 2 an open transaction has the log's epoch."""
+    of_epoch = if_(
+        coordinator.is_prepared,
+        epoch + 1 == coordinator.producer_epoch,
+        (coordinator.state == ONGOING) & (epoch == coordinator.producer_epoch),
+    )
+    of_epoch_before = (coordinator.state == ONGOING).implies(epoch >= log.logged_epoch)
     return all_true(
         p.is_in(coordinator.partitions),
         of_id == coordinator.producer_id,
-        if_(
-            coordinator.is_prepared,
-            epoch + 1 == coordinator.producer_epoch,
-            (coordinator.state == ONGOING) & (epoch == coordinator.producer_epoch),
-        ),
+        if_(transaction_version_2, of_epoch, of_epoch_before),
     )
 
 
@@ -105,7 +111,7 @@ admitted = invariant(
                     _is_not_stale,
                 ).implies(_is_live(_waiting.value.producer_id, _waiting.value.producer_epoch)),
             )
-            & (_is_adding & _waiting.is_set).implies(
+            & (_adds & _waiting.is_set).implies(
                 (_waiting.value.producer_id == coordinator.producer_id)
                 & (_waiting.value.producer_epoch == coordinator.producer_epoch)
             ),
@@ -117,12 +123,14 @@ admitted = invariant(
 
 open_is_live = invariant(
     "OpenIsLive",
-    all_of(
-        p,
+    leader.asks_coordinator.implies(
         all_of(
-            n,
-            _entry.current_txn_first_offset.is_set.implies(_is_live(n, _entry.producer_epoch)),
-        ),
+            p,
+            all_of(
+                n,
+                _entry.current_txn_first_offset.is_set.implies(_is_live(n, _entry.producer_epoch)),
+            ),
+        )
     ),
     "A transaction that is open at a leader is the coordinator's transaction.",
 )
@@ -135,23 +143,27 @@ _own = leader.producers.at(p)[coordinator.producer_id]
 
 marker_decided = invariant(
     "MarkerDecided",
-    all_of(
-        p,
+    transaction_version_2.implies(
         all_of(
-            _marker,
-            (
-                (position(_marker.producer_id) < position(coordinator.producer_id))
-                | (
-                    (_marker.producer_id == coordinator.producer_id)
-                    & (_marker.producer_epoch <= coordinator.producer_epoch)
+            p,
+            all_of(
+                _marker,
+                (
+                    (position(_marker.producer_id) < position(coordinator.producer_id))
+                    | (
+                        (_marker.producer_id == coordinator.producer_id)
+                        & (_marker.producer_epoch <= coordinator.producer_epoch)
+                    )
                 )
-            )
-            & (
-                coordinator.is_prepared
-                & (_marker.producer_id == coordinator.producer_id)
-                & (_marker.producer_epoch == coordinator.producer_epoch)
-            ).implies((_marker.result == Result.COMMIT) == (coordinator.state == PREPARE_COMMIT)),
-        ),
+                & (
+                    coordinator.is_prepared
+                    & (_marker.producer_id == coordinator.producer_id)
+                    & (_marker.producer_epoch == coordinator.producer_epoch)
+                ).implies(
+                    (_marker.result == Result.COMMIT) == (coordinator.state == PREPARE_COMMIT)
+                ),
+            ),
+        )
     ),
     "A marker in flight has the coordinator's epoch and decision, or an older epoch.",
 )
@@ -183,24 +195,35 @@ one_marker = invariant(
 
 marker_ends = invariant(
     "MarkerEnds",
-    all_of(
-        p,
+    leader.asks_coordinator.implies(
         all_of(
-            _written,
-            ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
-                (_own.producer_epoch >= coordinator.producer_epoch)
-                & ~_own.current_txn_first_offset.is_set
-                & all_of(
-                    i,
-                    all_true(
-                        stale_epoch_first,
-                        _waiting.is_set,
-                        _waiting.value.guarded,
-                        _waiting.value.producer_id == coordinator.producer_id,
-                    ).implies(_waiting.value.producer_epoch >= coordinator.producer_epoch),
-                )
+            p,
+            all_of(
+                _written,
+                ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
+                    (_own.producer_epoch >= coordinator.producer_epoch)
+                    & ~_own.current_txn_first_offset.is_set
+                    & all_of(
+                        i,
+                        all_true(
+                            stale_epoch_first,
+                            _waiting.is_set,
+                            _waiting.value.guarded,
+                            _waiting.value.producer_id == coordinator.producer_id,
+                        ).implies(_waiting.value.producer_epoch >= coordinator.producer_epoch)
+                        & all_of(
+                            _answer,
+                            all_true(
+                                ~transaction_version_2,
+                                _answer.error == Errors.NONE,
+                                _waiting.is_set,
+                                _waiting.value.guarded,
+                            ).implies(_waiting.value.producer_id != coordinator.producer_id),
+                        ),
+                    )
+                ),
             ),
-        ),
+        )
     ),
     "Once a marker has been written, the transaction is over, and no batch of it is admitted.",
 )

@@ -1,7 +1,7 @@
 """Of what becomes of transactions: how each ends in the logs, and what its application knows.
 
-The lemmas are of the newest release, in which every end of a transaction gives a new epoch, so that
-an epoch has one transaction with records. They are of one record to a partition in a transaction.
+The lemmas are of version 2, in which every end of a transaction gives a new epoch, so that an epoch
+has one transaction with records. They are of one record to a partition in a transaction.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from ..coordinator.entry import (
     PREPARE_COMMIT,
 )
 from ..coordinator.log import unsettled
+from ..features import transaction_version_2
 from ..leader import state as leader
 from ..leader.isolation import ending, log_entry
 from ..messages import (
@@ -69,12 +70,14 @@ one_client = invariant(
 
 outcome_of_state = invariant(
     "OutcomeOfState",
-    all_of(
-        i,
-        _txn.is_set.implies(
-            outcome.at(_txn.value)
-            == if_(_state == client.COMMITTING, Outcome.COMMITTING, Outcome.BEGUN)
-        ),
+    transaction_version_2.implies(
+        all_of(
+            i,
+            _txn.is_set.implies(
+                outcome.at(_txn.value)
+                == if_(_state == client.COMMITTING, Outcome.COMMITTING, Outcome.BEGUN)
+            ),
+        )
     ),
     "While a client has a transaction its application has asked for its commit, or for nothing.",
 )
@@ -97,18 +100,20 @@ _marker = ending(_entry, p)
 _known = leader.producers.at(p)[_entry.producer_id]
 open_until_marker = invariant(
     "OpenUntilMarker",
-    all_of(
-        p,
+    leader.asks_coordinator.implies(
         all_of(
-            _entry,
-            ((_entry.kind == DATA) & ~_marker.is_set).implies(
-                all_true(
-                    ~_entry.idempotent_only,
-                    _known.current_txn_first_offset.is_set,
-                    _known.producer_epoch == _entry.producer_epoch,
-                )
+            p,
+            all_of(
+                _entry,
+                ((_entry.kind == DATA) & ~_marker.is_set).implies(
+                    all_true(
+                        ~_entry.idempotent_only,
+                        _known.current_txn_first_offset.is_set,
+                        _known.producer_epoch == _entry.producer_epoch,
+                    )
+                ),
             ),
-        ),
+        )
     ),
     "A record without a marker is of the transaction that is open at its leader.",
 )
@@ -133,22 +138,24 @@ def ended_with(of_id: Expression, epoch: Expression) -> Expression:
 _is_commit = coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)
 ended_as_decided = invariant(
     "EndedAsDecided",
-    all_of(
-        p,
+    transaction_version_2.implies(
         all_of(
-            _entry,
-            ((_entry.kind == DATA) & _marker.is_set).implies(
-                is_older(
-                    _entry.producer_id,
-                    _entry.producer_epoch,
-                    coordinator.producer_id,
-                    coordinator.producer_epoch,
-                )
-                & ended_with(_entry.producer_id, _entry.producer_epoch).implies(
-                    (_marker.value.kind == COMMIT) == _is_commit
-                )
+            p,
+            all_of(
+                _entry,
+                ((_entry.kind == DATA) & _marker.is_set).implies(
+                    is_older(
+                        _entry.producer_id,
+                        _entry.producer_epoch,
+                        coordinator.producer_id,
+                        coordinator.producer_epoch,
+                    )
+                    & ended_with(_entry.producer_id, _entry.producer_epoch).implies(
+                        (_marker.value.kind == COMMIT) == _is_commit
+                    )
+                ),
             ),
-        ),
+        )
     ),
     "A transaction that a marker has ended is older than the coordinator's epoch, and was ended "
     "as decided.",
@@ -252,20 +259,22 @@ _held, *_answers = pairs_held(i, "b", "c")
 
 commit_asked = invariant(
     "CommitAsked",
-    every_batch(
-        lambda batch: _is_asked(batch.producer_id, batch.epoch).implies(
-            outcome.at(batch.txn).is_in(*_AGREED)
-        )
-    )
-    & all_of(
-        i,
-        (_held.when & _is_asked(_id, _epoch)).implies(_asks_commit)
-        & all_true(
-            *(
-                named(pair.names, pair.when.implies(~_is_asked(pair.producer_id, pair.epoch)))
-                for pair in _answers
+    transaction_version_2.implies(
+        every_batch(
+            lambda batch: _is_asked(batch.producer_id, batch.epoch).implies(
+                outcome.at(batch.txn).is_in(*_AGREED)
             )
-        ),
+        )
+        & all_of(
+            i,
+            (_held.when & _is_asked(_id, _epoch)).implies(_asks_commit)
+            & all_true(
+                *(
+                    named(pair.names, pair.when.implies(~_is_asked(pair.producer_id, pair.epoch)))
+                    for pair in _answers
+                )
+            ),
+        )
     ),
     "A commit is asked for, and decided, of what applications asked to commit.",
 )
@@ -282,13 +291,15 @@ def _is_no_later(pair: Pair) -> Expression:
 
 end_of_holder = invariant(
     "EndOfHolder",
-    all_of(
-        k,
+    transaction_version_2.implies(
         all_of(
-            _asked_end,
-            is_given_out(*_asked_pair)
-            & all_of(i, all_true(*(_is_no_later(pair) for pair in (_held, *_answers)))),
-        ),
+            k,
+            all_of(
+                _asked_end,
+                is_given_out(*_asked_pair)
+                & all_of(i, all_true(*(_is_no_later(pair) for pair in (_held, *_answers)))),
+            ),
+        )
     ),
     "Nobody has asked to end a transaction of an epoch after what a client holds or gets.",
 )
@@ -315,18 +326,22 @@ def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
 
 answered_not_aborted = invariant(
     "AnsweredNotAborted",
-    all_of(
-        i,
-        all_of(_end_answer, (_is_answered & _asks_commit).implies(_not_aborted(_id, _epoch))),
+    transaction_version_2.implies(
+        all_of(
+            i,
+            all_of(_end_answer, (_is_answered & _asks_commit).implies(_not_aborted(_id, _epoch))),
+        )
     ),
     "A transaction is not aborted if its client gets a success for the commit.",
 )
 
 committed_not_aborted = invariant(
     "CommittedNotAborted",
-    every_batch(
-        lambda batch: (outcome.at(batch.txn) == Outcome.COMMITTED).implies(
-            _not_aborted(batch.producer_id, batch.epoch)
+    transaction_version_2.implies(
+        every_batch(
+            lambda batch: (outcome.at(batch.txn) == Outcome.COMMITTED).implies(
+                _not_aborted(batch.producer_id, batch.epoch)
+            )
         )
     ),
     "A transaction that an application knows as committed is not aborted.",

@@ -13,7 +13,7 @@ from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery, verification
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
-from ..lemmas import alone, batches, clients, coordinator, leaders, outcomes
+from ..lemmas import alone, batches, clients, coordinator, leaders, numbers, outcomes
 from ..lemmas import completion as completing
 from ..messages import (
     APPEND_FAILURES,
@@ -125,6 +125,7 @@ system = System(
     + clients.LEMMAS
     + leaders.LEMMAS
     + batches.LEMMAS
+    + numbers.LEMMAS
     + completing.LEMMAS
     + outcomes.LEMMAS
     + alone.LEMMAS,

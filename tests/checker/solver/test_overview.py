@@ -46,9 +46,9 @@ def row(name: str, *sections: Section) -> str:
 
 
 def test_what_is_not_proved_is_not_in_the_table() -> None:
-    told = "| Order | s | **{}**: induction, k=1 | – | 1 | 1.0 |"
-    assert " [7] " in row("Order", section(told.format("proved")))
-    assert "| Order " not in table("transactions", [section(told.format("not inductive"))])
+    told = "| BumpedOnce | s | **{}**: induction, k=1 | – | 1 | 1.0 |"
+    assert " [7] " in row("BumpedOnce", section(told.format("proved")))
+    assert "| BumpedOnce " not in table("transactions", [section(told.format("not inductive"))])
 
 
 def test_a_proof_with_more_features_names_them() -> None:
@@ -59,11 +59,12 @@ def test_a_proof_with_more_features_names_them() -> None:
 
 
 def test_a_proof_is_of_other_releases_where_its_section_says_so() -> None:
-    told = "| Order | s | **proved**: k=1 | – | 1 | 1.0 |\n\n**At {} as well.** Z3\n"
-    line = row("Order", section(told.format("3.6, 4.0.1 and 4.1 with x")))
-    assert line == "| Order | – | [7] | [7] | [7] with `x` | [7] | – |"
+    told = "| BumpedOnce | s | **proved**: k=1 | – | 1 | 1.0 |\n\n**At {} as well.** Z3\n"
+    line = row("BumpedOnce", section(told.format("3.6, 4.0.1 and 4.1 with x")))
+    assert line == "| BumpedOnce | – | [7] | [7] | [7] with `x` | [7] | – |"
     with_more = section(told.format("4.2 with x and 4.1 with x with y"))
-    assert row("Order", with_more) == "| Order | – | – | – | [7] with `x`, `y` | [7] | – |"
+    line = row("BumpedOnce", with_more)
+    assert line == "| BumpedOnce | – | – | – | [7] with `x`, `y` | [7] | – |"
 
 
 def test_a_proof_of_what_a_run_breaks_is_refused() -> None:

@@ -21,6 +21,7 @@ from epochfence.checker.verdict import Verdict
 from epochfence.language import System, each, instantiate, sequence_of, some
 from epochfence.language import replace as changed
 from epochfence.spec.coordinator import entry
+from epochfence.spec.coordinator.log import logged_epoch
 from epochfence.spec.leader import state as leader
 from epochfence.spec.leader.recovery import UNKNOWN
 from epochfence.spec.lemmas import (
@@ -30,6 +31,7 @@ from epochfence.spec.lemmas import (
     completion,
     coordinator,
     leaders,
+    numbers,
     outcomes,
 )
 from epochfence.spec.producer_ids import controller as rpc
@@ -38,6 +40,7 @@ from epochfence.spec.systems import shipped
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.replication import system as replication
 from epochfence.spec.systems.transactions import system as transactions
+from epochfence.tests.checker.solver.test_page import ROW, parts
 from epochfence.tests.checker.solver.test_prove import another_solver
 from epochfence.tests.spec.alterations import altered
 
@@ -206,6 +209,7 @@ def test_elections_are_any_number_in_the_proof_of_replication() -> None:
 # Transactions ------------------------------------------------------------------------------------
 
 ONE = {"producers": 1, "partitions": 1, "transactions": 1}
+TWO = {"partitions": 1, "transactions": 1}
 OPEN_FROM_THE_START = changed(leader.producers[leader.n], current_txn_first_offset=some(0))
 UNCLEAN = {
     "table": "partition.leader changes", "row": "questions die with it",
@@ -272,6 +276,56 @@ TWINS = (
     ),
 )  # fmt: skip
 
+# before version 2: an answer skips an epoch, or is given to two; the largest one is given; the
+# coordinator goes back; a leader doesn't ask, or gets a yes for an older epoch or producer id; a
+# new leader knows no producer
+_FORGETS = {
+    "table": "partition.leader changes", "row": "questions die with it",
+    "updates": {leader.producers: each(leader.n, UNKNOWN)},
+}  # fmt: skip
+_SKIPS = {
+    "table": "transaction.InitProducerId", "row": "retry of a bump",
+    "updates": {entry.pending_epoch: entry.producer_epoch + 1},
+}  # fmt: skip
+_GIVEN_TWICE = {
+    "table": "transaction.InitProducerId", "row": "new producer",
+    "updates": {entry.pending_epoch: entry.producer_epoch},
+}  # fmt: skip
+_GOES_BACK = {
+    "table": "transaction.coordinator failover", "row": "no new record is in the log",
+    "updates": {entry.producer_epoch: logged_epoch - 1},
+}  # fmt: skip
+OLDER_TWINS = (
+    *(
+        Twin(name, fails, row, release, constants=ONE)
+        for release in ("2.5", "3.6")
+        for name, fails, row in (
+            ("NoDuplicate", "Remembered", _FORGETS),
+            ("ReadCommittedStays", "ReadCommittedStays", UNCLEAN),
+            ("BumpedOnce", "InitGivesNext", _SKIPS),
+            ("AnswerStands", "AnswerStands", _GOES_BACK),
+            (
+                "ReservedEpoch", "NextEpochPrepared",
+                without("transaction.InitProducerId", "new producer id"),
+            ),
+        )
+    ),
+    *(
+        Twin("OneLiveEpoch", "OneHolder", _GIVEN_TWICE, release, constants=TWO)
+        for release in ("2.5", "3.6")
+    ),
+    Twin("NoHangingTransaction", "OpenIsLive", release="3.6", off=("verification",), constants=ONE),
+    Twin(
+        "ZombieFenced", "Admitted",
+        without("transaction.AddPartitionsByLeader", "verify, other epoch"), "3.6", constants=ONE,
+    ),
+    Twin(
+        "Order", "Admitted",
+        without("transaction.AddPartitionsByLeader", "verify, other producer id"), "3.6",
+        constants=ONE,
+    ),
+)  # fmt: skip
+
 ONLY_MENDED = ("late_fence_end_refused",)  # finding 8 breaks it
 ALONE = ("NotFencedByItself", *(lemma.name for lemma in alone.LEMMAS))
 ALONE_TWINS = (
@@ -290,7 +344,7 @@ PROVED = tuple(dict.fromkeys(twin.name for twin in TWINS))
 @pytest.mark.parametrize(
     ("system", "twins"),
     [
-        ("transactions", (*TWINS, *ALONE_TWINS)),
+        ("transactions", (*TWINS, *OLDER_TWINS, *ALONE_TWINS)),
         ("producer-ids", PRODUCER_ID_TWINS),
         ("replication", REPLICATION_TWINS),
     ],
@@ -308,7 +362,9 @@ def test_each_proof_has_a_twin(system: str, twins: tuple[Twin, ...]) -> None:
 @pytest.mark.slow
 @pytest.mark.sample(1, of="what no proof is found of")
 @pytest.mark.parametrize(
-    "twin", [*TWINS, *ALONE_TWINS], ids=lambda twin: f"{twin.name}, {twin.release}, {twin.off}"
+    "twin",
+    [*TWINS, *OLDER_TWINS, *ALONE_TWINS],
+    ids=lambda twin: f"{twin.name}, {twin.release}, {twin.off}",
 )
 def test_a_proof_fails_without_what_protects_the_property(twin: Twin) -> None:
     assert has_no_proof(transactions, twin, twin.constants)
@@ -344,7 +400,32 @@ def test_properties_and_all_lemmas_of_transactions_are_inductive_together(
         convince(induction.obligations(subject, others))
 
 
-TWO = {"partitions": 1, "transactions": 1}
+@cache
+def of_section(at: int) -> Induction:
+    """The properties and lemmas of a section of docs/proofs.md, with one transaction."""
+    case = CASES[at]
+    constants = {**case.constants, "transactions": 1}
+    return Induction(lifted(transactions, case.protocol, constants, properties=TOLD[at]))
+
+
+TOLD = {
+    at: [row["name"] for row in ROW.finditer(part) if row["name"] != WELL_FORMED]
+    for at, (case, part) in enumerate(zip(CASES, parts(), strict=False))
+    if case.system == "transactions" and case.protocol in ("2.5", "3.6")
+}
+"""The facts in the sections of releases before version 2, by the sections' places."""
+
+
+@pytest.mark.slow
+@pytest.mark.sample(1, of="a proof's parts")
+@pytest.mark.parametrize(
+    ("at", "name"), [(at, name) for at, names in TOLD.items() for name in names]
+)
+def test_what_a_section_tells_is_inductive_together_before_version_2(at: int, name: str) -> None:
+    induction = of_section(at)
+    subject = induction.subject(name)
+    if subject is not None:  # no row can break the others
+        convince(induction.obligations(subject, [f for f in induction.facts if f != name]))
 
 
 @pytest.mark.slow(3)
@@ -397,11 +478,16 @@ def test_epochs_are_not_wasted() -> None:
             transactions, "4.3", ONLY_MENDED,
             {"producers": 1, "partitions": 1, "transactions": 1, "largest_epoch": 2, "faults": 3},
         ),
+        *(
+            (transactions, release, (), {"partitions": 1, "largest_epoch": 2, **more})
+            for release in ("2.5", "3.6")
+            for more in ({"producers": 1, "faults": 2}, {"transactions": 1})
+        ),
         (replication, "4.3", (), {"records": 1, "leader_epochs": 2}),
     ],
     ids=[
         "producer-ids 2.7", "producer-ids", "transactions", "transactions 4.2", "a lone client",
-        "replication",
+        "2.5, a client", "2.5, two clients", "3.6, a client", "3.6, two clients", "replication",
     ],
 )  # fmt: skip
 def test_each_lemma_is_an_invariant_to_the_explorer(
@@ -409,12 +495,12 @@ def test_each_lemma_is_an_invariant_to_the_explorer(
 ) -> None:
     names = [lemma.name for lemma in system.lemmas]
     instance = instantiate(system, release, constants, switch_on=on, properties=names)
-    result = check(instance, Search(threads=2))
+    result = check(instance, Search(threads=2, deadlock=False))  # before 4.0 a client may be stuck
     assert result.verdict is Verdict.HOLDS
     assert [item.name for item in result.properties] == names
 
 
 def test_lemmas_are_of_the_coordinator_its_clients_leaders_and_batches() -> None:
-    parts = coordinator, clients, leaders, batches, completion, outcomes, alone
+    parts = coordinator, clients, leaders, batches, numbers, completion, outcomes, alone
     assert transactions.lemmas == sum((part.LEMMAS for part in parts), ())
     assert all(lemma.kind == "invariant" and lemma.sentence for lemma in transactions.lemmas)

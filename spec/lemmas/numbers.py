@@ -1,0 +1,184 @@
+"""Before version 2: the sequences of an epoch, which go on from one transaction to the next.
+
+A client numbers each record once in an epoch. The lemmas are of one record to a partition in a
+transaction. With version 2 an epoch has one transaction, and they say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...language import (
+    Expression,
+    all_of,
+    all_true,
+    if_,
+    in_flight,
+    invariant,
+    last,
+    lift,
+    position,
+)
+from ..client import state as client
+from ..features import transaction_version_2, unknown_producer_accepted
+from ..leader import state as leader
+from ..leader.isolation import log_entry
+from ..messages import (
+    NO_EPOCH,
+    PARTITION,
+    PRODUCER,
+    RECORD,
+    AddPartitionsByLeaderResponse,
+    Errors,
+    Produce,
+    ProduceResponse,
+)
+from .batches import Place
+
+i, j, k = (PRODUCER.variable(name) for name in "ijk")
+p, r, s = PARTITION.variable("p"), RECORD.variable("r"), RECORD.variable("s")
+
+
+@dataclass(frozen=True)
+class Numbered(Place):
+    """A place where a batch for partition `p` may have a sequence: the client's own, too."""
+
+    sequence: Expression
+
+
+def _sent(is_there: Expression, batch: Expression, *names: Expression) -> Numbered:
+    pair = batch.producer_id, batch.producer_epoch
+    return Numbered(is_there, *pair, batch.txn, batch.record, names, batch.base_sequence)
+
+
+def _places(message: str, record: Expression, who: Expression) -> tuple[Numbered, ...]:
+    """The places of a client's batches: with the client, on their way, and waiting for the
+    coordinator's answer."""
+    batch = client.batches.at(who)[p][record]
+    pair = client.producer_id.at(who), client.producer_epoch.at(who)
+    written = client.txn.at(who).value, record
+    request, waiting = in_flight(message, Produce, who, p), leader.waiting.at(p)[who]
+    return (
+        Numbered(client.is_open(batch), *pair, *written, (record, who), batch.base_sequence),
+        _sent(lift(True), request, request, who),
+        _sent(waiting.is_set, waiting.value, who),
+    )
+
+
+_PLACES, _OTHERS = _places("a", r, j), _places("b", s, k)
+
+
+def _each_place(says: Callable[[Numbered], Expression]) -> Expression:
+    return transaction_version_2 | all_of(
+        p, all_true(*(place.every(says(place)) for place in _PLACES))
+    )
+
+
+def _is_before(txn: Expression, record: Expression, other: Place) -> Expression:
+    """Whether a record was written before another one."""
+    same = txn == other.txn
+    return (position(txn) < position(other.txn)) | (
+        same & (position(record) < position(other.record))
+    )
+
+
+def _is_same_pair(one: Numbered, other: Numbered) -> Expression:
+    return (one.producer_id == other.producer_id) & (one.epoch == other.epoch)
+
+
+def _in_order(one: Numbered, other: Numbered) -> Expression:
+    same = (one.txn == other.txn) & (one.record == other.record)
+    return _is_same_pair(one, other).implies(
+        same.implies(one.sequence == other.sequence)
+        & _is_before(one.txn, one.record, other).implies(one.sequence < other.sequence)
+    )
+
+
+in_order_of_writing = invariant(
+    "InOrderOfWriting",
+    _each_place(lambda one: all_true(*(other.every(_in_order(one, other)) for other in _OTHERS))),
+    "Before version 2 a record has one number in an epoch, and later records have higher ones.",
+)
+
+_state = client.state.at(i)
+_held = (client.producer_epoch.at(i) != NO_EPOCH) & (_state != client.FATAL_ERROR)
+_must_bump = client.must_bump.at(i)
+_gets_next = ((_state == client.ABORTABLE_ERROR) & _must_bump) | (
+    _state.is_in(client.ABORTING, client.INITIALIZING) & (_must_bump | client.bump_asked.at(i))
+)
+below_next_sequence = invariant(
+    "BelowNextSequence",
+    all_of(
+        i,
+        _each_place(
+            lambda place: all_true(
+                _held & ~_gets_next,
+                place.producer_id == client.producer_id.at(i),
+                place.epoch == client.producer_epoch.at(i),
+            ).implies(place.sequence < client.next_sequence.at(i)[p])
+        ),
+    ),
+    "Before version 2 the batches of a client's epoch are below its next sequence, unless it needs "
+    "a new epoch before it goes on.",
+)
+
+_answer = in_flight("y", ProduceResponse, i, p)
+_verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
+producer_is_known = invariant(
+    "ProducerIsKnown",
+    unknown_producer_accepted.implies(
+        all_of(
+            p,
+            all_of(
+                i,
+                all_true(
+                    *(
+                        all_of(m, m.error != Errors.UNKNOWN_PRODUCER_ID)
+                        for m in (_answer, _verified)
+                    )
+                ),
+            ),
+        )
+    ),
+    "From 2.5 on a client doesn't hear that its producer id is unknown at a leader.",
+)
+
+_logged = log_entry("e", p)
+
+
+def _entry_of(place: Numbered) -> Expression:
+    return leader.producers.at(p)[place.producer_id]
+
+
+def _following(place: Numbered) -> Expression:
+    newest = last(_entry_of(place).batch_metadata)
+    return if_(newest.is_set, newest.value.last_sequence + 1, 0)
+
+
+ahead_of_log = invariant(
+    "AheadOfLog",
+    _each_place(
+        lambda place: (
+            (place.epoch == _entry_of(place).producer_epoch) & (place.sequence >= _following(place))
+        ).implies(
+            all_of(
+                _logged,
+                all_true(
+                    _logged.kind == leader.Kind.DATA,
+                    _logged.producer_id == place.producer_id,
+                    _logged.producer_epoch == place.epoch,
+                ).implies(_is_before(_logged.txn.value, _logged.record, place)),
+            )
+        )
+    ),
+    "Before version 2 a record whose number the leader hasn't come to was written after those in "
+    "its log that have its epoch.",
+)
+
+LEMMAS = (
+    in_order_of_writing,
+    below_next_sequence,
+    producer_is_known,
+    ahead_of_log,
+)
