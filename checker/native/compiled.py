@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from ctypes import CFUNCTYPE, addressof, c_char, c_int64
 from functools import cache, partial
 from hashlib import sha256
@@ -114,17 +115,24 @@ class Compiled:
         made = None if kept is None else kept.get(key)
         if made is None:
             begun = time.perf_counter()
-            # by its name: it imports this module, and is loaded here alone
-            numba = import_module(f"{__package__}.compiling")
-            results, text = numba.llvm_ir(self, kinds)
-            made = bytes([results]) + object_file(text, BEST)
-            if kept is not None:
-                kept.put(key, made)
+            with nullcontext() if kept is None else kept.making(key):
+                made = None if kept is None else kept.get(key)  # another process may have made it
+                if made is None:
+                    made = self._made(kinds)
+                    if kept is not None:
+                        kept.put(key, made)
             _seconds[0] += time.perf_counter() - begun
         engine = load(Code((), processor(), (made[1:],)))
         address = engine.get_function_address("entry")
         words = sum(1 + int(kind[-1]) if kind[-1].isdigit() else 1 for kind in kinds)
         return made[0], CFUNCTYPE(None, *[c_int64] * (1 + words))(address), engine
+
+    def _made(self, kinds: tuple[str, ...]) -> bytes:
+        """How many results there are, and the object file."""
+        # by its name: it imports this module, and is loaded here alone
+        numba = import_module(f"{__package__}.compiling")
+        results, text = numba.llvm_ir(self, kinds)
+        return bytes([results]) + object_file(text, BEST)
 
 
 def compiled(function: Any = None, *, inline: Literal["never", "always"] = "never") -> Any:

@@ -12,13 +12,18 @@ import hashlib
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+
+from ..locked import lock
 
 VARIABLE = "EPOCHFENCE_CACHE"
 OFF = "off"
 MOST_BYTES = 256 << 20  # of all entries, as the disk counts them
 SHELVES = "0123456789abcdef"  # folders, by the key's first digit: only one is looked through
+LONGEST, BETWEEN = 60, 0.02  # seconds that one waits for another process, and between two looks
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _CHECKSUM = hashlib.sha256().digest_size
 
@@ -62,6 +67,21 @@ class ObjectCache:
                 os.unlink(unfinished)
                 raise
             _evict(path.parent, self.most_bytes // len(SHELVES))
+
+    @contextlib.contextmanager
+    def making(self, key: str) -> Generator[None]:
+        """Meanwhile hardly any other process makes this entry: it waits here until it may be there.
+        It waits for a minute at most."""
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path = self.folder / f"{key[0]}.lock"
+                file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+                held.callback(os.close, file)
+                until = time.monotonic() + LONGEST
+                while not lock(file) and time.monotonic() < until:
+                    time.sleep(BETWEEN)
+            yield
 
     def _path(self, key: str) -> Path:
         return self.folder / key[0] / key

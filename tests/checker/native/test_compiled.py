@@ -26,9 +26,10 @@ OUTER = (
 def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
     tmp_path: Path,
 ) -> None:
-    folder = tmp_path / "alone"
-    folder.mkdir()
+    folder = tmp_path / "alone" / "native"
+    folder.mkdir(parents=True)
     here = Path(compiled.__file__).parent
+    shutil.copy(here.parent / "locked.py", folder.parent)
     for name in (
         "__init__",
         "compiled",
@@ -45,7 +46,7 @@ def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
         (folder / "inner.py").write_text(INNER.format(added))
         # -B: Python's own cache takes a file of the same size and second for the same file
         done = subprocess.run(
-            [sys.executable, "-B", "-m", "alone.outer"],
+            [sys.executable, "-B", "-m", "alone.native.outer"],
             cwd=tmp_path,
             capture_output=True,
             text=True,

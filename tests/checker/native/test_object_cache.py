@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -149,6 +150,39 @@ def test_processes_write_the_same_entries_at_once(tmp_path: Path) -> None:
     with ProcessPoolExecutor(2) as pool:
         assert list(pool.map(put_and_get, [tmp_path] * 2, range(2))) == [50, 50]
     assert sum(path.is_file() for path in tmp_path.rglob("*")) == 10
+
+
+def test_an_entry_that_another_makes_is_waited_for(cache: ObjectCache) -> None:
+    waits = Event()
+
+    def other() -> bytes | None:
+        waits.set()
+        with cache.making(KEY):
+            return cache.get(KEY)
+
+    with ThreadPoolExecutor(1) as pool, cache.making(KEY):
+        found = pool.submit(other)
+        waits.wait()
+        with pytest.raises(TimeoutError):
+            found.result(0.1)
+        cache.put(KEY, CODE)
+    assert found.result() == CODE
+
+
+def test_one_who_waits_too_long_makes_it_himself(
+    cache: ObjectCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_cache, "LONGEST", 0.1)
+    with cache.making(KEY), ObjectCache(cache.folder).making(KEY):
+        cache.put(KEY, CODE)
+    assert cache.get(KEY) == CODE
+
+
+def test_where_there_is_no_folder_nobody_waits(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cache = ObjectCache(tmp_path / "file" / "in it")
+    with cache.making(KEY), cache.making(KEY):
+        pass
 
 
 def test_the_environment_chooses_the_folder(
