@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import count, pairwise, takewhile
@@ -36,6 +36,7 @@ from .pack import Packing
 from .parts import Parts
 from .sharing import RANGE, flags_in
 from .store import SHARDS, Store
+from .unbroken import unbroken
 from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
 
 LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
@@ -200,6 +201,7 @@ class Explorer:
         # what is there already is put there once
         return put(states, self.store) or (self._spill() and put(states, self.store))
 
+    @unbroken()
     def _spill(self) -> bool:
         """Keeps the states on disk from now on; False where there is none, or it is full."""
         if self.disk is None or self.spilled is not None:
@@ -323,7 +325,7 @@ class Explorer:
                 if not self._spill():
                     return bad, False
             self._clear_buckets()
-            while not self.store.ready():
+            while not self._ready():
                 if not self._spill():
                     return bad, False
             if on_round is not None:
@@ -349,10 +351,18 @@ class Explorer:
         return min(max(LEAST_ROUND, fair), MOST_OF_PARTS)
 
     def each(self, function, arguments):  # type: ignore[no-untyped-def]
-        """The results of a function for all arguments, by the available threads."""
+        """The results of a function for all arguments, by the available threads. None of them is at
+        work any more when one has raised something, or Ctrl-C came."""
         if self.pool is None:
             return [function(*args) for args in arguments]
-        return [f.result() for f in [self.pool.submit(function, *args) for args in arguments]]
+        running = []
+        with unbroken():
+            try:
+                for args in arguments:
+                    running.append(self.pool.submit(function, *args))
+            finally:
+                wait(running)
+        return [each.result() for each in running]
 
     def _expand(self, worker: Worker, spans: deque[Span]) -> tuple[list[Span], list[Bad]]:
         bad: list[Bad] = []
@@ -379,6 +389,10 @@ class Explorer:
                 return False
             self.store.looked_at(self.store.held // TURNS)
         return True
+
+    @unbroken()
+    def _ready(self) -> bool:
+        return self.store.ready()
 
     def _clear_buckets(self) -> None:
         for worker in self.workers:

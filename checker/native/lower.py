@@ -61,7 +61,10 @@ def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None)
     """Compiles the system. `canonical` writes how a state becomes its representative."""
     writer = _Writer(grounded, packing, canonical)
     spans = tuple((group.first, group.end) for group in writer.judging.groups)
-    return Kernel(writer.most_successors, writer.code(), spans)
+    try:
+        return Kernel(writer.most_successors, writer.code(), spans)
+    finally:
+        writer.compilation.close()
 
 
 class _Writer:

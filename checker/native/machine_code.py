@@ -84,6 +84,11 @@ class Compilation:
         with self._pool:
             return _code(self.modules, [future.result() for future in self._made])
 
+    def close(self) -> None:
+        """Compiles nothing more: else a thread that Ctrl-C came to as it was started would wait for
+        work for ever, and the process for it."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
 
 def code_of(modules: Sequence[str], effort: int = BEST) -> Code:
     """Code of modules, one after the other, each made with this effort at least. Raises

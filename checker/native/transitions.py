@@ -148,12 +148,7 @@ class Transitions:
         self.bases = np.zeros(blocks, dtype=np.int64)
         self._lock, self._used = Lock(), 0
         turns = count()
-        pool = explorer.pool
-        if pool is None:
-            self._fill(explorer.workers[0], turns)
-        else:
-            for done in [pool.submit(self._fill, each, turns) for each in explorer.workers]:
-                done.result()
+        explorer.each(self._fill, [(each, turns) for each in explorer.workers])
         if self._used != self.count:
             raise RuntimeError("a search's states have other steps than it counted")
 

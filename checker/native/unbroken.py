@@ -1,0 +1,31 @@
+"""Ctrl-C between two things, and not within one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import Any
+
+
+@contextmanager
+def unbroken() -> Generator[None]:
+    """Ctrl-C takes effect when what is within is done: an interrupted search is asked for what it
+    has found, so that no state may be half-moved then, and no thread at work."""
+    if current_thread() is not main_thread():  # it never interrupts others
+        yield
+        return
+    came: list[Any] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(frame)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came and callable(before):
+            before(signal.SIGINT, came[0])
