@@ -16,8 +16,20 @@ def nothing_to_collect() -> Generator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # what others have frozen stays so
+        if not _others_have_frozen():
             gc.freeze()
             gc.unfreeze()  # into the oldest generation
         if enabled:
             gc.enable()
+
+
+def _others_have_frozen() -> bool:
+    """Whether there are frozen objects, which stay so. Python counts them one by one, a million in
+    tens of milliseconds: once it has found some, it isn't asked again."""
+    if not _Frozen.by_others:
+        _Frozen.by_others = gc.get_freeze_count() > 0
+    return _Frozen.by_others
+
+
+class _Frozen:
+    by_others = False
