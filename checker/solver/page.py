@@ -192,12 +192,25 @@ CASES = (
         "transactions", {"producers": 1, "partitions": 1},
         (*_OF_ONE, "ReservedEpoch", "AnswerStands"), protocol="3.6",
     ),
+    replace(
+        _TWO_CLIENTS,
+        properties=(
+            "NoHangingTransaction", "ZombieFenced", "OneLiveEpoch", "BumpedOnce", "ReservedEpoch",
+            "AnswerStands",
+        ),
+        protocol="3.6",
+    ),
     Case(
         "transactions", {"producers": 1, "partitions": 1},
         (
             "EpochForward", "DeclaredTransitions", "StableOffsetForward", "ReadCommittedStays",
             "NoDuplicate", "BumpedOnce", "ReservedEpoch", "AnswerStands",
         ),
+        protocol="2.5",
+    ),
+    replace(
+        _TWO_CLIENTS,
+        properties=("OneLiveEpoch", "BumpedOnce", "ReservedEpoch", "AnswerStands"),
         protocol="2.5",
     ),
     Case(
