@@ -459,6 +459,6 @@ class Parts:
                 row[SLOTS] = self._slots[part].address
                 move_slots(old.address, size, self.rows, part)
             else:
-                row[BITS] += MORE_BITS
+                row[BITS] = min(row[BITS] + MORE_BITS, MOST_BITS)
         self.rows[:, LIMIT] = self._room()
         return True

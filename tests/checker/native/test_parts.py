@@ -19,7 +19,16 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.native import explore, planning
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.native.explore import Explorer, Progress, search
-from epochfence.checker.native.parts import KEYS, USED, WORDS, Parts
+from epochfence.checker.native.parts import (
+    BITS,
+    KEYS,
+    LIMIT,
+    MOST_BITS,
+    SIZE,
+    USED,
+    WORDS,
+    Parts,
+)
 from epochfence.checker.native.planning import Plan, plan
 from epochfence.checker.native.store import SHARDS, Store
 from epochfence.checker.native.transitions import Transitions
@@ -139,6 +148,17 @@ def test_records_get_wider_and_the_order_of_a_shard_stays() -> None:
     assert store.width > narrow
     assert [store.bytes_of(shard, 0, count) for shard, count in enumerate(counts)] == first
     assert {bytes(row) for rows in store.all_rows() for row in rows} == set(states)
+
+
+def test_a_record_never_gets_wider_than_what_is_reserved_for_it() -> None:
+    parts = Parts(Plan((1, 2), (1, 1)), ROOM, lambda _: True)
+    parts._most[:] = (1 << MOST_BITS) - 1  # pyright: ignore[reportPrivateUsage]
+    parts.rows[:, SIZE] = 1 << 33  # none of these slots is looked at
+    parts.rows[:, BITS] = MOST_BITS - 1
+    parts.rows[:, USED] = parts.rows[:, LIMIT] = 1 << (MOST_BITS - 1)
+    assert parts.grow()
+    assert parts.rows[:, BITS].tolist() == [MOST_BITS, MOST_BITS]
+    assert parts.width == parts.widest
 
 
 @pytest.mark.parametrize("refused", [1, 2, 3])
