@@ -49,7 +49,7 @@ NO_PREDECESSOR = "a state of the search has no predecessor in the level before i
 IMPROVED_FROM = {PLAIN: 1 << 19, BEST: 1 << 22}
 """States from which on a search gains by code that was made with more effort."""
 LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
-IN_BUCKETS = 4  # a round's successors take this part of what whole states take
+IN_BUCKETS = 3  # a round's successors take this part of what whole states take
 PER_ROUND = 256  # bytes of states for each that a round expands where parts are kept
 
 

@@ -12,6 +12,13 @@ from dataclasses import dataclass, field
 
 I1, I8, I32, I64, POINTER, VOID = "i1", "i8", "i32", "i64", "ptr", "void"
 COPY = "llvm.memcpy.inline.p0.p0.i64"
+INTRINSICS = f"""\
+declare void @{COPY}(ptr, ptr, i64, i1)
+declare <8 x i64> @llvm.masked.gather.v8i64.v8p0(<8 x ptr>, i32, <8 x i1>, <8 x i64>)
+declare <8 x i64> @llvm.experimental.vector.compress.v8i64(<8 x i64>, <8 x i1>, <8 x i64>)
+declare void @llvm.masked.compressstore.v8i64(<8 x i64>, ptr, <8 x i1>)
+declare i8 @llvm.ctpop.i8(i8)
+"""
 UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 99}'
 
 
@@ -118,7 +125,7 @@ def module(functions: Iterable[Function], declared: Iterable[Function] = ()) -> 
     """The text of a module with functions of its own, and those of other modules that they call."""
     return "\n".join(
         (
-            f"declare void @{COPY}(ptr, ptr, i64, i1)\n",
+            INTRINSICS,
             *(function.declaration() for function in declared),
             *(function.definition() for function in functions),
             UNLIKELY,

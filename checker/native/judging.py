@@ -45,6 +45,11 @@ class Judging:
     always: tuple[Fault, ...]
     groups: tuple[Group, ...] = ()
 
+    @property
+    def every(self) -> list[Fault]:
+        """All of them."""
+        return [*self.always, *(fault for group in self.groups for fault in group.invariants)]
+
 
 def judging(grounded: Grounded, packing: Packing, flags: Flags) -> Judging:
     """How to look at the properties of a system's states. What must all hold for a property to hold

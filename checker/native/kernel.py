@@ -15,7 +15,9 @@ from .machine_code import Code, give_up, load
 class Kernel:
     """The compiled functions: how many successors a state can have at most, and the code.
 
-    `spans` has the words, from the first up to the end, that each group of properties reads.
+    `address` is that of the function for states one by one, `block_address` that of the one for
+    many at once, whose successors come in any order (`lanes`, if it is there). `spans` has the
+    words, from the first up to the end, that each group of properties reads.
     Holds the engines that own the code: any address that it ever had is valid while it lives.
     """
 
@@ -25,6 +27,7 @@ class Kernel:
     engines: list[Any] = field(default_factory=list[Any], repr=False)
     effort: int = field(init=False)
     address: int = field(init=False)
+    block_address: int = field(init=False)
     canonical_address: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -35,12 +38,14 @@ class Kernel:
         self.engines.append(engine)
         self.effort = code.effort
         self.address = engine.get_function_address("expand")
+        self.block_address = engine.get_function_address("expand_lanes") or self.address
         self.canonical_address = engine.get_function_address("represent")
 
     def improve(self, effort: int) -> None:
         """Begins to make code with more effort, if there is any. Whoever asks for an address gets
-        that of the faster one from when it is there."""
-        if self.effort < effort:
+        that of the faster one from when it is there. Where states are expanded many at once, that
+        code is the best already, and the other one runs seldom."""
+        if self.effort < effort and self.block_address == self.address:
             thread = Thread(target=self._improve, args=(effort,), daemon=True)
             thread.start()
             atexit.register(_end, thread)

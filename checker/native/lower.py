@@ -15,7 +15,6 @@ the last state (see `judging`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
 
 from ..graph import Node
 from ..ground import GroundAction, Grounded, GroundRow
@@ -35,8 +34,10 @@ from .instructions import (
 )
 from .judging import HELD, KNOWN, WATCHED, judging
 from .kernel import Kernel
+from .lanes import expand_lanes, pays
 from .machine_code import Code, Compilation
-from .pack import Packing, Place
+from .object_code import BEST, STRAIGHT
+from .pack import Packing
 from .sharing import (
     DEADLOCK,
     FLAG_BITS,
@@ -51,7 +52,8 @@ from .sharing import (
     updates_of_all,
 )
 from .symmetry import Orbit, Sorter
-from .values import Values
+from .updates import updated
+from .values import Values, flagged, united
 
 PART = 13_000  # instructions in rows from which on they are a module
 COPIED = 4  # words up to which a successor is written word by word
@@ -83,6 +85,9 @@ class _Writer:
 
     def code(self) -> Code:
         """Everything written and compiled."""
+        if self.canonical is None and pays(self.grounded, self.packing):
+            lanes = expand_lanes(self.grounded, self.packing, self.faults, self.judging)
+            self.compilation.begin(STRAIGHT + module([lanes]), BEST)
         self.represent()
         self.expand()
         self.close_part()
@@ -234,7 +239,7 @@ class _Writer:
                 self.note(b, b.call(self.judge_groups(), [source, left, bad_count]), fault)
         with b.if_unlikely(stuck):
             may_end = values.inner().truth(self.grounded.terminal)
-            self.note(b, self.flagged(b, b.not_(may_end), DEADLOCK), fault)
+            self.note(b, flagged(b, b.not_(may_end), DEADLOCK), fault)
 
     def judge_groups(self) -> Function:
         """The flags of invariants that are broken in the groups that are asked for; notes which
@@ -249,7 +254,7 @@ class _Writer:
             b.cbranch(b.icmp("ne", b.and_(asked, number(1 << at)), number(0)), inside, after)
             b.position_at_end(inside)
             broken = self.broken(b, values.inner(), group.invariants)
-            holds = self.flagged(b, b.icmp("eq", broken, number(0)), 1 << at)
+            holds = flagged(b, b.icmp("eq", broken, number(0)), 1 << at)
             grown = b.or_(flags, broken), b.or_(held, holds)
             end = b.block
             b.branch(after)
@@ -262,18 +267,9 @@ class _Writer:
 
     def broken(self, b: Builder, values: Values, invariants: Iterable[Fault]) -> Value:
         """The flags of those that don't hold."""
-        return self.united(
-            b, (self.flagged(b, b.not_(values.truth(node)), flag) for node, flag in invariants)
+        return united(
+            b, (flagged(b, b.not_(values.truth(node)), flag) for node, flag in invariants)
         )
-
-    def flagged(self, b: Builder, condition: Value, flag: int) -> Value:
-        """The flag where the condition holds, and 0 elsewhere."""
-        return b.shl(b.zext(condition, I64), number(flag.bit_length() - 1))
-
-    def united(self, b: Builder, every: Iterable[Value]) -> Value:
-        """All bits of some values."""
-        first, *others = [*every] or [number(0)]
-        return reduce(b.or_, others, first)
 
     def load(self, b: Builder, source: Value) -> list[Value]:
         words: list[Value] = []
@@ -326,15 +322,15 @@ class _Writer:
     ) -> None:
         """Adds the flags of those faults, among some that many rows may make, that are wanted and
         that steps from this state make."""
-        found = self.united(
-            b, (self.flagged(b, values.truth(self.faults.common[bit][0]), 1 << bit) for bit in bits)
+        found = united(
+            b, (flagged(b, values.truth(self.faults.common[bit][0]), 1 << bit) for bit in bits)
         )
         made = b.and_(found, wanted)
         with b.if_unlikely(b.icmp("ne", made, number(0))):
             flags = b.load(fault, I64)
             for bit in bits:
                 some = b.icmp("ne", b.and_(made, number(1 << bit)), number(0))
-                flags = b.or_(flags, self.flagged(b, some, self.faults.common[bit][1]))
+                flags = b.or_(flags, flagged(b, some, self.faults.common[bit][1]))
             b.store(flags, fault)
 
     # Rows ----------------------------------------------------------------------------------
@@ -394,57 +390,6 @@ class _Writer:
             self.close_part()
         return function
 
-    def bits(self, b: Builder, values: Values, items: list[tuple[Place, Node]]) -> Value:
-        """The new bits of a word, each at its place and all others 0.
-
-        Leaves that move by the same distance are moved at once, and what one condition chooses is
-        chosen at once.
-        """
-        constant = 0
-        moved: dict[tuple[int, int], int] = {}
-        chosen: dict[int, list[tuple[Place, Node]]] = {}
-        parts: list[Value] = []
-        for place, node in items:
-            source = self.packing.places.get(node.value) if node.op == "leaf" else None
-            if node.is_constant:
-                constant |= (node.value - place.low) << place.shift
-            elif source is not None and (source.low, source.width) == (place.low, place.width):
-                key = (source.word, place.shift - source.shift)
-                moved[key] = moved.get(key, 0) | source.mask
-            elif node.op == "ite":
-                chosen.setdefault(node.args[0].number, []).append((place, node))
-            else:
-                parts.append(self.placed(b, values, place, node))
-        for (word, distance), mask in moved.items():
-            value = b.and_(values.words[word], number(mask))
-            if distance > 0:
-                value = b.shl(value, number(distance))
-            elif distance < 0:
-                value = b.lshr(value, number(-distance))
-            parts.append(value)
-        for group in chosen.values():
-            condition = values.truth(group[0][1].args[0])
-            then = self.bits(b, values, [(place, node.args[1]) for place, node in group])
-            otherwise = self.bits(b, values, [(place, node.args[2]) for place, node in group])
-            parts.append(b.select(condition, then, otherwise))
-        if constant or not parts:
-            parts.append(number(constant))
-        result = parts[0]
-        for part in parts[1:]:
-            result = b.or_(result, part)
-        return result
-
-    def placed(self, b: Builder, values: Values, place: Place, node: Node) -> Value:
-        """The bits of a value at its place; a value out of range, a fault, loses what is over."""
-        bits = values.number(node)
-        if place.low:
-            bits = b.sub(bits, number(place.low))
-        if place.shift:
-            bits = b.shl(bits, number(place.shift))
-        if node.low < place.low or node.high - place.low >= 1 << place.width:
-            bits = b.and_(bits, number(place.mask))
-        return bits
-
     def join(self, b: Builder, incoming: Sequence[tuple[Value, Block]]) -> Value:
         """A value that depends on the block before; unchanged if it doesn't."""
         first, _ = incoming[0]
@@ -477,7 +422,7 @@ class _Writer:
             b.cbranch(tried.truth(each.condition), inside, otherwise)
             b.position_at_end(inside)
             inner = tried.inner()
-            words.append(self.updated(b, inner, values.words, each.updates))
+            words.append(updated(inner, values.words, each.updates))
             faults.append(self.fault_flags(b, inner, each))
             ends.append(inside)
             b.branch(taken)
@@ -494,7 +439,7 @@ class _Writer:
         common = by_row(number(self.faults.of(row)[0]) for row in action.rows)
         wrong = by_row(faults)
         together = [by_row(of_word) for of_word in zip(*words, strict=True)]
-        together = self.updated(b, values.inner(), together, alike)
+        together = updated(values.inner(), together, alike)
         self.store(b, values.words, together, row, source, out, rows, cursor)
         if common.text != number(0).text:
             place = self.common(b, fault)
@@ -509,9 +454,7 @@ class _Writer:
 
     def fault_flags(self, b: Builder, values: Values, row: Own) -> Value:
         """The flags of what is wrong with a step by the row, but for what many rows share."""
-        return self.united(
-            b, (self.flagged(b, values.truth(node), flag) for node, flag in row.faults)
-        )
+        return united(b, (flagged(b, values.truth(node), flag) for node, flag in row.faults))
 
     def note(self, b: Builder, bits: Value, place: Value) -> None:
         """Adds bits to those at an address, where there are any, which is rare."""
@@ -532,20 +475,6 @@ class _Writer:
         """The part that a row computes for itself."""
         own = (node for node, _ in self.faults.of(row)[1])
         return [row.guard, *own, *row.updates.values()]
-
-    def updated(
-        self, b: Builder, values: Values, words: list[Value], updates: Mapping[int, Node]
-    ) -> list[Value]:
-        """A state's words after the updates."""
-        written: dict[int, list[tuple[Place, Node]]] = {}
-        for index, node in updates.items():
-            place = self.packing.places[index]
-            written.setdefault(place.word, []).append((place, node))
-        words = list(words)
-        for at, items in written.items():
-            kept = b.and_(words[at], number(~sum(place.mask for place, _ in items)))
-            words[at] = b.or_(kept, self.bits(b, values, items))
-        return words
 
     def store(
         self, b: Builder, old: list[Value], new: list[Value], row: Value, source: Value,

@@ -74,10 +74,10 @@ class Compilation:
         self._made: list[Future[_Made]] = []
         self._pool = ThreadPoolExecutor(os.cpu_count())
 
-    def begin(self, module: str) -> None:
+    def begin(self, module: str, effort: int = QUICK) -> None:
         """Has a module compiled, unless the cache has it."""
         self.modules.append(module)
-        self._made.append(self._pool.submit(_made_of, module, QUICK))
+        self._made.append(self._pool.submit(_made_of, module, effort))
 
     def end(self) -> Code:
         """The code of all modules. Raises RuntimeError for IR that LLVM doesn't take."""

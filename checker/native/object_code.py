@@ -22,6 +22,8 @@ QUICK, PLAIN, BEST = range(3)
 """Efforts: code that is there soonest; of usual speed; the fastest, after LLVM's own passes."""
 
 NICE = 19
+STRAIGHT = "; straight\n"
+"""The first line of a module that LLVM's passes make no faster: it has next to no branches."""
 UNORDERED = "-enable-misched=false"  # the order that instructions are chosen in does as well
 
 
@@ -30,7 +32,7 @@ def object_file(text: str, effort: int) -> bytes:
     machine = target_machine(effort)
     module = llvm.parse_assembly(text)
     module.verify()
-    if effort == BEST:
+    if effort == BEST and not text.startswith(STRAIGHT):
         tuning = llvm.PipelineTuningOptions(speed_level=2)
         tuning.loop_vectorization = False  # the loops are of few turns
         builder = llvm.create_pass_builder(machine, tuning)
@@ -55,6 +57,11 @@ def processor() -> str:
     """The machine that object files run on."""
     features = llvm.get_host_cpu_features().flatten()
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {features}"
+
+
+def has_wide_vectors() -> bool:
+    """Whether this machine computes with vectors of eight numbers of 64 bits, and masks of them."""
+    return bool(llvm.get_host_cpu_features().get("avx512f"))
 
 
 @cache

@@ -40,6 +40,7 @@ from .parts import (
     rewrite_records,
     unfold,
 )
+from .records import SHORT, copy_state, first_word, hash_short, hash_state, hashed, same
 
 SHARD_BITS = 8
 SHARDS = 1 << SHARD_BITS
@@ -49,7 +50,7 @@ LEAST_PLACES = 1 << 12  # states of a shard for which disk is taken in one go
 GROUP = 32  # bytes of a group of the table: 8 tags of a byte, 8 positions of 3 bytes
 FEW, MANY = 6, 7  # states of a shard for each group: of whole states, and of their parts' numbers
 BLOCK = 128  # states that are asked for in memory before the first is looked at
-SHORT = 16  # bytes of a state or a record up to which two words have all of it
+BLOCKS = 2 * BLOCK
 STRIDE, WIDTH, ROOM = range(3)
 """What a store's form says: bytes of a packed state and of a record, and how many states there are
 for each group of a table at most."""
@@ -57,109 +58,8 @@ AT_ONCE = 1 << 12  # states that are put together for who looks at them
 NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
 SLACK = 16  # bytes behind a run of states that a whole-word access may touch
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MIXER = np.uint64(0xD6E8FEB86659FD93)
 _EACH_BYTE = np.uint64(0x0101010101010101)
 _TOP_BITS = np.uint64(0x8080808080808080)
-
-
-@compiled(inline="always")
-def low_bytes(count):
-    """A mask of so many bytes of a word, fewer than 8."""
-    return (uint64(1) << uint64(8 * count)) - uint64(1)
-
-
-@compiled(inline="always")
-def first_word(stride):
-    """A mask of the bytes of the first word that a state has."""
-    return ~uint64(0) if stride >= 8 else low_bytes(stride)
-
-
-@compiled(inline="always")
-def hash_state(address, stride):
-    """64 bits from a packed state, or a record."""
-    mixed = uint64(0)
-    offset = 0
-    if stride < 8:
-        mixed = (load64(address) & low_bytes(stride)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-        offset = stride
-    while offset + 8 <= stride:
-        mixed = (mixed ^ load64(address + offset)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-        offset += 8
-    if offset < stride:
-        mixed = (mixed ^ load64(address + stride - 8)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    mixed *= _MIXER
-    return mixed ^ (mixed >> uint64(32))
-
-
-@compiled(inline="always")
-def hash_short(address, stride, mask):
-    """The same of a state of up to 16 bytes, where the mask has the bytes of the first word."""
-    mixed = (load64(address) & mask) * _MULTIPLIER
-    mixed ^= mixed >> uint64(29)
-    if stride > 8:
-        mixed = (mixed ^ load64(address + stride - 8)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    mixed *= _MIXER
-    return mixed ^ (mixed >> uint64(32))
-
-
-@compiled(inline="always")
-def hashed(address, stride, is_short, mask):
-    """The same, by whichever of the two is faster."""
-    return hash_short(address, stride, mask) if is_short else hash_state(address, stride)
-
-
-@compiled(inline="always")
-def same_short(a, b, stride, mask):
-    """Whether two states of up to 16 bytes are equal, where the mask has the bytes of the first
-    word."""
-    different = (load64(a) ^ load64(b)) & mask
-    if stride > 8:
-        different |= load64(a + stride - 8) ^ load64(b + stride - 8)
-    return different == uint64(0)
-
-
-@compiled(inline="always")
-def same_state(a, b, stride):
-    """Whether two packed states, or records, are equal."""
-    if stride < 8:
-        return (load64(a) ^ load64(b)) & low_bytes(stride) == uint64(0)
-    offset = 0
-    while offset + 8 <= stride:
-        if load64(a + offset) != load64(b + offset):
-            return False
-        offset += 8
-    return offset == stride or load64(a + stride - 8) == load64(b + stride - 8)
-
-
-@compiled(inline="always")
-def same(a, b, stride, is_short, mask):
-    """The same, by whichever of the two is faster."""
-    return same_short(a, b, stride, mask) if is_short else same_state(a, b, stride)
-
-
-@compiled(inline="always")
-def copy_state(source, target, stride):
-    """Copies a packed state; up to 7 bytes behind it are written as well."""
-    offset = 0
-    while offset < stride:
-        store64(target + offset, load64(source + offset))
-        offset += 8
-
-
-@compiled(inline="always")
-def copy_exactly(source, target, stride):
-    """Copies a packed state, of 8 bytes or more, and writes nothing behind it."""
-    offset = 0
-    while offset + 8 <= stride:
-        store64(target + offset, load64(source + offset))
-        offset += 8
-    if offset < stride:
-        store64(target + stride - 8, load64(source + stride - 8))
 
 
 @compiled(inline="always")
@@ -197,6 +97,22 @@ def add(group, tags, tag, position):
     store64(group, tags | (tag << uint64(8 * entry)))
 
 
+@compiled(inline="always")
+def ask(records, count, stride, table, groups, hashes, at):
+    """Hashes records, to `hashes` from place `at` on, and asks for the groups where they may be."""
+    is_short, mask = stride <= SHORT, first_word(stride)
+    if is_short:  # asked once for all, which is faster
+        for i in range(count):
+            h = hash_short(records + i * stride, stride, mask)
+            hashes[at + i] = h
+            prefetch(group_of(h, table, groups))
+    else:
+        for i in range(count):
+            h = hash_state(records + i * stride, stride)
+            hashes[at + i] = h
+            prefetch(group_of(h, table, groups))
+
+
 @compiled
 def insert(incoming, count, stride, states, found, most, table, groups):
     """Puts records from `incoming`, of `stride` bytes, into a shard, up to `count` of them.
@@ -204,37 +120,34 @@ def insert(incoming, count, stride, states, found, most, table, groups):
     `states` and `table` are the shard's addresses, `found` its number of states, `groups` the
     size of its table. Stops before the shard might hold more than `most` states. Returns how many
     were looked at, and the new number of states.
+
+    The next block's groups are asked for before a block is compared: memory is busy meanwhile.
     """
-    hashes, others = scratch(BLOCK), scratch(BLOCK)
+    hashes, others = scratch(BLOCKS), scratch(BLOCK)
     is_short, mask = stride <= SHORT, first_word(stride)
-    done = 0
+    done, block, begin = 0, min(BLOCK, count), 0
+    ask(incoming, block, stride, table, groups, hashes, begin)
     while done < count and found + BLOCK <= most:
-        block = min(BLOCK, count - done)
         base = incoming + done * stride
-        if is_short:  # asked once for all, which is faster
-            for i in range(block):
-                h = hash_short(base + i * stride, stride, mask)
-                hashes[i] = h
-                prefetch(group_of(h, table, groups))
-        else:
-            for i in range(block):
-                h = hash_state(base + i * stride, stride)
-                hashes[i] = h
-                prefetch(group_of(h, table, groups))
         for i in range(block):
-            group = group_of(hashes[i], table, groups)
-            likely = alike(load64(group), tag_of(hashes[i]))
-            entry = trailing_zeros(likely) >> 3 & 7
+            h = hashes[begin + i]
+            group = group_of(h, table, groups)
+            entry = trailing_zeros(alike(load64(group), tag_of(h))) >> 3 & 7
             other = states + position_in(group, entry) * stride
             prefetch(other)
             prefetch(other + stride - 1)
-            others[i] = uint64(other) if likely else uint64(0)
+            others[i] = uint64(other)
+        following = min(BLOCK, count - done - block)
+        ask(base + block * stride, following, stride, table, groups, hashes, BLOCK - begin)
+        left = 0  # records that are new or elsewhere; a branch for each would be mispredicted
         for i in range(block):
-            state, other = base + i * stride, np.int64(others[i])
-            if other != 0 and same(state, other, stride, is_short, mask):
-                continue  # most are
-            tag = tag_of(hashes[i])
-            group = group_of(hashes[i], table, groups)
+            known = same(base + i * stride, np.int64(others[i]), stride, is_short, mask)
+            others[left] = uint64(i)
+            left += 1 - int(known & (found != 0))
+        for at in range(left):
+            i = np.int64(others[at])
+            state, h = base + i * stride, hashes[begin + i]
+            tag, group = tag_of(h), group_of(h, table, groups)
             while True:
                 tags = load64(group)
                 likely = alike(tags, tag)
@@ -255,7 +168,7 @@ def insert(incoming, count, stride, states, found, most, table, groups):
                 group += GROUP
                 if group == table + GROUP * groups:
                     group = table
-        done += block
+        done, block, begin = done + block, following, BLOCK - begin
     return done, found
 
 

@@ -24,6 +24,7 @@ from .compiled import compiled
 from .explore import Explorer
 from .memory import call_expand, load64, prefetch, trailing_zeros
 from .parts import begin_fold, end_fold, owner_of, write_record
+from .records import hash_state, same_state
 from .store import (
     GROUP,
     SHARD_BITS,
@@ -31,10 +32,8 @@ from .store import (
     WIDTH,
     alike,
     group_of,
-    hash_state,
     packed_states,
     position_in,
-    same_state,
     tag_of,
 )
 from .worker import SLICE, Worker

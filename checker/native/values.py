@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 
 from ..graph import Node
 from ..ground import Leaf
@@ -142,3 +143,14 @@ def _rest(b: Builder, a: Value, size: int) -> Value:
     """a modulo `size`, never negative."""
     rest = b.srem(a, number(size))
     return b.select(b.icmp("slt", rest, number(0)), b.add(rest, number(size)), rest)
+
+
+def flagged(b: Builder, condition: Value, flag: int) -> Value:
+    """The flag where the condition holds, and 0 elsewhere."""
+    return b.shl(b.zext(condition, I64), number(flag.bit_length() - 1))
+
+
+def united(b: Builder, every: Iterable[Value]) -> Value:
+    """All bits of some values."""
+    first, *others = [*every] or [number(0)]
+    return reduce(b.or_, others, first)

@@ -17,6 +17,7 @@ from numpy import uint64
 from .compiled import Passed, compiled
 from .judging import HELD, KNOWN, NOTES, WATCHED
 from .kernel import Kernel
+from .lanes import LANES
 from .memory import Region, call_expand, prefetch, scratch
 from .parts import (
     begin_fold,
@@ -26,23 +27,25 @@ from .parts import (
     owner_of,
     write_record,
 )
-from .sharing import FLAG_BITS
-from .store import (
-    BLOCK,
-    SHARD_BITS,
-    SHARDS,
+from .records import (
     SHORT,
-    SLACK,
-    STRIDE,
-    WIDTH,
-    Store,
     copy_exactly,
     copy_state,
     first_word,
     hash_state,
     hashed,
-    packed_states,
     same_state,
+)
+from .sharing import FLAG_BITS
+from .store import (
+    BLOCK,
+    SHARD_BITS,
+    SHARDS,
+    SLACK,
+    STRIDE,
+    WIDTH,
+    Store,
+    packed_states,
 )
 
 LINE = 8  # numbers of 64 bits in a line of the cache
@@ -280,7 +283,7 @@ class Worker:
         self.burst = SLICE * max(1, kernel.most_successors)
         self.out = Region(self.burst * stride + SLACK)
         self.room = Region(SLICE * stride + SLACK)
-        self.rows = np.zeros(self.burst, dtype=np.uint32)
+        self.rows = np.zeros(self.burst + LANES, dtype=np.uint32)
         self.bad = np.zeros(SPAN, dtype=np.uint64)
         self.bad_count = np.zeros(NOTES, dtype=np.int64)
         self.bad_count[WATCHED] = ALL
@@ -372,8 +375,8 @@ class Worker:
         self.bad_count[0] = 0
         return int(
             scatter(
-                self.kernel.address, store.states[shard], first, count, shard, whole,
-                self._passed(store),
+                self.kernel.block_address if store.parts is None else self.kernel.address,
+                store.states[shard], first, count, shard, whole, self._passed(store),
             )
         )  # fmt: skip
 

@@ -94,6 +94,7 @@ WRONG: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {
     ways.reductions: ("taken", lambda result: result),
     ways.passes: ("plainly", other_states(ways.plainly)),
     ways.in_parts: ("plainly", other_states(ways.plainly)),
+    ways.eight: ("plainly", other_states(ways.plainly)),
     ways.killed: ("check", other_where(lambda options: options.resume)),
     ways.spark: ("check", other_where(lambda options: options.spark)),
     ways.solved: ("bound", no_trace),

@@ -47,7 +47,7 @@ from epochfence.checker.trace import represent
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
 from epochfence.model.engine.interpreter import Interpreter
-from epochfence.tests.checker.native.grouping import by_parts
+from epochfence.tests.checker.native.grouping import by_parts, in_lanes
 from epochfence.tests.checker.spark.in_process import InProcess
 from epochfence.tests.checker.test_random_systems import expected, outcome, replay, verdict_of
 
@@ -192,6 +192,15 @@ def in_parts(case: Case) -> Iterator[str]:
     yield "in many words and parts"
 
 
+def eight(case: Case) -> Iterator[str]:
+    """Eight states that are expanded at once, where that can be done, have the same successors."""
+    with in_lanes(), compiled_anew():
+        code: Prepared = checks.prepare(case.instance, symmetry=False, slicing=False)
+        if code.kernel.block_address != code.kernel.address:
+            alike(case.first, plainly(case.instance))
+            yield "eight states at once"
+
+
 def killed(case: Case) -> Iterator[str]:
     """A run that is killed as it writes a file comes to the same result when it goes on."""
     whole = check(case.instance, Options(memory=MEMORY))
@@ -323,13 +332,13 @@ def expanded(code: Prepared, state: bytes) -> Counter[tuple[int, bytes]]:
 BLOCK = 20
 """Systems that come one after the other; in each block, as many are taken for each way."""
 WAYS: dict[Callable[[Case], Iterator[str]], int] = {
-    threads: BLOCK, reductions: BLOCK, passes: 2, in_parts: 2, killed: 4, spark: 2, solved: 6,
-    interpreted: 1, walked: 8,
+    threads: BLOCK, reductions: BLOCK, passes: 2, in_parts: 2, eight: 4, killed: 4, spark: 2,
+    solved: 6, interpreted: 1, walked: 8,
 }  # fmt: skip
 NAMES = (
     "2 threads", "symmetry", "slicing", "symmetry and slicing, 2 threads", "LLVM's passes",
-    "in many words and parts", "killed and resumed", "Spark's part played", "Z3 finds it",
-    "Z3 finds none", "interpreter", "interpreter's steps",
+    "in many words and parts", "eight states at once", "killed and resumed", "Spark's part played",
+    "Z3 finds it", "Z3 finds none", "interpreter", "interpreter's steps",
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from epochfence.language import Expression, Instance, expressions, instantiate
 from epochfence.language.expressions import children_first
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.drawn_systems import instances
-from epochfence.tests.checker.native.grouping import by_parts
+from epochfence.tests.checker.native.grouping import by_parts, in_lanes
 
 MOST_STATES = 1_500
 # An example takes half a second; what is too large for the plain search is passed over.
@@ -190,6 +190,14 @@ def test_in_many_words_and_parts_and_compiled_as_large_systems_are(instance: Ins
             patch.setattr(lower, name, 0)
         with by_parts():
             compare_with_some_properties(instance)
+
+
+@pytest.mark.slow
+@settings(max_examples=3, suppress_health_check=unhurried)
+@given(instances())
+def test_several_states_at_once(instance: Instance) -> None:
+    with in_lanes():
+        compare_with_some_properties(instance)
 
 
 # What the examples are made of --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Small searches made to do what only large ones do for gain."""
+"""Small searches made to do what only some do for gain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from epochfence.checker.native import explore, judging, planning
+from epochfence.checker.native import explore, judging, lanes, planning
 from epochfence.checker.native.parts import Parts
 
 
@@ -32,3 +32,14 @@ def by_parts() -> Generator[list[Parts]]:
         ):
             patches.enter_context(patch.object(module, name, value))
         yield made
+
+
+@contextmanager
+def in_lanes(*, always: bool = True) -> Generator[None]:
+    """Expands eight states at once wherever that can be done, on any processor; or never."""
+    rows = range(1, 1 << 10) if always else ()
+    with (
+        patch.multiple(lanes, MOST_WORDS=1 << 10, ROWS=rows, INLINE=1 << 20),
+        patch.object(lanes, "has_wide_vectors", lambda: True),
+    ):
+        yield
