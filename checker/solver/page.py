@@ -44,8 +44,7 @@ settled by itself; lemmas are invariants that are proved in the same run.
 **What is proved where.** A number is the section with the proof. Its heading says for how many
 clients (`producers`), partitions and transactions, if not for the defaults. **no** says that the
 property doesn't hold at that release, and which [bug](bugs.md) or [finding](findings.md) breaks it:
-within small bounds, a search finds the run (`checker/solver/overview.py`, run by tests). – says
-that neither is known; [the matrix](matrix.md) has what holds within small bounds.
+within small bounds, a search finds the run (`checker/solver/overview.py`, run by tests).
 
 {tables}
 

@@ -35,6 +35,14 @@ def test_the_tables_of_the_page_are_those_of_its_sections() -> None:
     assert page.whole(sections) == PAGE, RENEW
 
 
+def test_every_property_is_proved_or_broken_at_each_release_of_the_page() -> None:
+    """The page doesn't say what an empty cell means."""
+    lines = PAGE[: PAGE.index("\n## ")].splitlines()
+    rows = [line for line in lines if line.startswith("| ") and line.count("|") == 8]
+    assert len(rows) == 2 + 22 + 7  # heads and properties
+    assert [row for row in rows if "–" in row] == []
+
+
 def section(text: str, release: str = "4.2", on: tuple[str, ...] = ()) -> Section:
     return Section("7. transactions", text, load_system("transactions"), release, on)
 
