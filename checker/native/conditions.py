@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from .instructions import I1, I64, POINTER, Builder, Function, Value, number, truth
 from .pack import Packing, Place
@@ -55,7 +54,7 @@ def truth_function(name: str, formula: Formula, packing: Packing) -> Function:
     """Whether a formula holds in the state at an address, as an i1: of what `or` or `and` joins, no
     more is looked at than decides it."""
     function = Function(name, I1, [POINTER])
-    b = Builder(function, function.new_block("entry"))
+    b = Builder(function)
     root, result = len(formula.steps) - 1, True
     while formula.steps[root][0] == "not":
         root, result = formula.steps[root][1][0], not result
@@ -72,28 +71,12 @@ def truth_function(name: str, formula: Formula, packing: Packing) -> Function:
     return function
 
 
-@dataclass(frozen=True)
-class Each:
-    """The state that a loop is at: its address, and how many there are before it."""
-
-    state: Value
-    at: Value
-
-
 @contextmanager
-def each_state(b: Builder, words: Value, count: Value, packing: Packing) -> Generator[Each]:
-    """What is written within is done for each of `count` states from address `words` on, as rows of
-    64-bit words."""
-    entry = b.block
-    head, body, done = (b.append_basic_block(each) for each in ("head", "body", "done"))
+def each_state(
+    b: Builder, words: Value, count: Value, packing: Packing
+) -> Generator[tuple[Value, Value]]:
+    """The code inside runs for each of `count` states from address `words` on, as rows of 64-bit
+    words: yields a state's address, and how many there are before it."""
     states = b.inttoptr(words)
-    b.branch(head)
-    b.position_at_end(head)
-    at = b.phi(I64)
-    at.add_incoming(number(0), entry)
-    b.cbranch(b.icmp("ult", at.value, count), body, done)
-    b.position_at_end(body)
-    yield Each(b.gep(states, b.mul(at.value, number(packing.words)), I64), at.value)
-    at.add_incoming(b.add(at.value, number(1)), b.block)
-    b.branch(head)
-    b.position_at_end(done)
+    with b.loop(number(0), count) as loop:
+        yield b.gep(states, b.mul(loop.at, number(packing.words)), I64), loop.at

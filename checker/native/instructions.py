@@ -71,8 +71,21 @@ class Phi:
         return f"{self.value.text} = phi {self.value.type} {pairs}"
 
 
+@dataclass
+class Loop:
+    """A loop while it is written.
+
+    `at` is the number that a turn is for. `carried` are the values that the turn before left; a
+    turn puts its own in their place. Behind the loop they are those of the last turn.
+    """
+
+    at: Value
+    carried: list[Value]
+
+
 class Function:
-    """A function; `shared` where other modules call it."""
+    """A function; `shared` where other modules call it. All that write it write at the end of its
+    `open_block`."""
 
     def __init__(
         self,
@@ -87,6 +100,7 @@ class Function:
         self.args = [Value(kind, f"%a{at}") for at, kind in enumerate(arguments)]
         self.shared = shared
         self.blocks: list[Block] = []
+        self.open_block = self.new_block("entry")
         self.values = 0
 
     @property
@@ -135,15 +149,19 @@ def module(functions: Iterable[Function], declared: Iterable[Function] = ()) -> 
 
 
 class Builder:
-    """Writes instructions at the end of a block, named as LLVM names them."""
+    """Writes a function's instructions, named as LLVM names them."""
 
-    def __init__(self, function: Function, block: Block) -> None:
+    def __init__(self, function: Function) -> None:
         self.function = function
-        self.block = block
+
+    @property
+    def block(self) -> Block:
+        """Where the next instruction is written."""
+        return self.function.open_block
 
     def position_at_end(self, block: Block) -> None:
-        """What follows is written there."""
-        self.block = block
+        """The next instructions are written there."""
+        self.function.open_block = block
 
     def append_basic_block(self, name: str) -> Block:
         """A new block of the function."""
@@ -280,6 +298,31 @@ class Builder:
         yield
         self.branch(after)
         self.position_at_end(after)
+
+    @contextmanager
+    def loop(
+        self, first: Value, end: Value, *, step: int = 1, carried: Sequence[Value] = ()
+    ) -> Generator[Loop]:
+        """The code inside runs for each number from `first` up to `end`, in steps. The first turn
+        finds `carried`."""
+        before = self.block
+        head, inside, after = (self.append_basic_block(name) for name in ("loop", "turn", "next"))
+        self.branch(head)
+        self.position_at_end(head)
+        starts = [first, *carried]
+        phis = [self.phi(value.type) for value in starts]
+        at, *values = (phi.value for phi in phis)
+        loop = Loop(at, values)
+        self.cbranch(self.icmp("ult", at, end), inside, after)
+        self.position_at_end(inside)
+        yield loop
+        ends = [self.add(at, number(step)), *loop.carried]
+        for phi, start, value in zip(phis, starts, ends, strict=True):
+            phi.add_incoming(start, before)
+            phi.add_incoming(value, self.block)
+        self.branch(head)
+        self.position_at_end(after)
+        loop.carried = values
 
     def ret(self, value: Value | None = None) -> None:
         """Ends the function."""

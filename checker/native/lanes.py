@@ -11,7 +11,7 @@ room for LANES more.
 from __future__ import annotations
 
 from ..ground import Grounded
-from .instructions import I1, I8, I32, I64, Block, Builder, Function, Value, number, truth
+from .instructions import I1, I8, I32, I64, Builder, Function, Value, number, truth
 from .judging import WATCHED, Judging
 from .object_code import has_wide_vectors
 from .pack import Packing
@@ -130,13 +130,8 @@ class _Writer:
         self.faults = faults
         self.judging = judging
         self.function = Function("expand_lanes", I64, [I64] * 6, shared=True)
-        entry = self.function.new_block("entry")
-        self.b, self.w = Builder(self.function, entry), Lanes(self.function, entry)
+        self.b, self.w = Builder(self.function), Lanes(self.function)
         self.write()
-
-    def go_to(self, block: Block) -> None:
-        self.b.position_at_end(block)
-        self.w.position_at_end(block)
 
     def write(self) -> None:
         b, stride = self.b, self.packing.stride
@@ -146,30 +141,16 @@ class _Writer:
         most = LANES * (1 + sum(len(action.rows) for action in self.grounded.actions))
         room = [b.alloca(I64, size=most) for _ in range(self.packing.words)]
         watched = b.load(b.gep(bad_count, number(WATCHED), I64), I64)
-        entry = b.block
-        head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
-        b.branch(head)
-
-        self.go_to(head)
-        at_phi, written_phi = b.phi(I64), b.phi(I64)
-        at_phi.add_incoming(number(0), entry)
-        written_phi.add_incoming(number(0), entry)
-        at, written = at_phi.value, written_phi.value
-        b.cbranch(b.icmp("ult", at, count), body, done)
-
-        self.go_to(body)
-        alive = self.w.icmp("ult", _COUNTING, self.w.spread(b.sub(count, at)))
-        source = b.gep(states, b.mul(at, number(stride)), I8)
-        words = self.load(source, alive)
-        new, flags = self.steps(words, alive, room, b.gep(rows, written, I32))
-        self.note(self.w.and_(flags, self.w.spread(watched)), at, bad, bad_count)
-        self.move(room, new, b.gep(out, b.mul(written, number(stride)), I8))
-        at_phi.add_incoming(b.add(at, number(LANES)), b.block)
-        written_phi.add_incoming(b.add(written, new), b.block)
-        b.branch(head)
-
-        self.go_to(done)
-        b.ret(written)
+        with b.loop(number(0), count, step=LANES, carried=[number(0)]) as loop:
+            (written,) = loop.carried
+            alive = self.w.icmp("ult", _COUNTING, self.w.spread(b.sub(count, loop.at)))
+            source = b.gep(states, b.mul(loop.at, number(stride)), I8)
+            words = self.load(source, alive)
+            new, flags = self.steps(words, alive, room, b.gep(rows, written, I32))
+            self.note(self.w.and_(flags, self.w.spread(watched)), loop.at, bad, bad_count)
+            self.move(room, new, b.gep(out, b.mul(written, number(stride)), I8))
+            loop.carried = [b.add(written, new)]
+        b.ret(*loop.carried)
 
     def load(self, source: Value, alive: Value) -> list[Value]:
         """The states' words, each state in a lane."""
@@ -224,29 +205,16 @@ class _Writer:
         wrong = w.icmp("ne", flags, number(0))
         several = w.count(wrong)
         with b.if_unlikely(b.icmp("ne", several, number(0))):
-            self.go_to(b.block)
             noted = b.load(bad_count, I64)
             indices = w.shl(w.add(w.spread(at), _COUNTING), number(FLAG_BITS))
             w.keep_exactly(w.or_(indices, flags), wrong, b.gep(bad, noted, I64))
             b.store(b.add(noted, several), bad_count)
-        self.go_to(b.block)
 
     def move(self, room: list[Value], count: Value, target: Value) -> None:
         """Moves so many successors from the room to a target, where they are packed."""
         b = self.b
-        before = b.block
-        head, body, after = (b.append_basic_block(name) for name in ("moving", "moved", "next"))
-        b.branch(head)
-        self.go_to(head)
-        at_phi = b.phi(I64)
-        at_phi.add_incoming(number(0), before)
-        at = at_phi.value
-        b.cbranch(b.icmp("ult", at, count), body, after)
-        self.go_to(body)
-        place = b.gep(target, b.mul(at, number(self.packing.stride)), I8)
-        for word, begin in enumerate(room):
-            value = b.load(b.gep(begin, at, I64), I64)
-            b.store(value, b.gep(place, number(8 * word), I8), align=1)
-        at_phi.add_incoming(b.add(at, number(1)), b.block)
-        b.branch(head)
-        self.go_to(after)
+        with b.loop(number(0), count) as loop:
+            place = b.gep(target, b.mul(loop.at, number(self.packing.stride)), I8)
+            for word, begin in enumerate(room):
+                value = b.load(b.gep(begin, loop.at, I64), I64)
+                b.store(value, b.gep(place, number(8 * word), I8), align=1)

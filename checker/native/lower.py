@@ -108,7 +108,7 @@ class _Writer:
         """A function of the first module, and what writes it."""
         function = Function(name, result, arguments, shared=shared)
         self.functions.append(function)
-        return function, Builder(function, function.new_block("entry"))
+        return function, Builder(function)
 
     # Frame ---------------------------------------------------------------------------------
 
@@ -121,49 +121,32 @@ class _Writer:
         fault = b.alloca(I64, size=2)
         watched = b.load(b.gep(bad_count, number(WATCHED), I64), I64)
         exchanged = b.alloca(I64, size=self.packing.words)
-        head = b.append_basic_block("head")
-        body = b.append_basic_block("body")
-        done = b.append_basic_block("done")
-        entry = b.block
-        b.branch(head)
-
-        b.position_at_end(head)
-        at_phi, written_phi = b.phi(I64), b.phi(I64)
-        at_phi.add_incoming(number(0), entry)
-        written_phi.add_incoming(number(0), entry)
-        at, written = at_phi.value, written_phi.value
-        b.cbranch(b.icmp("ult", at, count), body, done)
-
-        b.position_at_end(body)
-        source = b.gep(states, b.mul(at, number(self.packing.stride)), I8)
-        values = Values(self.packing, b, self.load(b, source))
-        b.store(number(0), fault)
-        cursor = written
-        alone, alike = self.divided()
-        cursor = self.steps(b, alone, values, source, out, rows, cursor, fault)
-        for orbit, actions in alike:
-            first = self.actions_function(actions)
-            cursor = b.call(first, (source, out, rows, cursor, fault))
-            for instance in range(1, len(orbit.rows)):
-                assert self.canonical is not None
-                words = self.canonical.swapped(b, values.words, orbit, instance)
-                self.store_within(b, exchanged, words)
-                cursor = b.call(first, (exchanged, out, rows, cursor, fault))
-        if self.canonical is not None:
-            self.call_represent(b, out, written, cursor)
-        self.judge(b, values, source, b.icmp("eq", cursor, written), bad_count, fault)
-        flags = b.and_(b.load(fault, I64), watched)
-        with b.if_unlikely(b.icmp("ne", flags, number(0))):
-            noted = b.load(bad_count, I64)
-            note = b.or_(b.shl(at, number(FLAG_BITS)), flags)
-            b.store(note, b.gep(bad, noted, I64))
-            b.store(b.add(noted, number(1)), bad_count)
-        at_phi.add_incoming(b.add(at, number(1)), b.block)
-        written_phi.add_incoming(cursor, b.block)
-        b.branch(head)
-
-        b.position_at_end(done)
-        b.ret(written)
+        with b.loop(number(0), count, carried=[number(0)]) as loop:
+            (written,) = loop.carried
+            source = b.gep(states, b.mul(loop.at, number(self.packing.stride)), I8)
+            values = Values(self.packing, b, self.load(b, source))
+            b.store(number(0), fault)
+            alone, alike = self.divided()
+            cursor = self.steps(b, alone, values, source, out, rows, written, fault)
+            for orbit, actions in alike:
+                first = self.actions_function(actions)
+                cursor = b.call(first, (source, out, rows, cursor, fault))
+                for instance in range(1, len(orbit.rows)):
+                    assert self.canonical is not None
+                    words = self.canonical.swapped(b, values.words, orbit, instance)
+                    self.store_within(b, exchanged, words)
+                    cursor = b.call(first, (exchanged, out, rows, cursor, fault))
+            if self.canonical is not None:
+                self.call_represent(b, out, written, cursor)
+            self.judge(b, values, source, b.icmp("eq", cursor, written), bad_count, fault)
+            flags = b.and_(b.load(fault, I64), watched)
+            with b.if_unlikely(b.icmp("ne", flags, number(0))):
+                noted = b.load(bad_count, I64)
+                note = b.or_(b.shl(loop.at, number(FLAG_BITS)), flags)
+                b.store(note, b.gep(bad, noted, I64))
+                b.store(b.add(noted, number(1)), bad_count)
+            loop.carried = [cursor]
+        b.ret(*loop.carried)
 
     def divided(self) -> tuple[list[GroundAction], list[tuple[Orbit, list[GroundAction]]]]:
         """The actions, apart from those of orbits' instances, of which only the first's are kept.
@@ -200,22 +183,9 @@ class _Writer:
 
     def call_represent(self, b: Builder, out: Value, first: Value, end: Value) -> None:
         """Every state from index `first` up to `end` becomes its representative."""
-        before = b.block
-        head = b.append_basic_block("representing")
-        body = b.append_basic_block("represented")
-        after = b.append_basic_block("next")
-        b.branch(head)
-        b.position_at_end(head)
-        at_phi = b.phi(I64)
-        at_phi.add_incoming(first, before)
-        at = at_phi.value
-        b.cbranch(b.icmp("ult", at, end), body, after)
-        b.position_at_end(body)
-        place = b.gep(out, b.mul(at, number(self.packing.stride)), I8)
-        b.call(self.functions[0], [b.ptrtoint(place)])
-        at_phi.add_incoming(b.add(at, number(1)), b.block)
-        b.branch(head)
-        b.position_at_end(after)
+        with b.loop(first, end) as loop:
+            place = b.gep(out, b.mul(loop.at, number(self.packing.stride)), I8)
+            b.call(self.functions[0], [b.ptrtoint(place)])
 
     def judge(
         self, b: Builder, values: Values, source: Value, stuck: Value, bad_count: Value,
@@ -381,7 +351,7 @@ class _Writer:
         name = f"rows{len(self.elsewhere) + len(self.rows_functions)}"
         arguments = (POINTER, POINTER, POINTER, I64, POINTER, I64)
         function = Function(name, I64, arguments, shared=True)
-        b = Builder(function, function.new_block("entry"))
+        b = Builder(function)
         source, out, rows, cursor, fault, place = function.args
         values = Values(self.packing, b, self.load(b, source), place=place)
         b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))

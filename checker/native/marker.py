@@ -78,20 +78,20 @@ def compiled(pairs: Sequence[Pair], packing: Packing) -> Mark:
 
 def _function(pairs: Sequence[Pair], packing: Packing, kind: str) -> Function:
     function = Function("mark", I64, [I64] * 4, shared=True)
-    b = Builder(function, function.new_block("entry"))
+    b = Builder(function)
     words, count, begins, within = function.args
     begins, within = b.inttoptr(begins), b.inttoptr(within)
     met = b.alloca(I64)
     b.store(number(0), met)
-    with each_state(b, words, count, packing) as each:
-        conditions = Conditions(b, each.state, packing)
+    with each_state(b, words, count, packing) as (state, at):
+        conditions = Conditions(b, state, packing)
         supposed = open_ = number(0)
-        for at, (premise, goal) in enumerate(pairs):
+        for bit, (premise, goal) in enumerate(pairs):
             begin, came = (next(conditions.truths(part)) for part in (premise, goal))
-            supposed = b.or_(supposed, b.shl(b.zext(begin, I64), number(at)))
-            open_ = b.or_(open_, b.shl(b.zext(b.not_(came), I64), number(at)))
+            supposed = b.or_(supposed, b.shl(b.zext(begin, I64), number(bit)))
+            open_ = b.or_(open_, b.shl(b.zext(b.not_(came), I64), number(bit)))
         b.store(b.or_(b.load(met, I64), supposed), met)
         for marks, place in ((b.and_(supposed, open_), begins), (open_, within)):
-            b.store(b.trunc(marks, kind), b.gep(place, each.at, kind))
+            b.store(b.trunc(marks, kind), b.gep(place, at, kind))
     b.ret(b.load(met, I64))
     return function

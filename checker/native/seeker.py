@@ -50,14 +50,14 @@ class Seeker:
 
 def _seek(pairs: Sequence[tuple[Formula, Function]], packing: Packing) -> Function:
     function = Function("seek", VOID, [I64] * 3, shared=True)
-    b = Builder(function, function.new_block("entry"))
+    b = Builder(function)
     words, count, flags = function.args
     found = b.inttoptr(flags)
-    with each_state(b, words, count, packing) as each:
-        conditions = Conditions(b, each.state, packing)
+    with each_state(b, words, count, packing) as (state, _):
+        conditions = Conditions(b, state, packing)
         firsts = [next(conditions.truths(first)) for first, _ in pairs]
         for place, (first, (_, second)) in enumerate(zip(firsts, pairs, strict=True)):
-            with b.if_unlikely(first), b.if_unlikely(b.call(second, [each.state])):
+            with b.if_unlikely(first), b.if_unlikely(b.call(second, [state])):
                 b.store(Value(I8, "1"), b.gep(found, number(place), I8))
     b.ret()
     return function

@@ -77,7 +77,7 @@ def test_a_function_of_another_module_is_called(
     functions: list[Function] = []
     for name in ("five_more", "ten_more"):
         function = Function(name, I64, [I64], shared=True)
-        b = Builder(function, function.new_block("entry"))
+        b = Builder(function)
         value = function.args[0]
         if functions:
             value = b.call(functions[0], [value])
