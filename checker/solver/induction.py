@@ -73,6 +73,8 @@ class Induction:
         """Why the subject holds by k-induction, with the facts of the names `assumed`."""
         if subject.nodes:
             yield from (self._start(subject, at) for at in range(k))
+        if subject.step is not None:
+            yield from (self._first(subject, subject.step, at) for at in range(k - 1))
         for action in self.grounded.actions:
             for row in action.rows:
                 step = self._step(subject, assumed, k, action, row)
@@ -81,14 +83,28 @@ class Induction:
 
     def _start(self, subject: Subject, at: int) -> Obligation:
         """The claim that the subject holds after `at` steps from the start."""
+        broken = z3.Not(self.relation.at(at)(self.all_of(subject.nodes)))
+        return self._from_start(subject, at, [broken])
+
+    def _first(self, subject: Subject, step: int, at: int) -> Obligation:
+        """The claim that the step after `at` steps from the start doesn't break the subject."""
+        relation = self.relation
+        here = relation.at(at)
+        wrong = here(relation.breaks(step))
+        return self._from_start(
+            subject, at, [here(relation.choice), z3.Not(here(relation.out_of_range)), wrong]
+        )
+
+    def _from_start(self, subject: Subject, at: int, wrong: Sequence[Term]) -> Obligation:
+        """The claim that this isn't so after `at` steps from the start."""
         relation = self.relation
         parts = [relation.at(0)(relation.start)]
         for depth in range(at):
             here = relation.at(depth)
             parts += [here(relation.choice), here(relation.change)]
             parts.append(z3.Not(here(relation.out_of_range)))
-        parts.append(z3.Not(relation.at(at)(self.all_of(subject.nodes))))
-        return Obligation(subject.name, "start" + f" + {at}" * (at > 0), at + 1, [script(*parts)])
+        case = "start" + f" + {at}" * (at > 0)
+        return Obligation(subject.name, case, at + 1, [script(*parts, *wrong)])
 
     def _step(
         self,

@@ -28,11 +28,13 @@ from epochfence.language import (
     Row,
     System,
     Table,
+    after,
     constant,
     event,
     if_,
     instantiate,
     invariant,
+    step_property,
 )
 from epochfence.language.instantiation import with_constants
 from epochfence.model.engine.interpreter import Interpreter
@@ -138,6 +140,10 @@ COPIES = Table(machine, move, (Row("copy a 2", set={first: if_(second == 2, 1, 0
 FLIPS = Table(machine, rise, (
     Row("up", when=second == 0, set={second: 1}), Row("down", when=second == 1, set={second: 0})
 ))  # fmt: skip
+FLIPS_LATER = Table(machine, move, (
+    Row("up", when=(first == 1) & (second == 0), set={second: 1}),
+    Row("down", when=second == 1, set={second: 0}),
+))  # fmt: skip
 TWO_STEPS = relay(COPIES, FLIPS)
 
 
@@ -147,6 +153,31 @@ def test_where_one_step_is_not_enough_two_are() -> None:
     proof = proof_of(result, "Zero")
     assert (proof.verdict, proof.method, proof.k) == ("proved", "2-induction", 2)
     assert result.open == ("limit",)
+
+
+def test_so_it_is_with_a_step() -> None:
+    never = step_property("NeverUp", after(first) <= first, "The first never rises.")
+    result = prove(replace(TWO_STEPS, properties=(never,)), options=QUICK)
+    (proof,) = result.proofs
+    assert (proof.verdict, proof.method, proof.k) == ("proved", "2-induction", 2)
+    assert [answer.case for answer in result.asked if answer.k == 1][-1] == "start"
+
+
+def test_a_first_step_that_has_none_before_it_is_not_forgotten() -> None:
+    """It takes a fault, of which the closed system has none: no bounded search finds it."""
+    row = Row("fail", when=first == 0, set={first: 1})
+    faults = constant("faults", 0, 0, 9)
+    never = step_property("Never", (after(first) == first) | (first != 0), "No fault ever comes.")
+    once = System(
+        "once", (Table(machine, rise, (row,)), FLIPS_LATER), (never,), terminal=True,
+        constants=(LIMIT, faults), budgets={rise: faults},
+    )  # fmt: skip
+    for most in (2, 3):
+        result = prove(once, options=replace(QUICK, most=most))
+        assert "faults" in result.open
+        assert [proof.verdict for proof in result.proofs] == ["not inductive"]
+    assert check(instantiate(once)).verdict is Verdict.HOLDS
+    assert check(instantiate(once, constants={"faults": 1})).verdict is Verdict.BROKEN
 
 
 def test_what_is_not_inductive_shows_a_step_that_breaks_it() -> None:
