@@ -455,6 +455,8 @@ class _Harder:
 
     def _by_spacer(self, names: Sequence[str]) -> set[str]:
         """Those that an invariant proves that Spacer finds."""
+        if not self.induction.relation.leaves:
+            return set()  # nothing changes
         names = [name for name in names if self._subject(name).nodes and self.options.spacer]
         asked = [question(self.induction, self._subject(name), self.facts) for name in names]
         ask = partial(find_invariant, timeout=self.options.timeout)

@@ -195,6 +195,15 @@ def test_what_is_not_inductive_shows_a_step_that_breaks_it() -> None:
     assert after[0] != 0
 
 
+def test_where_nothing_changes_there_is_nothing_for_spacer() -> None:
+    still = Table(machine, rise, (Row("still", set={first: first}),))
+    never = System("still", (still,), (invariant("One", first == 1, "It is 1."),), terminal=True,
+                   constants=(LIMIT,))  # fmt: skip
+    options = replace(QUICK, spacer=True, depth=0, timeout=0.001)
+    (proof,) = prove(never, options=options).proofs
+    assert proof.verdict in ("not inductive", "refuted", "unknown")
+
+
 @pytest.mark.slow(1)
 def test_an_invariant_that_spacer_finds_is_proved_again_and_shown() -> None:
     options = replace(QUICK, spacer=True, lemmas=False, most=1, depth=2)
