@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import math
-import sys
-import sysconfig
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from ..language.protocols import MIXED
@@ -24,7 +24,6 @@ from .workers import Workers
 
 _ALONE = Workers()
 MOST_PIECES = 10_000
-_INSTALLED = ("stdlib", "purelib", "platlib")  # modules that come with a version of their own
 
 
 @dataclass(frozen=True)
@@ -149,26 +148,44 @@ def values(text: str) -> list[int]:
 
 def digest(piece: Piece) -> str:
     """A hash of what a piece's result depends on beside what is `chosen`: the code of this package,
-    that of a reader's declaration and what it imports, and the system."""
+    and the whole declaration of the system."""
     package = Path(__file__).resolve().parent.parent
-    files = {
-        file
-        for room in ("language", "spec", "model", "checker")
-        for file in (package / room).rglob("*.py")
-    }
-    installed = [Path(sysconfig.get_path(name)).resolve() for name in _INSTALLED]
-    for name, module in list(sys.modules.items()):
-        path = Path(getattr(module, "__file__", None) or "").resolve()
-        ours = name.partition(".")[0] in ("epochfence", "__main__")
-        own = ours and path.is_relative_to(package)
-        known = own or not path.is_file() or any(map(path.is_relative_to, installed))
-        if path.suffix == ".py" and not known:
-            files.add(path)
-    found = hashlib.sha256()
-    for file in sorted(files):
+    rooms = ("language", "spec", "model", "checker")
+    found = hashlib.sha256(program().encode())
+    for file in sorted(file for room in rooms for file in (package / room).rglob("*.py")):
         found.update(checksum(file.read_bytes()).encode())
-    found.update(repr((program(), piece.system.name)).encode())
+    found.update(_content(piece.system))
     return found.hexdigest()
+
+
+class _Content(pickle.Pickler):
+    """Writes equal values alike, whether they are one object or several, and sets and dictionaries
+    in order. What a declaration is made of is one object where it is equal."""
+
+    def persistent_id(self, value: Any, /) -> Any:
+        if type(value) is str:
+            return value.encode("utf-8", "surrogatepass")
+        if type(value) is tuple:
+            return list(cast("tuple[Any, ...]", value))
+        if isinstance(value, (set, frozenset)):
+            return tuple(sorted(map(_content, cast("set[Any]", value))))
+        if type(value) is dict:  # fields of a shared machine, by which system was imported first
+            pairs = cast("dict[Any, Any]", value).items()
+            return dict(sorted(pairs, key=lambda pair: _content(pair[0])))
+        return None
+
+    def reducer_override(self, value: Any, /) -> Any:
+        """Of what is declared its fields, without what was worked out of them."""
+        if is_dataclass(value) and not isinstance(value, type):
+            return type(value), tuple(getattr(value, part.name) for part in fields(value))
+        return NotImplemented
+
+
+def _content(value: Any) -> bytes:
+    """The same bytes for the same value in each process."""
+    written = io.BytesIO()
+    _Content(written, pickle.HIGHEST_PROTOCOL).dump(value)
+    return written.getvalue()
 
 
 def sweep(

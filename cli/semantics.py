@@ -119,6 +119,11 @@ def semantics(
             for cell, found in zip(cells, answers, strict=True)
         ],
     )
+    _end(answers)
+
+
+def _end(answers: list[dict[str, Answer]]) -> None:
+    """Exits with the code of what is inconclusive, if something is."""
     if any(answer.verdict == "inconclusive" for found in answers for answer in found.values()):
         raise typer.Exit(20)
 
@@ -308,6 +313,7 @@ def window(
             for cached, in_flight in sizes
         ],
     )  # fmt: skip
+    _end(answers)
 
 
 def window_piece(cached: int, in_flight: int, protocol: str) -> Piece:

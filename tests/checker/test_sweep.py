@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +132,44 @@ def test_a_digest_is_of_all_that_matters() -> None:
         replace(one, deadlock=False), replace(one, bounds="large"), replace(one, protocol="2"),
     )  # fmt: skip
     assert all(one.chosen != piece.chosen for piece in different)
+
+
+SHOWN = (
+    "from epochfence.checker.sweep import *; print(digest(pieces(load_system({}), ['1'], {{}})[0]))"
+)
+
+
+@pytest.mark.slow(1)
+def test_a_digest_is_the_same_in_each_process() -> None:
+    """Sets are in another order in each."""
+    text = f"from epochfence.spec.load import load_system; {SHOWN.format(repr(LEASE))}"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert found == {f"{sweeps.digest(some()[0])}\n".encode()}
+
+
+@pytest.mark.parametrize("command", ["sweep", "matrix"])
+def test_after_a_change_of_a_file_its_old_results_are_not_used(
+    command: str, tmp_path: Path
+) -> None:
+    """They stay in the results, and are used again once the change is taken back."""
+    mine, results = tmp_path / "mine.py", tmp_path / "results.jsonl"
+    text = Path(LEASE).read_text()
+    guard = "when=Write.lease < written,"
+    assert guard in text
+    given = (command, mine, "--protocols", "2", "--jobs", "1", "--results", results)
+    saved: list[int] = []
+    for change, code in ((guard, 0), (f"{guard[:-1]} - 3,", 12), (guard, 0)):
+        mine.write_text(text.replace(guard, change))
+        ended = epochfence(*given)
+        assert ended.code == code, ended.out
+        saved.append(len(results.read_text().splitlines()))
+    assert saved[0] < saved[1] == saved[2]
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 from typer.testing import CliRunner
 
-from epochfence.checker.asked import asked
+from epochfence.checker.asked import Answer, asked
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.cli import app
@@ -113,6 +113,19 @@ def test_a_run_that_came_to_no_end_is_no_yes() -> None:
     (answers,) = asked([[piece]])
     assert {answer.verdict for answer in answers.values()} == {"inconclusive"}
     assert window_sign(answers) == "?"
+
+
+def test_what_is_inconclusive_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 25 sizes, one that wasn't decided."""
+
+    def undecided(questions: Sequence[object]) -> list[dict[str, Answer]]:
+        verdicts = ["inconclusive", *["holds"] * (len(questions) - 1)]
+        return [{"Order": Answer("Order", verdict, 0)} for verdict in verdicts]
+
+    monkeypatch.setattr("epochfence.checker.asked.asked", undecided)
+    ended = CliRunner().invoke(app, ["window"])
+    assert ended.exit_code == 20
+    assert "?" in ended.stdout
 
 
 # What a property needs --------------------------------------------------------------------------

@@ -111,8 +111,8 @@ def test_what_is_refuted_has_a_run_that_replays() -> None:
     instance = instantiate(ktx.system, constants={"V": 0})
     machine = Interpreter(instance)
     assert proof.trace.states[0] in set(machine.initial_states())
-    for before, after in pairwise(proof.trace.states):
-        assert after in [step.state for step in machine.steps(before)]
+    for before, then in pairwise(proof.trace.states):
+        assert then in [step.state for step in machine.steps(before)]
     item = next(p for p in instance.properties if p.name == "NoHanging")
     assert not machine.holds(item.expression, proof.trace.states[-1])
 
