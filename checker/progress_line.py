@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..language import Instance
-from .native.object_cache import ObjectCache, cache_of
+from .native.object_cache import cache_of
 from .verdict import Result, Verdict
 
 if TYPE_CHECKING:
@@ -46,16 +46,16 @@ class Runs:
             options.symmetry, options.slicing, options.deadlock,
         ]  # fmt: skip
         self._key = hashlib.sha256(json.dumps(named).encode()).hexdigest()
-        self._cache: ObjectCache | None = cache_of(SHELF, MOST_BYTES)
+        self._cache = cache_of(SHELF, MOST_BYTES)
 
     def earlier(self) -> Earlier | None:
         """The result of the last finished run, if known."""
-        entry = None if self._cache is None else self._cache.get(self._key)
+        entry = self._cache.get(self._key)
         return None if entry is None else Earlier(**json.loads(entry))
 
     def remember(self, result: Result) -> None:
         """Saves the result of a finished run."""
-        if self._cache is not None and result.states and result.verdict not in NO_END:
+        if result.states and result.verdict not in NO_END:
             found = Earlier(result.states, result.depth, result.seconds)
             self._cache.put(self._key, json.dumps(asdict(found)).encode())
 

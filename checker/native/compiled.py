@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from ctypes import CFUNCTYPE, addressof, c_char, c_int64
 from functools import cache, partial
 from hashlib import sha256
@@ -112,15 +111,14 @@ class Compiled:
     def _loaded(self, kinds: tuple[str, ...]) -> tuple[int, Any, Any]:
         key = sha256(f"{_sources()} {compiler()} {self.name} {kinds}".encode()).hexdigest()
         kept = _kept()
-        made = None if kept is None else kept.get(key)
+        made = kept.get(key)
         if made is None:
             begun = time.perf_counter()
-            with nullcontext() if kept is None else kept.making(key):
-                made = None if kept is None else kept.get(key)  # another process may have made it
+            with kept.making(key):
+                made = kept.get(key)  # another process may have made it
                 if made is None:
                     made = self._made(kinds)
-                    if kept is not None:
-                        kept.put(key, made)
+                    kept.put(key, made)
             _seconds[0] += time.perf_counter() - begun
         engine = load(Code((), processor(), (made[1:],)))
         address = engine.get_function_address("entry")
@@ -173,8 +171,8 @@ def _sources() -> str:
     return f"{digest.hexdigest()} numba {installed} numpy {np.__version__}"
 
 
-def _kept() -> ObjectCache | None:
-    """The folder of compiled code: beside Python's own, or beside this user's code of systems."""
+def _kept() -> ObjectCache:
+    """The cache of compiled code: beside Python's own, or beside this user's code of systems."""
     beside = Path(cache_from_source(__file__)).parent
     there = next(folder for folder in (beside, *beside.parents) if folder.exists())
     return ObjectCache(beside / "native") if os.access(there, os.W_OK) else cache_of("functions")

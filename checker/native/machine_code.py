@@ -107,15 +107,14 @@ def _made_of(module: str, effort: int) -> _Made:
     """A module's object file, made with this effort at least: the cache's best, if it has one."""
     cache = object_cache.chosen()
     for more in range(BEST, effort - 1, -1):
-        kept = None if cache is None else cache.get(_key(module, more))
+        kept = cache.get(_key(module, more))
         if kept is not None:
             return _Made(kept, more, from_cache=True)
     if _ending.is_set():
         raise RuntimeError("the process ends")
     is_apart = _is_apart(module, effort)
     made = _compiled_apart(module, effort) if is_apart else object_file(module, effort)
-    if cache is not None:
-        cache.put(_key(module, effort), made)
+    cache.put(_key(module, effort), made)
     return _Made(made, effort, from_cache=False)
 
 

@@ -22,6 +22,7 @@ from ..locked import lock
 VARIABLE = "EPOCHFENCE_CACHE"
 OFF = "off"
 MOST_BYTES = 256 << 20  # of all entries, as the disk counts them
+NOWHERE = Path(os.devnull)  # no folder can be made there: nothing is kept
 SHELVES = "0123456789abcdef"  # folders, by the key's first digit: only one is looked through
 LONGEST, BETWEEN = 60, 0.02  # seconds that one waits for another process, and between two looks
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -87,20 +88,21 @@ class ObjectCache:
         return self.folder / key[0] / key
 
 
-def chosen() -> ObjectCache | None:
-    """The cache of kernels that the environment asks for, or None (see `cache_of`)."""
+def chosen() -> ObjectCache:
+    """The cache of kernels that the environment asks for (see `cache_of`)."""
     return cache_of("kernels")
 
 
-def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache | None:
-    """A cache in the folder that the environment asks for, or None.
+def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache:
+    """A cache in the folder that the environment asks for; where it asks for none, one that keeps
+    nothing.
 
     `EPOCHFENCE_CACHE` names the folder that it is in, or is `off`; without it, that is the user's
     own for caches (`epochfence` in `XDG_CACHE_HOME`, or what the platform has instead).
     """
     asked = os.environ.get(VARIABLE, "")
     if asked == OFF:
-        return None
+        return ObjectCache(NOWHERE)
     if asked:
         # of the folder that the process is in now: it may be in another when it writes
         folder = Path(asked).absolute()
@@ -109,7 +111,7 @@ def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache | None:
 
         folder = platformdirs.user_cache_path("epochfence", appauthor=False)
         if not folder.is_absolute():  # a user without a home
-            return None
+            return ObjectCache(NOWHERE)
     return ObjectCache(folder / what, most_bytes)
 
 

@@ -106,7 +106,8 @@ def test_nobody_else_can_read_or_write_what_is_kept(entry: Path) -> None:
 
 def test_a_place_that_holds_no_folder_keeps_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/none")):
+    nowhere = (object_cache.NOWHERE, Path("/proc/none"))
+    for folder in (tmp_path / "file", tmp_path / "file" / "below", *nowhere):
         cache = ObjectCache(folder)
         cache.put(KEY, CODE)
         assert cache.get(KEY) is None
@@ -180,9 +181,10 @@ def test_one_who_waits_too_long_makes_it_himself(
 
 def test_where_there_is_no_folder_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    cache = ObjectCache(tmp_path / "file" / "in it")
-    with cache.making(KEY), cache.making(KEY):
-        pass
+    for folder in (tmp_path / "file" / "in it", object_cache.NOWHERE):
+        cache = ObjectCache(folder)
+        with cache.making(KEY), cache.making(KEY):
+            pass
 
 
 def test_the_environment_chooses_the_folder(
@@ -191,10 +193,10 @@ def test_the_environment_chooses_the_folder(
     monkeypatch.setenv(object_cache.VARIABLE, str(tmp_path))
     assert object_cache.chosen() == ObjectCache(tmp_path / "kernels")
     monkeypatch.setenv(object_cache.VARIABLE, "off")
-    assert object_cache.chosen() is None
+    assert object_cache.chosen() == ObjectCache(object_cache.NOWHERE)
     monkeypatch.delenv(object_cache.VARIABLE)
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: tmp_path)
     assert object_cache.chosen() == ObjectCache(tmp_path / "kernels")
     homeless = Path("~/.cache/epochfence")
     monkeypatch.setattr("platformdirs.user_cache_path", lambda *_, **__: homeless)
-    assert object_cache.chosen() is None
+    assert object_cache.chosen() == ObjectCache(object_cache.NOWHERE)
