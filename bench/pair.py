@@ -22,12 +22,13 @@ PROGRAM = """
 import json, resource, sys
 from epochfence.checker.check import prepare
 from epochfence.checker.native.explore import Explorer, search
+from epochfence.checker.native.machine_code import code_of
 from epochfence.checker.native.memory import fair_limit
 from epochfence.language import instantiate
 from epochfence.spec.load import load_system
 
 instance = instantiate(load_system(sys.argv[1]))
-prepare(instance).kernel.code.best()  # so that the cache has it
+code_of(prepare(instance).kernel.code.modules)  # the fastest, so that the cache has it
 prepared = prepare(instance)
 explorer = Explorer(prepared.kernel, prepared.packing.stride, len(prepared.labels), 1, fair_limit())
 explorer.insert(prepared.initials())

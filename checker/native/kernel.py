@@ -52,7 +52,7 @@ class Kernel:
 
     def _improve(self, effort: int) -> None:
         with suppress(RuntimeError, OSError):  # what there is does the same
-            code = self.code.best(effort)
+            code = self.code.with_effort(effort)
             if code.effort > self.effort:
                 self._take(code)
 

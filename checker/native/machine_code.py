@@ -49,13 +49,9 @@ class Code:
     effort: int = BEST
     from_cache: bool = False
 
-    def best(self, effort: int = BEST) -> Code:
-        """Code of the same modules, each made with this effort at least, and small ones with the
-        most. Raises RuntimeError where a compiler ends."""
-        if self.effort >= effort:
-            return self
-        efforts = (effort if _is_large(module) else BEST for module in self.modules)
-        return _code(self.modules, [*map(_made_of, self.modules, efforts)])
+    def with_effort(self, effort: int) -> Code:
+        """Code of the same modules that is made with this effort at least (see `code_of`)."""
+        return self if self.effort >= effort else code_of(self.modules, effort)
 
 
 @dataclass(frozen=True)
@@ -91,9 +87,11 @@ class Compilation:
 
 
 def code_of(modules: Sequence[str], effort: int = BEST) -> Code:
-    """Code of modules, one after the other, each made with this effort at least. Raises
-    RuntimeError as `Compilation.end` does."""
-    return _code(modules, [_made_of(module, effort) for module in modules])
+    """Compiles modules one after the other: large ones with this effort at least, small ones with
+    the most, which takes little longer. Raises RuntimeError for IR that LLVM doesn't take, and
+    where a compiler ends."""
+    efforts = (effort if _is_large(module) else BEST for module in modules)
+    return _code(modules, [*map(_made_of, modules, efforts)])
 
 
 def _code(modules: Sequence[str], made: Sequence[_Made]) -> Code:

@@ -106,7 +106,7 @@ class SparkRun:
             take_over(self.manifest, explorer)
             explorer.close()
         kit = Kit(
-            self.manifest.run, self.kernel.code.best(PLAIN), self.kernel.most_successors,
+            self.manifest.run, self.kernel.code.with_effort(PLAIN), self.kernel.most_successors,
             self.packing, self.leaves, self.rows, self.manifest.shards, self.memory,
             self.manifest.storage,
         )  # fmt: skip

@@ -64,7 +64,7 @@ class Explored:
         `target` (structs with a field for each part)."""
         kernel, packing = self.prepared.kernel, self.prepared.packing
         names = self.prepared.instance.row_names
-        code = kernel.code.best(PLAIN)
+        code = kernel.code.with_effort(PLAIN)
         by = columns.Expansion(code, kernel.most_successors, packing.stride, names)
         schema = columns.transitions_schema(self.columns)
         return self._words().mapInArrow(partial(_transitions, self.columns, by), _spark(schema))

@@ -8,7 +8,6 @@ import pytest
 
 from epochfence.checker.native.instructions import I64, Builder, Function, module, number
 from epochfence.checker.native.machine_code import code_of, load
-from epochfence.checker.native.object_code import QUICK
 
 
 @pytest.mark.parametrize("first", [0, 3, 12])
@@ -24,7 +23,7 @@ def test_a_loop_within_a_loop_carries_values_on(first: int, end: int) -> None:
     total, turns = outer.carried
     b.ret(b.add(b.mul(total, number(100)), turns))
 
-    engine = load(code_of([module([function])], QUICK))
+    engine = load(code_of([module([function])]))
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
     found = kind(engine.get_function_address("sums"))(first, end)
     outer_turns = range(first, end, 3)

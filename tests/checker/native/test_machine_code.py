@@ -47,7 +47,7 @@ def test_code_is_the_same_from_either_process(
     monkeypatch.setattr(machine_code, "APART", apart)
     monkeypatch.setattr(machine_code, "LARGE", large)
     first = compiled(DOUBLE)
-    best = first.best(PLAIN)
+    best = first.with_effort(PLAIN)
     assert (first.effort, best.effort) == (QUICK, PLAIN if large == 0 else BEST)
     assert called(first, "double", 21) == called(best, "double", 21) == 42
 
@@ -56,7 +56,7 @@ def test_quick_code_is_made_only_without_better_code() -> None:
     quick = compiled(DOUBLE)
     assert quick.effort == QUICK
     assert compiled(DOUBLE).from_cache
-    best = quick.best()
+    best = quick.with_effort(BEST)
     again = compiled(DOUBLE)
     assert (again.effort, again.from_cache) == (BEST, True)
     assert again.object_files == best.object_files
