@@ -241,14 +241,26 @@ def _all_of(nodes: Iterable[Node]) -> Iterator[Node]:
 
 def _conjuncts(graph: Graph, node: Node) -> Iterator[Node]:
     """The parts that must all hold; of what a condition is put before, each with the condition."""
-    if node.op == "and":
-        for part in node.args:
+    parts = _parts(graph, node)
+    if parts:
+        for part in parts:
             yield from _conjuncts(graph, part)
         return
-    several = next((arg for arg in node.args if arg.op == "and"), None)
-    if node.op == "or" and several is not None:
-        rest = graph.or_(*(arg for arg in node.args if arg is not several))
-        for part in several.args:
+    choices = _disjuncts(graph, node)
+    several = next((choice for choice in choices if _parts(graph, choice)), None)
+    if several is not None:
+        rest = graph.or_(*(choice for choice in choices if choice is not several))
+        for part in _parts(graph, several):
             yield from _conjuncts(graph, graph.or_(rest, part))
     elif not node.is_constant:
         yield node
+
+
+def _parts(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """The parts of a node that must all hold: of "none of these", that each isn't so. None where
+    it isn't made of several."""
+    if node.op == "and":
+        return node.args
+    if node.op == "not" and node.args[0].op == "or":
+        return tuple(map(graph.not_, node.args[0].args))
+    return ()

@@ -1,7 +1,9 @@
 """Proof by induction over steps, k of them where one isn't enough, with lemmas.
 
 A property is split by the row that the last step takes. At that level it is enough to put the row's
-updates into the property: parts that the row doesn't write are equal and gone.
+updates into the property: parts that the row doesn't write are equal and gone. A row is asked of
+one choice of interchangeable instances: renaming makes one out of any other, and leaves the
+property and all that is assumed as they are.
 """
 
 from __future__ import annotations
@@ -9,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...language import Instance
+from ...language import Instance, Key
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, GroundRow
+from ..native.symmetry import find_symmetry
 from .lifted import relevant
 from .obligations import Obligation, Script, assumption, script
 from .terms import Integers, Relation, Term, z3
@@ -39,6 +42,8 @@ class Induction:
         self.grounded = relevant(instance)
         self.relation = Relation(self.grounded, Integers())
         self.relation.check_start()
+        orbits = find_symmetry(self.grounded, renaming=False).orbits
+        self.alike = frozenset(orbit.key for orbit in orbits)  # the keys whose instances are
         self._printed: dict[tuple[str, int, int], Script] = {}
         self._ranges: dict[tuple[int, int], Script] = {}
         self._read: dict[str, set[int]] = {}
@@ -56,8 +61,9 @@ class Induction:
         }
 
     def add(self, name: str, nodes: Sequence[Node]) -> None:
-        """One more fact."""
+        """One more fact. It may tell instances apart, so that each is asked about from now on."""
         self.facts[name] = tuple(nodes)
+        self.alike = frozenset[Key]()
 
     def subject(self, name: str) -> Subject | None:
         """The subject of that name; none if no row could break it."""
@@ -75,11 +81,22 @@ class Induction:
             yield from (self._start(subject, at) for at in range(k))
         if subject.step is not None:
             yield from (self._first(subject, subject.step, at) for at in range(k - 1))
-        for action in self.grounded.actions:
+        for action in filter(self._is_asked, self.grounded.actions):
             for row in action.rows:
                 step = self._step(subject, assumed, k, action, row)
                 if step is not None:
                     yield step
+
+    def _is_asked(self, action: GroundAction) -> bool:
+        """Whether an action takes the first of those instances that may take each other's place,
+        and if it takes a further one, the first of the others."""
+        taken = dict.fromkeys(self.alike, 0)
+        for key, number in action.instances:
+            if key in taken:
+                if number > taken[key]:
+                    return False
+                taken[key] = max(taken[key], number + 1)
+        return True
 
     def _start(self, subject: Subject, at: int) -> Obligation:
         """The claim that the subject holds after `at` steps from the start."""

@@ -39,7 +39,8 @@ What `epochfence prove` proves, beyond the bounds of a check. Constants that onl
 (epochs, sequence numbers, connections, faults in a run) are left open: a proof holds for every
 value of them. How many there are of something (instances, partitions, slots of a log) is as
 stated. Each property is split by the row that a step takes, and each of these obligations is
-settled by itself; lemmas are invariants that are proved in the same run.
+settled by itself; lemmas are invariants that are proved in the same run. If instances can take each
+other's place, a row is settled for the first of them: renaming makes the other cases out of it.
 
 **What is proved where.** A number is the section with the proof. Its heading says for how many
 clients (`producers`), partitions and transactions, if not for the defaults. **no** says that the

@@ -35,7 +35,6 @@ from ..coordinator.log import unsettled
 from ..features import late_fence_end_refused, transaction_version_2
 from ..leader import state as leader
 from ..messages import (
-    LARGEST_EPOCH,
     NO_EPOCH,
     PARTITION,
     PRODUCER,
@@ -51,14 +50,15 @@ from ..messages import (
 )
 from ..properties.rivals import has_no_rival
 from ..properties.transactions import is_older
+from .clients import has_epoch
+from .coordinator import is_complete, is_followed, is_replaced
 
 i, p, s = PRODUCER.variable("i"), PARTITION.variable("p"), RECORD.variable("s")
 _state, _open = client.state.at(i), connection.at(i)
 _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
 _batch = client.batches.at(i)[p][s]
 _is_alone = late_fence_end_refused & has_no_rival(i)
-_has_epoch = _is_alone & (_epoch != NO_EPOCH) & (_state != client.FATAL_ERROR)
-_ends = coordinator.state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+_has_epoch = _is_alone & has_epoch(i)
 _AGAIN = (
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.COORDINATOR_NOT_AVAILABLE,
@@ -83,6 +83,8 @@ commits_something = invariant(
     ),
     "If a record has failed, its client knows. A commit is of acknowledged records only.",
 )
+"""A failed batch takes the client to ABORTABLE_ERROR, and an end without any batch isn't sent to
+the coordinator."""
 
 leaders_errors = invariant(
     "LeadersErrors",
@@ -99,6 +101,7 @@ leaders_errors = invariant(
     ),
     "A leader answers batches of transactions that have begun, and doesn't answer PRODUCER_FENCED.",
 )
+"""No row of a leader sends that error, and a batch is of a transaction that has begun (Begun)."""
 
 # A client that asks for its first epoch ----------------------------------------------------------
 
@@ -125,6 +128,8 @@ nothing_sent = invariant(
     ),
     "A client that has had no epoch yet has sent no batch.",
 )
+"""A client sends batches only with an epoch, and loses its epoch only by a restart, which opens a
+new connection."""
 
 _init_answer = in_flight("n", InitProducerIdResponse, i)
 _first = all_true(
@@ -162,18 +167,15 @@ lone_start = invariant(
     ),
     "A client without a rival finds no transaction when it asks for its first epoch.",
 )
+"""Nobody else has asked for the transactional id."""
 
 # A client that has an epoch ----------------------------------------------------------------------
 
 _is_same = (coordinator.producer_id == _id) & (coordinator.producer_epoch == _epoch)
-_is_next = (coordinator.producer_id == _id) & (coordinator.producer_epoch == _epoch + 1)
-_is_rotated = all_true(
-    coordinator.previous_id == _id,
-    coordinator.producer_id != _id,
-    _epoch == LARGEST_EPOCH - 1,
-    coordinator.producer_epoch == 0,
+_is_followed, _is_replaced = is_followed(_id, _epoch), is_replaced(_id, _epoch)
+_has_ended = (coordinator.is_prepared & _is_followed) | (
+    is_complete & (_is_followed | _is_replaced)
 )
-_has_ended = (coordinator.is_prepared & _is_next) | (_ends & (_is_next | _is_rotated))
 _next_is_own = (
     coordinator.is_prepared & coordinator.completing & (coordinator.next_id == _id) & (_epoch == 0)
 )
@@ -221,6 +223,8 @@ lone_epoch = invariant(
     ),
     "The coordinator has the epoch of a client without a rival, or the one after its end.",
 )
+"""Only the client's own requests and a timeout change the coordinator's epoch, and a new one is
+given only for an end."""
 
 _end_answer = in_flight("o", EndTxnResponse, i)
 _following = if_(
@@ -254,16 +258,18 @@ lone_end = invariant(
     "A client without a rival gets from EndTxn its success, an error to retry, or, for a commit, "
     "that the transaction has timed out.",
 )
+"""The client ends the transaction that the coordinator has (LoneEpoch), and only a timeout may have
+ended it before."""
 
 _verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
 
 
-def _is_replaced(error: Expression, txn: Expression) -> Expression:
+def _is_of_replaced(error: Expression, txn: Expression) -> Expression:
     """Whether the client that gets this answer to a batch has an older producer id than the
     coordinator."""
     is_own = (client.txn.at(i) == txn) & _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR)
     unknown = error == Errors.INVALID_PRODUCER_ID_MAPPING
-    return (unknown & is_own).implies(_is_rotated & (coordinator.state == COMPLETE_ABORT))
+    return (unknown & is_own).implies(_is_replaced & (coordinator.state == COMPLETE_ABORT))
 
 
 lone_batch = invariant(
@@ -273,10 +279,10 @@ lone_batch = invariant(
         (_has_epoch & coordinator.is_known).implies(
             all_of(
                 p,
-                all_of(_answer, _is_replaced(_answer.error, _answer.txn))
+                all_of(_answer, _is_of_replaced(_answer.error, _answer.txn))
                 & all_of(
                     _verified,
-                    _waiting.is_set.implies(_is_replaced(_verified.error, _waiting.value.txn)),
+                    _waiting.is_set.implies(_is_of_replaced(_verified.error, _waiting.value.txn)),
                 ),
             )
         ),
@@ -284,6 +290,7 @@ lone_batch = invariant(
     "A batch of a client without a rival has an unknown producer id only where its transaction has "
     "timed out at the last epoch.",
 )
+"""The coordinator takes a new producer id only for an end at the last epoch (LoneEpoch)."""
 
 LEMMAS = (
     commits_something,

@@ -42,7 +42,7 @@ from ..messages import (
 )
 from ..properties.transactions import is_older
 from .clients import claims, is_current, is_given_out
-from .counting import named
+from .counting import Place, named
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
@@ -53,51 +53,55 @@ t, u = TRANSACTION.variable("t"), TRANSACTION.variable("u")
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place where there may be a batch for partition `p`: whether there is one, and its content.
-    `names` are bound by the caller."""
+class Batch(Place):
+    """A place where there may be a batch for partition `p`, and the batch."""
 
-    is_taken: Expression
     producer_id: Expression
     epoch: Expression
     txn: Expression
     record: Expression
-    names: tuple[Expression, ...]
-
-    def every(self, condition: Expression) -> Expression:
-        """Whether the condition holds of each batch there."""
-        return named(self.names, self.is_taken.implies(condition))
 
 
-def _place(is_taken: Expression, batch: Expression, *names: Expression) -> Place:
+@dataclass(frozen=True)
+class Numbered(Batch):
+    """The same where the batch has a sequence."""
+
+    sequence: Expression
+
+
+def _numbered(is_taken: Expression, batch: Expression, *names: Expression) -> Numbered:
     pair = batch.producer_id, batch.producer_epoch
-    return Place(is_taken, *pair, batch.txn, batch.record, names)
+    content = batch.txn, batch.record, batch.base_sequence
+    return Numbered(is_taken, *pair, *content, names=names)
 
 
-def _in_flight(name: str, who: Expression, where: Expression = p) -> tuple[Place, Place]:
+def sent_by(who: Expression, name: str, where: Expression = p) -> tuple[Numbered, Numbered]:
     """The batches of a client: on their way, and waiting for the coordinator's answer."""
     request, waiting = in_flight(name, Produce, who, where), leader.waiting.at(where)[who]
-    return _place(lift(True), request, request, who), _place(waiting.is_set, waiting.value, who)
+    return (
+        _numbered(lift(True), request, request, who),
+        _numbered(waiting.is_set, waiting.value, who),
+    )
 
 
-def _in_a_log(entry: Expression) -> Place:
-    pair = entry.producer_id, entry.producer_epoch
-    return Place(entry.kind == leader.Kind.DATA, *pair, entry.txn.value, entry.record, (entry,))
+def _in_a_log(entry: Expression) -> Batch:
+    content = entry.producer_id, entry.producer_epoch, entry.txn.value, entry.record
+    return Batch(entry.kind == leader.Kind.DATA, *content, names=(entry,))
 
 
 _in_log = log_entry("e", p)
 _logged = _in_a_log(_in_log)
-_requested, _waiting = _in_flight("a", j)
+_requested, _waiting = sent_by(j, "a")
 PLACES = (_logged, _requested, _waiting)
 """The places where there may be a batch for partition `p`."""
 
 
-def each_place(says: Callable[[Place], Expression]) -> Expression:
+def each_place(says: Callable[[Batch], Expression]) -> Expression:
     """Whether it holds for each batch for partition `p`, wherever it is."""
     return all_true(*(place.every(says(place)) for place in PLACES))
 
 
-def every_batch(says: Callable[[Place], Expression], *names: Expression) -> Expression:
+def every_batch(says: Callable[[Batch], Expression], *names: Expression) -> Expression:
     """Whether it holds for each batch, for all that is named."""
     return named((*names, p), each_place(says))
 
@@ -127,9 +131,10 @@ transaction_of_state = invariant(
         )
         & all_of(p, all_of(s, _is_sent.implies(_txn.is_set))),
     ),
-    "A client has a transaction just in the states for it, and no batches without one. Before "
+    "A client has a transaction exactly in the states for it, and no batches without one. Before "
     "version 2 it may be over in the state of its end.",
 )
+"""The rows that set and clear the transaction change the state with it, and clear the batches."""
 
 begun = invariant(
     "Begun",
@@ -146,14 +151,17 @@ begun = invariant(
     ),
     "Transactions begin in their order, and each batch is of one that has begun.",
 )
+"""An application begins transactions one after the other, and a batch is sent in one that has
+begun."""
 
 batch_given_out = invariant(
     "BatchGivenOut",
     every_batch(lambda batch: is_given_out(batch.producer_id, batch.epoch)),
     "The coordinator has given out the producer id and epoch of each batch.",
 )
+"""A client sends a batch with the pair that it holds (GivenOut), and what was given out stays
+so."""
 
-_waiting_sequence = leader.waiting.at(p)[j].value.base_sequence
 _next_sequence = client.next_sequence.at(i)[p]
 
 
@@ -196,15 +204,17 @@ first_sequence = invariant(
             ),
             transaction_version_2
             | all_of(i, _txn.is_set.implies(_next_sequence <= _first_number(_txn.value) + RECORDS)),
-            _requested.every(
-                _requested.names[0].base_sequence <= _number(_requested.txn, _requested.record)
+            *(
+                sent.every(sent.sequence <= _number(sent.txn, sent.record))
+                for sent in (_requested, _waiting)
             ),
-            _waiting.every(_waiting_sequence <= _number(_waiting.txn, _waiting.record)),
         ),
     ),
     "The sequence of a record is at most its number in the transaction; before version 2, among "
     "all that were written.",
 )
+"""Sequences start at 0 with the transaction (before version 2 with the epoch), and each record
+takes one."""
 
 # What a leader knows of them ---------------------------------------------------------------------
 
@@ -223,6 +233,7 @@ remembered = invariant(
     ),
     "A leader remembers the last batch of an epoch until there is a newer epoch.",
 )
+"""An append sets both, and only a newer epoch makes the leader forget batches."""
 
 _last_epoch = if_(
     transaction_version_2,
@@ -243,17 +254,19 @@ logged_in_time = invariant(
     ),
     "No record in a log has an epoch that the coordinator doesn't admit yet.",
 )
+"""A leader appends what the coordinator admits (Admitted), and the coordinator's epoch never goes
+back."""
 
 # Whose they are ----------------------------------------------------------------------------------
 
 
-def _fits_holder(place: Place) -> Expression:
+def _fits_holder(place: Batch) -> Expression:
     """Whether a batch is of client i's transaction if it has the client's pair, and isn't newer
     than what the client holds or gets by an answer, as long as that counts. Before version 2 it may
     be of an earlier transaction."""
     held, *gets = claims(i, "b", "c")
     given, ended, is_next = gets  # with version 2 the next one is nobody's yet
-    answered = (given, ended, replace(is_next, when=_before_version_2 & is_next.when))
+    answered = (given, ended, replace(is_next, is_taken=_before_version_2 & is_next.is_taken))
 
     def is_same(of_id: Expression, epoch: Expression) -> Expression:
         return (of_id == place.producer_id) & (epoch == place.epoch)
@@ -264,18 +277,15 @@ def _fits_holder(place: Place) -> Expression:
         (position(place.txn) <= position(_txn.value)) & (is_of_transaction.implies(was_sent))
     )
     return all_true(
-        (held.when & is_same(_id, _epoch)).implies(
+        (held.is_taken & is_same(_id, _epoch)).implies(
             if_(transaction_version_2, is_of_transaction & was_sent, is_no_later)
         ),
         *(
-            named(
-                pair.names,
-                pair.when.implies(
-                    is_current(pair.producer_id, pair.epoch).implies(
-                        ~is_older(pair.producer_id, pair.epoch, place.producer_id, place.epoch)
-                    )
-                    & (lift(pair is held) | ~is_same(pair.producer_id, pair.epoch))
-                ),
+            pair.every(
+                is_current(pair.producer_id, pair.epoch).implies(
+                    ~is_older(pair.producer_id, pair.epoch, place.producer_id, place.epoch)
+                )
+                & (lift(pair is held) | ~is_same(pair.producer_id, pair.epoch))
             )
             for pair in (held, *answered)
         ),
@@ -288,18 +298,15 @@ batches_of_holder = invariant(
     "The batches of an epoch are of its holder's transaction (before version 2, or of an earlier "
     "one), and there are none of an epoch that a client only gets, nor of one after that.",
 )
+"""A client sends the batches of its own transaction with the pair that it holds, and nobody else
+holds that (OneHolder)."""
 
 
-def _is_no_newer(place: Place) -> Expression:
+def _is_no_newer(place: Batch) -> Expression:
     """Whether a batch isn't newer than what client i holds or gets."""
     return all_true(
         *(
-            named(
-                pair.names,
-                pair.when.implies(
-                    ~is_older(pair.producer_id, pair.epoch, place.producer_id, place.epoch)
-                ),
-            )
+            pair.every(~is_older(pair.producer_id, pair.epoch, place.producer_id, place.epoch))
             for pair in claims(i, "b", "c")
         )
     )
@@ -310,16 +317,17 @@ none_newer = invariant(
     (_before_version_2 & (PRODUCERS == 1)).implies(every_batch(_is_no_newer, i)),
     "Before version 2 no batch of a single client is newer than what it holds or gets.",
 )
+"""The client had the batch's pair when it sent it, and gets newer pairs only."""
 
-_of_client = Place(_txn.is_set, _id, _epoch, _txn.value, lift(0), (i,))
+_of_client = Batch(_txn.is_set, _id, _epoch, _txn.value, lift(0), names=(i,))
 
 
-def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
+def _begins_first(later: Iterable[Batch]) -> Callable[[Batch], Expression]:
     """If a batch is in a log, or may still get there, then the transactions of later batches, and
     of clients with a later epoch, began later. Before version 2 that is so of one client alone,
     and of all its batches."""
 
-    def says(early: Place) -> Expression:
+    def says(early: Batch) -> Expression:
         stays = lift(early is _logged) | _counts(early.producer_id, early.epoch)
         stays |= _before_version_2 & (PRODUCERS == 1)
         return stays.implies(
@@ -340,17 +348,21 @@ def _begins_first(later: Iterable[Place]) -> Callable[[Place], Expression]:
 
 began_first = invariant(
     "BeganFirst",
-    every_batch(_begins_first((*_in_flight("b", k), _of_client)))
+    every_batch(_begins_first((*sent_by(k, "b"), _of_client)))
     & (transaction_version_2 | every_batch(_begins_first((_in_a_log(log_entry("f", p)),)))),
     "If a batch is in a log, or may still get there, its transaction began before those of newer "
     "epochs.",
 )
+"""A newer epoch is given after an older one, and its holder begins its transaction after that. If
+an older client begins one still later, its batches don't count any more."""
 
 began_first_elsewhere = invariant(
     "BeganFirstElsewhere",
-    all_of(p, all_of(q, (p != q).implies(each_place(_begins_first(_in_flight("b", k, q)))))),
-    "The same of what may still get into the log of another partition.",
+    all_of(p, all_of(q, (p != q).implies(each_place(_begins_first(sent_by(k, "b", q)))))),
+    "If a batch is in a log, or may still get there, its transaction began before those of newer "
+    "epochs at other partitions.",
 )
+"""The coordinator admits the same epochs at all partitions."""
 
 LEMMAS = (
     transaction_of_state,

@@ -30,8 +30,6 @@ from ..client.calls import EARLY_ENDS
 from ..coordinator import entry as coordinator
 from ..coordinator import log as log
 from ..coordinator.entry import (
-    COMPLETE_ABORT,
-    COMPLETE_COMMIT,
     EMPTY,
     ONGOING,
     PREPARE_ABORT,
@@ -52,8 +50,8 @@ from ..messages import (
     InitProducerIdResponse,
     connection,
 )
-from .coordinator import epochs_go_on, is_lost
-from .counting import named, one
+from .coordinator import epochs_go_on, is_complete, is_followed, is_lost, is_replaced
+from .counting import Place, named, one
 
 i, j, p = PRODUCER.variable("i"), PRODUCER.variable("j"), PARTITION.variable("p")
 
@@ -95,6 +93,7 @@ one_request = invariant(
     ),
     "A client has one request in flight, or with the coordinator, or its answer.",
 )
+"""A client sends a request once it has the answer to the one before, or on a new connection."""
 
 request_of_state = invariant(
     "RequestOfState",
@@ -110,6 +109,7 @@ request_of_state = invariant(
     ),
     "The request or answer in flight for a client is the one that its state waits for.",
 )
+"""A client asks in that state and leaves it by the answer, as no batch of it is open then."""
 
 _add = in_flight("add", AddPartitionsToTxn, i, p)
 _added = in_flight("added", AddPartitionsToTxnResponse, i, p)
@@ -135,6 +135,7 @@ one_addition = invariant(
     ),
     "Before version 2 a client waits for one partition to be added, in its transaction.",
 )
+"""A client asks for the next partition once it has the answer for the one before."""
 
 bump_needed = invariant(
     "BumpNeeded",
@@ -146,6 +147,7 @@ bump_needed = invariant(
     ),
     "A client asks for a new epoch behind the end of its transaction if it needs one.",
 )
+"""A client asks for both at once, and what it needs doesn't change while the end is in progress."""
 
 no_later_connection = invariant(
     "NoLaterConnection",
@@ -159,8 +161,10 @@ no_later_connection = invariant(
             ),
         ),
     ),
-    "Nothing comes from a connection that isn't there yet.",
+    "No message is of a connection that isn't open yet.",
 )
+"""A message has the number of the connection that is open when it is sent, and numbers only
+grow."""
 
 who_waits = invariant(
     "WhoWaits",
@@ -182,6 +186,8 @@ who_waits = invariant(
     ),
     "One client at most waits for a record, and those that have fenced a transaction for its end.",
 )
+"""A client waits from the time when its record is prepared until it is appended, and other requests
+are refused meanwhile. Those that have fenced wait for the markers, too."""
 
 settled_outside = invariant(
     "SettledOutside",
@@ -191,12 +197,16 @@ settled_outside = invariant(
     ),
     "Only in a transaction does a client wait to hear of batches.",
 )
+"""An end waits until its client has heard of all batches, and batches are sent in a transaction
+alone."""
 
 never_early = invariant(
     "NeverEarly",
     all_of(i, (EARLY_ENDS == 0).implies(~client.ending.at(i))),
     "No end waits for batches where none is asked for before they are done.",
 )
+"""An application asks for the end once it has heard of all batches, unless EARLY_ENDS lets it ask
+sooner."""
 
 init_anew = invariant(
     "InitAnew",
@@ -210,6 +220,8 @@ init_anew = invariant(
     ),
     "A client that asks for its first epoch has none. With version 2 it asks for no other.",
 )
+"""With version 2 a client asks for an epoch at its start alone; later ones come with the answer to
+EndTxn."""
 
 coordinators_errors = invariant(
     "CoordinatorsErrors",
@@ -221,8 +233,9 @@ coordinators_errors = invariant(
             ~_end_answer.error.is_in(Errors.TRANSACTION_ABORTABLE, Errors.UNKNOWN_PRODUCER_ID),
         ),
     ),
-    "A coordinator answers no error of a leader.",
+    "A coordinator doesn't answer with the errors of leaders.",
 )
+"""No row of the coordinator sends one."""
 
 # Who holds which epoch -------------------------------------------------------------------------
 
@@ -278,12 +291,15 @@ given_out = invariant(
     ),
     "The coordinator has given out each producer id and epoch that a client has or gets.",
 )
+"""A client gets a pair only by an answer, which has the pair of the record that was appended. The
+coordinator's own pair never goes back behind it."""
 
 no_id_without_epoch = invariant(
     "NoIdWithoutEpoch",
     all_of(i, (_epoch == NO_EPOCH).implies(position(_id) == client.NO_ID)),
     "A client without an epoch has no producer id.",
 )
+"""A client sets and forgets both at once."""
 
 end_carries_pair = invariant(
     "EndCarriesPair",
@@ -307,6 +323,8 @@ end_carries_pair = invariant(
     ),
     "A client that waits for an end holds the epoch of the transaction that it ends.",
 )
+"""EndTxn has the client's pair, and the coordinator refuses another one than its own. The client
+gets a new pair only by the answer."""
 
 end_gives_next = invariant(
     "EndGivesNext",
@@ -329,6 +347,8 @@ end_gives_next = invariant(
     ),
     "EndTxn's answer gives the epoch after the client's own, or the first of a new producer id.",
 )
+"""The answer has the pair of the end's record: the epoch after the one that was asked for, or a new
+producer id, which is a larger one."""
 
 new_id_at_last = invariant(
     "NewIdAtLast",
@@ -345,6 +365,7 @@ new_id_at_last = invariant(
     ),
     "An end gives a new producer id only where the epochs of the old one are used up.",
 )
+"""The coordinator takes a new id for an end only if the next epoch would be the largest."""
 
 _last, _pending_last = coordinator.last_producer_epoch, coordinator.pending_last_epoch
 
@@ -372,6 +393,7 @@ last_epoch_before = invariant(
     ),
     "Before version 2 the last epoch that the coordinator knows is the one before its own.",
 )
+"""A record with a new epoch keeps the one before it as the last."""
 
 
 def _is_next(of_id: Expression, epoch: Expression) -> Expression:
@@ -410,21 +432,14 @@ init_gives_next = invariant(
     "InitProducerId names the epoch that its client has, and gives it the next one or a new "
     "producer id.",
 )
-
-_ends = coordinator.state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+"""The coordinator compares the epoch that the request names with its own or its last one, and
+prepares the next. The client's epoch stays until the answer."""
 
 
 def is_current(of_id: Expression, epoch: Expression) -> Expression:
     """Whether a pair is the coordinator's, or may become it by the answer to an end; before
     version 2, by a bump that is asked for again."""
     same = of_id == coordinator.producer_id
-    before = same & (epoch + 1 == coordinator.producer_epoch)
-    rotated = (
-        (coordinator.previous_id == of_id)
-        & (of_id != coordinator.producer_id)
-        & (epoch == LARGEST_EPOCH - 1)
-        & (coordinator.producer_epoch == 0)
-    )
     following = coordinator.is_prepared & (coordinator.next_id == of_id) & (epoch == 0)
     may_be_bumped = all_true(
         coordinator.producer_epoch < LARGEST_EPOCH - 1,
@@ -437,38 +452,42 @@ def is_current(of_id: Expression, epoch: Expression) -> Expression:
     )
     return (same & (epoch == coordinator.producer_epoch)) | if_(
         transaction_version_2,
-        (coordinator.is_prepared | _ends) & (before | rotated | following),
+        (coordinator.is_prepared | is_complete)
+        & (is_followed(of_id, epoch) | is_replaced(of_id, epoch) | following),
         may_be_bumped,
     )
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A producer id and epoch that a client holds, or will, `when` that is so. `names` are bound by
-    whoever speaks of it."""
+class Pair(Place):
+    """A place from which a client has a producer id and epoch, or gets them."""
 
-    when: Expression
     producer_id: Expression
     epoch: Expression
-    names: tuple[Expression, ...] = ()
+
+
+def has_epoch(who: Expression) -> Expression:
+    """Whether a client has an epoch, and may go on with it."""
+    return (client.producer_epoch.at(who) != NO_EPOCH) & (
+        client.state.at(who) != client.FATAL_ERROR
+    )
 
 
 def pairs_held(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
     """The pairs that a client holds and that answers give it; the names are of the answers."""
-    epoch, on = client.producer_epoch.at(who), connection.at(who)
-    is_held = (epoch != NO_EPOCH) & (client.state.at(who) != client.FATAL_ERROR)
+    on = connection.at(who)
     answers = (
         (in_flight(init_name, InitProducerIdResponse, who), lift(True)),
         (in_flight(end_name, EndTxnResponse, who), transaction_version_2),
     )
     return (
-        Pair(is_held, client.producer_id.at(who), epoch),
+        Pair(has_epoch(who), client.producer_id.at(who), client.producer_epoch.at(who)),
         *(
             Pair(
                 tells & (m.error == Errors.NONE) & (m.connection == on),
                 m.producer_id,
                 m.producer_epoch,
-                (m,),
+                names=(m,),
             )
             for m, tells in answers
         ),
@@ -487,7 +506,7 @@ def claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
 def _of_two_clients(says: Callable[[Pair, Pair], Expression]) -> Expression:
     """Whether it holds of what any two clients hold, or get."""
     each = (
-        named((*one.names, *other.names), (one.when & other.when).implies(says(one, other)))
+        named((*one.names, *other.names), (one.is_taken & other.is_taken).implies(says(one, other)))
         for one in claims(i, "a", "b")
         for other in claims(j, "c", "d")
     )
@@ -507,6 +526,8 @@ one_holder = invariant(
     _of_two_clients(_no_conflict),
     "No two clients hold, or get, one producer id and epoch, or the one that an end gave.",
 )
+"""A pair is given in the answer to one client. Another client gets a newer one, and an end's epoch
+goes to the holder of the epoch before."""
 
 
 def _not_both_last(one: Pair, other: Pair) -> Expression:
@@ -524,6 +545,8 @@ last_epochs_alone = invariant(
     "One client at most holds, or gets, a producer id's two largest epochs, or the id after them "
     "that a failover has lost.",
 )
+"""When these epochs are left, a client that asks anew gets a new producer id. So only an end gives
+them on, to the client that has asked for it."""
 
 LEMMAS = (
     one_request,

@@ -61,6 +61,7 @@ leader_behind = invariant(
     ),
     "A leader knows of no newer epoch than the coordinator, of the producer or of the coordinator.",
 )
+"""A leader learns of epochs by batches and markers, which have the coordinator's or older ones."""
 
 marker_of_term = invariant(
     "MarkerOfTerm",
@@ -76,6 +77,7 @@ marker_of_term = invariant(
     ),
     "A marker on the connection that is open has the coordinator's own epoch.",
 )
+"""A new coordinator has a larger epoch and opens new connections."""
 
 marker_written = invariant(
     "MarkerWritten",
@@ -88,6 +90,8 @@ marker_written = invariant(
     ),
     "A leader refuses no marker on the connection that is open.",
 )
+"""A leader refuses a marker only for an older epoch, and this one has the coordinator's
+(MarkerOfTerm), which no leader is ahead of (LeaderBehind)."""
 
 marker_in_flight = invariant(
     "MarkerInFlight",
@@ -101,6 +105,8 @@ marker_in_flight = invariant(
     ),
     "A marker that the coordinator has sent and nobody has answered is in flight, or its answer.",
 )
+"""A marker stays in flight until it is answered. If it or its answer is lost, the coordinator sends
+it again at once."""
 
 LEMMAS = (leader_behind, marker_of_term, marker_written, marker_in_flight)
 

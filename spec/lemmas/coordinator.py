@@ -37,6 +37,25 @@ p = PARTITION.variable("p")
 
 epochs_go_on = rotation_on_fence & rotation_in_log
 """Whether no transactional id is left at the largest epoch without a producer id to go on with."""
+is_complete = coordinator.state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
+"""Whether the last transaction is over, and no client has begun another."""
+
+
+def is_followed(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether the coordinator's epoch is the one after this pair's. With version 2 the end of its
+    transaction gave it."""
+    return (of_id == coordinator.producer_id) & (epoch + 1 == coordinator.producer_epoch)
+
+
+def is_replaced(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether the coordinator has the first epoch of the producer id after this pair's, whose
+    epochs an end has used up."""
+    return all_true(
+        coordinator.previous_id == of_id,
+        of_id != coordinator.producer_id,
+        epoch == LARGEST_EPOCH - 1,
+        coordinator.producer_epoch == 0,
+    )
 
 
 def is_handed_out(number: Expression) -> Expression:
@@ -102,6 +121,7 @@ pending_fits = invariant(
     "A record that is being appended to the transaction log is prepared in a state that may come "
     "before it.",
 )
+"""A row prepares a record in these states only, and the state stays until it is appended."""
 
 
 def _is_between(epoch: Expression) -> Expression:
@@ -146,6 +166,7 @@ unsettled_fits = invariant(
     ),
     "A record whose append has failed, and that is in the log, follows the record before it.",
 )
+"""It was being appended when that failed, and nothing has been appended behind it."""
 
 
 def is_lost(of_id: Expression) -> Expression:
@@ -180,6 +201,8 @@ logged_epoch_is_own = invariant(
     "The entry's epoch is the log's, or before version 2 a fence's, and there is no transaction "
     "without one.",
 )
+"""An append changes both at once. Before version 2 a fence changes the entry before its record is
+in the log."""
 
 ids_given_out = invariant(
     "IdsGivenOut",
@@ -188,6 +211,8 @@ ids_given_out = invariant(
     "The transactional id's producer id has been handed out, and there is another for when it has "
     "expired.",
 )
+"""An id is taken from those that are offered, and isn't offered again. A transactional id expires
+only while another producer id is offered."""
 
 next_epoch_prepared = invariant(
     "NextEpochPrepared",
@@ -220,6 +245,8 @@ next_epoch_prepared = invariant(
     "A record that is being appended has the epoch after the last one, or the first one of a new "
     "producer id.",
 )
+"""A row that prepares a record takes the epoch from the entry, and only an append or a fence
+changes the entry's."""
 
 last_epoch = invariant(
     "LastEpochEnds",
@@ -229,6 +256,7 @@ last_epoch = invariant(
     ),
     "The largest epoch is only that of an end after which there is a new producer id.",
 )
+"""The end that uses up the epochs takes the next producer id, and one record has both."""
 
 partitions_logged = invariant(
     "PartitionsLogged",
@@ -251,6 +279,8 @@ partitions_logged = invariant(
     ),
     "The partitions of a transaction are in the transaction log.",
 )
+"""A partition is added by the append of a record that names it, and is taken away only by the
+answer to its marker."""
 
 added_at_logged_epoch = invariant(
     "AddedAtLoggedEpoch",
@@ -260,6 +290,8 @@ added_at_logged_epoch = invariant(
     ),
     "Partitions are added at the log's epoch.",
 )
+"""Only a client that holds the entry's epoch adds partitions, and clients get epochs that are in
+the log."""
 
 LEMMAS = (
     pending_fits,

@@ -75,6 +75,8 @@ one_question = invariant(
     ),
     "A leader asks the coordinator about one batch of a client at a time.",
 )
+"""A leader keeps the batch that it asks about until the answer comes. If the leader changes, the
+answer reaches nobody, and until then there is no other question."""
 
 
 def _is_live(of_id: Expression, epoch: Expression) -> Expression:
@@ -120,6 +122,8 @@ admitted = invariant(
     "A batch that the coordinator admits is of its transaction, unless its question no longer "
     "counts.",
 )
+"""The coordinator says yes while the partition is in the batch's transaction. The partition leaves
+it when the marker is written, and the leader refuses the batch from then on."""
 
 open_is_live = invariant(
     "OpenIsLive",
@@ -134,6 +138,8 @@ open_is_live = invariant(
     ),
     "A transaction that is open at a leader is the coordinator's transaction.",
 )
+"""A batch that is admitted opens it (Admitted). The marker closes it before the coordinator takes
+the partition away (MarkerEnds)."""
 
 # Markers -----------------------------------------------------------------------------------------
 
@@ -167,6 +173,8 @@ marker_decided = invariant(
     ),
     "A marker in flight has the coordinator's epoch and decision, or an older epoch.",
 )
+"""A marker has the epoch and the decision of the record in the log, and a decision is never taken
+back."""
 
 one_marker = invariant(
     "OneMarker",
@@ -192,6 +200,8 @@ one_marker = invariant(
     ),
     "One marker to a leader, or its answer, is in flight on the connection that is open.",
 )
+"""The coordinator sends one marker on a connection. It opens a new connection before it sends
+another one."""
 
 marker_ends = invariant(
     "MarkerEnds",
@@ -227,6 +237,8 @@ marker_ends = invariant(
     ),
     "Once a marker has been written, the transaction is over, and no batch of it is admitted.",
 )
+"""The row that writes the marker closes the transaction and sets the epoch, for which the leader
+refuses older batches."""
 
 LEMMAS = (
     one_question,

@@ -7,17 +7,13 @@ transaction. With version 2 an epoch has one transaction, and they say nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ...language import (
     Expression,
     all_of,
     all_true,
-    if_,
     in_flight,
     invariant,
-    last,
-    lift,
     position,
 )
 from ..client import state as client
@@ -25,31 +21,19 @@ from ..features import transaction_version_2, unknown_producer_accepted
 from ..leader import state as leader
 from ..leader.isolation import log_entry
 from ..messages import (
-    NO_EPOCH,
     PARTITION,
     PRODUCER,
     RECORD,
     AddPartitionsByLeaderResponse,
     Errors,
-    Produce,
     ProduceResponse,
 )
-from .batches import Place
+from .batches import Batch, Numbered, sent_by
+from .clients import has_epoch
+from .counting import following
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
 p, r, s = PARTITION.variable("p"), RECORD.variable("r"), RECORD.variable("s")
-
-
-@dataclass(frozen=True)
-class Numbered(Place):
-    """A place where a batch for partition `p` may have a sequence: the client's own, too."""
-
-    sequence: Expression
-
-
-def _sent(is_there: Expression, batch: Expression, *names: Expression) -> Numbered:
-    pair = batch.producer_id, batch.producer_epoch
-    return Numbered(is_there, *pair, batch.txn, batch.record, names, batch.base_sequence)
 
 
 def _places(message: str, record: Expression, who: Expression) -> tuple[Numbered, ...]:
@@ -57,13 +41,9 @@ def _places(message: str, record: Expression, who: Expression) -> tuple[Numbered
     coordinator's answer."""
     batch = client.batches.at(who)[p][record]
     pair = client.producer_id.at(who), client.producer_epoch.at(who)
-    written = client.txn.at(who).value, record
-    request, waiting = in_flight(message, Produce, who, p), leader.waiting.at(p)[who]
-    return (
-        Numbered(client.is_open(batch), *pair, *written, (record, who), batch.base_sequence),
-        _sent(lift(True), request, request, who),
-        _sent(waiting.is_set, waiting.value, who),
-    )
+    content = *pair, client.txn.at(who).value, record, batch.base_sequence
+    own = Numbered(client.is_open(batch), *content, names=(record, who))
+    return own, *sent_by(who, message)
 
 
 _PLACES, _OTHERS = _places("a", r, j), _places("b", s, k)
@@ -75,7 +55,7 @@ def _each_place(says: Callable[[Numbered], Expression]) -> Expression:
     )
 
 
-def _is_before(txn: Expression, record: Expression, other: Place) -> Expression:
+def _is_before(txn: Expression, record: Expression, other: Batch) -> Expression:
     """Whether a record was written before another one."""
     same = txn == other.txn
     return (position(txn) < position(other.txn)) | (
@@ -100,9 +80,10 @@ in_order_of_writing = invariant(
     _each_place(lambda one: all_true(*(other.every(_in_order(one, other)) for other in _OTHERS))),
     "Before version 2 a record has one number in an epoch, and later records have higher ones.",
 )
+"""A client numbers its records as it sends them first, and a batch that is sent again keeps its
+number."""
 
 _state = client.state.at(i)
-_held = (client.producer_epoch.at(i) != NO_EPOCH) & (_state != client.FATAL_ERROR)
 _must_bump = client.must_bump.at(i)
 _gets_next = ((_state == client.ABORTABLE_ERROR) & _must_bump) | (
     _state.is_in(client.ABORTING, client.INITIALIZING) & (_must_bump | client.bump_asked.at(i))
@@ -113,7 +94,7 @@ below_next_sequence = invariant(
         i,
         _each_place(
             lambda place: all_true(
-                _held & ~_gets_next,
+                has_epoch(i) & ~_gets_next,
                 place.producer_id == client.producer_id.at(i),
                 place.epoch == client.producer_epoch.at(i),
             ).implies(place.sequence < client.next_sequence.at(i)[p])
@@ -122,6 +103,7 @@ below_next_sequence = invariant(
     "Before version 2 the batches of a client's epoch are below its next sequence, unless it needs "
     "a new epoch before it goes on.",
 )
+"""The next sequence is counted up with each batch, and starts again only with a new epoch."""
 
 _answer = in_flight("y", ProduceResponse, i, p)
 _verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
@@ -143,6 +125,7 @@ producer_is_known = invariant(
     ),
     "From 2.5 on a client doesn't hear that its producer id is unknown at a leader.",
 )
+"""A leader takes the batch of a producer that it doesn't know as the first one."""
 
 _logged = log_entry("e", p)
 
@@ -151,16 +134,12 @@ def _entry_of(place: Numbered) -> Expression:
     return leader.producers.at(p)[place.producer_id]
 
 
-def _following(place: Numbered) -> Expression:
-    newest = last(_entry_of(place).batch_metadata)
-    return if_(newest.is_set, newest.value.last_sequence + 1, 0)
-
-
 ahead_of_log = invariant(
     "AheadOfLog",
     _each_place(
         lambda place: (
-            (place.epoch == _entry_of(place).producer_epoch) & (place.sequence >= _following(place))
+            (place.epoch == _entry_of(place).producer_epoch)
+            & (place.sequence >= following(_entry_of(place)))
         ).implies(
             all_of(
                 _logged,
@@ -175,6 +154,8 @@ ahead_of_log = invariant(
     "Before version 2 a record whose number the leader hasn't come to was written after those in "
     "its log that have its epoch.",
 )
+"""The leader appends records in the order of their numbers, which is that of writing
+(InOrderOfWriting)."""
 
 LEMMAS = (
     in_order_of_writing,

@@ -33,7 +33,6 @@ from ..features import transaction_version_2
 from ..leader import state as leader
 from ..leader.isolation import ending, log_entry
 from ..messages import (
-    LARGEST_EPOCH,
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
@@ -49,6 +48,7 @@ from ..messages import (
 from ..properties.transactions import is_older
 from .batches import every_batch
 from .clients import Pair, is_current, is_given_out, pairs_held
+from .coordinator import is_followed, is_replaced
 from .counting import named
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
@@ -67,6 +67,7 @@ one_client = invariant(
     all_of(i, all_of(j, ((i != j) & _txn.is_set).implies(_txn != client.txn.at(j)))),
     "A transaction is one client's.",
 )
+"""A client begins the next transaction that nobody has begun."""
 
 outcome_of_state = invariant(
     "OutcomeOfState",
@@ -81,6 +82,7 @@ outcome_of_state = invariant(
     ),
     "While a client has a transaction its application has asked for its commit, or for nothing.",
 )
+"""The rows that change the client's state set the outcome with it."""
 
 batches_of_transaction = invariant(
     "BatchesOfTransaction",
@@ -92,6 +94,7 @@ batches_of_transaction = invariant(
     ),
     "The batches of a client's transaction have its producer id and epoch.",
 )
+"""A client keeps its pair as long as it has the transaction."""
 
 # How transactions end in the logs ----------------------------------------------------------------
 
@@ -117,22 +120,16 @@ open_until_marker = invariant(
     ),
     "A record without a marker is of the transaction that is open at its leader.",
 )
+"""A leader appends a record of a transaction only if it is open there, or opens it with the record.
+Only the marker closes it."""
 
 
 def ended_with(of_id: Expression, epoch: Expression) -> Expression:
     """Whether the coordinator's last end is of the transaction that has this producer id and
     epoch."""
-    same = (of_id == coordinator.producer_id) & (epoch + 1 == coordinator.producer_epoch)
-    rotated = all_true(
-        coordinator.previous_id == of_id,
-        of_id != coordinator.producer_id,
-        epoch == LARGEST_EPOCH - 1,
-        coordinator.producer_epoch == 0,
-        ~coordinator.is_prepared,
-    )
     return coordinator.state.is_in(
         PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT
-    ) & (same | rotated)
+    ) & (is_followed(of_id, epoch) | (is_replaced(of_id, epoch) & ~coordinator.is_prepared))
 
 
 _is_commit = coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)
@@ -160,13 +157,16 @@ ended_as_decided = invariant(
     "A transaction that a marker has ended is older than the coordinator's epoch, and was ended "
     "as decided.",
 )
+"""A marker has the coordinator's decision (MarkerDecided), and is sent when the coordinator has the
+next epoch."""
 
 _other = log_entry("f", q)
 markers_alone = invariant(
     "MarkersAlone",
     all_of(p, all_of(_entry, (_entry.kind != DATA).implies(~_entry.txn.is_set))),
-    "A marker is no record of a transaction.",
+    "A marker isn't a record of a transaction.",
 )
+"""The row that writes a marker gives it none."""
 
 logs_in_order = invariant(
     "LogsInOrder",
@@ -194,6 +194,8 @@ logs_in_order = invariant(
     ),
     "In all logs together, records of an older epoch are of transactions that began before.",
 )
+"""BeganFirst and BeganFirstElsewhere say so of a batch and all records, when the batch is
+appended."""
 
 # Requests and answers ---------------------------------------------------------------------------
 
@@ -216,8 +218,10 @@ end_as_asked = invariant(
             )
         ),
     ),
-    "A client that waits for an end waits for the one that was asked for.",
+    "A client that waits for an end waits for the one that its application asked for.",
 )
+"""EndTxn asks for the end that the client's state stands for, and the coordinator prepares the one
+that is asked for."""
 
 
 def _may_commit(of_id: Expression, epoch: Expression) -> Expression:
@@ -231,9 +235,7 @@ def _may_commit(of_id: Expression, epoch: Expression) -> Expression:
     return any_true(
         is_open & (coordinator.pending == PREPARE_COMMIT),
         is_open & unsettled.is_set & (unsettled.value.state == PREPARE_COMMIT),
-        (of_id == coordinator.producer_id)
-        & (epoch + 1 == coordinator.producer_epoch)
-        & (coordinator.state == PREPARE_COMMIT),
+        is_followed(of_id, epoch) & (coordinator.state == PREPARE_COMMIT),
     )
 
 
@@ -267,17 +269,16 @@ commit_asked = invariant(
         )
         & all_of(
             i,
-            (_held.when & _is_asked(_id, _epoch)).implies(_asks_commit)
+            (_held.is_taken & _is_asked(_id, _epoch)).implies(_asks_commit)
             & all_true(
-                *(
-                    named(pair.names, pair.when.implies(~_is_asked(pair.producer_id, pair.epoch)))
-                    for pair in _answers
-                )
+                *(pair.every(~_is_asked(pair.producer_id, pair.epoch)) for pair in _answers)
             ),
         )
     ),
     "A commit is asked for, and decided, of what applications asked to commit.",
 )
+"""Only a client that commits asks for it, with the pair of its transaction, and the coordinator
+decides to commit only what a client asks for."""
 
 _asked_end = in_flight("z", EndTxn, k)
 _asked_pair = _asked_end.producer_id, _asked_end.producer_epoch
@@ -285,7 +286,7 @@ _asked_pair = _asked_end.producer_id, _asked_end.producer_epoch
 
 def _is_no_later(pair: Pair) -> Expression:
     """Whether no end has been asked for of an epoch after a pair that counts."""
-    counts = pair.when & is_current(pair.producer_id, pair.epoch)
+    counts = pair.is_taken & is_current(pair.producer_id, pair.epoch)
     return named(pair.names, counts.implies(~is_older(pair.producer_id, pair.epoch, *_asked_pair)))
 
 
@@ -303,6 +304,8 @@ end_of_holder = invariant(
     ),
     "Nobody has asked to end a transaction of an epoch after what a client holds or gets.",
 )
+"""A client asks for an end with the pair that it holds, and the pairs that count are the newest
+ones."""
 
 
 def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
@@ -315,11 +318,7 @@ def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
     )
     return all_true(
         is_older(of_id, epoch, coordinator.producer_id, coordinator.producer_epoch),
-        ~(
-            (of_id == coordinator.producer_id)
-            & (epoch + 1 == coordinator.producer_epoch)
-            & (coordinator.state == PREPARE_ABORT)
-        ),
+        ~(is_followed(of_id, epoch) & (coordinator.state == PREPARE_ABORT)),
         ~aborted,
     )
 
@@ -334,6 +333,7 @@ answered_not_aborted = invariant(
     ),
     "A transaction is not aborted if its client gets a success for the commit.",
 )
+"""The coordinator answers so when the commit is in the log, and never takes a decision back."""
 
 committed_not_aborted = invariant(
     "CommittedNotAborted",
@@ -346,6 +346,7 @@ committed_not_aborted = invariant(
     ),
     "A transaction that an application knows as committed is not aborted.",
 )
+"""The application knows it from that answer (AnsweredNotAborted)."""
 
 # What was acknowledged ---------------------------------------------------------------------------
 
@@ -391,6 +392,8 @@ in_log_if_acknowledged = invariant(
     ),
     "The records that a leader remembers, and that it has acknowledged, are in its log.",
 )
+"""A leader remembers and answers a batch as it appends it, and the next leader has the whole
+log."""
 
 acknowledged_of_committed = invariant(
     "AcknowledgedOfCommitted",
@@ -400,8 +403,9 @@ acknowledged_of_committed = invariant(
             all_of(p, all_of(s, ~s.is_in(acknowledged.at(t)[p])))
         ),
     ),
-    "The acknowledged records of committed transactions are kept.",
+    "An application keeps acknowledged records of committed transactions only.",
 )
+"""They are noted when the application learns that the transaction is committed."""
 
 LEMMAS = (
     one_client,

@@ -39,39 +39,37 @@ from ..producer_ids.state import (
     handed_out,
     last_of,
 )
-from .counting import named, one
+from .counting import Place, named, one
 
 b, c = BROKER.variable("b"), BROKER.variable("c")
 g, h = HANDLER.variable("g"), HANDLER.variable("h")
 
 
 @dataclass(frozen=True)
-class Place:
-    """A place where a broker may have a block: whether it has one there, and what is left of it,
-    from the id `first` to the one before `end`. `names` are bound by the caller."""
+class Block(Place):
+    """A place where a broker may have a block, and what is left of it: from the id `first` to the
+    one before `end`."""
 
-    is_taken: Expression
     first: Expression
     end: Expression
-    names: tuple[Expression, ...] = ()
 
 
-def _whole(is_taken: Expression, first: Expression, *names: Expression) -> Place:
+def _whole(is_taken: Expression, first: Expression, *names: Expression) -> Block:
     """A place for a block from which nothing has been handed out."""
-    return Place(is_taken, first, first + BLOCK_SIZE, names)
+    return Block(is_taken, first, first + BLOCK_SIZE, names=names)
 
 
-def _current(of: Expression, next_id: Expression) -> Place:
+def _current(of: Expression, next_id: Expression) -> Block:
     """The place of the block in use."""
-    return Place(of != NO_PRODUCER_ID, next_id, of + BLOCK_SIZE)
+    return Block(of != NO_PRODUCER_ID, next_id, of + BLOCK_SIZE)
 
 
 def _from_controller(
     broker: Expression, answer_name: str, handler: Expression
-) -> tuple[Place, ...]:
+) -> tuple[Block, ...]:
     """The places for blocks from the controller."""
 
-    def outcome(stored: Expression) -> Place:
+    def outcome(stored: Expression) -> Block:
         is_block = stored.is_set & (stored.value.error == Errors.NONE)
         return _whole(is_block, stored.value.block.first)
 
@@ -86,7 +84,7 @@ def _from_controller(
     )
 
 
-def _from_zookeeper(broker: Expression, answer_name: str) -> tuple[Place, ...]:
+def _from_zookeeper(broker: Expression, answer_name: str) -> tuple[Block, ...]:
     """The places for blocks from ZooKeeper."""
     answer = in_flight(answer_name, zk.SetDataResponse, broker)
     on_open = answer.connection == zk.connection.at(broker)
@@ -104,9 +102,9 @@ def _proposes(broker: Expression) -> Expression:
     return zk.state.at(broker).is_in(zk.WRITING, zk.CHECKING)
 
 
-def _every(places: Iterable[Place], holds: Callable[[Place], Expression]) -> Expression:
+def _every(places: Iterable[Block], holds: Callable[[Block], Expression]) -> Expression:
     """Whether something holds of each place where there is a block."""
-    return all_true(*(named(place.names, place.is_taken.implies(holds(place))) for place in places))
+    return all_true(*(place.every(holds(place)) for place in places))
 
 
 _written, _current_of_zk = _from_zookeeper(b, "r")
@@ -141,6 +139,7 @@ recorded_as_taken = invariant(
     "Every block that a broker has, and every id handed out, lies before what the store gives out "
     "next.",
 )
+"""A block is stored as taken before a broker gets it."""
 
 goes_through_its_block = invariant(
     "GoesThroughItsBlock",
@@ -160,6 +159,7 @@ goes_through_its_block = invariant(
     ),
     "The next id of a broker is in its current block, or the first behind it.",
 )
+"""Ids are handed out one after the other, from the first of the block to its last."""
 
 answers_apart = invariant(
     "AnswersApart",
@@ -175,6 +175,7 @@ answers_apart = invariant(
     ),
     "No two brokers wait for one block.",
 )
+"""The controller moves on to the next block with each request that it takes."""
 
 blocks_apart = invariant(
     "BlocksApart",
@@ -187,6 +188,7 @@ blocks_apart = invariant(
     ),
     "No two blocks that brokers have left have an id in common.",
 )
+"""A block is given to one broker once, and only that broker hands out ids of it."""
 
 not_left_over = invariant(
     "NotLeftOver",
@@ -199,6 +201,8 @@ not_left_over = invariant(
     ),
     "An id that was handed out is no longer left in any block.",
 )
+"""A broker moves on to the next id as it hands one out, and blocks have no id in common
+(BlocksApart)."""
 
 # Blocks from ZooKeeper ---------------------------------------------------------------------------
 
@@ -224,6 +228,8 @@ writes_follow = invariant(
     ),
     "A write makes the block after the newest one the newest, or it comes too late.",
 )
+"""A broker proposes the block after the newest that it has read, and ZooKeeper refuses a write that
+names an older version."""
 
 one_write = invariant(
     "OneWrite",
@@ -238,6 +244,8 @@ one_write = invariant(
     ),
     "A broker that writes waits for one answer at most, and no other broker for any.",
 )
+"""A broker writes once, and waits for the answer. After that, or on a new connection, it may write
+again."""
 
 writes_what_is_proposed = invariant(
     "WritesWhatIsProposed",
@@ -253,6 +261,7 @@ writes_what_is_proposed = invariant(
     ),
     "A broker waits for the write of the block that it proposes.",
 )
+"""A broker proposes another block only when the answer is there, or on a new connection."""
 
 current_once_ready = invariant(
     "CurrentOnceReady",
@@ -263,6 +272,7 @@ current_once_ready = invariant(
     ),
     "A broker that is ready has a current block, and its next id.",
 )
+"""The row that makes a broker ready sets both."""
 
 LEMMAS = (
     recorded_as_taken,

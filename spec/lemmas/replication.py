@@ -58,6 +58,8 @@ registered = invariant(
     "There are replicas in sync from the first election on, the elected one among them; none is "
     "eligible where enough are in sync.",
 )
+"""The controller changes these sets together, and takes replicas as eligible only while too few are
+in sync."""
 
 epochs_known = invariant(
     "EpochsKnown",
@@ -83,6 +85,8 @@ epochs_known = invariant(
     ),
     "A replica's entries are of the epoch that it has heard of, or of older ones.",
 )
+"""The controller counts epochs up. A leader writes its own epoch, and a follower copies from the
+leader of the epoch that it has heard of."""
 
 leader_elected = invariant(
     "LeaderElected",
@@ -94,6 +98,7 @@ leader_elected = invariant(
     ),
     "In the newest epoch, the elected replica leads and no other.",
 )
+"""A replica hears of an epoch and of its leader at the same time."""
 
 first_of_epoch = invariant(
     "FirstOfEpoch",
@@ -112,6 +117,8 @@ first_of_epoch = invariant(
     ),
     "An epoch has no entry, and nobody fetches in it, before its leader has heard of it.",
 )
+"""Only the leader of an epoch writes entries of it and answers fetches in it, once it has heard of
+it."""
 
 # Logs ---------------------------------------------------------------------------------------------
 
@@ -137,6 +144,8 @@ logs_match = invariant(
     ),
     "If two logs have an entry of one epoch at one offset, they are the same up to there.",
 )
+"""One leader writes the entries of an epoch, one behind the other. A follower copies them only
+behind the same entries."""
 
 _before = count_of(_entry_i, _entry_i.leader_epoch < _one.leader_epoch)
 _before_other = count_of(_entry, _entry.leader_epoch < _one.leader_epoch)
@@ -157,6 +166,7 @@ epochs_start_alike = invariant(
     ),
     "An epoch starts at the same offset in all logs that have it.",
 )
+"""An epoch starts at the end of its leader's log, and logs agree up to there (LogsMatch)."""
 
 has_own_entries = invariant(
     "HasOwnEntries",
@@ -174,6 +184,7 @@ has_own_entries = invariant(
     ),
     "All entries of a leader's epoch are in its log, after the same ones.",
 )
+"""Only this leader has written them, and a leader cuts nothing off its log."""
 
 known_of_leader = invariant(
     "KnownOfLeader",
@@ -192,6 +203,8 @@ known_of_leader = invariant(
     "A leader is in its in-sync set, which is the recorded one in the newest epoch, and no offset "
     "is behind its log.",
 )
+"""A leader learns offsets from fetches of its own log, which only grows. It forgets them when it
+leads no more."""
 
 # What is committed --------------------------------------------------------------------------------
 
@@ -201,6 +214,8 @@ committed_in_sync = invariant(
     all_of(i, all_of(j, _may_lead(j).implies(is_prefix(_known, replicas.log.at(j))))),
     "A replica that may lead has the records below any replica's high watermark.",
 )
+"""A high watermark rises to what all in sync have, and a replica comes back in sync once it has
+what lies below."""
 
 fetched_there = invariant(
     "FetchedThere",
@@ -225,6 +240,7 @@ fetched_there = invariant(
     ),
     "A follower has what its leader knows it to have fetched.",
 )
+"""A fetch says what the follower has. The follower keeps it as long as it follows this leader."""
 
 below_epoch_start = invariant(
     "BelowEpochStart",
@@ -240,6 +256,8 @@ below_epoch_start = invariant(
     ),
     "No high watermark lies above both the newest leader's and the start of its epoch.",
 )
+"""The newest leader had all that was committed when its epoch began (CommittedInSync), and older
+leaders commit no more than that (OldLeaderLimited)."""
 
 # Leaders of older epochs --------------------------------------------------------------------------
 
@@ -291,6 +309,8 @@ followers_of_old = invariant(
     "A replica that may lead was in sync with an older leader, or has been since one of those "
     "left it.",
 )
+"""A replica comes back in sync by fetching from the newest leader, and fetches from the older one
+no more."""
 
 old_leader_limited = invariant(
     "OldLeaderLimited",
@@ -309,6 +329,8 @@ old_leader_limited = invariant(
     ),
     "A replica that may lead, or leads later, has what an older leader may still commit.",
 )
+"""The older leader's high watermark doesn't pass what it knows of a replica of its set, and those
+that have left tell it nothing new."""
 
 _is_old_of_follower = all_true(
     _leads,
@@ -335,6 +357,8 @@ committed_at_old_leader = invariant(
     ),
     "An older leader whose follower may lead has what lies below any replica's high watermark.",
 )
+"""Such a follower has what it has from that leader, and has all that is committed
+(CommittedInSync)."""
 
 # Answers to clients -------------------------------------------------------------------------------
 
@@ -360,6 +384,7 @@ consumed_in_sync = invariant(
     "A replica that may lead has what consumers have read. So does an older leader if its "
     "follower may lead.",
 )
+"""Consumers read below a high watermark (CommittedInSync)."""
 
 records_once = invariant(
     "RecordsOnce",
@@ -382,6 +407,7 @@ records_once = invariant(
     ),
     "A record was appended once, in one epoch, by the leader that it was sent to.",
 )
+"""A producer sends a record to one leader once, and followers copy it with its epoch."""
 
 acknowledged_in_sync = invariant(
     "AcknowledgedInSync",
@@ -404,6 +430,7 @@ acknowledged_in_sync = invariant(
     "A replica that may lead has what was acknowledged. So does an older leader if its follower "
     "may lead.",
 )
+"""A record is acknowledged when it lies below the leader's high watermark (CommittedInSync)."""
 
 LEMMAS = (
     registered,

@@ -21,7 +21,6 @@ from ...language import (
     if_,
     in_flight,
     invariant,
-    last,
     lift,
     position,
 )
@@ -29,7 +28,7 @@ from ..client import state as client
 from ..client.epochs import DelayedProduce
 from ..leader import state as leader
 from ..messages import NO_EPOCH, PARTITION, RECORD, RECORDS, Errors, Produce, ProduceResponse
-from .counting import named, one
+from .counting import Place, following, one
 
 _ME = 0
 p = PARTITION.variable("p")
@@ -39,33 +38,27 @@ r, s = RECORD.variable("r"), RECORD.variable("s")
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a record of partition `p` may have a number: whether there is one, the record, its
-    epoch and its sequence. `names` are bound by whoever speaks of it."""
+class Number(Place):
+    """A place where a record of partition `p` may have a number, which is an epoch and a
+    sequence."""
 
-    is_taken: Expression
     record: Expression
     epoch: Expression
     sequence: Expression
-    names: tuple[Expression, ...]
-
-    def every(self, condition: Expression) -> Expression:
-        """Whether the condition holds of each number there."""
-        return named(self.names, self.is_taken.implies(condition))
 
 
-def _batch(of: Expression) -> Place:
+def _batch(of: Expression) -> Number:
     """An open batch."""
     batch = client.batches.at(_ME)[p][of]
     number = batch.producer_epoch, batch.base_sequence
-    return Place(client.is_open(batch), of, *number, (of,))
+    return Number(client.is_open(batch), of, *number, names=(of,))
 
 
-def _request(m: Expression) -> Place:
-    return Place(lift(True), m.record, m.producer_epoch, m.base_sequence, (m,))
+def _request(m: Expression) -> Number:
+    return Number(lift(True), m.record, m.producer_epoch, m.base_sequence, names=(m,))
 
 
-def _requests(name: str) -> tuple[Place, Place]:
+def _requests(name: str) -> tuple[Number, Number]:
     """A request on the connection, and a late one."""
     late = in_flight(f"{name}_late", DelayedProduce, _ME, p)
     return _request(in_flight(name, Produce, _ME, p)), _request(late)
@@ -77,7 +70,7 @@ PLACES = (_OPEN, _sent, _late)
 _OTHER_PLACES = (_OTHER_OPEN, *_requests("b"))
 
 
-def each_place(says: Callable[[Place], Expression]) -> Expression:
+def each_place(says: Callable[[Number], Expression]) -> Expression:
     """Whether each number says so, wherever it is."""
     return all_of(p, all_true(*(place.every(says(place)) for place in PLACES)))
 
@@ -93,8 +86,7 @@ _logged = element("e", leader.log.at(p))
 # What a leader knows -----------------------------------------------------------------------------
 
 _entry = leader.producers.at(p)[client.producer_id.at(_ME)]
-_newest = last(_entry.batch_metadata)
-_following = if_(_newest.is_set, _newest.value.last_sequence + 1, 0)
+_following = following(_entry)
 _cached = element("m", _entry.batch_metadata)
 
 
@@ -106,7 +98,7 @@ def _is_logged(record: Expression) -> Expression:
     return any_of(_logged, _logged.record == record)
 
 
-def _may_come(place: Place) -> Expression:
+def _may_come(place: Number) -> Expression:
     """Whether a number lies beyond those that the leader has come to."""
     return (place.epoch > _entry.producer_epoch) | (
         (place.epoch == _entry.producer_epoch) & (place.sequence >= _following)
@@ -130,6 +122,7 @@ sent_in_turn = invariant(
     ),
     "Records are sent in their order, and only what was sent is in flight or in a log.",
 )
+"""A client sends a partition's records in the order of writing."""
 
 sequences_fit = invariant(
     "SequencesFit",
@@ -145,6 +138,7 @@ sequences_fit = invariant(
     ),
     "The sequence of a record is at most its number, so that none wraps.",
 )
+"""Sequences start at 0 with an epoch, and each record takes one."""
 
 epochs_fit = invariant(
     "EpochsFit",
@@ -172,6 +166,8 @@ epochs_fit = invariant(
     "Batches in flight to a partition are of its epoch, below its next sequence; what is known of "
     "it elsewhere is of that epoch, or of an older one.",
 )
+"""If a partition takes a new epoch, all its open batches get it with new sequences. A leader learns
+of epochs by batches."""
 
 one_message = invariant(
     "OneMessage",
@@ -185,6 +181,8 @@ one_message = invariant(
     ),
     "One request with a batch, or its answer, is in flight on the connection that is open.",
 )
+"""A batch is sent again after its answer, or after the connection has broken: its request is late
+then."""
 
 late_is_unanswered = invariant(
     "LateIsUnanswered",
@@ -196,6 +194,8 @@ late_is_unanswered = invariant(
     ),
     "The client counts an open batch as unanswered if a request with it is late.",
 )
+"""A request becomes late when the connection breaks, and the client marks its batch at the same
+time."""
 
 
 earlier_ones_first = invariant(
@@ -219,9 +219,11 @@ earlier_ones_first = invariant(
     "While a batch is open, a later one with a request in flight is open too, and isn't sent again "
     "if that request is late.",
 )
+"""If a connection breaks, all its batches are queued again, and are sent one after the other until
+each is answered."""
 
 
-def _in_order(early: Place, late: Place) -> Expression:
+def _in_order(early: Number, late: Number) -> Expression:
     """Whether the numbers of one record are one, and those of an earlier record are lower."""
     is_of_epoch = early.epoch == late.epoch
     return all_true(
@@ -246,6 +248,8 @@ numbers_in_order = invariant(
     ),
     "A record has one number at a time, and later records have higher ones.",
 )
+"""Numbers are given in the order of records, and a batch gets a new one only if all requests with
+the old one are over."""
 
 appended_or_ahead = invariant(
     "AppendedOrAhead",
@@ -259,6 +263,8 @@ appended_or_ahead = invariant(
     "A record whose number the leader has come to is in the log; one whose number it hasn't come "
     "to is behind all that are.",
 )
+"""A leader appends records in the order of their numbers, and no number passes from a record that
+is in the log to another one."""
 
 appended_is_answered = invariant(
     "AppendedIsAnswered",
@@ -277,6 +283,8 @@ appended_is_answered = invariant(
     "The answer to an appended batch is in flight, or the client knows that it has had none; and "
     "what is answered so is in the log.",
 )
+"""An append and its answer are one step. If the connection breaks, the client marks the batch as
+unanswered."""
 
 
 LEMMAS = (

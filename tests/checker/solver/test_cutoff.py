@@ -16,6 +16,7 @@ from epochfence.language import (
     Table,
     after,
     all_of,
+    all_true,
     any_of,
     constant,
     count_of,
@@ -102,6 +103,16 @@ def test_two_partitions_are_enough_for_an_idempotent_client() -> None:
     names = [item.name for item in (*idempotence.properties, *idempotence.lemmas)]
     found = cutoff(idempotence, PARTITION, names, None, {"records": 2}, switch_on=SETTLED)
     assert (found.acting, found.mentioned, found.objections) == (1, 1, ())
+
+
+@pytest.mark.parametrize("more", [(), (newest < 3,), (newest < 3, held.at(b) <= 3)])
+def test_that_none_is_so_says_something_of_each(more: tuple[Expression, ...]) -> None:
+    """Of each by itself, and beside it of what the condition is put before."""
+    some = any_of(a, held.at(a) > 3)
+    item = invariant("NoneAbove", all_of(b, all_true(*more, some).implies(newest > 3)), "It was.")
+    found = cutoff(tickets(held == 0, item), CLIENT, ["NoneAbove"])
+    mentioned = 2 if len(more) == 2 else 1
+    assert (found.acting, found.mentioned, found.objections) == (1, mentioned, ())
 
 
 def test_a_property_of_all_at_once_is_refused() -> None:

@@ -19,6 +19,10 @@ ROW = re.compile(
     r"^\| (?P<name>\S+) \| (?P<sentence>.*?) \| \*\*(?P<verdict>[\w ]+)\*\*", re.MULTILINE
 )
 
+USED = re.compile(
+    r"^\| \S+ \| .*? \| \*\*proved\*\*.*? \| (?P<lemmas>[^|]+) \| \d+ \|", re.MULTILINE
+)
+
 
 def parts() -> list[str]:
     """The page's sections."""
@@ -34,6 +38,15 @@ def test_the_page_tells_every_property_as_it_is_declared() -> None:
         wanted = case.properties or [item.name for item in system.properties]
         declared = {item.name: item.sentence for item in system.every_property}
         assert {name: told[name] for name in wanted} == {name: declared[name] for name in wanted}
+
+
+@pytest.mark.parametrize("name", ["transactions", "idempotence", "producer-ids", "replication"])
+def test_each_lemma_is_used_by_a_proof(name: str) -> None:
+    """Take away a lemma that is named here: nothing needs it."""
+    of_system = [part for case, part in zip(CASES, parts(), strict=True) if case.system == name]
+    rows = [row for part in of_system for row in USED.finditer(part)]
+    used = {lemma for row in rows for lemma in row["lemmas"].split(", ")}
+    assert [item.name for item in load_system(name).lemmas if item.name not in used] == []
 
 
 @pytest.mark.slow
