@@ -1,6 +1,7 @@
 """A client without a rival: how far the coordinator is from it, and which answers it may get.
 
-The lemmas are of the newest release where the end of a fence ends its own transaction alone
+The lemmas before LoneStart are of all releases from 2.5 on, with rivals or without. Those from
+LoneStart on are of the newest release where the end of a fence ends its own transaction alone
 (`late_fence_end_refused`, finding 8): without that, such a client may fail for good.
 """
 

@@ -1,7 +1,7 @@
 """Why what is decided is completed: markers that reach their leaders and aren't refused, and the
 ranking.
 
-The lemmas are of the newest release, and with one client of those from 4.0.1 on.
+The lemmas are of the releases from 4.0.1 on, and the ranking is with one client.
 """
 
 from __future__ import annotations

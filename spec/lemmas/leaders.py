@@ -1,7 +1,7 @@
 """Of partition leaders and the coordinator: what is open, and which markers are in flight.
 
-The lemmas are of the newest release, and with one client of those from 2.5 on; of open transactions
-only where a leader asks the coordinator (3.6).
+The lemmas are of all releases from 2.5 on; of open transactions only where a leader asks the
+coordinator (from 3.6 on).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Before version 2: the sequences of an epoch, which go on from one transaction to the next.
 
 A client numbers each record once in an epoch. The lemmas are of one record to a partition in a
-transaction. With version 2 an epoch has one transaction, and they say nothing.
+transaction. With version 2 an epoch has one transaction, and only ProducerIsKnown says something.
 """
 
 from __future__ import annotations

@@ -24,10 +24,11 @@ from epochfence.language import (
     invariant,
     step_property,
 )
-from epochfence.spec.messages import PARTITION
+from epochfence.spec.messages import PARTITION, PRODUCER
 from epochfence.spec.producer_ids.state import BROKER
 from epochfence.spec.systems.idempotence import system as idempotence
 from epochfence.spec.systems.producer_ids import system as producer_ids
+from epochfence.spec.systems.transactions import system as transactions
 
 SETTLED = ("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id")
 CLIENTS = constant("clients", 2, 1, 5)
@@ -67,6 +68,17 @@ def test_three_brokers_are_enough_for_any_number(release: str, on: tuple[str, ..
     found = cutoff(producer_ids, BROKER, names, release, few, switch_on=on)
     assert (found.acting, found.mentioned, found.objections) == (1, 2, ())
     assert found.instances == 3
+
+
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="a cut-off of a large system")
+@pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.1", "4.2", "4.3"])
+def test_three_clients_are_enough_for_any_number(release: str) -> None:
+    """One client acts, and two hold epochs, or one has sent a batch and another asks to commit."""
+    names = ["OneLiveEpoch", "OneHolder", "WhoWaits", "CommitAsked", "BatchesOfHolder"]
+    one = {"partitions": 1, "transactions": 1}
+    found = cutoff(transactions, PRODUCER, names, release, one)
+    assert (found.acting, found.mentioned, found.objections) == (1, 2, ())
 
 
 def test_who_looks_at_no_other_needs_few() -> None:
