@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import Any
+from weakref import WeakSet
 
 from .machine_code import Code, give_up, load
 
@@ -47,8 +48,8 @@ class Kernel:
         code is the best already, and the other one runs seldom."""
         if self.effort < effort and self.block_address == self.address:
             thread = Thread(target=self._improve, args=(effort,), daemon=True)
+            _improving.add(thread)
             thread.start()
-            atexit.register(_end, thread)
 
     def _improve(self, effort: int) -> None:
         with suppress(RuntimeError, OSError):  # what there is does the same
@@ -57,9 +58,14 @@ class Kernel:
                 self._take(code)
 
 
-def _end(thread: Thread) -> None:
-    """Waits for a thread: what LLVM has ends with the process, and nobody may work with it then.
+_improving: WeakSet[Thread] = WeakSet()  # a thread that is done is forgotten
+
+
+@atexit.register
+def _end() -> None:
+    """Waits for the threads: what LLVM has ends with the process, and nobody may work with it then.
     Other processes need not get done."""
-    while thread.is_alive():
-        give_up()
-        thread.join(0.1)
+    for thread in list(_improving):
+        while thread.is_alive():
+            give_up()
+            thread.join(0.1)
