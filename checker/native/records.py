@@ -1,4 +1,8 @@
-"""Packed states and records of them: hashed, compared and copied a word at a time."""
+"""Packed states and records of them: hashed, compared and copied a word at a time.
+
+The record of a whole state is all of it but the last byte: that follows from the others and the
+shard that owns the state.
+"""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
@@ -11,9 +15,10 @@ import numpy as np
 from numpy import uint64
 
 from .compiled import compiled
-from .memory import load64, store64
+from .memory import load64, store8, store64
 
-SHORT = 16  # bytes of a state or a record up to which two words have all of it
+SHORT = 16  # bytes of a record up to which two words have all of it
+SHARD_BITS = 8  # of the number of a shard, as many as a record has less than its state
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
@@ -70,8 +75,14 @@ def hashed(address, stride, is_short, mask):
 
 
 @compiled(inline="always")
+def owner_of_whole(h, state, stride):
+    """The shard that owns a packed state, whose record has that hash."""
+    return np.int64((h ^ load64(state + stride - 8)) >> uint64(64 - SHARD_BITS))
+
+
+@compiled(inline="always")
 def same_short(a, b, stride, mask):
-    """Whether two states of up to 16 bytes are equal, where the mask has the bytes of the first
+    """Whether two records of up to 16 bytes are equal, where the mask has the bytes of the first
     word."""
     different = (load64(a) ^ load64(b)) & mask
     if stride > 8:
@@ -108,6 +119,14 @@ def copy_state(source, target, stride):
 
 
 @compiled(inline="always")
+def copy_short(source, target, stride):
+    """The same of a state or record of up to 16 bytes."""
+    store64(target, load64(source))
+    if stride > 8:
+        store64(target + stride - 8, load64(source + stride - 8))
+
+
+@compiled(inline="always")
 def copy_exactly(source, target, stride):
     """Copies a packed state, of 8 bytes or more, and writes nothing behind it."""
     offset = 0
@@ -116,3 +135,14 @@ def copy_exactly(source, target, stride):
         offset += 8
     if offset < stride:
         store64(target + stride - 8, load64(source + stride - 8))
+
+
+@compiled(inline="always")
+def restore(record, width, shard, state, is_short, mask):
+    """Writes the packed state of which a shard has that record, and up to 7 bytes behind it."""
+    if is_short:
+        copy_short(record, state, width)
+    else:
+        copy_state(record, state, width)
+    h = hashed(record, width, is_short, mask)
+    store8(state + width, np.uint8(np.int64(h >> uint64(64 - SHARD_BITS)) ^ shard))

@@ -5,8 +5,8 @@ found, so that a level of the search is a range of them. It finds them by a tabl
 addressing, in groups of eight entries: eight bytes of tags, each 8 bits of a hash (0: the entry is
 empty), looked at in one word, then eight positions of three bytes. Records are compared whole.
 
-A record is the packed state itself, or the numbers of its parts (see `parts`), but for eight bits
-that follow from the others and the shard.
+A record is the packed state itself (see `records`), or the numbers of its parts (see `parts`), but
+for eight bits that follow from the others and the shard.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -40,9 +40,18 @@ from .parts import (
     rewrite_records,
     unfold,
 )
-from .records import SHORT, copy_state, first_word, hash_short, hash_state, hashed, same
+from .records import (
+    SHARD_BITS,
+    SHORT,
+    copy_state,
+    first_word,
+    hash_short,
+    hash_state,
+    hashed,
+    restore,
+    same,
+)
 
-SHARD_BITS = 8
 SHARDS = 1 << SHARD_BITS
 MOST_PER_SHARD = 1 << 24
 LEAST_GROUPS = 1 << 5
@@ -98,24 +107,24 @@ def add(group, tags, tag, position):
 
 
 @compiled(inline="always")
-def ask(records, count, stride, table, groups, hashes, at):
+def ask(records, count, apart, width, table, groups, hashes, at):
     """Hashes records, to `hashes` from place `at` on, and asks for the groups where they may be."""
-    is_short, mask = stride <= SHORT, first_word(stride)
+    is_short, mask = width <= SHORT, first_word(width)
     if is_short:  # asked once for all, which is faster
         for i in range(count):
-            h = hash_short(records + i * stride, stride, mask)
+            h = hash_short(records + i * apart, width, mask)
             hashes[at + i] = h
             prefetch(group_of(h, table, groups))
     else:
         for i in range(count):
-            h = hash_state(records + i * stride, stride)
+            h = hash_state(records + i * apart, width)
             hashes[at + i] = h
             prefetch(group_of(h, table, groups))
 
 
 @compiled
-def insert(incoming, count, stride, states, found, most, table, groups):
-    """Puts records from `incoming`, of `stride` bytes, into a shard, up to `count` of them.
+def insert(incoming, count, apart, width, states, found, most, table, groups):
+    """Puts records of `width` bytes, `apart` from each other, into a shard, up to `count` of them.
 
     `states` and `table` are the shard's addresses, `found` its number of states, `groups` the
     size of its table. Stops before the shard might hold more than `most` states. Returns how many
@@ -124,44 +133,44 @@ def insert(incoming, count, stride, states, found, most, table, groups):
     The next block's groups are asked for before a block is compared: memory is busy meanwhile.
     """
     hashes, others = scratch(BLOCKS), scratch(BLOCK)
-    is_short, mask = stride <= SHORT, first_word(stride)
+    is_short, mask = width <= SHORT, first_word(width)
     done, block, begin = 0, min(BLOCK, count), 0
-    ask(incoming, block, stride, table, groups, hashes, begin)
+    ask(incoming, block, apart, width, table, groups, hashes, begin)
     while done < count and found + BLOCK <= most:
-        base = incoming + done * stride
+        base = incoming + done * apart
         for i in range(block):
             h = hashes[begin + i]
             group = group_of(h, table, groups)
             entry = trailing_zeros(alike(load64(group), tag_of(h))) >> 3 & 7
-            other = states + position_in(group, entry) * stride
+            other = states + position_in(group, entry) * width
             prefetch(other)
-            prefetch(other + stride - 1)
+            prefetch(other + width - 1)
             others[i] = uint64(other)
         following = min(BLOCK, count - done - block)
-        ask(base + block * stride, following, stride, table, groups, hashes, BLOCK - begin)
+        ask(base + block * apart, following, apart, width, table, groups, hashes, BLOCK - begin)
         left = 0  # records that are new or elsewhere; a branch for each would be mispredicted
         for i in range(block):
-            known = same(base + i * stride, np.int64(others[i]), stride, is_short, mask)
+            known = same(base + i * apart, np.int64(others[i]), width, is_short, mask)
             others[left] = uint64(i)
             left += 1 - int(known & (found != 0))
         for at in range(left):
             i = np.int64(others[at])
-            state, h = base + i * stride, hashes[begin + i]
+            record, h = base + i * apart, hashes[begin + i]
             tag, group = tag_of(h), group_of(h, table, groups)
             while True:
                 tags = load64(group)
                 likely = alike(tags, tag)
                 known = False
                 while likely:
-                    other = states + position_in(group, trailing_zeros(likely) >> 3) * stride
-                    known = same(state, other, stride, is_short, mask)
+                    other = states + position_in(group, trailing_zeros(likely) >> 3) * width
+                    known = same(record, other, width, is_short, mask)
                     if known:
                         break
                     likely &= likely - uint64(1)
                 if known:
                     break
                 if alike(tags, uint64(0)):
-                    copy_state(state, states + found * stride, stride)
+                    copy_state(record, states + found * width, width)
                     add(group, tags, tag, found)
                     found += 1
                     break
@@ -173,13 +182,13 @@ def insert(incoming, count, stride, states, found, most, table, groups):
 
 
 @compiled
-def index_states(stride, states, found, table, groups):
+def index_states(width, states, found, table, groups):
     """Fills a table anew with the entries of `found` different states."""
     for word in range(0, GROUP * groups, 8):
         store64(table + word, uint64(0))
-    is_short, mask = stride <= SHORT, first_word(stride)
+    is_short, mask = width <= SHORT, first_word(width)
     for position in range(found):
-        h = hashed(states + position * stride, stride, is_short, mask)
+        h = hashed(states + position * width, width, is_short, mask)
         group = group_of(h, table, groups)
         while not alike(load64(group), uint64(0)):
             group += GROUP
@@ -189,23 +198,25 @@ def index_states(stride, states, found, table, groups):
 
 
 @compiled
-def insert_all(first, step, form, states, counts, most, tables, groups, buckets, filled, emptied):
+def insert_all(
+    first, step, apart, form, states, counts, most, tables, groups, buckets, filled, emptied
+):  # fmt: skip
     """Empties the buckets of each `step`-th shard from shard `first` on into those shards, up to
     `most` states in each.
 
     `buckets`, `filled` and `emptied` have a line for each worker and a column for each shard: the
-    bucket's address, its number of states, and how many of them were put into the shard. Stops at
-    a shard whose table is too small, and returns its index; SHARDS where all is done.
+    bucket's address, its number of states, and how many of them were put into the shard. A bucket
+    has records, or whole states, so many bytes `apart`. Stops at a shard whose table is too small,
+    and returns its index; SHARDS where all is done.
     """
-    width = form[WIDTH]
     for shard in range(first, SHARDS, step):
         room = min(most[shard], form[ROOM] * groups[shard])
         for worker in range(buckets.shape[0]):
             left = filled[worker, shard] - emptied[worker, shard]
             if left:
                 done, counts[shard] = insert(
-                    buckets[worker, shard] + emptied[worker, shard] * width, left, width,
-                    states[shard], counts[shard], room, tables[shard], groups[shard],
+                    buckets[worker, shard] + emptied[worker, shard] * apart, left, apart,
+                    form[WIDTH], states[shard], counts[shard], room, tables[shard], groups[shard],
                 )  # fmt: skip
                 emptied[worker, shard] += done
                 if done < left:
@@ -215,14 +226,16 @@ def insert_all(first, step, form, states, counts, most, tables, groups, buckets,
 
 @compiled
 def packed_states(states, first, count, shard, form, parts, numbers, at, room):
-    """The address of packed states, of the shard at `states` from position `first` on.
-
-    Where records are numbers, these are put into `numbers` from place `at` on, and the states into
-    the `room`, with some bytes behind them.
+    """Puts packed states, of the shard at `states` from position `first` on, into the `room`, with
+    some bytes behind them. Where records are numbers, these are put into `numbers` from place `at`
+    on.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
     if several == 0:
-        return states + first * stride
+        is_short, mask = width <= SHORT, first_word(width)
+        for i in range(count):
+            restore(states + (first + i) * width, width, shard, room + i * stride, is_short, mask)
+        return
     for i in range(count):
         own = numbers[at + several * i : at + several * (i + 1)]
         read_record(states + (first + i) * width, shard, parts, own)
@@ -234,7 +247,6 @@ def packed_states(states, first, count, shard, form, parts, numbers, at, room):
     for i in range(count):
         own = numbers[at + several * i : at + several * (i + 1)]
         unfold(own, room + i * stride, stride, parts)
-    return room
 
 
 def _whole_pages(size: int) -> int:
@@ -271,10 +283,10 @@ class Store:
         self.owned = owned
         self.parts = parts
         self.rows_of_parts = NO_PARTS if parts is None else parts.rows
-        self.form = np.array([stride, stride, FEW], dtype=np.int64)
+        self.form = np.array([stride, stride - 1, FEW], dtype=np.int64)
         if parts is not None:
             self.form[:] = stride, parts.width, MANY
-        widest = stride if parts is None else parts.widest
+        widest = self.width if parts is None else parts.widest
         self.most = min(most, MOST_PER_SHARD)
         self.most_groups = max(LEAST_GROUPS, -(-self.most // self.room))
         # each of the greatest size it could need, of which only what is in use takes memory
@@ -291,10 +303,11 @@ class Store:
         self.fresh = self.most_fresh = 0  # bytes of them that may be in memory, and the most
         self.at_once = 0.0  # the part of them that is looked at before `looked_at` is told
 
-    def insert(self, first: int, step: int, buckets: Passed) -> bool:
-        """Empties buckets into shards, as `insert_all` does; False where there is no room."""
+    def insert(self, first: int, step: int, buckets: Passed, apart: int = 0) -> bool:
+        """Empties buckets into shards, as `insert_all` does; False where there is no room. They
+        have records, or what is given so many bytes `apart`."""
         while True:
-            first = insert_all(first, step, self._passed, buckets)
+            first = insert_all(first, step, apart or self.width, self._passed, buckets)
             if first >= SHARDS:
                 return True
             if not self._grow(first):
@@ -407,7 +420,7 @@ class Store:
         """Keeps records and tables on disk from now on, and half of what they are now in memory,
         beside the part of them that is looked at `at_once`; False where the disk is full, and all
         is as before."""
-        widest = self.stride if self.parts is None else self.parts.widest
+        widest = self.width if self.parts is None else self.parts.widest
         # more places than there is disk for would be addresses for nothing
         fitting = (disk.free + self.memory) // (SHARDS * self.width)
         most = min(MOST_PER_SHARD, max(self.most, int(fitting)))
@@ -457,9 +470,6 @@ class Store:
 
     def _packed(self, shard: int, start: int, end: int) -> Any:
         size = (end - start) * self.stride
-        if self.parts is None:
-            base = int(self.states[shard]) - self._states.address + start * self.stride
-            return self._states.array[base : base + size]
         unfolded = np.empty(size + SLACK, dtype=np.uint8)
         numbers = np.empty((end - start) * len(self.rows_of_parts), dtype=np.int64)
         packed_states(

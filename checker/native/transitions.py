@@ -24,10 +24,9 @@ from .compiled import compiled
 from .explore import Explorer
 from .memory import call_expand, load64, prefetch, trailing_zeros
 from .parts import begin_fold, end_fold, owner_of, write_record
-from .records import hash_state, same_state
+from .records import hash_state, owner_of_whole, same_state
 from .store import (
     GROUP,
-    SHARD_BITS,
     STRIDE,
     WIDTH,
     alike,
@@ -44,7 +43,7 @@ MOST_STATES = 1 << 31
 
 
 @compiled
-def locate(record, h, stride, states, table, groups):
+def locate(record, h, width, states, table, groups):
     """The position of a record in its shard; -1 where it isn't there."""
     tag = tag_of(h)
     group = group_of(h, table, groups)
@@ -53,7 +52,7 @@ def locate(record, h, stride, states, table, groups):
         likely = alike(tags, tag)
         while likely:
             position = position_in(group, trailing_zeros(likely) >> 3)
-            if same_state(record, states + position * stride, stride):
+            if same_state(record, states + position * width, width):
                 return position
             likely &= likely - uint64(1)
         if alike(tags, uint64(0)):
@@ -74,15 +73,16 @@ def link(
     state.
     """
     stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
+    apart = width if several else stride  # of the records by which states are sought
     done = 0
     while done < count:
         part = min(SLICE, count - done)
-        base = packed_states(states[shard], first + done, part, shard, form, parts, known, 0, room)
+        packed_states(states[shard], first + done, part, shard, form, parts, known, 0, room)
         total, left = 0, np.int64(0)
         for i in range(part):
             bad_count[0] = 0
             offsets[done + i] = written + total
-            state, successors = base + i * stride, out + total * stride
+            state, successors = room + i * stride, out + total * stride
             new = call_expand(
                 expand, state, 1, successors, rows.ctypes.data + 4 * total, bad.ctypes.data,
                 bad_count.ctypes.data,
@@ -95,20 +95,19 @@ def link(
         if not end_fold(stride, parts, own, sought, left):
             return -1
         for j in range(total):
-            # each becomes the record that it is sought by
-            record = out + j * width
+            record = out + j * apart
             if several:
                 found = numbers.ctypes.data + 8 * several * j
                 owners[j] = owner_of(found, several)
                 write_record(found, parts, record)
             hashes[j] = hash_state(record, width)
             if several == 0:
-                owners[j] = np.int64(hashes[j] >> uint64(64 - SHARD_BITS))
+                owners[j] = owner_of_whole(hashes[j], record, stride)
             prefetch(group_of(hashes[j], tables[owners[j]], groups[owners[j]]))
         for j in range(total):
             owner = owners[j]
             position = locate(
-                out + j * width, hashes[j], width, states[owner], tables[owner], groups[owner]
+                out + j * apart, hashes[j], width, states[owner], tables[owner], groups[owner]
             )
             if position < 0:
                 return -1

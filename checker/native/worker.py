@@ -30,16 +30,17 @@ from .parts import (
 from .records import (
     SHORT,
     copy_exactly,
+    copy_short,
     copy_state,
     first_word,
+    hash_short,
     hash_state,
-    hashed,
+    owner_of_whole,
     same_state,
 )
 from .sharing import FLAG_BITS
 from .store import (
     BLOCK,
-    SHARD_BITS,
     SHARDS,
     SLACK,
     STRIDE,
@@ -61,23 +62,32 @@ MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 def owners(states, count, stride, found):
     """Writes to `found` which shards own packed states."""
     for i in range(count):
-        found[i] = np.int64(hash_state(states + i * stride, stride) >> uint64(64 - SHARD_BITS))
+        state = states + i * stride
+        found[i] = owner_of_whole(hash_state(state, stride - 1), state, stride)
 
 
 @compiled
-def deal(states, count, stride, buckets, filled):
-    """Puts packed states into the buckets of the shards that own them; returns the fullest's
-    count."""
-    shift = uint64(64 - SHARD_BITS)
-    is_short, mask = stride <= SHORT, first_word(stride)
-    fullest = 0
-    for i in range(count):
-        state = states + i * stride
-        owner = hashed(state, stride, is_short, mask) >> shift
-        here = filled[owner]
-        copy_state(state, buckets[owner] + here * stride, stride)
-        filled[owner] = here + 1
-        fullest = max(fullest, here + 1)
+def deal(states, count, stride, width, buckets, filled):
+    """Puts the first `width` bytes of packed states, their records or all of them, into the buckets
+    of the shards that own them; returns the fullest's count."""
+    of_record, fullest = stride - 1, 0
+    if width <= SHORT:  # asked once for all, which is faster
+        mask = first_word(of_record)
+        for i in range(count):
+            state = states + i * stride
+            owner = owner_of_whole(hash_short(state, of_record, mask), state, stride)
+            here = filled[owner]
+            copy_short(state, buckets[owner] + here * width, width)
+            filled[owner] = here + 1
+            fullest = max(fullest, here + 1)
+    else:
+        for i in range(count):
+            state = states + i * stride
+            owner = owner_of_whole(hash_state(state, of_record), state, stride)
+            here = filled[owner]
+            copy_state(state, buckets[owner] + here * width, width)
+            filled[owner] = here + 1
+            fullest = max(fullest, here + 1)
     return fullest
 
 
@@ -208,10 +218,10 @@ def scatter(
     while done < count and fullest <= most_filled:
         part = min(SLICE, count - done)
         before = bad_count[0]
-        base = packed_states(states, first + done, part, shard, form, parts, known, 0, room)
+        packed_states(states, first + done, part, shard, form, parts, known, 0, room)
         if by_parts:
             written, left = expand_each(
-                expand, base, part, stride, out, rows, bad, bad_count, parts, known, numbers,
+                expand, room, part, stride, out, rows, bad, bad_count, parts, known, numbers,
                 sought, off,
             )  # fmt: skip
             if not end_fold(stride, parts, own, sought, left):
@@ -219,7 +229,7 @@ def scatter(
                 return done
         else:
             written = call_expand(
-                expand, base, part, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
+                expand, room, part, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
             )
             if off.size:
                 written = drop_rows(out, rows, written, stride, off)
@@ -230,7 +240,7 @@ def scatter(
         if by_parts:
             here = deal_numbers(numbers, written, width, parts, buckets, filled)
         else:
-            here = deal(out, written, stride, buckets, filled)
+            here = deal(out, written, stride, stride if whole else width, buckets, filled)
         fullest = max(fullest, here)
         done += part
     return done
@@ -247,9 +257,9 @@ def find(
     found = 0
     for i in range(count):
         bad_count[0] = 0
-        state = packed_states(states, first + i, 1, shard, form, parts, known, 0, room)
+        packed_states(states, first + i, 1, shard, form, parts, known, 0, room)
         written = call_expand(
-            expand, state, 1, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
+            expand, room, 1, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
         )
         for j in range(written * several):
             step, target = j // several, j % several
@@ -339,7 +349,7 @@ class Worker:
     def _deal(self, states: int, count: int, store: Store) -> int:
         """Puts states into buckets; returns the fullest's count, -1 without room for parts."""
         if store.parts is None:
-            deal(states, count, self.stride, self.buckets, self.filled)
+            deal(states, count, self.stride, store.width, self.buckets, self.filled)
             return self.most_filled + 1  # there may be no room for as many again
         parts = store.rows_of_parts
         while not self.fold(states, count, parts):

@@ -335,7 +335,8 @@ class ShardSet:
                 counts[line, self.owned.start : self.owned.stop] = by_part
                 starts[line] = address
             starts += (np.cumsum(counts, axis=1) - counts) * self.stride
-            done = self.store.insert(0, 1, Passed(starts, counts, np.zeros_like(counts)))
+            whole = Passed(starts, counts, np.zeros_like(counts))
+            done = self.store.insert(0, 1, whole, apart=self.stride)
         else:
             done = all(
                 self.worker.put_from(address, int(by_part.sum()), self.store)

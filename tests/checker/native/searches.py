@@ -41,7 +41,7 @@ SMALL = (
 )  # fmt: skip
 """What grows or is emptied begins small."""
 TOO_NARROW = {
-    "slack": [(store, "SLACK", 0), (worker, "SLACK", 0)],
+    "slack": [(store, "SLACK", 1), (worker, "SLACK", 1)],
     "successors": [(worker, "SLICE", 8)],
 }
 """Bounds that are too narrow: with one of them a process must not get through."""
