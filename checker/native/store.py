@@ -144,7 +144,8 @@ def insert(incoming, count, apart, width, states, found, most, table, groups):
             entry = trailing_zeros(alike(load64(group), tag_of(h))) >> 3 & 7
             other = states + position_in(group, entry) * width
             prefetch(other)
-            prefetch(other + width - 1)
+            if width != 8:  # a word is in one line of the cache
+                prefetch(other + width - 1)
             others[i] = uint64(other)
         following = min(BLOCK, count - done - block)
         ask(base + block * apart, following, apart, width, table, groups, hashes, BLOCK - begin)
