@@ -47,6 +47,23 @@ store8 = intrinsic(_store(types.uint8))
 
 
 @intrinsic
+def equal_bytes(typing_context: Any, address: Any, byte: Any) -> Any:
+    """A bit for each of 16 bytes at an address: whether it is that one."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        several = ir.VectorType(ir.IntType(8), 16)
+        found = builder.load(builder.inttoptr(args[0], _POINTER), typ=several, align=1)
+        one = builder.trunc(args[1], ir.IntType(8))
+        first = builder.insert_element(several(ir.Undefined), one, ir.IntType(32)(0))
+        every = ir.Constant(ir.VectorType(ir.IntType(32), 16), None)
+        wanted = builder.shuffle_vector(first, several(ir.Undefined), every)
+        bits = builder.bitcast(builder.icmp_unsigned("==", found, wanted), ir.IntType(16))
+        return builder.zext(bits, ir.IntType(64))
+
+    return types.uint64(types.int64, types.uint64), generate
+
+
+@intrinsic
 def load32_acquire(typing_context: Any, address: Any) -> Any:
     """A word that other threads may write, and what they wrote before it."""
 

@@ -25,13 +25,13 @@ _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
 (
-    load64, load32, load32_acquire, store64, store32, store8, compare_exchange32, fetch_add,
-    prefetch, trailing_zeros, call_expand, scratch,
+    load64, load32, load32_acquire, equal_bytes, store64, store32, store8, compare_exchange32,
+    fetch_add, prefetch, trailing_zeros, call_expand, scratch,
 ) = map(
     Instruction,
     (
-        "load64", "load32", "load32_acquire", "store64", "store32", "store8", "compare_exchange32",
-        "fetch_add", "prefetch", "trailing_zeros", "call_expand", "scratch",
+        "load64", "load32", "load32_acquire", "equal_bytes", "store64", "store32", "store8",
+        "compare_exchange32", "fetch_add", "prefetch", "trailing_zeros", "call_expand", "scratch",
     ),
 )  # fmt: skip
 

@@ -2,8 +2,9 @@
 
 A shard keeps a record of each of its states, one behind the other in the order in which they were
 found, so that a level of the search is a range of them. It finds them by a table of open
-addressing, in groups of eight entries: eight bytes of tags, each 8 bits of a hash (0: the entry is
-empty), looked at in one word, then eight positions of three bytes. Records are compared whole.
+addressing, in groups of 16 entries, each a line of the cache: 16 tags of a byte, each 8 bits of a
+hash (0: the entry is empty), which are looked at together, then 16 positions of three bytes.
+Records are compared whole.
 
 A record is the packed state itself (see `records`), or the numbers of its parts (see `parts`), but
 for eight bits that follow from the others and the shard.
@@ -26,7 +27,17 @@ from numpy import uint64
 
 from .compiled import Passed, compiled
 from .disk import Disk
-from .memory import Region, load32, load64, prefetch, scratch, store32, store64, trailing_zeros
+from .memory import (
+    Region,
+    equal_bytes,
+    load32,
+    prefetch,
+    scratch,
+    store8,
+    store32,
+    store64,
+    trailing_zeros,
+)
 from .parts import (
     BITS,
     FIELDS,
@@ -47,17 +58,17 @@ from .records import (
     first_word,
     hash_short,
     hash_state,
-    hashed,
     restore,
     same,
 )
 
 SHARDS = 1 << SHARD_BITS
 MOST_PER_SHARD = 1 << 24
-LEAST_GROUPS = 1 << 5
+LEAST_GROUPS = 1 << 4
 LEAST_PLACES = 1 << 12  # states of a shard for which disk is taken in one go
-GROUP = 32  # bytes of a group of the table: 8 tags of a byte, 8 positions of 3 bytes
-FEW, MANY = 6, 7  # states of a shard for each group: of whole states, and of their parts' numbers
+ENTRIES = 16  # of a group of the table: a tag of a byte and a position of 3 bytes
+GROUP = 4 * ENTRIES  # bytes of a group, all in a line of the cache
+FEW, MANY = 12, 14  # states of a shard for each group: of whole states, and of their parts' numbers
 BLOCK = 128  # states that are asked for in memory before the first is looked at
 BLOCKS = 2 * BLOCK
 STRIDE, WIDTH, ROOM = range(3)
@@ -66,9 +77,6 @@ for each group of a table at most."""
 AT_ONCE = 1 << 12  # states that are put together for who looks at them
 NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
 SLACK = 16  # bytes behind a run of states that a whole-word access may touch
-
-_EACH_BYTE = np.uint64(0x0101010101010101)
-_TOP_BITS = np.uint64(0x8080808080808080)
 
 
 @compiled(inline="always")
@@ -84,26 +92,18 @@ def tag_of(h):
 
 
 @compiled(inline="always")
-def alike(tags, tag):
-    """The top bit of each byte of `tags` that may equal `tag`: of all that do, and few others."""
-    different = tags ^ (tag * _EACH_BYTE)
-    return (different - _EACH_BYTE) & ~different & _TOP_BITS
-
-
-@compiled(inline="always")
 def position_in(group, entry):
     """The position that an entry of a group holds."""
-    return np.int64(load32(group + 7 + 3 * entry) >> uint64(8))
+    return np.int64(load32(group + ENTRIES - 1 + 3 * entry) >> uint64(8))
 
 
 @compiled(inline="always")
-def add(group, tags, tag, position):
-    """Fills the first empty entry of a group that has one."""
-    entry = trailing_zeros(alike(tags, uint64(0))) >> 3
-    place = group + 7 + 3 * entry
+def add(group, entry, tag, position):
+    """Fills an empty entry of a group."""
+    place = group + ENTRIES - 1 + 3 * entry
     kept = load32(place) & uint64(0xFF)
     store32(place, np.uint32((uint64(position) << uint64(8)) | kept))
-    store64(group, tags | (tag << uint64(8 * entry)))
+    store8(group + entry, np.uint8(tag))
 
 
 @compiled(inline="always")
@@ -141,7 +141,7 @@ def insert(incoming, count, apart, width, states, found, most, table, groups):
         for i in range(block):
             h = hashes[begin + i]
             group = group_of(h, table, groups)
-            entry = trailing_zeros(alike(load64(group), tag_of(h))) >> 3 & 7
+            entry = trailing_zeros(equal_bytes(group, tag_of(h))) & (ENTRIES - 1)
             other = states + position_in(group, entry) * width
             prefetch(other)
             if width != 8:  # a word is in one line of the cache
@@ -159,20 +159,19 @@ def insert(incoming, count, apart, width, states, found, most, table, groups):
             record, h = base + i * apart, hashes[begin + i]
             tag, group = tag_of(h), group_of(h, table, groups)
             while True:
-                tags = load64(group)
-                likely = alike(tags, tag)
-                known = False
+                likely, known = equal_bytes(group, tag), False
                 while likely:
-                    other = states + position_in(group, trailing_zeros(likely) >> 3) * width
+                    other = states + position_in(group, trailing_zeros(likely)) * width
                     known = same(record, other, width, is_short, mask)
                     if known:
                         break
                     likely &= likely - uint64(1)
                 if known:
                     break
-                if alike(tags, uint64(0)):
+                empty = equal_bytes(group, uint64(0))
+                if empty:
                     copy_state(record, states + found * width, width)
-                    add(group, tags, tag, found)
+                    add(group, trailing_zeros(empty), tag, found)
                     found += 1
                     break
                 group += GROUP
@@ -187,15 +186,20 @@ def index_states(width, states, found, table, groups):
     """Fills a table anew with the entries of `found` different states."""
     for word in range(0, GROUP * groups, 8):
         store64(table + word, uint64(0))
-    is_short, mask = width <= SHORT, first_word(width)
-    for position in range(found):
-        h = hashed(states + position * width, width, is_short, mask)
-        group = group_of(h, table, groups)
-        while not alike(load64(group), uint64(0)):
-            group += GROUP
-            if group == table + GROUP * groups:
-                group = table
-        add(group, load64(group), tag_of(h), position)
+    hashes = scratch(BLOCK)
+    for first in range(0, found, BLOCK):
+        block = min(BLOCK, found - first)
+        ask(states + first * width, block, width, width, table, groups, hashes, 0)
+        for i in range(block):
+            h = hashes[i]
+            group = group_of(h, table, groups)
+            empty = equal_bytes(group, uint64(0))
+            while not empty:
+                group += GROUP
+                if group == table + GROUP * groups:
+                    group = table
+                empty = equal_bytes(group, uint64(0))
+            add(group, trailing_zeros(empty), tag_of(h), first + i)
 
 
 @compiled

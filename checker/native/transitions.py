@@ -22,14 +22,13 @@ from numpy import uint64
 
 from .compiled import compiled
 from .explore import Explorer
-from .memory import call_expand, load64, prefetch, trailing_zeros
+from .memory import call_expand, equal_bytes, prefetch, trailing_zeros
 from .parts import begin_fold, end_fold, owner_of, write_record
 from .records import hash_state, owner_of_whole, same_state
 from .store import (
     GROUP,
     STRIDE,
     WIDTH,
-    alike,
     group_of,
     packed_states,
     position_in,
@@ -48,14 +47,13 @@ def locate(record, h, width, states, table, groups):
     tag = tag_of(h)
     group = group_of(h, table, groups)
     while True:
-        tags = load64(group)
-        likely = alike(tags, tag)
+        likely = equal_bytes(group, tag)
         while likely:
-            position = position_in(group, trailing_zeros(likely) >> 3)
+            position = position_in(group, trailing_zeros(likely))
             if same_state(record, states + position * width, width):
                 return position
             likely &= likely - uint64(1)
-        if alike(tags, uint64(0)):
+        if equal_bytes(group, uint64(0)):
             return -1
         group += GROUP
         if group == table + GROUP * groups:
