@@ -34,8 +34,7 @@ def taken_over(
     found: list[list[int]] = []
     starts: Sequence[int] = [0] * SHARDS
     for ends in levels:
-        ranges = zip(range(SHARDS), starts, ends, strict=True)
-        if not worker.put(b"".join(whole.bytes_of(*of_shard) for of_shard in ranges), into):
+        if not worker.put(whole.between(starts, ends), into):
             return None
         found.append(into.counts.tolist())
         starts = ends

@@ -18,7 +18,7 @@ for eight bits that follow from the others and the shard.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
 from typing import Any
 
@@ -107,24 +107,24 @@ def add(group, entry, tag, position):
 
 
 @compiled(inline="always")
-def ask(records, count, apart, width, table, groups, hashes, at):
+def ask(records, count, width, table, groups, hashes, at):
     """Hashes records, to `hashes` from place `at` on, and asks for the groups where they may be."""
     is_short, mask = width <= SHORT, first_word(width)
     if is_short:  # asked once for all, which is faster
         for i in range(count):
-            h = hash_short(records + i * apart, width, mask)
+            h = hash_short(records + i * width, width, mask)
             hashes[at + i] = h
             prefetch(group_of(h, table, groups))
     else:
         for i in range(count):
-            h = hash_state(records + i * apart, width)
+            h = hash_state(records + i * width, width)
             hashes[at + i] = h
             prefetch(group_of(h, table, groups))
 
 
 @compiled
-def insert(incoming, count, apart, width, states, found, most, table, groups):
-    """Puts records of `width` bytes, `apart` from each other, into a shard, up to `count` of them.
+def insert(incoming, count, width, states, found, most, table, groups):
+    """Puts records from `incoming`, of `width` bytes, into a shard, up to `count` of them.
 
     `states` and `table` are the shard's addresses, `found` its number of states, `groups` the
     size of its table. Stops before the shard might hold more than `most` states. Returns how many
@@ -135,9 +135,9 @@ def insert(incoming, count, apart, width, states, found, most, table, groups):
     hashes, others = scratch(BLOCKS), scratch(BLOCK)
     is_short, mask = width <= SHORT, first_word(width)
     done, block, begin = 0, min(BLOCK, count), 0
-    ask(incoming, block, apart, width, table, groups, hashes, begin)
+    ask(incoming, block, width, table, groups, hashes, begin)
     while done < count and found + BLOCK <= most:
-        base = incoming + done * apart
+        base = incoming + done * width
         for i in range(block):
             h = hashes[begin + i]
             group = group_of(h, table, groups)
@@ -148,15 +148,15 @@ def insert(incoming, count, apart, width, states, found, most, table, groups):
                 prefetch(other + width - 1)
             others[i] = uint64(other)
         following = min(BLOCK, count - done - block)
-        ask(base + block * apart, following, apart, width, table, groups, hashes, BLOCK - begin)
+        ask(base + block * width, following, width, table, groups, hashes, BLOCK - begin)
         left = 0  # records that are new or elsewhere; a branch for each would be mispredicted
         for i in range(block):
-            known = same(base + i * apart, np.int64(others[i]), width, is_short, mask)
+            known = same(base + i * width, np.int64(others[i]), width, is_short, mask)
             others[left] = uint64(i)
             left += 1 - int(known & (found != 0))
         for at in range(left):
             i = np.int64(others[at])
-            record, h = base + i * apart, hashes[begin + i]
+            record, h = base + i * width, hashes[begin + i]
             tag, group = tag_of(h), group_of(h, table, groups)
             while True:
                 likely, known = equal_bytes(group, tag), False
@@ -189,7 +189,7 @@ def index_states(width, states, found, table, groups):
     hashes = scratch(BLOCK)
     for first in range(0, found, BLOCK):
         block = min(BLOCK, found - first)
-        ask(states + first * width, block, width, width, table, groups, hashes, 0)
+        ask(states + first * width, block, width, table, groups, hashes, 0)
         for i in range(block):
             h = hashes[i]
             group = group_of(h, table, groups)
@@ -203,25 +203,23 @@ def index_states(width, states, found, table, groups):
 
 
 @compiled
-def insert_all(
-    first, step, apart, form, states, counts, most, tables, groups, buckets, filled, emptied
-):  # fmt: skip
+def insert_all(first, step, form, states, counts, most, tables, groups, buckets, filled, emptied):
     """Empties the buckets of each `step`-th shard from shard `first` on into those shards, up to
     `most` states in each.
 
     `buckets`, `filled` and `emptied` have a line for each worker and a column for each shard: the
-    bucket's address, its number of states, and how many of them were put into the shard. A bucket
-    has records, or whole states, so many bytes `apart`. Stops at a shard whose table is too small,
-    and returns its index; SHARDS where all is done.
+    bucket's address, its number of states, and how many of them were put into the shard. Stops at
+    a shard whose table is too small, and returns its index; SHARDS where all is done.
     """
+    width = form[WIDTH]
     for shard in range(first, SHARDS, step):
         room = min(most[shard], form[ROOM] * groups[shard])
         for worker in range(buckets.shape[0]):
             left = filled[worker, shard] - emptied[worker, shard]
             if left:
                 done, counts[shard] = insert(
-                    buckets[worker, shard] + emptied[worker, shard] * apart, left, apart,
-                    form[WIDTH], states[shard], counts[shard], room, tables[shard], groups[shard],
+                    buckets[worker, shard] + emptied[worker, shard] * width, left, width,
+                    states[shard], counts[shard], room, tables[shard], groups[shard],
                 )  # fmt: skip
                 emptied[worker, shard] += done
                 if done < left:
@@ -252,6 +250,18 @@ def packed_states(states, first, count, shard, form, parts, numbers, at, room):
     for i in range(count):
         own = numbers[at + several * i : at + several * (i + 1)]
         unfold(own, room + i * stride, stride, parts)
+
+
+@compiled
+def packed_between(states, starts, ends, form, parts, numbers, room):
+    """Puts the packed states of each shard, from one position up to another, into the `room`, with
+    some bytes behind them. There is room for the `numbers` of a shard."""
+    for shard in range(SHARDS):
+        several = ends[shard] - starts[shard]
+        packed_states(
+            states[shard], starts[shard], several, shard, form, parts, numbers, 0, room
+        )  # fmt: skip
+        room += several * form[STRIDE]
 
 
 def _whole_pages(size: int) -> int:
@@ -308,11 +318,10 @@ class Store:
         self.fresh = self.most_fresh = 0  # bytes of them that may be in memory, and the most
         self.at_once = 0.0  # the part of them that is looked at before `looked_at` is told
 
-    def insert(self, first: int, step: int, buckets: Passed, apart: int = 0) -> bool:
-        """Empties buckets into shards, as `insert_all` does; False where there is no room. They
-        have records, or what is given so many bytes `apart`."""
+    def insert(self, first: int, step: int, buckets: Passed) -> bool:
+        """Empties buckets into shards, as `insert_all` does; False where there is no room."""
         while True:
-            first = insert_all(first, step, apart or self.width, self._passed, buckets)
+            first = insert_all(first, step, self._passed, buckets)
             if first >= SHARDS:
                 return True
             if not self._grow(first):
@@ -473,15 +482,27 @@ class Store:
         """A shard's packed states from position `start` up to `end`, one behind the other."""
         return self._packed(shard, start, end).tobytes()
 
+    def between(self, starts: Sequence[int], ends: Sequence[int]) -> bytes:
+        """The packed states of each shard, from one position up to another, shard by shard."""
+        first, last = np.array(starts), np.array(ends)
+        room, numbers = self._room_for(int((last - first).sum()))
+        packed_between(
+            self.states, first, last, self.form, self.rows_of_parts, numbers, room.ctypes.data
+        )
+        return room[:-SLACK].tobytes()
+
     def _packed(self, shard: int, start: int, end: int) -> Any:
-        size = (end - start) * self.stride
-        unfolded = np.empty(size + SLACK, dtype=np.uint8)
-        numbers = np.empty((end - start) * len(self.rows_of_parts), dtype=np.int64)
+        room, numbers = self._room_for(end - start)
         packed_states(
             self.states[shard], start, end - start, shard, self.form, self.rows_of_parts, numbers,
-            0, unfolded.ctypes.data,
+            0, room.ctypes.data,
         )  # fmt: skip
-        return unfolded[:size]
+        return room[:-SLACK]
+
+    def _room_for(self, count: int) -> tuple[Any, Any]:
+        """Room for so many packed states, and for their parts' numbers."""
+        numbers = np.empty(count * len(self.rows_of_parts), dtype=np.int64)
+        return np.empty(count * self.stride + SLACK, dtype=np.uint8), numbers
 
     def rows(self, shard: int, start: int = 0, end: int | None = None) -> Iterator[Any]:
         """A shard's packed states as rows of bytes, some thousands at a time."""

@@ -336,21 +336,26 @@ class Worker:
 
     def put_from(self, address: int, count: int, store: Store) -> bool:
         """The same with states at an address, behind which there are SLACK bytes."""
-        most = self.most_filled if store.parts is None else self.burst
-        for at in range(0, count, most):
-            part = min(most, count - at)
+        at, fullest = 0, 0
+        while at < count:
+            left = self.most_filled + self.burst - fullest  # in each bucket
+            room = left if store.parts is None else self.burst
+            part = min(room, count - at)
             fullest = self._deal(address + at * self.stride, part, store)
-            last = at + part == count
-            if fullest < 0 or ((last or fullest > self.most_filled) and not self._flush(store)):
+            at += part
+            if fullest < 0:
                 self.empty(store.width)
                 return False
+            if at == count or fullest > self.most_filled:
+                fullest = 0
+                if not self._flush(store):
+                    return False
         return True
 
     def _deal(self, states: int, count: int, store: Store) -> int:
         """Puts states into buckets; returns the fullest's count, -1 without room for parts."""
         if store.parts is None:
-            deal(states, count, self.stride, store.width, self.buckets, self.filled)
-            return self.most_filled + 1  # there may be no room for as many again
+            return int(deal(states, count, self.stride, store.width, self.buckets, self.filled))
         parts = store.rows_of_parts
         while not self.fold(states, count, parts):
             if not (self._flush(store) and store.ready()):

@@ -25,7 +25,6 @@ from zipfile import BadZipFile
 import numpy as np
 import psutil
 
-from ..native.compiled import Passed
 from ..native.dividing import DIVIDED_FROM, cut_of, taken_over
 from ..native.memory import Region
 from ..native.parts import Parts
@@ -328,20 +327,10 @@ class ShardSet:
     def insert(self, lines: Sequence[tuple[int, Any]]) -> None:
         """Puts candidates into the set: of each line the address, from which on they lie by part,
         and how many there are of each part. SLACK bytes are behind them. Raises NoRoom."""
-        if self.store.parts is None:
-            counts = np.zeros((len(lines), SHARDS), dtype=np.int64)
-            starts = np.zeros_like(counts)
-            for line, (address, by_part) in enumerate(lines):
-                counts[line, self.owned.start : self.owned.stop] = by_part
-                starts[line] = address
-            starts += (np.cumsum(counts, axis=1) - counts) * self.stride
-            whole = Passed(starts, counts, np.zeros_like(counts))
-            done = self.store.insert(0, 1, whole, apart=self.stride)
-        else:
-            done = all(
-                self.worker.put_from(address, int(by_part.sum()), self.store)
-                for address, by_part in lines
-            )
+        done = all(
+            self.worker.put_from(address, int(by_part.sum()), self.store)
+            for address, by_part in lines
+        )
         if not done or not self._may_take(0):
             raise NoRoom
 
