@@ -131,7 +131,9 @@ class Session:
     """A system that is asked, and all that it may answer at `protocol`.
 
     `trace` has what happened. There, producer ids are numbered as a cluster in memory does it that
-    takes the same requests. With `keeps_rows`, `possible.rows` are those that were surely taken.
+    takes the same requests. `compared` counts the answers that say something: none that was lost,
+    nor an error that the system may give at any time. With `keeps_rows`, `possible.rows` are those
+    that were surely taken.
     """
 
     def __init__(
@@ -146,6 +148,7 @@ class Session:
         self.guide = PossibleState(Cluster(protocol=protocol, transaction_version=level))
         self.protocol = self.guide.cluster.protocol
         self.trace: list[Exchange] = []
+        self.compared = 0
 
     def ask(self, request: str, **fields: Any) -> Answer | None:
         """The system's response. Raises Disagreement where it isn't allowed, and ModelError for
@@ -164,6 +167,8 @@ class Session:
             self.guide.name(answered, response)
         said = None if response is None else self.guide.inward(response)
         self.trace.append(Exchange(ours, said))
+        if response is not None and response.get("error") not in self.possible.passing:
+            self.compared += 1
         if allowed := self.possible.ask(line, response):
             shown = [self.guide.inward(answer) for answer in allowed]
             reasons = [self.possible.reasons(line, response or {}, answer) for answer in allowed]

@@ -111,8 +111,10 @@ def _test_case(of: type[Conformance]) -> type[unittest.TestCase]:
 
 def search(of: type[Conformance], settings: Settings) -> None:
     """Looks for a disagreement as these settings of Hypothesis say, but for its shrinking. Raises
-    the smallest Disagreement, which is saved first where the class says so."""
+    the smallest Disagreement, which is saved first where the class says so; AssertionError where
+    no answer could be compared."""
     __tracebackhide__ = True
+    of.compared = 0
     phases = [one for one in settings.phases if one not in (Phase.shrink, Phase.explain)]
     is_loud = settings.verbosity > Verbosity.normal
     quiet = Settings(
@@ -121,9 +123,15 @@ def search(of: type[Conformance], settings: Settings) -> None:
     )  # fmt: skip
     try:
         run_state_machine_as_test(of, settings=quiet)
-        return
     except Disagreement as found:
         told = smallest(found, of.system)
+    else:
+        if not of.compared:
+            raise AssertionError(
+                f"{of.system.__name__} gave no answer that could be compared: each one was lost, "
+                "or an error that it may give at any time"
+            )
+        return
     if of.saves_to is not None:
         write_whole(Path(of.saves_to), told.lines())
     # a new one, as Hypothesis has put notes of its own to the one that it met
@@ -136,7 +144,8 @@ class Conformance(RuleBasedStateMachine):
     A subclass names its `system`, and may set the release (`protocol`, the newest if None), the
     transactional ids and partitions, where the smallest disagreement is saved (`saves_to`), and
     `idempotent_only` for a system without transactions: nobody has a transactional id then. The
-    attribute `settings` of its `TestCase` says how many examples are tried.
+    attribute `settings` of its `TestCase` says how many examples are tried; `compared` counts the
+    answers that were compared in them, without which the test fails.
     """
 
     system: ClassVar[type[System]]
@@ -145,6 +154,7 @@ class Conformance(RuleBasedStateMachine):
     partitions: ClassVar[tuple[str, ...]] = ("t-0", "t-1")
     saves_to: ClassVar[Path | str | None] = None
     idempotent_only: ClassVar[bool] = False
+    compared: ClassVar[int] = 0
     TestCase: ClassVar[Any] = _TestCase()
 
     def __init__(self) -> None:
@@ -174,9 +184,12 @@ class Conformance(RuleBasedStateMachine):
 
     def ask(self, request: str, lost: bool = False, /, **fields: Any) -> Answer | None:
         """Asks, twice if the first answer gets lost on its way. Raises Disagreement."""
+        before = self.session.compared
         if lost:
             self.session.ask(request, **fields)
-        return self.session.ask(request, **fields)
+        answer = self.session.ask(request, **fields)
+        type(self).compared += self.session.compared - before
+        return answer
 
     def client(self, number: int) -> Client:
         """One of the clients, the newest first."""

@@ -71,15 +71,18 @@ def text(report: Report) -> str:
 
 
 def exit_code(report: Report) -> int:
-    """12 where the brokers disagree, 2 where they were gone before the end."""
+    """12 where the brokers disagree, 2 where they were gone before the end, 20 where nothing was
+    compared."""
     if report.findings:
         return 12
-    return 0 if report.ended_early is None else 2
+    if report.ended_early is not None:
+        return 2
+    return 0 if report.answers else 20
 
 
 def verdict(report: Report) -> str:
     """In a word."""
-    return {12: "DISAGREES", 0: "CONFORMS"}.get(exit_code(report), "INCOMPLETE")
+    return {12: "DISAGREES", 0: "CONFORMS", 20: "UNJUDGED"}.get(exit_code(report), "INCOMPLETE")
 
 
 def as_json(report: Report) -> Mapping[str, Any]:
@@ -133,6 +136,9 @@ def junit(report: Report) -> str:
     if report.ended_early is not None:
         case = Xml.SubElement(suite, "testcase", classname="run", name="to the end")
         Xml.SubElement(case, "error", message=report.ended_early)
+    elif not report.answers:
+        case = Xml.SubElement(suite, "testcase", classname="run", name="some answer")
+        Xml.SubElement(case, "error", message="nothing was compared")
     for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(kind, str(len(suite.findall(f"*/{tag}"))))
     suite.set("tests", str(len(suite)))

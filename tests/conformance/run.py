@@ -2,7 +2,7 @@
 
 Prints, for each file, the cases passed, the fields met that Kafka's tests assert (`expect`) and
 those that its source has (`also`), what was skipped and why, and what failed. Exit code 0 where
-every case that was run has passed, 12 where one has not, 2 for wrong usage.
+every case that was run has passed, 12 where one has not, 2 for wrong usage, and where none was run.
 """
 
 from __future__ import annotations
@@ -103,6 +103,9 @@ def main(arguments: list[str] | None = None) -> int:
     show(reports)
     if output is not None:
         output.write(json.dumps(as_json(reports), indent=1) + "\n")
+    if not any(r.cases - len(r.skipped) for r in reports):
+        print(f"{options.cases}: no case could be run", file=sys.stderr)
+        return 2
     met = all(r.passed == r.cases - len(r.skipped) for r in reports)
     return 0 if met else 12
 

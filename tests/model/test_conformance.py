@@ -16,7 +16,7 @@ from epochfence.model import Cluster, shrink
 from epochfence.model.conformance import Disagreement, Session, System, replay
 from epochfence.model.engine.errors import ModelError
 from epochfence.model.requests import answer, difference, read, run
-from epochfence.model.testing import Conformance
+from epochfence.model.testing import Conformance, search
 from epochfence.tests.model.planted_faults import (
     FAULTS,
     Fault,
@@ -127,6 +127,27 @@ def test_the_faultless_broker_agrees(release: str) -> None:
 @pytest.mark.parametrize("of", [Slow, Lossy, Moving])
 def test_what_the_protocol_leaves_open_is_allowed(of: type[System]) -> None:
     run_state_machine_as_test(one_id(of), settings=settings(FEW, max_examples=20))
+
+
+class Silent(System):
+    """Each answer is lost, or is one that it may give at any time."""
+
+    passing = frozenset({"NOT_COORDINATOR"})
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        self.asked += 1
+        return {"error": "NOT_COORDINATOR"} if self.asked % 2 else None
+
+
+def test_a_system_that_says_nothing_does_not_conform() -> None:
+    class Nothing(Conformance):
+        system = Silent
+
+    with pytest.raises(AssertionError, match="Silent gave no answer that could be compared"):
+        search(Nothing, settings(FEW, max_examples=2, stateful_step_count=2))
 
 
 class Late(Oracle):

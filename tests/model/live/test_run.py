@@ -94,8 +94,17 @@ def test_a_broker_of_an_unknown_release_is_held_to_the_one_that_is_named() -> No
         done = conform(place, "--suite", "random", "--seconds", "0")
         assert done.exit_code == 2
         assert "give the release to compare with by --protocol" in done.stderr
-        named = conform(place, "--suite", "random", "--seconds", "0", "--protocol", "4.3")
+        named = conform(place, "--suite", "random", "--seconds", "0.5", "--protocol", "4.3")
     assert named.exit_code == 0
+
+
+def test_a_run_without_requests_is_no_success(tmp_path: Path) -> None:
+    junit = tmp_path / "j.xml"
+    with running(OracleBroker("4.3")) as place:
+        done = conform(place, "--suite", "random", "--seconds", "0", "--junit", str(junit))
+    assert done.exit_code == 20
+    assert done.output.endswith("0 disagreements: UNJUDGED (exit 20)\n")
+    assert Xml.fromstring(junit.read_text()).get("errors") == "1"
 
 
 @pytest.mark.parametrize(
