@@ -15,6 +15,7 @@ the last state (see `judging`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ..graph import Node
 from ..ground import GroundAction, Grounded, GroundRow
@@ -56,6 +57,7 @@ from .updates import updated
 from .values import Values, flagged, united
 
 PART = 13_000  # instructions in rows from which on they are a module
+FRAME = (POINTER, POINTER, POINTER, I64, POINTER)  # the arguments of a function that takes steps
 COPIED = 4  # words up to which a successor is written word by word
 
 
@@ -67,6 +69,37 @@ def lower(grounded: Grounded, packing: Packing, canonical: Sorter | None = None)
         return Kernel(writer.most_successors, writer.code(), spans)
     finally:
         writer.compilation.close()
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A function that takes steps, while it is written: the addresses of the state, of successors,
+    of the indices of their rows, and of faults.
+
+    Two numbers tell faults: the flags of what is wrong, and which of the faults that many rows may
+    make are to be looked for.
+    """
+
+    b: Builder
+    source: Value
+    out: Value
+    rows: Value
+    fault: Value
+
+    @property
+    def common(self) -> Value:
+        """The address of the faults that are to be looked for."""
+        return self.b.gep(self.fault, number(1), I64)
+
+    def arguments(self, cursor: Value) -> tuple[Value, ...]:
+        """The arguments for another such function. `cursor` is the next successor's index."""
+        return self.source, self.out, self.rows, cursor, self.fault
+
+    @classmethod
+    def of(cls, b: Builder) -> tuple[_Frame, Value]:
+        """The frame and the cursor of a function that is called with them."""
+        source, out, rows, cursor, fault, *_ = b.function.args
+        return cls(b, source, out, rows, fault), cursor
 
 
 class _Writer:
@@ -117,28 +150,28 @@ class _Writer:
         states, count, out, rows, bad, bad_count = (
             b.inttoptr(arg) if at != 1 else arg for at, arg in enumerate(function.args)
         )
-        # flags of what is wrong; which of the faults that many rows may make are to be looked for
         fault = b.alloca(I64, size=2)
         watched = b.load(b.gep(bad_count, number(WATCHED), I64), I64)
         exchanged = b.alloca(I64, size=self.packing.words)
         with b.loop(number(0), count, carried=[number(0)]) as loop:
             (written,) = loop.carried
             source = b.gep(states, b.mul(loop.at, number(self.packing.stride)), I8)
+            frame = _Frame(b, source, out, rows, fault)
             values = Values(self.packing, b, self.load(b, source))
             b.store(number(0), fault)
             alone, alike = self.divided()
-            cursor = self.steps(b, alone, values, source, out, rows, written, fault)
+            cursor = self.steps(frame, alone, values, written)
             for orbit, actions in alike:
                 first = self.actions_function(actions)
-                cursor = b.call(first, (source, out, rows, cursor, fault))
+                cursor = b.call(first, frame.arguments(cursor))
                 for instance in range(1, len(orbit.rows)):
                     assert self.canonical is not None
                     words = self.canonical.swapped(b, values.words, orbit, instance)
                     self.store_within(b, exchanged, words)
-                    cursor = b.call(first, (exchanged, out, rows, cursor, fault))
+                    cursor = b.call(first, replace(frame, source=exchanged).arguments(cursor))
             if self.canonical is not None:
                 self.call_represent(b, out, written, cursor)
-            self.judge(b, values, source, b.icmp("eq", cursor, written), bad_count, fault)
+            self.judge(frame, values, b.icmp("eq", cursor, written), bad_count)
             flags = b.and_(b.load(fault, I64), watched)
             with b.if_unlikely(b.icmp("ne", flags, number(0))):
                 noted = b.load(bad_count, I64)
@@ -166,10 +199,10 @@ class _Writer:
     def actions_function(self, actions: list[GroundAction]) -> Function:
         """Several actions as a function of their own."""
         name = f"actions{len(self.functions)}"
-        function, b = self.function(name, I64, POINTER, POINTER, POINTER, I64, POINTER)
-        source, out, rows, cursor, fault = function.args
-        values = Values(self.packing, b, self.load(b, source))
-        b.ret(self.steps(b, actions, values, source, out, rows, cursor, fault))
+        function, b = self.function(name, I64, *FRAME)
+        frame, cursor = _Frame.of(b)
+        values = Values(self.packing, b, self.load(b, frame.source))
+        b.ret(self.steps(frame, actions, values, cursor))
         return function
 
     def represent(self) -> None:
@@ -187,12 +220,10 @@ class _Writer:
             place = b.gep(out, b.mul(loop.at, number(self.packing.stride)), I8)
             b.call(self.functions[0], [b.ptrtoint(place)])
 
-    def judge(
-        self, b: Builder, values: Values, source: Value, stuck: Value, bad_count: Value,
-        fault: Value,
-    ) -> None:  # fmt: skip
+    def judge(self, frame: _Frame, values: Values, stuck: Value, bad_count: Value) -> None:
         """Adds the flags of invariants that are broken, and that of a deadlock where a state that
         is `stuck` may not be."""
+        b, source, fault = frame.b, frame.source, frame.fault
         always = self.judging.always
         if cost([node for node, _ in always]) <= INLINE:
             self.note(b, self.broken(b, values, always), fault)
@@ -266,32 +297,30 @@ class _Writer:
             b.store(value, b.gep(target, number(offset), I8), align=1)
 
     def steps(
-        self, b: Builder, actions: list[GroundAction], values: Values, source: Value, out: Value,
-        rows: Value, cursor: Value, fault: Value,
-    ) -> Value:  # fmt: skip
+        self, frame: _Frame, actions: list[GroundAction], values: Values, cursor: Value
+    ) -> Value:
         """Writes the successors by the rows of actions, and notes what is wrong with them; returns
         the index behind the last."""
-        b.store(number(0), self.common(b, fault))
-        end = self.actions(b, actions, values, source, out, rows, cursor, fault)
+        b = frame.b
+        b.store(number(0), frame.common)
+        end = self.actions(frame, actions, values, cursor)
         every = [self.faults.of(row)[0] for action in actions for row in action.rows]
-        asked = b.load(self.common(b, fault), I64)
+        asked = b.load(frame.common, I64)
         for bits in self.faults.alike(every):
             wanted = b.and_(asked, number(sum(1 << bit for bit in bits)))
             if 2 * sum(row >> bits[0] & 1 for row in every) > len(every):
-                self.tell_common(b, values, bits, wanted, fault)
+                self.tell_common(frame, values, bits, wanted)
             else:
                 with b.if_unlikely(b.icmp("ne", wanted, number(0))):
-                    self.tell_common(b, values.inner(), bits, wanted, fault)
+                    self.tell_common(frame, values.inner(), bits, wanted)
         return end
 
-    def common(self, b: Builder, fault: Value) -> Value:
-        return b.gep(fault, number(1), I64)
-
     def tell_common(
-        self, b: Builder, values: Values, bits: Sequence[int], wanted: Value, fault: Value
+        self, frame: _Frame, values: Values, bits: Sequence[int], wanted: Value
     ) -> None:
         """Adds the flags of those faults, among some that many rows may make, that are wanted and
         that steps from this state make."""
+        b, fault = frame.b, frame.fault
         found = united(
             b, (flagged(b, values.truth(self.faults.common[bit][0]), 1 << bit) for bit in bits)
         )
@@ -306,10 +335,10 @@ class _Writer:
     # Rows ----------------------------------------------------------------------------------
 
     def actions(
-        self, b: Builder, actions: list[GroundAction], values: Values, source: Value, out: Value,
-        rows: Value, cursor: Value, fault: Value,
-    ) -> Value:  # fmt: skip
+        self, frame: _Frame, actions: list[GroundAction], values: Values, cursor: Value
+    ) -> Value:
         """Writes the successors by the rows of actions; returns the index behind the last."""
+        b = frame.b
         called = {id(each): self.rows_function(each) for each in actions if self.is_long(each)}
 
         def tried(item: Item, values: Values, cursor: Value) -> Value:
@@ -319,8 +348,8 @@ class _Writer:
                 return cursor
             function = called.get(id(item.action))
             if function is None:
-                return self.rows(b, item.action, values, source, out, rows, cursor, fault)
-            return b.call(function, (source, out, rows, cursor, fault, number(item.place)))
+                return self.rows(frame, item.action, values, cursor)
+            return b.call(function, (*frame.arguments(cursor), number(item.place)))
 
         def asked(item: Item, values: Values, cursor: Value) -> Value:
             if item.condition.is_constant:  # it is true
@@ -349,12 +378,11 @@ class _Writer:
     def rows_function(self, action: GroundAction) -> Function:
         """The rows of an action as a function of their own: what is rare and long."""
         name = f"rows{len(self.elsewhere) + len(self.rows_functions)}"
-        arguments = (POINTER, POINTER, POINTER, I64, POINTER, I64)
-        function = Function(name, I64, arguments, shared=True)
+        function = Function(name, I64, [*FRAME, I64], shared=True)
         b = Builder(function)
-        source, out, rows, cursor, fault, place = function.args
-        values = Values(self.packing, b, self.load(b, source), place=place)
-        b.ret(self.rows(b, action, values, source, out, rows, cursor, fault))
+        frame, cursor = _Frame.of(b)
+        values = Values(self.packing, b, self.load(b, frame.source), place=function.args[-1])
+        b.ret(self.rows(frame, action, values, cursor))
         self.rows_functions.append(function)
         if sum(each.size for each in self.rows_functions) > PART:
             self.close_part()
@@ -370,14 +398,13 @@ class _Writer:
             phi.add_incoming(value, block)
         return phi.value
 
-    def rows(
-        self, b: Builder, action: GroundAction, values: Values, source: Value, out: Value,
-        rows: Value, cursor: Value, fault: Value,
-    ) -> Value:  # fmt: skip
-        """Writes the successor by the one row whose guard holds, if there is one.
+    def rows(self, frame: _Frame, action: GroundAction, values: Values, cursor: Value) -> Value:
+        """Writes the successor by the one row whose guard holds, if there is one; returns the index
+        behind it.
 
         What all rows do alike is written once, where they come together.
         """
+        b = frame.b
         alike = updates_of_all(action.rows)
         own = list(self.apart(action.rows, alike))
         for node in shared_nodes([*(each.nodes for each in own), [*alike.values()]]):
@@ -410,12 +437,12 @@ class _Writer:
         wrong = by_row(faults)
         together = [by_row(of_word) for of_word in zip(*words, strict=True)]
         together = updated(values.inner(), together, alike)
-        self.store(b, values.words, together, row, source, out, rows, cursor)
+        self.store(frame, values.words, together, row, cursor)
         if common.text != number(0).text:
-            place = self.common(b, fault)
+            place = frame.common
             b.store(b.or_(b.load(place, I64), common), place)
         if wrong.text != number(0).text:
-            self.note(b, wrong, fault)
+            self.note(b, wrong, frame.fault)
         grown = b.add(cursor, number(1))
         end = b.block
         b.branch(after)
@@ -447,16 +474,16 @@ class _Writer:
         return [row.guard, *own, *row.updates.values()]
 
     def store(
-        self, b: Builder, old: list[Value], new: list[Value], row: Value, source: Value,
-        out: Value, rows: Value, cursor: Value,
-    ) -> None:  # fmt: skip
+        self, frame: _Frame, old: list[Value], new: list[Value], row: Value, cursor: Value
+    ) -> None:
         """Writes a successor's words, of which some are those of the state, and its row."""
-        target = b.gep(out, b.mul(cursor, number(self.packing.stride)), I8)
+        b = frame.b
+        target = b.gep(frame.out, b.mul(cursor, number(self.packing.stride)), I8)
         # the last word's bytes behind the state are overwritten by the next successor
         copied = self.packing.words > COPIED
         if copied:
-            b.copy(target, source, self.packing.stride)
+            b.copy(target, frame.source, self.packing.stride)
         for at, word in enumerate(new):
             if not (copied and word is old[at]):
                 b.store(word, b.gep(target, number(8 * at), I8), align=1)
-        b.store(row, b.gep(rows, cursor, I32))
+        b.store(row, b.gep(frame.rows, cursor, I32))
