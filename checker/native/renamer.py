@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ..ground import Leaf
 from .instructions import I64, POINTER, VOID, Builder, Function, Value, number, truth
+from .ordering import exchanges, in_order, less
 from .pack import Packing
 from .renaming import Renaming, Slot, Swap, walk
 from .values import of_chunk
@@ -41,26 +42,25 @@ class Renamer:
         work, best = (b.alloca(I64, size=self.packing.words) for _ in range(2))
         self._put(b, work, words)
         for each in self.renamings:
-            for step in range(each.count):  # odd-even transposition: n rounds sort n instances
-                for at in range(step % 2, each.count - 1, 2):
-                    now = self._get(b, work)
-                    pair = (self._own(b, now, each, n) for n in (at + 1, at))
-                    with b.if_unlikely(_less(b, *pair)):
-                        b.call(self.functions[each.key, at], (work,))
+            for at in exchanges(each.count):
+                now = self._get(b, work)
+                pair = (self._own(b, now, each, n) for n in (at + 1, at))
+                with b.if_unlikely(less(b, *pair)):
+                    b.call(self.functions[each.key, at], (work,))
         now = self._get(b, work)
         self._put(b, best, finish(b, now))
         tied = truth(False)
         for each in self.renamings:
             own = [self._own(b, now, each, at) for at in range(each.count)]
             for x, y in pairwise(own):
-                tied = b.or_(tied, b.not_(_less(b, x, y)))  # they are sorted
+                tied = b.or_(tied, b.not_(less(b, x, y)))  # they are sorted
         with b.if_unlikely(tied):
             for each, at in walk(self.renamings):
                 b.call(self.functions[each.key, at], (work,))
                 other, least = finish(b, self._get(b, work)), self._get(b, best)
-                less = _less(b, other, least)
+                is_less = less(b, other, least)
                 pairs = zip(other, least, strict=True)
-                self._put(b, best, [b.select(less, x, y) for x, y in pairs])
+                self._put(b, best, [b.select(is_less, x, y) for x, y in pairs])
         return self._get(b, best)
 
     def _function(self, function: NewFunction, name: str, swap: Swap) -> Function:
@@ -147,25 +147,10 @@ class Renamer:
                 return row
             return [b.sub(row[0], number(1)), *row[1:]]  # of an empty one the largest number
 
-        for step in range(len(rows)):
-            for at in range(step % 2, len(rows) - 1, 2):
-                x, y = rows[at], rows[at + 1]
-                wrong = _less(b, order(y), order(x))
-                pairs = list(zip(x, y, strict=True))
-                rows[at] = [b.select(wrong, q, p) for p, q in pairs]
-                rows[at + 1] = [b.select(wrong, p, q) for p, q in pairs]
         words = list(words)
-        for slot, row in zip(bag, rows, strict=True):
+        for slot, row in zip(bag, in_order(b, rows, order), strict=True):
             for leaf, value in zip(slot.leaves, row, strict=True):
                 place = self.packing.places[leaf.index]
                 kept = b.and_(words[place.word], number(~place.mask))
                 words[place.word] = b.or_(kept, b.shl(value, number(place.shift)))
         return words
-
-
-def _less(b: Builder, x: Words, y: Words) -> Value:
-    """Whether the first words come before the others, the first ones first."""
-    less = truth(False)
-    for p, q in reversed(list(zip(x, y, strict=True))):
-        less = b.select(b.icmp("eq", p, q), less, b.icmp("ult", p, q))
-    return less

@@ -18,7 +18,8 @@ from ...language.expressions import children_first
 from ...language.typecheck import type_of
 from ...language.types import Type
 from ..ground import Grounded, Leaf
-from .instructions import Builder, Value, number, truth
+from .instructions import Builder, Value, number
+from .ordering import in_order
 from .pack import Packing, width
 from .renamer import NewFunction, Renamer
 from .renaming import NotClosed, Renaming, Swap, chunks, exchange, renamings
@@ -357,10 +358,7 @@ class Sorter:
             rows = [
                 [of_chunk(b, self.packing, chunk, words) for chunk in row] for row in orbit.rows
             ]
-            for step in range(len(rows)):  # odd-even transposition: n rounds sort n rows
-                for at in range(step % 2, len(rows) - 1, 2):
-                    rows[at], rows[at + 1] = self._ordered(b, rows[at], rows[at + 1])
-            for row, values in zip(orbit.rows, rows, strict=True):
+            for row, values in zip(orbit.rows, in_order(b, rows), strict=True):
                 for chunk, value in zip(row, values, strict=True):
                     self._write(b, words, chunk, value)
         return words
@@ -378,14 +376,3 @@ class Sorter:
         word, shift, mask = self.packing.span(chunk)
         cleared = b.and_(words[word], number(~(mask << shift)))
         words[word] = b.or_(cleared, b.shl(value, number(shift)))
-
-    def _ordered(
-        self, b: Builder, x: list[Value], y: list[Value]
-    ) -> tuple[list[Value], list[Value]]:
-        greater = truth(False)
-        for p, q in reversed(list(zip(x, y, strict=True))):
-            greater = b.select(b.icmp("eq", p, q), greater, b.icmp("ugt", p, q))
-        pairs = list(zip(x, y, strict=True))
-        low = [b.select(greater, q, p) for p, q in pairs]
-        high = [b.select(greater, p, q) for p, q in pairs]
-        return low, high
