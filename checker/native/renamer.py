@@ -11,7 +11,7 @@ from .instructions import I64, POINTER, VOID, Builder, Function, Value, number, 
 from .ordering import exchanges, in_order, less
 from .pack import Packing
 from .renaming import Renaming, Slot, Swap, walk
-from .values import of_chunk
+from .values import bits_of_leaf, moved, of_chunk
 
 Words = list[Value]
 
@@ -90,14 +90,12 @@ class Renamer:
         return found
 
     def _raw(self, b: Builder, words: Words, leaf: Leaf) -> Value:
-        place = self.packing.places[leaf.index]
-        bits = b.and_(words[place.word], number(place.mask))
-        return b.lshr(bits, number(place.shift)) if place.shift else bits
+        return bits_of_leaf(b, self.packing.places[leaf.index], words)
 
     def _exchanged(self, b: Builder, words: Words, swap: Swap) -> Words:
         """The words after an exchange of two instances."""
         written = [0] * len(words)
-        moved: dict[tuple[int, int, int], int] = {}
+        together: dict[tuple[int, int, int], int] = {}
         parts: list[tuple[int, Value]] = []
         for move in swap.moves:
             source = self.packing.places[move.source.index]
@@ -108,14 +106,9 @@ class Renamer:
                 parts.append((target.word, b.shl(value, number(target.shift))))
             else:
                 way = (source.word, target.word, target.shift - source.shift)
-                moved[way] = moved.get(way, 0) | source.mask
-        for (source, target, distance), mask in moved.items():
-            value = b.and_(words[source], number(mask))
-            if distance > 0:
-                value = b.shl(value, number(distance))
-            elif distance < 0:
-                value = b.lshr(value, number(-distance))
-            parts.append((target, value))
+                together[way] = together.get(way, 0) | source.mask
+        for (source, target, distance), mask in together.items():
+            parts.append((target, moved(b, b.and_(words[source], number(mask)), distance)))
         result = [
             b.and_(word, number(~mask)) if mask else word
             for word, mask in zip(words, written, strict=True)

@@ -80,10 +80,10 @@ def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
     # of keys with instances in common one is sorted: that with the most, as others are renamed
     keys = sorted(grounded.instance.system.interchangeable, key=lambda key: -key.count(constants))
     for key in keys:
-        reason = _objection(grounded, key, used)
-        together = _entangled(grounded, key) and "they refer to each other"
-        together = together or _shared(grounded, key, used)
-        if reason and renaming and together:
+        entanglement, shared = _entangled(grounded, key), _shared(grounded, key, used)
+        reason = entanglement or shared or _difference(grounded, key)
+        if renaming and (entanglement or shared):
+            together = "they refer to each other" if entanglement else shared
             ways = tries * factorial(key.count(constants))
             reason = _not_renamed(grounded, key, entangled, ways, together)
             tries = tries if reason else ways
@@ -101,8 +101,8 @@ def find_symmetry(grounded: Grounded, *, renaming: bool = True) -> Symmetry:
 def _not_renamed(
     grounded: Grounded, key: Key, entangled: dict[Key, tuple[Swap, ...]], tries: int, together: str
 ) -> str:
-    """Adds the exchanges of a key whose instances have something `together` with each other or
-    with those of another key; or why there are none."""
+    """Why a key isn't renamed; "" where its exchanges were added to `entangled`. Its instances have
+    something `together` with each other or with those of another key."""
     if tries > MOST_RENAMINGS:
         return f"{together}, and there are {tries} ways to rename them"
     named = _named_instance(grounded.instance, key)
@@ -144,13 +144,8 @@ def _shared(grounded: Grounded, key: Key, used: set[int]) -> str:
     return ""
 
 
-def _objection(grounded: Grounded, key: Key, used: set[int]) -> str:
-    entangled = _entangled(grounded, key)
-    if entangled:
-        return entangled
-    shared = _shared(grounded, key, used)
-    if shared:
-        return shared
+def _difference(grounded: Grounded, key: Key) -> str:
+    """What tells the key's instances apart; "" where nothing does."""
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..graph import Node
 from .instructions import Value, number
 from .pack import Place
-from .values import Values
+from .values import Values, moved, united
 
 
 def updated(values: Values, words: list[Value], updates: Mapping[int, Node]) -> list[Value]:
@@ -32,7 +32,7 @@ def _bits(values: Values, items: list[tuple[Place, Node]]) -> Value:
     """
     b = values.b
     constant = 0
-    moved: dict[tuple[int, int], int] = {}
+    together: dict[tuple[int, int], int] = {}
     chosen: dict[int, list[tuple[Place, Node]]] = {}
     parts: list[Value] = []
     for place, node in items:
@@ -41,29 +41,21 @@ def _bits(values: Values, items: list[tuple[Place, Node]]) -> Value:
             constant |= (node.value - place.low) << place.shift
         elif source is not None and (source.low, source.width) == (place.low, place.width):
             key = (source.word, place.shift - source.shift)
-            moved[key] = moved.get(key, 0) | source.mask
+            together[key] = together.get(key, 0) | source.mask
         elif node.op == "ite":
             chosen.setdefault(node.args[0].number, []).append((place, node))
         else:
             parts.append(_placed(values, place, node))
-    for (word, distance), mask in moved.items():
-        value = b.and_(values.words[word], number(mask))
-        if distance > 0:
-            value = b.shl(value, number(distance))
-        elif distance < 0:
-            value = b.lshr(value, number(-distance))
-        parts.append(value)
+    for (word, distance), mask in together.items():
+        parts.append(moved(b, b.and_(values.words[word], number(mask)), distance))
     for group in chosen.values():
         condition = values.truth(group[0][1].args[0])
         then = _bits(values, [(place, node.args[1]) for place, node in group])
         otherwise = _bits(values, [(place, node.args[2]) for place, node in group])
         parts.append(b.select(condition, then, otherwise))
-    if constant or not parts:
+    if constant:
         parts.append(number(constant))
-    result = parts[0]
-    for part in parts[1:]:
-        result = b.or_(result, part)
-    return result
+    return united(b, parts)
 
 
 def _placed(values: Values, place: Place, node: Node) -> Value:

@@ -74,12 +74,22 @@ class Values:
         return applied(b, node.op, map(self.value, node.args), node.value)
 
 
+def bits_of_leaf(b: Builder, place: Place, words: list[Value]) -> Value:
+    """The bits of a leaf of a packed state, given as words: its number minus the lowest one."""
+    return moved(b, b.and_(words[place.word], number(place.mask)), -place.shift)
+
+
 def of_leaf(b: Builder, place: Place, words: list[Value]) -> Value:
     """The number of a leaf of a packed state, given as words."""
-    raw = b.and_(words[place.word], number(place.mask))
-    if place.shift:
-        raw = b.lshr(raw, number(place.shift))
-    return b.add(raw, number(place.low)) if place.low else raw
+    bits = bits_of_leaf(b, place, words)
+    return b.add(bits, number(place.low)) if place.low else bits
+
+
+def moved(b: Builder, value: Value, distance: int) -> Value:
+    """The bits moved to the left, or to the right by a negative distance."""
+    if distance > 0:
+        return b.shl(value, number(distance))
+    return b.lshr(value, number(-distance)) if distance else value
 
 
 def of_chunk(b: Builder, packing: Packing, leaves: Sequence[Leaf], words: list[Value]) -> Value:
