@@ -134,7 +134,7 @@ _WITH_OUTCOMES = (
 _OF_NEWEST = (*_WITH_OUTCOMES, "ReservedEpoch", "AnswerStands")
 _TWO_CLIENTS = Case("transactions", {"partitions": 1, "transactions": 1}, _OF_TWO)
 _ANY_CLIENTS = Case(
-    "transactions", {"producers": 3, "partitions": 1, "transactions": 1}, any_number=PRODUCER
+    "transactions", {"producers": 3, "partitions": 1, "transactions": 2}, any_number=PRODUCER
 )
 _IDEMPOTENCE = Case(
     "idempotence", {},
@@ -148,7 +148,7 @@ CASES = (
     Case("transactions", {}, (*_OF_NEWEST, "Atomic", "PrepareCompletes")),
     replace(_ANY_CLIENTS, properties=_OF_NEWEST),
     Case(
-        "transactions", {"producers": 1, "transactions": 1}, ("NotFencedByItself",),
+        "transactions", {}, ("NotFencedByItself",),
         switch_on=("late_fence_end_refused",),
     ),
     replace(
