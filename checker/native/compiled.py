@@ -1,4 +1,4 @@
-"""Functions that Numba compiles, of which the machine code is kept on disk.
+"""Functions that Numba compiles, and whose machine code is kept on disk.
 
 Numba makes LLVM IR of a function; it is compiled and kept as that of systems is (`machine_code`).
 Where the code is there, Numba isn't loaded: that would take 0.4 s and 60 MB. Code is kept under
@@ -50,7 +50,7 @@ class Instruction:
 
     @property
     def compilable(self) -> Any:
-        """What Numba takes for it."""
+        """The intrinsic as Numba takes it."""
         return getattr(import_module(f"{__package__}.intrinsics"), self.name)
 
     def __call__(self, *_: Any) -> Any:

@@ -6,9 +6,9 @@ run stays in (E. A. Emerson and C.-L. Lei, 1987): a component in which a weakly 
 possible and none is taken; and of one in which a strongly fair step is possible and none is taken,
 the states where it is possible.
 
-`region` says of each state what it still belongs to: 0 nothing, from FAIR on a component that a
-fair run can stay in, else a set that is still to be divided. What is fair is a bit of a mask of
-`masks` for each kind of step, in as many words as there have to be.
+`region` has a number for each state: 0 for one that belongs to nothing any more, a number from FAIR
+on for a component that a fair run can stay in, any other for a set that is still to be divided.
+`masks` has a line for each kind of step: a bit for each fairness that the step counts for.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -130,9 +130,9 @@ def judge(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine, members, room, new,
     fair,
 ):  # fmt: skip
-    """Says of a component, whose members have the index `mine`, what is left of it: nothing, all of
-    it, which is `fair`, or what belongs to the region `new`. `room` has five rows of masks. Returns
-    1 for a fair one, 2 for one that is still to be divided."""
+    """Decides what is left of a component, whose members have the index `mine`: nothing; all of it,
+    as the region `fair`; or a part, as the region `new`. `room` has five rows of masks. Returns 0
+    for nothing, 1 for a fair component, 2 for one that is still to be divided."""
     words = masks.shape[1]
     anywhere, everywhere, taken, here, unfair = room[0], room[1], room[2], room[3], room[4]
     anywhere[:] = 0
@@ -311,8 +311,8 @@ def come(bases, offsets, targets, order, flags):
 
 @compiled
 def reach_all(bases, offsets, targets, order, rindex, within, reached):
-    """Of several aims at once, a bit for each: adds to `reached`, where runs begin, the states that
-    are reached from there through those `within`. `rindex` still tells components apart."""
+    """Adds to `reached`, where runs begin, the states that are reached from there through those
+    `within`, for several aims at once: each has a bit. `rindex` still tells components apart."""
     end = len(order)
     while end:
         first = end - 1
@@ -341,8 +341,8 @@ def broken_aims(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, order,
     reached, room,
 ):  # fmt: skip
-    """Of several aims at once the bits of those that a fair run breaks: it ends, or stays for ever,
-    where the aim's bit is `reached`. Changes `region` and `rindex`."""
+    """Returns the bits of the aims that a fair run breaks: it ends, or stays for ever, where the
+    aim's bit is `reached`. Changes `region` and `rindex`."""
     broken, one = np.uint64(0), np.uint64(1)
     none = order[:0]
     region[:] = 0
@@ -430,8 +430,9 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
 def nearest(
     bases, offsets, targets, kinds, masks, region, start, goal, word, bit, rests, parents, queue
 ):  # fmt: skip
-    """Within the component of `start`, the nearest state that is `goal`; or without one (-1), where
-    a step with this bit is taken that stays inside, or, if it `rests`, where none is possible.
+    """Looks in the component of `start` for the nearest state that is `goal`; without a goal (-1),
+    for one from which a step with this bit stays inside or, if it `rests`, where no such step is
+    possible.
 
     Returns the state and the step, -1 for no step; the way is followed back in `parents`.
     """

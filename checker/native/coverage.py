@@ -30,8 +30,8 @@ class Sought:
     cases: tuple[tuple[Formula, Formula], ...]
 
     def among(self, words: Any, known: dict[int, Any]) -> bool:
-        """Whether one of the states, given as rows of words, is such. What first conditions are
-        there is `known`, by their identities."""
+        """Whether one of the states, given as rows of words, is sought. `known` keeps what first
+        conditions say of these states, by the conditions' identities."""
         for first, second in self.cases:
             there = known.get(id(first))
             if there is None:
@@ -42,7 +42,7 @@ class Sought:
 
 
 def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
-    """For each probe of the system the states that meet it, or from which such a step leads."""
+    """The states that meet each probe of the system, or from which a step leads that meets it."""
     always = formula(grounded.graph.true, packing)
     of_steps = [node for probe, node in grounded.probes if probe.of == "step"]
     choices = Choices(grounded)
@@ -87,7 +87,7 @@ def _enabled(grounded: Grounded, choices: Choices) -> dict[str, Node]:
 def _before_steps(
     grounded: Grounded, choices: Choices, nodes: list[Node], packing: Packing
 ) -> list[Sought]:
-    """For each node over a step, the states from which a step leads of which it holds."""
+    """The states from which a step leads for which a node holds, for each of these nodes."""
     if not nodes:
         return []
     graph = grounded.graph
@@ -127,7 +127,8 @@ class Choices:
         self.done: dict[tuple[int, int], dict[int, Node]] = {}
 
     def __call__(self, action: GroundAction) -> Iterator[tuple[Callable[[Node], Node], Node]]:
-        """Each as what makes of a node the one with it chosen, and when it is there."""
+        """For each alternative, a function that puts it into a node, and the condition under which
+        it is there."""
         leaf = choice_leaf(len(action.possible))
         for place, possible in enumerate(action.possible):
             leaves = {leaf: self.graph.number(place)}
@@ -138,10 +139,10 @@ class Choices:
 def met(
     every: Sequence[Sought], packing: Packing, states: Iterable[Any], threads: int = 1
 ) -> list[bool]:
-    """Of each of what is sought whether it is among the packed states, given as rows of bytes.
+    """Whether each of the states sought is among the packed states, given as rows of bytes.
 
-    Most is among the first states. What isn't is compiled, and sought among the others by so many
-    threads.
+    Most are among the first ones. For the rest, the conditions are compiled, and so many threads
+    look at the other states.
     """
     left = {at: one for at, one in enumerate(every) if one.cases}
     parts = (in_words(part, packing) for part in gathered(states))
@@ -160,7 +161,7 @@ def met(
 
 
 def _asked(seeker: Seeker, parts: Iterator[Any], threads: int) -> Any:
-    """Whether some part has it, for each pair of conditions."""
+    """Whether a state in some part meets them, for each pair of conditions."""
     found = np.zeros(seeker.count, dtype=np.bool_)
     with ThreadPoolExecutor(threads) as pool:
         while asked := [pool.submit(seeker, part) for part in islice(parts, 2 * threads)]:

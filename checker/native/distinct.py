@@ -1,7 +1,7 @@
-"""How many different values parts of packed states have: all of them, or an estimate of so many.
+"""Counts the different values that a part of packed states has, or estimates their number.
 
-A part is bits of a state. Hashes of its values are kept in a table; where it gets full, only those
-that end in one more zero bit are kept, in it and from then on, and stand for twice as many.
+A part is some bits of a state. A table keeps the hashes of its values. When the table is full, only
+hashes that end in one more zero bit are kept from then on, and each stands for twice as many.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -116,7 +116,7 @@ def most_bits(states, count, stride, words, masks):
 
 @dataclass(frozen=True)
 class Count:
-    """How many there are; an estimate unless `exact`."""
+    """A number of different values; an estimate unless `exact`."""
 
     number: int
     exact: bool

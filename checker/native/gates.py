@@ -43,8 +43,8 @@ Item: TypeAlias = "Gate | Group"
 def gates(
     graph: Graph, actions: Sequence[GroundAction], word_of: Callable[[int], int]
 ) -> list[Item]:
-    """What is to be asked, in order, for the rows of all actions to be tried where they may be
-    taken. `word_of` tells the word of a packed state that a leaf lies in."""
+    """The conditions to ask, in order, so that rows are tried only where they may be taken.
+    `word_of` gives the word of a packed state that a leaf lies in."""
     every = [
         Gate(action, place, possible)
         for action in actions

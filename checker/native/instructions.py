@@ -218,7 +218,7 @@ class Builder:
         return self._give(a.type, f"xor {a.type} {a.text}, true")
 
     def icmp(self, condition: str, a: Value, b: Value) -> Value:
-        """Whether a compares to b so: eq, ne, slt, ult, ..."""
+        """Whether the comparison (eq, ne, slt, ult, ...) of a with b holds."""
         return self._give(I1, f"icmp {condition} {a.type} {a.text}, {b.text}")
 
     def select(self, condition: Value, then: Value, otherwise: Value) -> Value:
@@ -246,7 +246,7 @@ class Builder:
         return self._give(POINTER, f"alloca {kind}, i64 {size}")
 
     def gep(self, base: Value, index: Value, kind: str) -> Value:
-        """The address of an element behind another."""
+        """The address of the element with this index, counted from a base."""
         return self._give(POINTER, f"getelementptr {kind}, {base}, {index}")
 
     def load(self, place: Value, kind: str, align: int = 0) -> Value:
@@ -272,7 +272,7 @@ class Builder:
     # Flow -----------------------------------------------------------------------------------
 
     def call(self, function: Function, arguments: Iterable[Value]) -> Value:
-        """The type of a function's result; nothing if it has none."""
+        """Calls a function; its result is of type VOID if it has none."""
         text = f"call {function.result} @{function.name}({', '.join(map(str, arguments))})"
         if function.result != VOID:
             return self._give(function.result, text)

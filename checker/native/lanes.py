@@ -46,7 +46,7 @@ class Lanes(Builder):
         return self._both("xor", a, truth(True))
 
     def icmp(self, condition: str, a: Value, b: Value) -> Value:
-        """Whether a compares to b so."""
+        """Whether the comparison of a with b holds."""
         return self._give(I1, f"icmp {condition} {self._typed(a)}, {self._wide(b)}")
 
     def select(self, condition: Value, then: Value, otherwise: Value) -> Value:

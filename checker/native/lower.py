@@ -182,10 +182,10 @@ class _Writer:
         b.ret(*loop.carried)
 
     def divided(self) -> tuple[list[GroundAction], list[tuple[Orbit, list[GroundAction]]]]:
-        """The actions, apart from those of orbits' instances, of which only the first's are kept.
+        """The actions of no orbit's instance, and those of the first instance of each orbit.
 
-        What another instance does is what the first would do if both were exchanged, as successors
-        count up to such exchanges.
+        Another instance does what the first would do if both were exchanged: successors that differ
+        by an exchange are the same.
         """
         orbits = () if self.canonical is None else self.canonical.symmetry.orbits
         alone = list(self.grounded.actions)
@@ -476,7 +476,7 @@ class _Writer:
     def store(
         self, frame: _Frame, old: list[Value], new: list[Value], row: Value, cursor: Value
     ) -> None:
-        """Writes a successor's words, of which some are those of the state, and its row."""
+        """Writes a successor's words, some of which are the state's own, and its row."""
         b = frame.b
         target = b.gep(frame.out, b.mul(cursor, number(self.packing.stride)), I8)
         # the last word's bytes behind the state are overwritten by the next successor

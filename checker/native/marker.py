@@ -1,4 +1,4 @@
-"""What properties of progress say of each state: several aims at once, a bit for each.
+"""Marks each state for the aims of progress properties: several at once, a bit for each.
 
     mark(words, count, begins, within)
 

@@ -116,7 +116,7 @@ def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache:
 
 
 def _checksum(key: str, code: bytes) -> bytes:
-    """Over the key as well, so that an entry under another's name isn't taken for it."""
+    """It covers the key as well, so that an entry under another's name isn't taken for it."""
     return hashlib.sha256(key.encode() + code).digest()
 
 

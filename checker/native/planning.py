@@ -1,4 +1,4 @@
-"""Where parts of states begin and end, so that states take least: by a sample of them."""
+"""How to cut states into parts so that they take least memory, planned from a sample of them."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
@@ -26,7 +26,7 @@ _MIXER = np.uint64(0xD6E8FEB86659FD93)
 
 @dataclass(frozen=True)
 class Plan:
-    """The words where parts end, and how many contents each is foretold to have."""
+    """The words where parts end, and how many contents each part is expected to have."""
 
     ends: tuple[int, ...]
     contents: tuple[int, ...]
@@ -35,36 +35,36 @@ class Plan:
 def plan(states: Any) -> Plan | None:
     """How to cut states, given as rows of bytes; None where whole states are as good.
 
-    How many contents there will be is foretold from how many the sample has and half of it. For
-    very large states the parts are fewer.
+    The number of contents is estimated from that in the sample and that in half of it. Very large
+    states are cut into fewer parts.
     """
     stride = states.shape[1]
     if stride <= WHOLE:
         return None
-    several = -(-stride // 8)
-    whole = np.zeros((len(states), 8 * several), dtype=np.uint8)
+    words = -(-stride // 8)
+    whole = np.zeros((len(states), 8 * words), dtype=np.uint8)
     whole[:, :stride] = states
     hashed = _hashed(whole.view(np.uint64))
     contents = {
-        (first, end): _foretold(hashed[first:end])
-        for first in range(several)
-        for end in range(first + 1, several + 1)
+        (first, end): _estimated(hashed[first:end])
+        for first in range(words)
+        for end in range(first + 1, words + 1)
     }
     best: Plan | None = None
     least = WORTH * stride
     looked_at = 0
-    for parts in range(2, min(MOST_PARTS, several) + 1):
-        for cuts in combinations(range(1, several), parts - 1):
+    for parts in range(2, min(MOST_PARTS, words) + 1):
+        for cuts in combinations(range(1, words), parts - 1):
             looked_at += 1
             if looked_at > MOST_PLANS:
                 return best
-            ranges = list(pairwise((0, *cuts, several)))
+            ranges = list(pairwise((0, *cuts, words)))
             bits = sum(max(8, log2(contents[each])) for each in ranges) - 8
             kept = sum(contents[each] * (8 * (each[1] - each[0]) + SLOT) for each in ranges)
             size = ceil(bits / 8) + kept / STATES
             if size < least:
-                foretold = tuple(int(contents[each]) for each in ranges)
-                best, least = Plan((*cuts, several), foretold), size
+                expected = tuple(int(contents[each]) for each in ranges)
+                best, least = Plan((*cuts, words), expected), size
     return best
 
 
@@ -75,7 +75,7 @@ def _hashed(words: Any) -> Any:
     return (mixed ^ (mixed >> np.uint64(29))) * _MIXER
 
 
-def _foretold(hashed: Any) -> float:
+def _estimated(hashed: Any) -> float:
     every = hashed.sum(axis=0, dtype=np.uint64)
     whole, half = (_different(part) for part in (every, every[::2]))
     return min(STATES, whole * (STATES / len(every)) ** log2(whole / half))

@@ -41,7 +41,7 @@ class Seeker:
         self.seek = _SEEK(self.engine.get_function_address(seek.name))
 
     def __call__(self, words: Any) -> Any:
-        """Of each pair whether both conditions hold in one of the states, as rows of words."""
+        """Whether one of the states, as rows of words, meets both conditions of each pair."""
         found = np.zeros(self.count, dtype=np.bool_)
         rows = np.ascontiguousarray(words)
         self.seek(rows.ctypes.data, len(rows), found.ctypes.data)

@@ -26,8 +26,9 @@ def flags_in(flags: int) -> Iterator[int]:
 
 
 class Flags:
-    """The bits that say what is wrong with a state: a step from it leaves a range, it has none, or
-    it or such a step breaks a property. `of` has the flags of properties by their names."""
+    """The bits that say what is wrong with a state: a step from it leaves a range, no step is
+    possible, or the state or a step from it breaks a property. `of` has the flags of properties by
+    their names."""
 
     def __init__(self, instance: Instance) -> None:
         kinds = [(item.name, item.kind) for item in instance.properties]
@@ -42,7 +43,7 @@ class Flags:
 
     @property
     def invariants(self) -> int:
-        """Those of properties of a state, all together."""
+        """The flags of all invariants together."""
         return sum(set(self.of_invariants))
 
 
@@ -65,10 +66,10 @@ class Own:
 
 
 class Faults:
-    """What is wrong with a step by a row: what many rows have in common, and what is the row's own.
+    """The faults of steps: those that many rows have in common, and each row's own.
 
-    A step that has nothing to do with a property breaks it if the state before does by itself:
-    `common` are such faults, each for a bit.
+    A step that has nothing to do with a property breaks it if the state before does so by itself.
+    `common` has such faults, and each has a bit.
     """
 
     def __init__(self, grounded: Grounded, flags: Flags) -> None:
@@ -98,12 +99,12 @@ class Faults:
         return [node]
 
     def of(self, row: GroundRow) -> tuple[int, tuple[Fault, ...]]:
-        """The bits of the common ones among a row's, and the others by flag."""
+        """The bits of a row's common faults, and its own ones by flag."""
         return self.found[id(row)]
 
     def alike(self, rows: Sequence[int]) -> list[list[int]]:
-        """The common faults that any of some rows makes, of which the bits are given: those
-        together that the same rows make."""
+        """The bits of the common faults that some rows make, in groups: the same rows make all of a
+        group. `rows` has the bits of each row's common faults."""
         makers: dict[tuple[int, ...], list[int]] = {}
         for bit in range(len(self.common)):
             makers.setdefault(tuple(row >> bit & 1 for row in rows), []).append(bit)

@@ -134,8 +134,8 @@ def _entangled(grounded: Grounded, key: Key) -> str:
 
 
 def _shared(grounded: Grounded, key: Key, used: set[int]) -> str:
-    """What the key's instances have together with those of a key that is sorted, whose leaves are
-    `used`; "" where there is nothing."""
+    """The leaf that an instance of the key shares with one of a key that is sorted already; "" if
+    there is none. `used` has the leaves of sorted keys."""
     for leaf in grounded.leaves:
         if leaf.index in used and any(
             isinstance(part, tuple) and part[0] == key for part in leaf.path
@@ -318,7 +318,7 @@ def _sorts(kind: Type, key: Key) -> bool:
 
 
 def _rows(grounded: Grounded, key: Key) -> list[list[Leaf]]:
-    """Per instance its kept leaves, ordered by what remains of their paths without it."""
+    """The kept leaves of each instance, ordered by what remains of their paths without it."""
     rows: dict[int, list[tuple[str, Leaf]]] = {}
     for leaf in grounded.leaves:
         if leaf.index not in grounded.kept or not width(leaf):
