@@ -40,7 +40,7 @@ def asked(
     *,
     traces: bool = False,
 ) -> list[dict[str, Answer]]:
-    """For each question (a sequence of pieces) the verdicts of the properties, by name.
+    """The verdicts of the properties for each question (a sequence of pieces), by name.
 
     The pieces of a question are explored in turn. A property that doesn't hold in one piece isn't
     checked in the next ones. With `traces`, answers have counterexamples. Raises what `sweep`

@@ -379,8 +379,8 @@ def _search(
 
 
 def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Callable[[int], bool]:
-    """What is told of what is broken, by flags: it isn't looked for any more. Says whether a run of
-    these options looks for nothing else."""
+    """A function that is given the flags of what is broken by now: it ends the search for these
+    faults, and says whether a run with these options looks for nothing else."""
     instance = prepared.instance
     every = sum(Flags(instance).of.values()) | (DEADLOCK if instance.may_deadlock else 0)
 
@@ -449,8 +449,8 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _look_at_vacuity(result: Result, strict: bool) -> None:
-    """What holds vacuously alone is inconclusive; with `strict`, so is all in which something is
-    vacuous for no known reason."""
+    """Makes a result inconclusive if all properties hold vacuously or, with `strict`, if something
+    is vacuous for no known reason."""
     untested = result.untested
     if result.verdict is Verdict.HOLDS and untested and len(untested) == len(result.properties):
         result.verdict = Verdict.INCONCLUSIVE
@@ -537,7 +537,7 @@ def _spilled(carrier: Carrier) -> Iterator[str]:
 
 
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:
-    """What holds is looked at once more: whether something could have broken it."""
+    """Looks once more at what holds: whether something could have broken it."""
     instance, grounded = prepared.instance, prepared.grounded
     with nothing_to_collect():
         answers = carrier.met(sought(grounded, prepared.packing), prepared.packing)

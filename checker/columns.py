@@ -176,7 +176,7 @@ def _where(present: Any, values: Any) -> Any:
 
 
 def _lists(within: Any, values: Any) -> Any:
-    """For each row a list of as many of the values as it has."""
+    """The values as a list for each row, of as many as the row has."""
     offsets = np.concatenate([[0], np.cumsum(within.sum(axis=1))]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
@@ -194,8 +194,8 @@ def _whole(low: int, high: int) -> Any:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What expands states, wherever: the code, the most successors of a state, the bytes of a
-    packed one, and the names of rows."""
+    """What any process needs to expand states: the code, the most successors of a state, the bytes
+    of a packed state, and the names of rows."""
 
     code: Code
     most_successors: int

@@ -20,8 +20,8 @@ Rows: TypeAlias = frozenset[str]
 
 @dataclass(frozen=True)
 class Tried:
-    """What a search without some rows came to: a counterexample, or none; what `stopped` it before
-    it could tell, and the states that it looked at."""
+    """The outcome of a search without some rows: a counterexample or none, what `stopped` the
+    search before it could tell, and the number of states that it looked at."""
 
     found: Counterexample | None
     stopped: str

@@ -1,8 +1,8 @@
-"""What is vacuous in any run, found without a run: from the values that each part can have.
+"""Finds without a run what is vacuous in every run, from the values that each part can have.
 
 A part of the state has its initial values and those that rows write into it. A row whose condition
-none of these values meets is never taken, and writes nothing. What is reported is certain. What
-relates parts with each other (`x` is 2 only where `y` is 3) shows in a run alone.
+none of these values meets is never taken, and writes nothing. All that is reported is certain. Only
+a run shows how parts relate to each other (`x` is 2 only where `y` is 3).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NEVER, _ALWAYS, _EITHER = frozenset({0}), frozenset({1}), frozenset({0, 1})
 
 
 def foreseen(instance: Instance, tables: Collection[Table] | None = None) -> list[Vacuity]:
-    """What every run of the instance is vacuous in, as far as that shows without one; with `tables`
-    that are not all, only what is about rows of theirs.
+    """What is vacuous in every run of the instance, as far as that shows without a run. With only
+    some of the `tables`, it is what concerns their rows.
 
     Raises DeclarationError where the instance can't be grounded.
     """
@@ -51,7 +51,7 @@ class _Foreseen:
             self.done = {}
 
     def vacuities(self) -> list[Vacuity]:
-        """What the values leave out."""
+        """The vacuities that follow from the values."""
         grounded = self.grounded
         instance = grounded.instance
         taken = [0] * len(instance.row_names)

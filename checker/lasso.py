@@ -53,7 +53,7 @@ class Fairnesses:
             )
 
     def of(self, label: Label) -> list[Obligation]:
-        """What a step counts for."""
+        """The obligations that a step with this label meets."""
         return [(at, label.instances) for at in self.of_row[label.row]]
 
     def shown(self, obligation: Obligation) -> str:

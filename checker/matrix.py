@@ -126,8 +126,8 @@ def _has(system: System, protocol: str, bug: Known) -> bool:
 
 
 class _Settled:
-    """What is left of a system where features and constants are settled, as a number that pieces
-    share whose rows and properties are the same ones then; they differ in features alone."""
+    """Numbers for what is left of a system once features and constants are settled. Pieces that
+    differ in features alone have the same number if the same rows and properties are left."""
 
     def __init__(self) -> None:
         self.by_features: dict[frozenset[str], int] = {}
@@ -189,7 +189,7 @@ class _Runs:
 
 
 def _asked(piece: Piece) -> frozenset[str]:
-    """What a run looks for."""
+    """The names of what a run looks for."""
     return frozenset((*(piece.properties or ()), *([DEADLOCK] if piece.deadlock else [])))
 
 
@@ -248,8 +248,8 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
 def _explained(
     piece: Piece, broken: Mapping[str, Cell], bugs: Sequence[Known]
 ) -> Asking[dict[str, tuple[str, ...]]]:
-    """Of what breaks the bugs without which it doesn't: one that is known for it, or another one,
-    or else as few as it takes. Nothing of what breaks without all of them."""
+    """The bugs without which each property holds: one that is known for it, or another one, or else
+    as few as it takes. A property that breaks without all of them is left out."""
     known = {bug.property for bug in bugs}
     here = [bug for bug in bugs if bug.property in broken]
     others = [bug for bug in bugs if bug.property not in broken]
@@ -289,8 +289,8 @@ def _fewest(fixes: Fixes, name: str, bugs: Sequence[Known]) -> Asking[list[Known
 
 
 def outcome(found: Iterable[Matrix]) -> Verdict:
-    """What matrices come to: something breaks that no known bug explains, something isn't decided,
-    or all holds or is explained."""
+    """The verdict of all matrices: BROKEN if something breaks that no known bug explains, else
+    INCONCLUSIVE if something isn't decided, else HOLDS."""
     cells = [cell for each in found for cell in each.every_cell]
     if any(cell.is_unexplained for cell in cells):
         return Verdict.BROKEN

@@ -37,11 +37,11 @@ class Known(Protocol):
 
 
 class Fixes:
-    """What breaks in a run, each with a counterexample as data, and what still breaks in the same
-    run without some bugs.
+    """Finds what still breaks in a run without some bugs. `broken` has what breaks in the run, each
+    with a counterexample as data.
 
-    A run without them isn't made if a known counterexample is a run of its own: that tells nothing
-    new. Each run that is made and breaks something brings another counterexample.
+    No search is made without these bugs if a known counterexample is possible without them: it
+    would tell nothing new. Each search that finds something broken adds a counterexample.
     """
 
     def __init__(self, piece: Piece, broken: Mapping[str, Any]) -> None:

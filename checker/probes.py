@@ -69,8 +69,8 @@ def is_untested(name: str, expression: Expression, unmet: Container[Expression])
 
 
 def _terminal(instance: Instance) -> Iterator[Probe]:
-    """What `terminal` accepts: ends, each of its parts for one of them, and no state in which the
-    protocol has a step. Faults, which have a budget, and the network's own doings are none."""
+    """What `terminal` should accept: some ends, an end by each of its parts, and no state in which
+    the protocol has a step. Faults, which have a budget, and losses are no steps of it."""
     accepted = instance.terminal
     if accepted.op == "const":
         return
@@ -101,8 +101,8 @@ def _premises(
     def supposed(
         e: Expression, given: tuple[_Given, ...], behind: Expression | None, *, inside: bool
     ) -> Iterator[Probe]:
-        """What a condition supposes under what is given around it, outermost first. Inside of a
-        consequent only what `implies` made is a premise: a disjunction may be meant as one."""
+        """The suppositions of a condition; `given` are those around it, outermost first. In a
+        consequent, only `implies` makes a premise: a disjunction may be meant as a disjunction."""
         if e.op == "and":
             for part in e.args:
                 yield from supposed(part, given, behind, inside=inside)
@@ -166,8 +166,9 @@ def _negated(e: Expression) -> Expression:
 
 
 def _loose(e: Expression) -> Iterator[tuple[str, tuple[_Given, ...]]]:
-    """What should be met lest a stronger condition hold as well, each with what is told where
-    nothing meets it: not all of what `any_of` looks at, an alternative alone, a bound."""
+    """Cases that some state should meet: if none does, a stronger condition holds as well. They are
+    an element of `any_of` that is not so, an alternative alone, and a bound; each has the text for
+    when no state meets it."""
     if e.op == "any" and e.args[1] is not lift(True):
         bound, body = e.args
         yield (

@@ -118,11 +118,11 @@ def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
 
 
 class Progress:
-    """What must come to happen, asked of the states that an explorer has found.
+    """Checks properties of progress on the states that an explorer has found.
 
-    All aims are looked at together, by the components of the steps; then each one that is broken by
-    itself, for its run. `unmet` are the properties of which no state meets the premise. Raises
-    MemoryError where the explorer's limit leaves no room.
+    All aims are checked together, by the components of the steps; then each broken one by itself,
+    for its run. `unmet` are the properties whose premise no state meets. Raises MemoryError where
+    the explorer's limit leaves no room.
     """
 
     def __init__(self, prepared: Prepared, explorer: Explorer) -> None:
@@ -311,7 +311,7 @@ class Progress:
         return Lasso([self.steps.packed(state) for state in states], labels, loop)
 
     def _label(self, step: int | None, state: int, following: int) -> Label:
-        """What a step is of, or the first one that leads from a state to another."""
+        """The label of a step, or of the first step that leads from one state to the other."""
         every = self.outgoing(state)
         if step is None:
             step = next(at for at in every if self.steps.targets[at] == following)
@@ -397,8 +397,9 @@ class _Way:
 
 @dataclass(frozen=True)
 class _Fair:
-    """What steps are fair to: `kind_of` each label its kind, `masks` of each kind what it counts
-    for, as bits of words; which of these `obligations` are weakly and which are strongly fair."""
+    """The obligations that steps meet. `kind_of` has the kind of each label, `masks` the bits of
+    the `obligations` that a step of each kind meets, in words; `weak` and `strong` have the bits of
+    those that are weakly and strongly fair."""
 
     kind_of: Any
     masks: Any

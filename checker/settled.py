@@ -29,8 +29,8 @@ def names_settings(e: Expression) -> bool:
 
 @dataclass(frozen=True)
 class RuledOut:
-    """What an instance's constants and release rule out: rows by their names, and messages, as
-    nothing that sends them is left."""
+    """The rows, by their names, that an instance's constants and release rule out, and the messages
+    that no row that is left sends."""
 
     rows: frozenset[str]
     messages: frozenset[Message]

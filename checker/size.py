@@ -60,7 +60,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Size:
-    """What makes the `states`: parts by their effect, channels, and leaves by their values.
+    """The causes of so many `states`: parts by their effect, channels, and leaves by their values.
 
     `sampled` is the number of states that leaves were looked at in.
     """

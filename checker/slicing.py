@@ -95,7 +95,7 @@ def _settled(grounded: Grounded, known: set[int], settle: Callable[[Node], Node]
 
 
 def _nodes(grounded: Grounded) -> Iterator[Node]:
-    """What reads leaves."""
+    """The nodes that read leaves."""
     yield from (*grounded.invariants, grounded.terminal)
     for aim in grounded.aims:
         yield from (aim.premise, aim.goal)

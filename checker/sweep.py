@@ -175,7 +175,7 @@ class _Content(pickle.Pickler):
         return None
 
     def reducer_override(self, value: Any, /) -> Any:
-        """Of what is declared its fields, without what was worked out of them."""
+        """The fields of a declaration, without what was worked out from them."""
         if is_dataclass(value) and not isinstance(value, type):
             return type(value), tuple(getattr(value, part.name) for part in fields(value))
         return NotImplemented
@@ -229,8 +229,8 @@ def _known(journal: Journal | None, piece: Piece) -> dict[str, Any] | None:
 
 
 def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> Verdict:
-    """What a sweep comes to: something broken, a deadlock, something missing of what was expected
-    or not decided, or all holds."""
+    """The verdict of a whole sweep: something is broken, there is a deadlock, a result that was
+    expected is missing or undecided, or all holds."""
     found = {Verdict(result["exit_code"]) for result in results}
     if expected is not None and len(results) < expected:
         found.add(Verdict.INTERRUPTED)

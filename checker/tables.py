@@ -90,8 +90,8 @@ def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
 
 
 def _broken(cells: Sequence[Cell], order: Iterable[str]) -> tuple[str, bool]:
-    """What is broken at a pair: bugs in the order, then properties that no bug explains; and
-    whether there are such properties."""
+    """The text for what is broken at a pair: bugs in this order, then properties that no bug
+    explains; and whether there are such properties."""
     named = {bug for cell in cells for bug in cell.bugs}
     alone = [f"! {cell.name}" for cell in cells if cell.is_unexplained]
     return ", ".join([*(bug for bug in order if bug in named), *alone]), bool(alone)

@@ -55,8 +55,8 @@ class Vacuity:
 def vacuities(
     instance: Instance, taken: Sequence[int], unmet: Sequence[Probe], unbreakable: Sequence[str]
 ) -> list[Vacuity]:
-    """What is vacuous in a run. `taken` counts how often each row was taken, `unmet` are the probes
-    that no state met, and `unbreakable` the properties that no row can break."""
+    """Lists what is vacuous in a run. `taken` counts how often each row was taken, `unmet` are the
+    probes that no state met, and `unbreakable` the properties that no row can break."""
     found: list[Vacuity] = []
     if not instance.properties and not instance.progress:
         found.append(Vacuity("run", "the run", "checks no property"))
@@ -90,7 +90,7 @@ def by_reason(vacuous: Iterable[Vacuity]) -> Counter[str]:
 
 
 def could_say_more(met: Iterable[Probe], unmet: Sequence[Probe]) -> list[str]:
-    """Properties, and `terminal`, of which something stronger holds, and which part that is."""
+    """Notes on properties, and on `terminal`, that could say more: a stronger condition holds."""
     if any(probe.kind == "end" for probe in unmet):
         return [*_parts([x for x in unmet if x.of != "end"]), f"{TERMINAL} is true at no run's end"]
     ways = [probe for probe in met if probe.kind == "way"]
