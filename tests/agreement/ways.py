@@ -29,14 +29,13 @@ from epochfence.checker.native import (
     lower,
     machine_code,
     object_cache,
-    object_code,
     pack,
     renaming,
 )
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.native.judging import NOTES
 from epochfence.checker.native.memory import Region
-from epochfence.checker.native.object_code import BEST, target_machine
+from epochfence.checker.native.object_code import BEST, QUICK, object_file
 from epochfence.checker.native.store import SLACK
 from epochfence.checker.native.vectors import in_words
 from epochfence.checker.reference import search
@@ -104,7 +103,8 @@ def compiled_once() -> Generator[None]:
         patch.object(checks, "ground", once(ground)),
         patch.object(object_cache, "chosen", lambda: kept),
         patch.object(machine_code, "APART", NEVER),
-        patch.object(object_code, "target_machine", lambda _: target_machine(0)),
+        # of systems alone: what is compiled of the package itself is kept for users
+        patch.object(machine_code, "object_file", lambda text, _: object_file(text, QUICK)),
     ):
         yield
 
@@ -122,7 +122,7 @@ def compiled_anew() -> Generator[None]:
     LLVM's passes once the search has begun."""
     with (
         compiled_once(),
-        patch.object(object_code, "target_machine", target_machine),
+        patch.object(machine_code, "object_file", object_file),
         patch.object(explore, "IMPROVED_FROM", {BEST: 2}),
         patch.object(kernel, "Thread", AtOnce),
     ):
