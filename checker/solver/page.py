@@ -59,8 +59,9 @@ thing there: a pair of producer id and epoch is given out once it is in the log,
 has the log's epoch, and sequences go on from one transaction to the next
 (`spec/lemmas/numbers.py`). `ReservedEpoch` and `AnswerStands` say something there, too, as clients
 get new epochs by InitProducerId. `NoDuplicate` and `Order` are proved of one client and two
-transactions, as a lemma that they use, `NoneNewer`, isn't true of clients that fence each other;
-`Order` doesn't hold at 2.5, where a leader doesn't ask the coordinator.
+transactions. With more clients a lemma that they use, `BeganFirst`, isn't inductive: the append of
+a batch may break it. `NoneNewer` excludes that for one client, and isn't true of clients that fence
+each other. `Order` doesn't hold at 2.5, where a leader doesn't ask the coordinator.
 
 A *ranking* proves that a fair run comes to what it must: numbers that no step raises, and fair
 events that lower them. [Progress](progress.md#proved-without-bounds) has the rule. It is of runs
@@ -75,11 +76,12 @@ brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks co
 it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended that it is proved.
 
 The number of clients can be left open: a step acts for one, and each part of a property or lemma
-mentions two at most. So a proof with three clients is one of any number; its section says so. The
-number of partitions can't be left open in this way: whether a transaction is complete, and whether
-a client has heard of all its batches, depends on all of them at once. Nor can that of transactions,
-which are told apart by their order. A transaction has one record to a partition: for more, lemmas
-would have to say how sequences go on within it, as those of `idempotence` do.
+mentions two at most. So a proof with three clients is one of any number; its section says so. At
+older releases three would do as well, and the proofs are with two so far. The number of partitions
+can't be left open in this way: whether a transaction is complete, and whether a client has heard of
+all its batches, depends on all of them at once. Nor can that of transactions, which are told apart
+by their order. A transaction has one record to a partition: for more, lemmas would have to say how
+sequences go on within it, as those of `idempotence` do.
 
 All properties of `idempotence` are proved with the features that mend findings 1 to 3: for any
 epoch, any number of faults, of late requests and of partitions, and the numbers of records and of
