@@ -314,7 +314,10 @@ OLDER_TWINS = (
         Twin("OneLiveEpoch", "OneHolder", _GIVEN_TWICE, release, constants=TWO)
         for release in ("2.5", "3.6")
     ),
-    Twin("NoHangingTransaction", "OpenIsLive", release="3.6", off=("verification",), constants=ONE),
+    Twin(
+        "NoHangingTransaction", "NoHangingTransaction", release="3.6", off=("verification",),
+        constants=ONE,
+    ),
     Twin(
         "ZombieFenced", "Admitted",
         without("transaction.AddPartitionsByLeader", "verify, other epoch"), "3.6", constants=ONE,
