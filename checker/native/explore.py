@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from itertools import count, pairwise, takewhile
+from itertools import chain, count, pairwise, takewhile
 from typing import Any, Protocol, TypeAlias
 from weakref import ref
 
@@ -410,10 +410,21 @@ class Explorer:
 
         Raises LookupError where there is none.
         """
-        found = self.workers[0].predecessors(self.store, self.level_ranges(level), states)
-        if not found:
+        shards = [*enumerate(self.level_ranges(level))]
+        turns = 1 + sum(end - start for _, (start, end) in shards) // MOST_ROUND
+        least: list[bytes] = []
+        for turn in range(min(turns, SHARDS)):  # Ctrl-C waits for one
+            some = iter(shards[turn::turns])  # each is of the thread that takes it
+            found = self.each(self._look_back, [(worker, some, states) for worker in self.workers])
+            least = nsmallest(MOST_KEPT, chain(least, *found))
+        if not least:
             raise LookupError(NO_PREDECESSOR)
-        return found
+        return least
+
+    def _look_back(
+        self, worker: Worker, shards: Iterable[tuple[int, tuple[int, int]]], states: Sequence[bytes]
+    ) -> list[bytes]:
+        return worker.predecessors(self.store, shards, states)
 
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
         """Whether each of the states sought is among those found."""

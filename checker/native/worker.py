@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from typing import Any
 
@@ -54,6 +54,7 @@ SLICE = 32  # states expanded between two looks at what they gave
 SPAN = 1 << 12  # states that a thread takes at a time
 ALL = (1 << FLAG_BITS) - 1  # flags of what is looked for
 MOST_KEPT = 64  # states of a level that are looked back at
+HASHES = 1 << 12  # of states that are looked back at, of which some may have the same
 WAYS = 4  # places of a table of what was sent where a state may be
 MOST_FILLED = 1 << 17  # states in a bucket from which on it is emptied first
 
@@ -247,12 +248,20 @@ def scatter(
 
 
 @compiled
+def note_hashes(states, count, stride, noted):
+    """Notes which hashes some packed states have (see `find`)."""
+    for i in range(count):
+        noted[hash_state(states + i * stride, stride) & uint64(HASHES - 1)] = 1
+
+
+@compiled
 def find(
     expand, states, first, count, shard, form, parts, room, known, out, rows, bad, bad_count, off,
-    targets, several, hits,
+    targets, several, noted, hits,
 ):  # fmt: skip
     """Notes in `hits` which of a shard's `count` states from position `first` on have one of the
-    `several` packed states at `targets` as a successor, by a row that isn't switched `off`."""
+    `several` packed states at `targets`, whose hashes are `noted`, as a successor by a row that
+    isn't switched `off`."""
     stride = form[STRIDE]
     found = 0
     for i in range(count):
@@ -261,14 +270,18 @@ def find(
         written = call_expand(
             expand, room, 1, out, rows.ctypes.data, bad.ctypes.data, bad_count.ctypes.data
         )
-        for j in range(written * several):
-            step, target = j // several, j % several
-            if off.size and off[rows[step]]:
+        is_one = False
+        for j in range(written):
+            successor = out + j * stride
+            if not noted[hash_state(successor, stride) & uint64(HASHES - 1)]:
                 continue
-            if same_state(out + step * stride, targets + target * stride, stride):
-                hits[found] = i
-                found += 1
-                break
+            if off.size and off[rows[j]]:
+                continue
+            for target in range(several):
+                is_one |= same_state(successor, targets + target * stride, stride)
+        if is_one:
+            hits[found] = i
+            found += 1
     return found
 
 
@@ -416,22 +429,23 @@ class Worker:
             yield int(note) >> FLAG_BITS, int(note) & ALL
 
     def predecessors(
-        self, store: Store, ranges: list[tuple[int, int]], states: Sequence[bytes]
+        self, store: Store, ranges: Iterable[tuple[int, tuple[int, int]]], states: Sequence[bytes]
     ) -> list[bytes]:
-        """The least packed states that have one of these as a successor, of the positions per
-        shard: at most MOST_KEPT."""
+        """The least packed states that have one of these as a successor, of the positions in each
+        of some shards: at most MOST_KEPT."""
         targets = Region(len(states) * self.stride + SLACK)
         targets.array[: len(states) * self.stride] = np.frombuffer(b"".join(states), dtype=np.uint8)
-        hits = np.zeros(SPAN, dtype=np.int64)
+        noted, hits = np.zeros(HASHES, dtype=np.uint8), np.zeros(SPAN, dtype=np.int64)
+        note_hashes(targets.address, len(states), self.stride, noted)
         least: list[bytes] = []
-        for shard, (start, end) in enumerate(ranges):
+        for shard, (start, end) in ranges:
             for at in range(start, end, SPAN):
                 part = min(SPAN, end - at)
                 found = find(
                     self.kernel.address, store.states[shard], at, part, shard, store.form,
                     store.rows_of_parts, self.room.address, self.known, self.out.address,
                     self.rows, self.bad, self.bad_count, self.off, targets.address, len(states),
-                    hits,
+                    noted, hits,
                 )  # fmt: skip
                 new = [store.bytes_of(shard, at + int(n), at + int(n) + 1) for n in hits[:found]]
                 least = nsmallest(MOST_KEPT, least + new)

@@ -325,7 +325,7 @@ def look_back(
     try:
         with _shard_set(kit, shard) as held:
             held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
-            yield held.worker.predecessors(held.store, held.ranges(level), targets), ""
+            yield held.worker.predecessors(held.store, enumerate(held.ranges(level)), targets), ""
     except Damaged as error:
         yield [], str(error)
 
