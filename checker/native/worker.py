@@ -35,7 +35,9 @@ from .records import (
     first_word,
     hash_short,
     hash_state,
+    hashed,
     owner_of_whole,
+    same,
     same_state,
 )
 from .sharing import FLAG_BITS
@@ -101,22 +103,24 @@ def drop_sent(states, count, stride, sent, mask):
     empty: so the state of zeros, whose hash is 0, is never dropped.
     """
     places = scratch(BLOCK)
+    is_short, word = stride <= SHORT, first_word(stride)
     kept = 0
     for first in range(0, count, BLOCK):
         block = min(BLOCK, count - first)
         for i in range(block):
-            h = hash_state(states + (first + i) * stride, stride)
+            h = hashed(states + (first + i) * stride, stride, is_short, word)
             places[i] = uint64(0)
             if h != uint64(0):
                 place = sent + np.int64((h >> uint64(16)) & uint64(mask + 1 - WAYS)) * stride
                 places[i] = uint64(place)
                 prefetch(place)
+                prefetch(place + WAYS * stride - 1)
         for i in range(block):
             state = states + (first + i) * stride
             place = np.int64(places[i])
             if place != 0:
                 way = 0
-                while way < WAYS and not same_state(state, place + way * stride, stride):
+                while way < WAYS and not same(state, place + way * stride, stride, is_short, word):
                     way += 1
                 if way < WAYS:
                     continue
