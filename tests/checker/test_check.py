@@ -410,11 +410,8 @@ def test_a_fault_before_the_limit_is_told() -> None:
 def test_faster_code_is_taken_within_a_search(
     monkeypatch: pytest.MonkeyPatch, efforts: list[int]
 ) -> None:
-    def no_cache() -> None:
-        return None
-
     instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
-    monkeypatch.setattr(object_cache, "chosen", no_cache)
+    monkeypatch.setenv(object_cache.VARIABLE, object_cache.OFF)
     if PLAIN in efforts:
         monkeypatch.setattr(machine_code, "LARGE", 0)
     before = check(instance)
