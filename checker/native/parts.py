@@ -37,11 +37,11 @@ from .memory import (
     store64,
 )
 from .planning import Plan
+from .records import SHARD_BITS
 
 CHUNK = 64  # numbers that a thread takes at a time
 LEAST_SLOTS = 1 << 10
 LEAST_BITS, MORE_BITS, MOST_BITS = 10, 2, 32  # of a number, which gets some more at a time
-OWNER_BITS = 8  # of the first number, which follow from the others and the shard
 KEYS, SLOTS, SIZE, LIMIT, USED, FIRST, WORDS, BITS, GROUPS, HELD_IN = range(10)
 """What a part's row says: where contents lie, where the slots lie that find them, how many slots
 there are, the most numbers that may be given and how many were; its first word and how many it has;
@@ -251,7 +251,7 @@ def end_fold(stride, parts, own, sought, left):
 
 
 @compiled
-def unfold(numbers, state, stride, parts):
+def unfold(numbers, state, parts):
     """Writes the packed state of these numbers, and up to 7 bytes behind it."""
     for part in range(parts.shape[0]):
         words = parts[part, WORDS]
@@ -263,18 +263,19 @@ def unfold(numbers, state, stride, parts):
 
 @compiled(inline="always")
 def _dealt(numbers, several):
-    """Eight bits that come of all but the lowest bits of the first number at an address."""
-    summed, factor = (load64(numbers) >> uint64(OWNER_BITS)) * _MIXER, _MULTIPLIER
+    """Eight bits that come of all but the lowest bits of the first number at an address. A record
+    leaves those out: they follow from these and the shard."""
+    summed, factor = (load64(numbers) >> uint64(SHARD_BITS)) * _MIXER, _MULTIPLIER
     for part in range(1, several):
         summed += load64(numbers + 8 * part) * factor
         factor += _MIXER + _MIXER
-    return np.int64(((summed ^ (summed >> uint64(32))) * _MIXER) >> uint64(64 - OWNER_BITS))
+    return np.int64(((summed ^ (summed >> uint64(32))) * _MIXER) >> uint64(64 - SHARD_BITS))
 
 
 @compiled(inline="always")
 def owner_of(numbers, several):
     """The shard that owns a state, by its numbers at an address."""
-    return _dealt(numbers, several) ^ (number_at(numbers, 0) & ((1 << OWNER_BITS) - 1))
+    return _dealt(numbers, several) ^ (number_at(numbers, 0) & ((1 << SHARD_BITS) - 1))
 
 
 @compiled
@@ -285,8 +286,8 @@ def write_record(numbers, parts, place):
     for part in range(parts.shape[0]):
         number, bits = load64(numbers + 8 * part), parts[part, BITS]
         if part == 0:
-            number >>= uint64(OWNER_BITS)
-            bits -= OWNER_BITS
+            number >>= uint64(SHARD_BITS)
+            bits -= SHARD_BITS
         if offset < 64:
             low |= number << uint64(offset)
             if offset + bits > 64:
@@ -306,7 +307,7 @@ def read_record(place, shard, parts, numbers):
     low, high, offset = load64(place), load64(place + 8), 0
     several = parts.shape[0]
     for part in range(several):
-        bits = parts[part, BITS] - (OWNER_BITS if part == 0 else 0)
+        bits = parts[part, BITS] - (SHARD_BITS if part == 0 else 0)
         if offset < 64:
             number = low >> uint64(offset)
             if offset + bits > 64:
@@ -315,7 +316,7 @@ def read_record(place, shard, parts, numbers):
             number = high >> uint64(offset - 64)
         numbers[part] = np.int64(number & ((uint64(1) << uint64(bits)) - uint64(1)))
         offset += bits
-    numbers[0] <<= OWNER_BITS
+    numbers[0] <<= SHARD_BITS
     numbers[0] |= shard ^ _dealt(numbers.ctypes.data, several)
 
 
@@ -414,12 +415,12 @@ class Parts:
     @property
     def width(self) -> int:
         """Bytes of a record."""
-        return (int(self.rows[:, BITS].sum()) - OWNER_BITS + 7) // 8
+        return (int(self.rows[:, BITS].sum()) - SHARD_BITS + 7) // 8
 
     @property
     def widest(self) -> int:
         """The most bytes that a record may ever have."""
-        return (MOST_BITS * len(self.rows) - OWNER_BITS + 7) // 8
+        return (MOST_BITS * len(self.rows) - SHARD_BITS + 7) // 8
 
     @property
     def memory(self) -> int:

@@ -249,7 +249,7 @@ def packed_states(states, first, count, shard, form, parts, numbers, at, room):
                 prefetch(parts[part, HELD_IN] + own[part])
     for i in range(count):
         own = numbers[at + several * i : at + several * (i + 1)]
-        unfold(own, room + i * stride, stride, parts)
+        unfold(own, room + i * stride, parts)
 
 
 @compiled

@@ -43,7 +43,7 @@ def by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explore, "DIVIDED_FROM", 1)
     monkeypatch.setattr(planning, "WHOLE", 0)
     monkeypatch.setattr(planning, "WORTH", 1e9)
-    monkeypatch.setattr(numbers, "LEAST_BITS", numbers.OWNER_BITS)
+    monkeypatch.setattr(numbers, "LEAST_BITS", numbers.SHARD_BITS)
 
 
 def short_at(level: int, monkeypatch: pytest.MonkeyPatch) -> list[Explorer]:
