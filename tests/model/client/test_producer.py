@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.model import Cluster, ProducerClient, states
-from epochfence.model.client.requests import CallFailed, Record
+from epochfence.model.client.requests import CallFailed, Produce, Record, Request
 from epochfence.model.engine.errors import NotNow, OutOfRange
 from epochfence.spec.client import transaction_manager
 from epochfence.spec.features import NEWEST, RELEASED
@@ -32,15 +32,41 @@ def network(client: ProducerClient, cluster: Cluster, faults: Iterator[str]) -> 
     sent = client.run()
     for request in sent:
         fault = next(faults, ANSWER)
+        if fault == LOSE_REQUEST and any_sequence_starts(cluster, request):
+            fault = ANSWER
         if fault == ANSWER:
             cluster.answer(client, request)
             continue
         if fault == LOSE_ANSWER:
-            deaf = ProducerClient(client.transactional_id, protocol=cluster.protocol)
-            deaf.answer = _unheard  # type: ignore[method-assign]
-            cluster.answer(deaf, request)
-        client.disconnect(request)
+            lose_answer(client, cluster, request)
+        else:
+            client.disconnect(request)
     return bool(sent)
+
+
+def lose_answer(client: ProducerClient, cluster: Cluster, sent: Request | Produce) -> None:
+    """The cluster takes a request, and its answer is lost."""
+    deaf = ProducerClient(client.transactional_id, protocol=cluster.protocol)
+    deaf.answer = _unheard  # type: ignore[method-assign]
+    cluster.answer(deaf, sent)
+    client.disconnect(sent)
+
+
+def any_sequence_starts(cluster: Cluster, sent: Request | Produce) -> bool:
+    """Whether the leader doesn't know the producer, and takes the batch behind this one as well
+    (finding 2): then records get lost or are there twice if this one doesn't arrive first."""
+    if not isinstance(sent, Produce) or cluster.protocol == "2.0":
+        return False
+    is_known = sent.producer_id in cluster.leader(sent.partition).producers
+    return not is_known and not (sent.is_transactional and cluster.protocol == NEWEST)
+
+
+def settle(client: ProducerClient, cluster: Cluster, faults: Iterator[str]) -> None:
+    """Carries until the client has nothing to send."""
+    for _ in range(200):
+        if not network(client, cluster, faults):
+            return
+    pytest.fail("the client sends for ever")
 
 
 def _unheard(*_: Any, **__: Any) -> None:
@@ -66,8 +92,7 @@ def test_every_record_is_there_once_and_in_order(
             network(client, cluster, left)
         else:
             records[step].append(client.send(step))
-    while network(client, cluster, left):
-        pass
+    settle(client, cluster, left)
     for partition, sent in records.items():
         assert [record.error for record in sent] == [None] * len(sent)
         assert [record.offset for record in sent] == list(range(len(sent)))
@@ -85,8 +110,7 @@ def test_committed_records_are_there_and_aborted_ones_are_not(
     kept: dict[str, list[int]] = defaultdict(list)
 
     def finish(call: Any) -> None:
-        while network(client, cluster, left):
-            pass
+        settle(client, cluster, left)
         client.wait(call)
 
     finish(client.init_transactions())
@@ -105,6 +129,34 @@ def test_committed_records_are_there_and_aborted_ones_are_not(
             kept[record.partition].append(record.offset)
     for partition in ("t-0", "t-1"):
         assert offsets(cluster, partition, committed=True) == kept[partition]
+
+
+@pytest.mark.parametrize("release", ["2.5", NEWEST])
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_first_batch_behind_its_next_expires_or_the_next_is_there_twice(
+    release: str, is_answered: bool
+) -> None:
+    """Finding 2: a leader takes any first sequence of a producer that it doesn't know."""
+    cluster = Cluster(protocol=release)
+    client = ProducerClient(protocol=release, delivery_timeout_ms=5_000)
+    cluster.answer(client, only(client))
+    records = [client.send("t-0")]
+    lost = only(client)
+    records.append(client.send("t-0"))
+    appended = only(client)
+    client.disconnect(lost)
+    if is_answered:
+        cluster.answer(client, appended)
+    else:
+        lose_answer(client, cluster, appended)
+    settle(client, cluster, iter([]))
+    there = offsets(cluster, "t-0", committed=False)
+    if is_answered:
+        assert [record.error for record in records] == ["TIMEOUT", None]
+        assert there == [0]
+    else:
+        assert [record.offset for record in records] == [1, 2]
+        assert there == [0, 1, 2]
 
 
 @pytest.mark.parametrize("release", ["2.0", "3.6", NEWEST])
