@@ -31,7 +31,7 @@ from .disk import Disk
 from .dividing import DIVIDED_FROM, cut_of, taken_over
 from .judging import WATCHED
 from .kernel import Kernel
-from .object_code import BEST, PLAIN, QUICK
+from .object_code import BEST, PLAIN
 from .pack import Packing
 from .parts import Parts
 from .sharing import RANGE, flags_in
@@ -46,8 +46,8 @@ TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
 MEMORY, DISK = "memory", "disk"  # limits
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
-IMPROVED_FROM = {PLAIN: 1 << 19, BEST: 1 << 22}
-"""States from which on a search gains by code that was made with more effort."""
+IMPROVED_FROM = {BEST: 1 << 22, PLAIN: 1 << 19}
+"""States from which on a search gains by code that was made with more effort, the most first."""
 LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
 IN_BUCKETS = 3  # a round's successors take this part of what whole states take
 PER_ROUND = 256  # bytes of states for each that a round expands where parts are kept
@@ -153,7 +153,6 @@ class Explorer:
         self.store = Store(stride, most, self.asking)
         self.divided: Store | None = None  # which takes over the states
         self.asked = False  # whether parts pay
-        self.effort = QUICK  # of the code that was asked for
         self.levels: list[list[int]] = []
         self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
         self.filled = np.zeros_like(self.buckets)
@@ -221,13 +220,16 @@ class Explorer:
     def begin_level(self) -> None:
         """Makes the states that were inserted since the last call the next level."""
         self.levels.append(self.store.counts.tolist())
-        for effort, states in IMPROVED_FROM.items():
-            if self.count >= states and self.effort < effort:
-                self.effort = effort
-                self.kernel.improve(effort)
+        self.improve()
         if not self.asked and self.count >= DIVIDED_FROM:
             self.asked = True
             self._divide()
+
+    def improve(self, *, one_by_one: bool = False) -> None:
+        """Has faster code made, if the states are enough for it (see `Kernel.improve`)."""
+        for effort, states in IMPROVED_FROM.items():
+            if self.count >= states:
+                self.kernel.improve(effort, one_by_one=one_by_one)
 
     def _divide(self) -> None:
         """Keeps the states by their parts from now on, where that pays and there is room."""
@@ -410,6 +412,7 @@ class Explorer:
 
         Raises LookupError where there is none.
         """
+        self.improve(one_by_one=True)
         shards = [*enumerate(self.level_ranges(level))]
         turns = 1 + sum(end - start for _, (start, end) in shards) // MOST_ROUND
         least: list[bytes] = []

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakSet
 
 from .machine_code import Code, give_up, load
+from .object_code import QUICK
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Kernel:
     spans: tuple[tuple[int, int], ...] = ()
     engines: list[Any] = field(default_factory=list[Any], repr=False)
     effort: int = field(init=False)
+    asked: int = field(init=False, default=QUICK)  # the most effort that was asked for
     address: int = field(init=False)
     block_address: int = field(init=False)
     canonical_address: int = field(init=False)
@@ -42,11 +44,13 @@ class Kernel:
         self.block_address = engine.get_function_address("expand_lanes") or self.address
         self.canonical_address = engine.get_function_address("represent")
 
-    def improve(self, effort: int) -> None:
+    def improve(self, effort: int, *, one_by_one: bool = False) -> None:
         """Begins to make code with more effort, if there is any. Whoever asks for an address gets
-        that of the faster one from when it is there. Where states are expanded many at once, that
-        code is the best already, and the other one runs seldom."""
-        if self.effort < effort and self.block_address == self.address:
+        that of the faster one from when it is there. The code for many states at once is the best
+        already: where it is there, only who takes states `one_by_one` gains."""
+        is_used = one_by_one or self.block_address == self.address
+        if is_used and max(self.effort, self.asked) < effort:
+            self.asked = effort
             thread = Thread(target=self._improve, args=(effort,), daemon=True)
             _improving.add(thread)
             thread.start()

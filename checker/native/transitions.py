@@ -143,6 +143,7 @@ class Transitions:
         self.offsets = np.zeros(self.states + blocks, dtype=np.uint32)
         self.bases = np.zeros(blocks, dtype=np.int64)
         self._lock, self._used = Lock(), 0
+        explorer.improve(one_by_one=True)
         turns = count()
         explorer.each(self._fill, [(each, turns) for each in explorer.workers])
         if self._used != self.count:

@@ -22,6 +22,7 @@ from epochfence.language import Instance, Row, System, Table, instantiate
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.spec.load import load_system
 from epochfence.tests.agreement.ways import AtOnce
+from epochfence.tests.checker.native.grouping import in_lanes
 
 BENCH = Path(__file__).parents[2] / "bench"
 N = lang.constant("N", 3, 1, 9)
@@ -406,15 +407,9 @@ def test_a_fault_before_the_limit_is_told() -> None:
     assert check(ktx(V=0), Options(memory=limit)).verdict is Verdict.BROKEN
 
 
-@pytest.mark.parametrize("efforts", [[QUICK, PLAIN, BEST], [QUICK, BEST]], ids=["large", "small"])
-def test_faster_code_is_taken_within_a_search(
-    monkeypatch: pytest.MonkeyPatch, efforts: list[int]
-) -> None:
-    instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
-    monkeypatch.setenv(object_cache.VARIABLE, object_cache.OFF)
-    if PLAIN in efforts:
-        monkeypatch.setattr(machine_code, "LARGE", 0)
-    before = check(instance)
+@pytest.fixture
+def efforts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """With how much effort each code was made that a kernel takes, once it is there."""
     taken: list[int] = []
     take = Kernel._take  # pyright: ignore[reportPrivateUsage]
 
@@ -424,12 +419,50 @@ def test_faster_code_is_taken_within_a_search(
 
     monkeypatch.setattr(Kernel, "_take", noted)
     monkeypatch.setattr(kernel, "Thread", AtOnce)
-    from_states = {PLAIN: before.states // 3, BEST: before.states // 2}
+    monkeypatch.setenv(object_cache.VARIABLE, object_cache.OFF)
+    return taken
+
+
+@pytest.mark.parametrize("expected", [[QUICK, PLAIN, BEST], [QUICK, BEST]], ids=["large", "small"])
+def test_faster_code_is_taken_within_a_search(
+    monkeypatch: pytest.MonkeyPatch, efforts: list[int], expected: list[int]
+) -> None:
+    instance = instantiate(load_system("docs/examples/lease.py"), "1", {"leases": 1})
+    if PLAIN in expected:
+        monkeypatch.setattr(machine_code, "LARGE", 0)
+    before = check(instance)
+    efforts.clear()
+    from_states = {BEST: before.states // 2, PLAIN: before.states // 3}
     monkeypatch.setattr(explore, "IMPROVED_FROM", from_states)
     result = check(instance)
-    assert taken == efforts
+    assert efforts == expected
     assert (result.verdict, result.levels) == (before.verdict, before.levels)
     assert (result.transitions, result.rows) == (before.transitions, before.rows)
+
+
+SMALL = lang.invariant("Small", x <= 3, "x is small.")
+BELOW = lang.invariant("Below", x < 2, "x stays below 2.")
+UP = lang.always_possible("Up", x == 3, "It can go up.")
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({"properties": [SMALL]}, [QUICK]),
+        ({"properties": [SMALL], "progress": (UP,)}, [QUICK, BEST]),
+        ({"properties": [BELOW]}, [QUICK, BEST]),
+    ],
+    ids=["search", "progress", "walk back"],
+)
+def test_states_one_by_one_get_faster_code_where_many_are_expanded_at_once(
+    monkeypatch: pytest.MonkeyPatch, efforts: list[int], declared: Any, expected: list[int]
+) -> None:
+    """The search doesn't need it; who looks at each state's own steps does."""
+    monkeypatch.setattr(explore, "IMPROVED_FROM", {BEST: 1})
+    with in_lanes():
+        result = check(instantiate(counting(up, **declared).system, progress=True))
+    assert efforts == expected
+    assert (result.verdict is Verdict.HOLDS) == (BELOW not in declared["properties"])
 
 
 def test_what_numba_compiles_is_no_part_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
