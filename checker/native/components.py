@@ -185,6 +185,65 @@ def _repeats(targets, first, end, state):
     return found
 
 
+@compiled(inline="always")
+def _unnumber(rindex, starts):
+    """Takes away the index of some states, of all without `starts`."""
+    if len(starts):
+        for start in starts:
+            rindex[start & NUMBER] = 0
+    else:
+        rindex[:] = 0
+
+
+@compiled(inline="always")
+def _enter(stack, iterators, rindex, path, state, index):
+    """Puts a state, with its index, at the end of the path."""
+    stack[path] = state
+    iterators[path] = 0
+    rindex[state] = index
+
+
+@compiled(inline="always")
+def _follow(targets, first, end, region, rindex, state, iterator):
+    """Follows a state's steps within its region from where its iterator is, up to the first to a
+    state without an index. Returns that one, or the state itself if there is none, and the iterator
+    of then."""
+    at, below = first + (iterator >> 1), iterator & 1
+    following = state
+    while at < end:
+        target = np.int64(targets[at])
+        if region[target] == region[state]:
+            if rindex[target] == 0:
+                following = target
+                break
+            if rindex[target] < rindex[state]:
+                rindex[state] = rindex[target]
+                below = 1
+        at += 1
+    return following, (at - first) << 1 | below
+
+
+@compiled(inline="always")
+def _close(rindex, stack, back, root, mine):
+    """Gives the members of a component the index `mine`: its root, and those that wait from `back`
+    on, before whom the root is put. Returns where the others begin."""
+    low = back
+    while back < len(rindex) and rindex[root] <= rindex[stack[back]]:
+        rindex[stack[back]] = mine
+        back += 1
+    rindex[root] = mine
+    stack[low - 1] = root
+    return back
+
+
+@compiled(inline="always")
+def _put(order, ordered, members):
+    """Writes a component behind the states that are in order."""
+    for at in range(len(members)):  # a slice, assigned, takes seconds to compile
+        order[ordered + at] = members[at]
+    order[ordered] |= FIRST
+
+
 @compiled
 def components(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, stack, iterators, starts,
@@ -199,73 +258,38 @@ def components(
     state isn't its component's root. Returns how many components are fair, how many are to be
     divided, and the next new region.
     """
-    states = len(region)
-    several = len(starts)
-    if several:
-        for start in starts:
-            rindex[start & NUMBER] = 0
-    else:
-        rindex[:] = 0
-    ordered = 0
-    fair, open_ = 0, 0
+    states, several = len(region), len(starts)
+    _unnumber(rindex, starts)
+    ordered, fair, open_ = 0, 0, 0
     mine = np.int64(NONE)
-    path, back = 0, states  # what is on the way lies below, what waits for its root above
+    back = states  # what is on the path lies below in the stack, what waits for its root above
     for turn in range(several if several else states):
         start = np.int64(starts[turn] & NUMBER) if several else turn
         if region[start] == 0 or region[start] >= FAIR or rindex[start]:
             continue
-        index = 1
-        stack[path] = start
-        iterators[path] = 0
-        rindex[start] = index
-        path += 1
-        index += 1
+        _enter(stack, iterators, rindex, 0, start, 1)
+        path, index = 1, 2
         while path:
             state = np.int64(stack[path - 1])
-            first = _first(bases, offsets, state)
-            end = _end(bases, offsets, state)
-            at = first + (np.int64(iterators[path - 1]) >> 1)
-            below = np.int64(iterators[path - 1]) & 1
-            deeper = False
-            target = state
-            while at < end:
-                target = np.int64(targets[at])
-                if region[target] == region[state]:
-                    if rindex[target] == 0:
-                        deeper = True
-                        break
-                    if rindex[target] < rindex[state]:
-                        rindex[state] = rindex[target]
-                        below = 1
-                at += 1
-            iterators[path - 1] = (at - first) << 1 | below
-            if deeper:
-                stack[path] = target
-                iterators[path] = 0
-                rindex[target] = index
-                path += 1
-                index += 1
-                _ask_for_targets(bases, offsets, targets, rindex, region, target)
+            first, end = _first(bases, offsets, state), _end(bases, offsets, state)
+            iterator = np.int64(iterators[path - 1])
+            following, iterator = _follow(targets, first, end, region, rindex, state, iterator)
+            iterators[path - 1] = iterator
+            if following != state:
+                _enter(stack, iterators, rindex, path, following, index)
+                path, index = path + 1, index + 1
+                _ask_for_targets(bases, offsets, targets, rindex, region, following)
                 continue
             path -= 1
-            if below:
+            if iterator & 1:
                 back -= 1
                 stack[back] = state
                 continue
-            # the members are those that wait from here on, and the root, put before them
-            low = back
-            index -= 1
-            while back < states and rindex[state] <= rindex[stack[back]]:
-                rindex[stack[back]] = mine
-                back += 1
-                index -= 1
-            rindex[state] = mine
-            stack[low - 1] = state
-            members = stack[low - 1 : back]
+            low, back = back - 1, _close(rindex, stack, back, state, mine)
+            members = stack[low:back]
+            index -= len(members)
             if len(order):
-                for at in range(len(members)):  # a slice, assigned, takes seconds to compile
-                    order[ordered + at] = members[at]
-                order[ordered] |= FIRST
+                _put(order, ordered, members)
                 ordered += len(members)
             elif len(members) == 1 and not _repeats(targets, first, end, state):
                 region[state] = 0  # as most are: no run stays in it
