@@ -20,28 +20,18 @@ from numpy import uint64
 
 from .compiled import compiled
 from .memory import load64
+from .mixing import mix, mixed_well
 
 TABLE_BITS = 20  # three quarters of so many are counted exactly
 Mask: TypeAlias = tuple[Any, Any]
 """Which words have bits under a mask, and which bits of each."""
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MIXER = np.uint64(0xD6E8FEB86659FD93)
-
-
-@compiled(inline="always")
-def mix(mixed, word):
-    """A hash of one word more."""
-    mixed = (mixed ^ word) * _MULTIPLIER
-    return mixed ^ (mixed >> uint64(29))
 
 
 @compiled
 def keep(h, table, kept, spare):
     """Keeps a hash in the table; `kept` has the number of them and how many zeros they end in,
     `spare` is another table of the same size."""
-    h *= _MIXER
-    h ^= h >> uint64(32)
+    h = mixed_well(h)
     if h == uint64(0):
         h = uint64(1) << uint64(63)
     if h & ((uint64(1) << uint64(kept[1])) - uint64(1)):

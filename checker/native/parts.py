@@ -36,6 +36,7 @@ from .memory import (
     store32,
     store64,
 )
+from .mixing import MIXER, MULTIPLIER
 from .planning import Plan
 from .records import SHARD_BITS
 
@@ -48,9 +49,6 @@ there are, the most numbers that may be given and how many were; its first word 
 the bits of its numbers; which groups of properties read this part alone, and where a byte for each
 content lies that says which of them have held (see `judging`)."""
 FIELDS = 10
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MIXER = np.uint64(0xD6E8FEB86659FD93)
 
 
 @compiled(inline="always")
@@ -82,12 +80,12 @@ def mark_of(h, numbers):
 @compiled(inline="always")
 def hash_part(content, words, last):
     """64 bits from the words of a part at an address: of the last one, those bits."""
-    summed, factor = (load64(content + 8 * words - 8) & last) * _MULTIPLIER, _MIXER
+    summed, factor = (load64(content + 8 * words - 8) & last) * MULTIPLIER, MIXER
     for at in range(words - 1):
         word = load64(content + 8 * at)
         summed += (word ^ (word >> uint64(32))) * factor
-        factor += _MULTIPLIER + _MULTIPLIER
-    summed = (summed ^ (summed >> uint64(32))) * _MIXER
+        factor += MULTIPLIER + MULTIPLIER
+    summed = (summed ^ (summed >> uint64(32))) * MIXER
     return summed ^ (summed >> uint64(29))
 
 
@@ -265,11 +263,11 @@ def unfold(numbers, state, parts):
 def _dealt(numbers, several):
     """Eight bits that come of all but the lowest bits of the first number at an address. A record
     leaves those out: they follow from these and the shard."""
-    summed, factor = (load64(numbers) >> uint64(SHARD_BITS)) * _MIXER, _MULTIPLIER
+    summed, factor = (load64(numbers) >> uint64(SHARD_BITS)) * MIXER, MULTIPLIER
     for part in range(1, several):
         summed += load64(numbers + 8 * part) * factor
-        factor += _MIXER + _MIXER
-    return np.int64(((summed ^ (summed >> uint64(32))) * _MIXER) >> uint64(64 - SHARD_BITS))
+        factor += MIXER + MIXER
+    return np.int64(((summed ^ (summed >> uint64(32))) * MIXER) >> uint64(64 - SHARD_BITS))
 
 
 @compiled(inline="always")

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from .mixing import MIXER, MULTIPLIER
+
 SAMPLE = 1 << 15  # states
 STATES = 1 << 22  # for which a plan is made
 MOST_PARTS = 4
@@ -19,9 +21,6 @@ MOST_PLANS = 20_000  # that are looked at
 SLOT = 6  # bytes that find a content
 WORTH = 2 / 3  # of what whole states take is the most that their parts may take
 WHOLE = 16  # bytes of a state up to which it is kept whole
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MIXER = np.uint64(0xD6E8FEB86659FD93)
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ def plan(states: Any) -> Plan | None:
 
 def _hashed(words: Any) -> Any:
     """A line of hashes for each word of the sample, such that those of a part may be added."""
-    places = np.arange(1, words.shape[1] + 1, dtype=np.uint64) * _MIXER
-    mixed = (words.T ^ places[:, np.newaxis]) * _MULTIPLIER
-    return (mixed ^ (mixed >> np.uint64(29))) * _MIXER
+    places = np.arange(1, words.shape[1] + 1, dtype=np.uint64) * MIXER
+    mixed = (words.T ^ places[:, np.newaxis]) * MULTIPLIER
+    return (mixed ^ (mixed >> np.uint64(29))) * MIXER
 
 
 def _estimated(hashed: Any) -> float:
