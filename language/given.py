@@ -74,16 +74,24 @@ def one_of(
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most similar to `name`, or None."""
+    """The known name that is most similar to `name`, or None. Numbers tell things apart: a name
+    with other digits is similar only if it is the only one that `name` is a part of."""
     from difflib import get_close_matches  # which is loaded where a name is wrong
 
     by_case = {each.casefold(): each for each in known}
     written = name.casefold()
-    alike = get_close_matches(written, by_case, 1, ALIKE)
+    near = [each for each in by_case if _digits(each) == _digits(written)]
+    alike = get_close_matches(written, near, 1, ALIKE)
     if not alike and len(written) >= LEAST:  # it may be cut short
         longer = [each for each in by_case if written in each]
+        longer = longer if len(longer) == 1 else [each for each in longer if each in near]
         alike = sorted(longer, key=lambda each: (not each.startswith(written), len(each)))[:1]
     return by_case[alike[0]] if alike else None
+
+
+def _digits(name: str) -> list[str]:
+    """The digits of a name, in no order: two that have changed places are a usual mistake."""
+    return sorted(filter(str.isdecimal, name))
 
 
 def article(name: str) -> str:

@@ -144,7 +144,6 @@ MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION = 600, 60
 CODE = {".css", ".java", ".js", ".py", ".tla"}
 _OPERATORS = "a case for each operator of the language"
 LONG_FUNCTIONS = {
-    "components": "Tarjan's search as one loop of compiled code: a call of it costs a third",
     "_shape": _OPERATORS,
     "_structured": _OPERATORS,
     "plain": _OPERATORS,
