@@ -15,9 +15,8 @@ from ...language import Key, System
 from ..graph import Graph, Node, leaves_of
 from ..ground import GroundAction, Grounded, GroundRow, PathPart
 from ..native.symmetry import find_symmetry
+from .digest import Forms
 from .lifted import lifted, relevant
-
-_IN_ANY_ORDER = ("and", "or", "eq", "add")
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,11 @@ def cutoff(
 ) -> Cutoff:
     """How many instances of `key` are enough to prove these invariants by induction, lemmas among
     them, and these properties of steps. Raises DeclarationError as `instantiate` does."""
-    alike: dict[object, int] = {}
 
     def of(count: int) -> _Projected:
         sizes = {**(constants or {}), str(key.size): count}
         instance = lifted(system, protocol, sizes, switch_on=switch_on, properties=properties)
-        return _Projected(relevant(instance), key, alike)
+        return _Projected(relevant(instance), key)
 
     some = of(3)
     acting, mentioned = some.acting, some.mentioned
@@ -77,14 +75,13 @@ def _objections(small: _Projected, large: _Projected, mentioned: int) -> Iterato
 
 
 class _Projected:
-    """A system of which only what the first instances of a key see is looked at. `alike` numbers
-    terms, so that two systems' can be compared."""
+    """A system of which only what the first instances of a key see is looked at. `form` is the
+    same for nodes of one form, so that two systems' can be compared."""
 
-    def __init__(self, grounded: Grounded, key: Key, alike: dict[object, int]) -> None:
+    def __init__(self, grounded: Grounded, key: Key) -> None:
         self.grounded = grounded
         self.key = key
-        self.alike = alike
-        self.numbers: dict[int, int] = {}
+        self.form = Forms({leaf.index: leaf.name for leaf in grounded.leaves}).of
         self.owners = {leaf.index: self._owner(leaf.path) for leaf in grounded.leaves}
         self.own = sorted({owner for owner in self.owners.values() if owner is not None})
         self.refused = find_symmetry(grounded, renaming=False).refused
@@ -174,9 +171,9 @@ class _Projected:
             for vector in self.grounded.initials
         }
 
-    def facts(self, count: int) -> set[int]:
+    def facts(self, count: int) -> set[str]:
         """The parts of what is proved, and of what all states have in common."""
-        return {self.number(part) for part in self.parts if self.sees(count, part)}
+        return {self.form(part) for part in self.parts if self.sees(count, part)}
 
     def steps(self, count: int) -> dict[str, tuple[object, ...]]:
         """For each row and bindings: when it is taken, what it writes, where that leaves a range,
@@ -188,18 +185,18 @@ class _Projected:
             bound = ", ".join(f"{of}{number}" for of, number in action.instances)
             for row in action.rows:
                 guard = {
-                    frozenset(self.number(part) for part in parts if self.sees(count, part))
+                    frozenset(self.form(part) for part in parts if self.sees(count, part))
                     for parts in self.taken(action, row)
                     if len(parts) > 1 or self.sees(count, *parts)
                 }
                 updates = {
-                    self.grounded.leaves[index].name: self.number(node)
+                    self.grounded.leaves[index].name: self.form(node)
                     for index, node in row.updates.items()
                     if (self.owners[index] or 0) < count
                 }
                 wrong = [
                     {
-                        self.number(part)
+                        self.form(part)
                         for part in _disjuncts(self.grounded.graph, node)
                         if self.sees(count, part)
                     }
@@ -208,18 +205,6 @@ class _Projected:
                 name = f"{self.grounded.instance.row_names[row.row]} ({bound})"
                 found[name] = guard, updates, wrong
         return found
-
-    def number(self, node: Node) -> int:
-        """The same for nodes of one form, whichever system they are of."""
-        known = self.numbers.get(node.number)
-        if known is None:
-            args = [self.number(arg) for arg in node.args]
-            value: object = node.value
-            if node.op == "leaf" and node.value >= 0:
-                value = self.grounded.leaves[node.value].name
-            form = node.op, value, tuple(sorted(args) if node.op in _IN_ANY_ORDER else args)
-            known = self.numbers[node.number] = self.alike.setdefault(form, len(self.alike))
-        return known
 
 
 def _disjuncts(graph: Graph, node: Node) -> tuple[Node, ...]:

@@ -18,7 +18,7 @@ from ...spec.bugs import bug_of
 from ...spec.bugs.bug import transactions
 from ...spec.load import load_system
 
-_ROW = re.compile(r"^\| (?P<name>\w+) \| .*? \| \*\*proved\*\*", re.MULTILINE)
+_PROVED = re.compile(r"^\| (?P<name>\w+) \| .*? \| \*\*proved\*\*", re.MULTILINE)
 _ALSO = re.compile(r"^\*\*At (?P<releases>.+) as well\.\*\*", re.MULTILINE)
 
 
@@ -123,6 +123,11 @@ class Section:
                 release, *features = each.split(" with ")
                 yield release, (*self.switch_on, *features)
 
+    @property
+    def proved(self) -> list[str]:
+        """The names of the properties and lemmas that are proved."""
+        return [row["name"] for row in _PROVED.finditer(self.text)]
+
 
 def anchor(heading: str) -> str:
     """The name under which a page links to a heading."""
@@ -159,9 +164,8 @@ def _known(name: str, sections: Sequence[Section]) -> dict[tuple[str, str, tuple
     with more features than another one says nothing more."""
     proved: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for section in sections:
-        for row in _ROW.finditer(section.text):
-            for release, on in section.releases:
-                proved.setdefault((row["name"], release, on), []).append(section.number)
+        for item, (release, on) in product(section.proved, section.releases):
+            proved.setdefault((item, release, on), []).append(section.number)
     known = {
         (item, release, on): ", ".join(numbers)
         for (item, release, on), numbers in proved.items()

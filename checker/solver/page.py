@@ -11,12 +11,15 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...files import write_whole
-from ...language import Key, Message, System
+from ...garbage import nothing_to_collect
+from ...language import Key, Message, System, instantiate
+from ...language.errors import UnsettledError
+from ...language.instance import ending_anywhere
 from ...spec.client.epochs import DelayedProduce
 from ...spec.load import load_system
 from ...spec.messages import PARTITION, PRODUCER
@@ -24,15 +27,17 @@ from ...spec.producer_ids.state import BROKER
 from ..check import available_threads
 from ..workers import Workers
 from .cutoff import cutoff
+from .digest import digest
 from .in_flight import enough_in_flight, with_capacity
-from .induction import WELL_FORMED, Induction
-from .lifted import lifted
+from .lifted import relevant
 from .obligations import Answers
 from .overview import Section, table
 from .prove import Options, Proof, Proofs, prove
 
 ROOT = Path(__file__).parents[2]
 _NUMBER = re.compile(r"\A\d+\.")
+_OPEN = re.compile(r"properties are proved, for any (?P<names>[^*]*)\*\*")
+_DIGEST = re.compile(r"^Digest of [^`]*: `(?P<digest>\w+)`\.$", re.MULTILINE)
 HEAD = """# Proofs
 
 What `epochfence prove` proves, beyond the bounds of a check. Constants that only bound numbers
@@ -77,11 +82,14 @@ it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended tha
 
 The number of clients can be left open: a step acts for one, and each part of a property or lemma
 mentions two at most. So a proof with three clients is one of any number; its section says so. At
-older releases three would do as well, and the proofs are with two so far. The number of partitions
-can't be left open in this way: whether a transaction is complete, and whether a client has heard of
-all its batches, depends on all of them at once. Nor can that of transactions, which are told apart
-by their order. A transaction has one record to a partition: for more, lemmas would have to say how
-sequences go on within it, as those of `idempotence` do.
+4.0.1 and before three would do as well, and the proofs are with two so far. The number of
+partitions can't be left open in this way: whether a transaction is complete, and whether a client
+has heard of all its batches, depends on all of them at once. Nor can that of transactions, which
+are told apart by their order. At 4.0.1 and 4.1 `NoDuplicate` and `Order` are proved of two clients
+with one transaction. With two `LogsInOrder`, which both use, isn't inductive there: it needs
+`EndedAsDecided`, and a marker may come late (KAFKA-19446). A transaction has one record to a
+partition: for more, lemmas would have to say how sequences go on within it, as those of
+`idempotence` do.
 
 All properties of `idempotence` are proved with the features that mend findings 1 to 3: for any
 epoch, any number of faults, of late requests and of partitions, and the numbers of records and of
@@ -90,6 +98,9 @@ two ([finding 4](findings.md#4-a-new-producer-id-doesnt-fence-the-one-before)), 
 forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At 2.7
 and 3.6 the proof is for one partition. At 2.5 a partition with nothing in flight takes a new epoch
 in mid-sequence (KAFKA-12152), and the lemmas don't hold.
+
+A section has a digest of the rows, properties and lemmas that it is of, however they are named. A
+test computes all of them anew, and names each section that isn't of today's.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
 of its sections anew, `SECTIONS=transactions` those of a system. Times are of the machine that wrote
@@ -134,10 +145,11 @@ _WITH_OUTCOMES = (
     *_OF_TWO, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported",
 )  # fmt: skip
 _OF_NEWEST = (*_WITH_OUTCOMES, "ReservedEpoch", "AnswerStands")
-_TWO_CLIENTS = Case("transactions", {"partitions": 1, "transactions": 1}, _OF_TWO)
+_TWO_CLIENTS = Case("transactions", {"partitions": 1, "transactions": 1})
 _ANY_CLIENTS = Case(
     "transactions", {"producers": 3, "partitions": 1, "transactions": 2}, any_number=PRODUCER
 )
+_NOT_OF_LOGS = tuple(name for name in _OF_TWO if name not in ("NoDuplicate", "Order"))
 _IDEMPOTENCE = Case(
     "idempotence", {},
     switch_on=("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id"),
@@ -166,13 +178,14 @@ CASES = (
         protocol="4.2", also=("4.1 with strict_marker_epoch",),
     ),
     replace(
-        _TWO_CLIENTS, properties=_WITH_OUTCOMES, protocol="4.2",
+        _ANY_CLIENTS, properties=_WITH_OUTCOMES, protocol="4.2",
         also=("4.1 with strict_marker_epoch",),
     ),
     replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.1"),
-    replace(_TWO_CLIENTS, protocol="4.1"),
+    replace(_ANY_CLIENTS, properties=_NOT_OF_LOGS, protocol="4.1"),
+    replace(_TWO_CLIENTS, properties=_OF_TWO, protocol="4.1"),
     replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.0.1"),
-    replace(_TWO_CLIENTS, protocol="4.0.1"),
+    replace(_TWO_CLIENTS, properties=_OF_TWO, protocol="4.0.1"),
     Case(
         "transactions", {"producers": 1, "partitions": 1},
         (*_OF_ONE, "ReservedEpoch", "AnswerStands"), protocol="3.6",
@@ -286,18 +299,18 @@ def any_number(case: Case, result: Proofs) -> str:
     )
 
 
-def same_elsewhere(case: Case, result: Proofs) -> str:
-    """At which other releases all this holds, as Z3 would be asked the same."""
+def same_elsewhere(case: Case, text: str) -> str:
+    """At which other releases all that a section says is proved holds, as Z3 would be asked the
+    same."""
     if not case.also:
         return ""
-    names = _proved(case, result)
-    own = _asked(case, names)
-    same = [each for each in case.also if _asked(_at(case, each), names) == own]
+    own = asked(case, text)
+    same = [each for each in case.also if asked(_at(case, each), text) == own]
     if not same:
         return ""
     *first, last = same
     releases = " and ".join(filter(None, (", ".join(first), last)))
-    return f"\n**At {releases} as well.** What Z3 is asked there is the same, word by word.\n"
+    return f"\n**At {releases} as well.** What Z3 is asked there is the same.\n"
 
 
 def _at(case: Case, other: str) -> Case:
@@ -306,21 +319,36 @@ def _at(case: Case, other: str) -> Case:
     return replace(case, protocol=release, switch_on=(*case.switch_on, *features))
 
 
-def _asked(case: Case, names: Iterable[str]) -> list[str]:
-    """What Z3 is asked, if all of these facts are assumed of each other."""
-    found = Induction(
-        lifted(
-            _system(case), case.protocol, case.constants, switch_on=case.switch_on,
-            properties=dict.fromkeys(names),
-        )
-    )  # fmt: skip
-    facts = list(found.facts)
-    return [
-        item.key
-        for name in (*names, WELL_FORMED)
-        if (subject := found.subject(name)) is not None
-        for item in found.obligations(subject, [fact for fact in facts if fact != name])
-    ]
+def asked(case: Case, text: str) -> str | None:
+    """The digest of what Z3 is asked, if all that a section says is proved is assumed of each
+    other; none if constants that it left open can't be."""
+    section = _placed(case, text)
+    declared = {item.name for item in section.system.every_property}
+    left_open = [name for found in _OPEN.finditer(text) for name in found["names"].split(", ")]
+    try:
+        with nothing_to_collect():
+            instance = instantiate(
+                section.system, case.protocol, case.constants, switch_on=case.switch_on,
+                properties=[name for name in section.proved if name in declared],
+                leave_open=left_open, rankings=True,
+            )  # fmt: skip
+            return digest(relevant(ending_anywhere(instance)))
+    except UnsettledError:
+        return None
+
+
+def is_current(case: Case, text: str) -> bool:
+    """Whether a section is of today's rows, properties and lemmas, at each release that it
+    names."""
+    return {found["digest"] for found in _DIGEST.finditer(text)} == {
+        asked(replace(case, protocol=release, switch_on=on), text)
+        for release, on in _placed(case, text).releases
+    }
+
+
+def digest_line(case: Case, text: str) -> str:
+    """The last line of a section, which `is_current` compares with what Z3 is asked today."""
+    return f"\nDigest of its rows, properties and lemmas: `{asked(case, text)}`.\n"
 
 
 def section(number: int, case: Case, result: Proofs) -> str:
@@ -400,24 +428,27 @@ def main() -> None:
             continue
         print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case, known)
-        further = any_number(case, result) + any_in_flight(case, result)
-        further += same_elsewhere(case, result)
-        parts.append(section(at + 1, case, result) + further)
+        text = section(at + 1, case, result)
+        text += any_number(case, result) + any_in_flight(case, result) + same_elsewhere(case, text)
+        parts.append(text + digest_line(case, text))
     known.close()
     write_whole(said.page, whole(parts))
 
 
 def whole(parts: Sequence[str]) -> str:
     """The page that has these sections."""
-    sections: list[Section] = []
-    for case, text in zip(CASES, parts, strict=True):
-        system = _system(case)
-        heading = text.partition("## ")[2].partition("\n")[0]
-        release = case.protocol or system.protocols.newest
-        sections.append(Section(heading, text, system, release, case.switch_on))
+    sections = [_placed(case, text) for case, text in zip(CASES, parts, strict=True)]
     tables = "\n\n".join(table(name, sections) for name in ("transactions", "idempotence"))
     targets = "\n".join(section.target for section in sections)
     return "".join((HEAD.replace("{tables}", tables), "\n", targets, "\n", *parts))
+
+
+def _placed(case: Case, text: str) -> Section:
+    """A case's section as the first tables have it."""
+    system = _system(case)
+    heading = text.partition("## ")[2].partition("\n")[0]
+    release = case.protocol or system.protocols.newest
+    return Section(heading, text, system, release, case.switch_on)
 
 
 if __name__ == "__main__":

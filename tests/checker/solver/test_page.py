@@ -40,6 +40,37 @@ def test_the_page_tells_every_property_as_it_is_declared() -> None:
         assert {name: told[name] for name in wanted} == {name: declared[name] for name in wanted}
 
 
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("at", range(len(CASES)), ids=lambda at: f"section {at + 1}")
+def test_each_section_is_of_todays_rows_properties_and_lemmas(at: int) -> None:
+    """At each release that it names."""
+    assert page.is_current(CASES[at], parts()[at]), f'make proofs SECTIONS="{at + 1}"'
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("rows, properties and lemmas: `", "rows, properties and lemmas: `0"),
+        ("Digest of its rows", "It is of these rows"),
+        ("| NoHanging |", "| NoHangings |"),
+        ("proved, for any E, S**", "proved, for any E**"),
+    ],
+    ids=["another digest", "none", "a property less", "a bound"],
+)
+def test_a_section_of_something_else_is_not_current(was: str, now: str) -> None:
+    text = parts()[0]
+    assert was in text
+    assert page.is_current(CASES[0], text)
+    assert not page.is_current(CASES[0], text.replace(was, now))
+
+
+def test_a_section_that_names_a_release_where_z3_is_asked_something_else_is_not_current() -> None:
+    at, case = next((at, c) for at, c in enumerate(CASES) if c.system == "idempotence" and c.also)
+    text = parts()[at].replace("**At 4.0.1", "**At 3.6, 4.0.1")
+    assert text != parts()[at]
+    assert not page.is_current(case, text)
+
+
 @pytest.mark.parametrize("name", ["transactions", "idempotence", "producer-ids", "replication"])
 def test_each_lemma_is_used_by_a_proof(name: str) -> None:
     """Take away a lemma that is named here: nothing needs it."""
