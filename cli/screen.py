@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import typer
@@ -64,6 +65,17 @@ def _without_empty(words: list[str]) -> None:
         raise WrongUsage(f"{where} is empty: give it a value, or leave it out")
 
 
+def _without_options_as_values(words: list[str], parameters: Iterable[Any]) -> None:
+    """An option that needs a value would take the next option for it, which then has no effect:
+    `--json --strict` would write a file called --strict. Raises WrongUsage."""
+    options = {name: each for each in parameters for name in (*each.opts, *each.secondary_opts)}
+    for before, word in pairwise(words[: words.index("--")] if "--" in words else words):
+        option = options.get(before) if before.startswith("-") else None
+        takes = option is not None and not getattr(option, "is_flag", False)
+        if takes and (word.startswith("--") or (word.startswith("-") and word in options)):
+            raise WrongUsage(f"{before} has no value: the next word is {word}")
+
+
 class Command(TyperCommand):
     """A command."""
 
@@ -77,6 +89,7 @@ class Command(TyperCommand):
         """Reads the words behind its name. An error names it, so that the right help is shown."""
         try:
             _without_empty(args)
+            _without_options_as_values(args, self.get_params(ctx))
             return super().parse_args(ctx, args)
         except WrongUsage as error:
             error.ctx = error.ctx or ctx

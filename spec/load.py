@@ -54,6 +54,8 @@ def load_system(
 def _from_file(
     path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None
 ) -> System:
+    if path.is_dir():
+        raise DeclarationError(f"{path} is a folder: give a file in it")
     if not path.is_file():
         raise DeclarationError(f"{path}: no such file; {_file_meant(path)}".rstrip("; "))
     written, code = _run_apart(path, attribute, memory, meanwhile)
@@ -72,7 +74,7 @@ def _file_meant(path: Path) -> str:
     """Which Python file of the same folder was meant, as a question; nothing where none is like
     it."""
     with suppress(OSError, ValueError):  # a name that no file can have
-        there = {each.stem: each for each in sorted(path.parent.glob("*.py"))}
+        there = {each.stem: each for each in sorted(path.parent.glob("*.py")) if each.is_file()}
         alike = nearest(path.stem, there)
         return "" if alike is None else f"did you mean {there[alike]}? "
     return ""

@@ -175,6 +175,38 @@ def test_an_empty_word_is_not_the_current_folder_nor_the_newest_release(
     assert [path.name for path in tmp_path.iterdir()] == ["declared.py"]
 
 
+@pytest.mark.parametrize(
+    ("words", "taker", "taken"),
+    [
+        (("check", "{file}", "--json", "--strict"), "--json", "--strict"),
+        (("check", "{file}", "--strict", "--report", "--stirct"), "--report", "--stirct"),
+        (("check", "--checkpoint", "--keep-going", "{file}"), "--checkpoint", "--keep-going"),
+        (("diagram", "{file}", "-o", "--machine", "m"), "-o", "--machine"),
+        (("export", "tla", "{file}", "-o", "-o"), "-o", "-o"),
+    ],
+)
+def test_an_option_is_no_value(
+    tmp_path: Path, words: tuple[str, ...], taker: str, taken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would have no effect, and a file or folder would have its name."""
+    (tmp_path / "declared.py").write_text(DECLARED)
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence(*(word.format(file="declared.py:holds") for word in words))
+    assert (ended.code, ended.out) == (2, "")
+    said = f"epochfence: {taker} has no value: the next word is {taken} (see "
+    assert ended.err.startswith(said)
+    assert [path.name for path in tmp_path.iterdir()] == ["declared.py"]
+
+
+def test_a_value_may_begin_as_an_option_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "declared.py").write_text(DECLARED)
+    monkeypatch.chdir(tmp_path)
+    assert epochfence("check", "--json=--strict", "--", "declared.py:holds").code == 0
+    assert Path("--strict").is_file()
+
+
 def test_what_was_meant_is_named() -> None:
     assert "did you mean acks?" in epochfence("config", "aks=1").err
     assert "did you mean retries?" in epochfence("config", "retrys=3").err

@@ -214,6 +214,11 @@ def test_a_file_whose_name_is_misspelt(tmp_path: Path, monkeypatch: pytest.Monke
             load_system(name)
     with pytest.raises(DeclarationError, match=r"no such file$"):
         load_system(f"{'x' * 300}/y\0.py")
+    (tmp_path / "peers.py").mkdir()
+    with pytest.raises(DeclarationError, match=r"^peers\.py is a folder: give a file in it$"):
+        load_system("peers.py")
+    with pytest.raises(DeclarationError, match=r"no such file$"):
+        load_system("peer.py")
 
 
 def test_a_name_that_no_system_has() -> None:
