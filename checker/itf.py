@@ -127,7 +127,7 @@ def read_trace(text: bytes) -> TraceFile:
         return TraceFile(tuple(of_tlc[0]), of_tlc[1], tlc=True)
     states = whole.get("states")
     if not isinstance(states, list) or not states:
-        raise TraceError("not an ITF trace: it has no `states`")
+        raise TraceError("not an ITF trace: it has no `states`; `check --trace FILE` writes one")
     listed: list[Any] = states  # pyright: ignore[reportUnknownVariableType]
     loop = whole.get("loop")
     if loop is not None and not (type(loop) is int and 0 <= loop < len(listed)):

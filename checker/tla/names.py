@@ -67,8 +67,9 @@ def reserved() -> frozenset[str]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    words = re.sub(r"\W+", "_", name.replace("'", "")).strip("_")
-    readable = words if words[:1].isalpha() else f"x_{words}"
+    words = re.sub(r"\W+", "_", name.replace("'", ""), flags=re.ASCII).strip("_")
+    is_name = words[:1].isalpha() and not words.startswith(("WF_", "SF_"))
+    readable = words if is_name else f"x_{words}"
     free, number = readable, 2
     while free in taken or free in reserved():
         free, number = f"{readable}_{number}", number + 1

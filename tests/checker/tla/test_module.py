@@ -94,6 +94,16 @@ def test_names_are_readable_and_none_is_taken_twice() -> None:
     assert {"Put", "None", "Spec", "DOMAIN"} <= reserved()
 
 
+def test_names_are_such_that_tla_has() -> None:
+    """It has ASCII letters alone, and WF_ and SF_ are operators of it."""
+    names = Names()
+    assert names.variable("état de l'élève") == "tat_de_l_l_ve"
+    assert names.variable("锁.状态") == "x_"
+    assert names.variable("锁") == "x__2"
+    assert names.operator("WF_lock") == "x_WF_lock"
+    assert names.constant("SF_") == "SF"
+
+
 def test_what_tla_can_t_say_is_refused() -> None:
     machine = lang.Machine("m")
     bag = machine.field("bag", lang.Bag(lang.Int(0, 2), 2))
