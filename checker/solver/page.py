@@ -82,11 +82,11 @@ it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended tha
 
 The number of clients can be left open: a step acts for one, and each part of a property or lemma
 mentions two at most. So a proof with three clients is one of any number; its section says so. At
-4.0.1 and before three would do as well, and the proofs are with two so far. The number of
-partitions can't be left open in this way: whether a transaction is complete, and whether a client
-has heard of all its batches, depends on all of them at once. Nor can that of transactions, which
-are told apart by their order. At 4.0.1 and 4.1 `NoDuplicate` and `Order` are proved of two clients
-with one transaction. With two `LogsInOrder`, which both use, isn't inductive there: it needs
+3.6 and 4.0.1 three would do as well, and the proofs are with two so far. The number of partitions
+can't be left open in this way: whether a transaction is complete, and whether a client has heard of
+all its batches, depends on all of them at once. Nor can that of transactions, which are told apart
+by their order. At 4.0.1 and 4.1 `NoDuplicate` and `Order` are proved of two clients with one
+transaction. With two `LogsInOrder`, which both use, isn't inductive there: it needs
 `EndedAsDecided`, and a marker may come late (KAFKA-19446). A transaction has one record to a
 partition: for more, lemmas would have to say how sequences go on within it, as those of
 `idempotence` do.
@@ -207,9 +207,8 @@ CASES = (
         protocol="2.5",
     ),
     replace(
-        _TWO_CLIENTS,
+        _ANY_CLIENTS, constants={**_ANY_CLIENTS.constants, "transactions": 1}, protocol="2.5",
         properties=("OneLiveEpoch", "BumpedOnce", "ReservedEpoch", "AnswerStands"),
-        protocol="2.5",
     ),
     Case(
         "replication", {"power_losses": 0, "unclean_elections": 0},
