@@ -142,3 +142,11 @@ def _aside(path: Path) -> Generator[BinaryIO]:
 def write_whole(path: Path, content: bytes | str) -> None:
     """Writes a file as a whole or not at all, as `Output` does. Raises CantWrite."""
     Output(path).write(content)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it is a folder, as far as one may see: what reads or writes there says why not."""
+    try:
+        return path.is_dir()
+    except OSError:  # the folder around it may not be entered, or the name is too long
+        return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, NoReturn
 import typer
 from rich.console import Console
 
-from ..files import Output
+from ..files import Output, is_folder
 from ..language import DeclarationError
 from .endings import USAGE, announce_wait, fail, needing, write_json
 from .options import EngineOptions, Json, JsonLines, Protocol
@@ -58,11 +58,11 @@ def decode(
     kinds = ", ".join(each.value for each in Kind)
     if kind is not None and kind not in kinds.split(", "):
         fail(f"--as {kind}: unknown kind: choose one of {kinds}")
-    is_folder = file.is_dir()
-    if is_folder and kind is not None:
+    whole = is_folder(file)
+    if whole and kind is not None:
         fail(f"--as {kind}: {file} is a folder, where file names decide: leave out --as")
-    files, others = files_in(file) if is_folder else ([file], [])
-    if is_folder and not files:
+    files, others = files_in(file) if whole else ([file], [])
+    if whole and not files:
         fail(f"{file}: no file name in this folder shows its kind: give one file, with --as")
     wrong = 0
     with nullcontext() if output is None else output.writing() as lines:
@@ -71,11 +71,13 @@ def decode(
             try:
                 chosen = kind_of(each) if kind is None else Kind(kind)
             except ValueError:
-                if file != Path("-") and not file.exists():
-                    fail(f"can't read {file}: No such file or directory")
+                try:
+                    _ = file == Path("-") or file.stat()
+                except OSError as error:
+                    fail(f"can't read {file}: {error.strerror}")
                 fail(f"{file}: its name doesn't show its kind: add --as with one of {kinds}")
-            place = {"file": str(each.relative_to(file))} if is_folder else {}
-            if prints and is_folder:
+            place = {"file": str(each.relative_to(file))} if whole else {}
+            if prints and whole:
                 print(f"{each}:")
             wrong += _decode(each, chosen, limit << 20, lines, place, prints=prints)
     if others:

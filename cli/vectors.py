@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ..files import Output
+from ..files import Output, is_folder
 from ..spec.features import NEWEST, RELEASED
 from .endings import fail, needing
 from .options import make_folder
@@ -33,7 +33,7 @@ def vectors(
         fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
     machines = tuple(OF_MACHINES) if machine is None else (machine,)
     names = {SCHEMA, *(f"{name}.json" for name in OF_MACHINES)}
-    foreign = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    foreign = sorted(path.name for path in folder.iterdir()) if is_folder(folder) else []
     for name in foreign:
         if name not in names:
             fail(f"{folder} has other files ({name}) and is left as it is: choose a new folder")

@@ -54,9 +54,13 @@ def load_system(
 def _from_file(
     path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None
 ) -> System:
-    if path.is_dir():
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # its folder may not be entered, or its name is too long
+        raise DeclarationError(f"can't read {path}: {error.strerror}") from None
+    if is_folder:
         raise DeclarationError(f"{path} is a folder: give a file in it")
-    if not path.is_file():
+    if not is_file:
         raise DeclarationError(f"{path}: no such file; {_file_meant(path)}".rstrip("; "))
     written, code = _run_apart(path, attribute, memory, meanwhile)
     try:

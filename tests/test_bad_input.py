@@ -198,6 +198,16 @@ def test_an_option_is_no_value(
     assert [path.name for path in tmp_path.iterdir()] == ["declared.py"]
 
 
+@pytest.mark.parametrize("command", ["check {}.py", "decode {}", "vectors {}"])
+def test_a_name_that_is_too_long(command: str) -> None:
+    """As a file in a folder that may not be entered, one can't even ask what it is."""
+    name = "x" * 300
+    ended = epochfence(*command.format(name).split())
+    assert (ended.code, ended.out) == (2, "")
+    assert name in ended.err
+    assert ended.err.endswith(": File name too long\n")
+
+
 def test_a_value_may_begin_as_an_option_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -221,6 +221,11 @@ def test_a_file_whose_name_is_misspelt(tmp_path: Path, monkeypatch: pytest.Monke
         load_system("peer.py")
 
 
+def test_a_name_that_the_system_of_files_refuses() -> None:
+    with pytest.raises(DeclarationError, match=r"^can't read x+\.py: File name too long$"):
+        load_system(f"{'x' * 300}.py")
+
+
 def test_a_name_that_no_system_has() -> None:
     with pytest.raises(DeclarationError, match="no system is called nothing: take transactions"):
         load_system("nothing")
