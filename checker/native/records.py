@@ -128,7 +128,11 @@ def copy_short(source, target, stride):
 
 @compiled(inline="always")
 def copy_exactly(source, target, stride):
-    """Copies a packed state, of 8 bytes or more, and writes nothing behind it."""
+    """Copies a packed state, or a record, and changes nothing behind it."""
+    if stride < 8:
+        mask = low_bytes(stride)
+        store64(target, (load64(source) & mask) | (load64(target) & ~mask))
+        return
     offset = 0
     while offset + 8 <= stride:
         store64(target + offset, load64(source + offset))

@@ -96,11 +96,12 @@ def deal(states, count, stride, width, buckets, filled):
 
 @compiled
 def drop_sent(states, count, stride, sent, mask):
-    """Drops states that the table `sent` holds, which keeps the others; returns how many are left.
+    """Drops packed states, or records of one shard, that the table `sent` holds, which keeps the
+    others; returns how many are left.
 
-    The table has `mask` + 1 places in groups of WAYS, each for the last states that were to go
-    there. States are compared whole, so that none is dropped for another. A place of zeros is
-    empty: so the state of zeros, whose hash is 0, is never dropped.
+    The table has `mask` + 1 places in groups of WAYS, each for the last ones that were to go
+    there. They are compared whole, so that none is dropped for another. A place of zeros is empty:
+    so zeros, whose hash is 0, are never dropped.
     """
     places = scratch(BLOCK)
     is_short, word = stride <= SHORT, first_word(stride)
@@ -134,8 +135,8 @@ def drop_sent(states, count, stride, sent, mask):
 
 @compiled
 def drop_sent_of_all(buckets, filled, first, last, stride, sent, mask):
-    """Drops the states in the buckets of the shards `first` up to `last` that the tables at `sent`
-    hold, one behind the other: what is looked for in one of them fits into a cache."""
+    """Drops from the buckets of the shards `first` up to `last` what the tables at `sent` hold, one
+    for each shard: what is looked for in one of them fits into a cache."""
     for shard in range(first, last):
         table = sent + shard * (mask + 1) * stride
         filled[shard] = drop_sent(buckets[shard], filled[shard], stride, table, mask)
@@ -422,10 +423,10 @@ class Worker:
             )  # fmt: skip
         return self.passed
 
-    def drop_sent(self, owned: range, sent: int, mask: int) -> None:
-        """Drops whole states from the buckets of these shards (see `drop_sent_of_all`)."""
+    def drop_sent(self, owned: range, width: int, sent: int, mask: int) -> None:
+        """Drops what was sent from the buckets of these shards (see `drop_sent_of_all`)."""
         first, last = owned.start, owned.stop
-        drop_sent_of_all(self.buckets, self.filled, first, last, self.stride, sent, mask)
+        drop_sent_of_all(self.buckets, self.filled, first, last, width, sent, mask)
 
     def noted(self) -> Iterator[tuple[int, int]]:
         """The violations in the states expanded last: a state's index among them, and flags."""

@@ -13,14 +13,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ...language import Instance
 from .. import columns
 from ..check import Prepared, identity, prepare
 from ..native.object_code import PLAIN
+from ..native.pack import Packing
+from ..native.vectors import in_words
 from ..verdict import Result
 from .manifest import Manifest
 from .options import SparkError
+from .runs import packed_in
 from .storage import Storage
 
 VERDICTS = (
@@ -57,7 +61,8 @@ class Explored:
         Raises SparkError where the run never got to Spark and so has kept none.
         """
         schema = columns.states_schema(self.columns)
-        return self._words().mapInArrow(partial(_states, self.columns), _spark(schema))
+        states = partial(_states, self.columns, self.prepared.packing)
+        return self._packed().mapInArrow(states, _spark(schema))
 
     def transitions(self) -> Any:
         """All steps from these states: `level` (of the source), `row` (its name), `source` and
@@ -67,10 +72,11 @@ class Explored:
         code = kernel.code.with_effort(PLAIN)
         by = columns.Expansion(code, kernel.most_successors, packing.stride, names)
         schema = columns.transitions_schema(self.columns)
-        return self._words().mapInArrow(partial(_transitions, self.columns, by), _spark(schema))
+        steps = partial(_transitions, self.columns, packing, by)
+        return self._packed().mapInArrow(steps, _spark(schema))
 
-    def _words(self) -> Any:
-        """The packed states as the run's files have them: `level`, `w0`, `w1`, ..."""
+    def _packed(self) -> Any:
+        """The packed states as the run's files have them: `level` and `state`."""
         uri = self.storage.uri if "://" in self.storage.uri else self.storage.root
         files = [f"{uri.rstrip('/')}/{run.file}" for run in self.manifest.each_run()]
         if not files:
@@ -87,23 +93,25 @@ def _spark(schema: Any) -> Any:
     return from_arrow_schema(schema)
 
 
-def _packed(batch: Any) -> tuple[Any, Any]:
+def _in_words(batch: Any, packing: Packing) -> tuple[Any, Any]:
     """The levels of packed states, and the states as rows of words."""
-    parts = [np.asarray(column) for column in batch.columns]
-    return parts[0], np.stack(parts[1:], axis=1).view(np.uint64)
+    level, state = batch.columns
+    packed = packed_in(state.cast(pa.binary(packing.stride)))
+    rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, packing.stride)
+    return np.asarray(level), in_words(rows, packing)
 
 
-def _states(of: list[columns.Column], batches: Iterable[Any]) -> Iterator[Any]:
+def _states(of: list[columns.Column], packing: Packing, batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
-        yield columns.states(of, *_packed(batch))
+        yield columns.states(of, *_in_words(batch, packing))
 
 
 def _transitions(
-    of: list[columns.Column], by: columns.Expansion, batches: Iterable[Any]
+    of: list[columns.Column], packing: Packing, by: columns.Expansion, batches: Iterable[Any]
 ) -> Iterator[Any]:
     steps = columns.transitions(of, by)
     for batch in batches:
-        yield from steps(*_packed(batch))
+        yield from steps(*_in_words(batch, packing))
 
 
 def verdicts(session: Any, results: Iterable[Result | Mapping[str, Any]]) -> Any:

@@ -17,7 +17,7 @@ from ..sealed import Damaged, seal, unseal, validator
 from .runs import Run
 from .storage import Storage, Taken
 
-FORMAT = "spark 4"
+FORMAT = "spark 5"
 
 _COUNT = {"type": "integer", "minimum": 0}
 _COUNTS = {"type": "array", "items": _COUNT}

@@ -140,16 +140,16 @@ class Outbox:
 
 class Inbox:
     """Files of candidates, mapped and locked: `lines` has where the candidates of each note lie, of
-    `stride` bytes, and how many there are of each part. Raises Lost."""
+    `width` bytes, and how many there are of each part. Raises Lost."""
 
-    def __init__(self, notes: Sequence[Note], stride: int) -> None:
+    def __init__(self, notes: Sequence[Note], width: int) -> None:
         self._mapped: dict[str, Any] = {}
-        self.lines = [self._line(note, stride) for note in notes]
+        self.lines = [self._line(note, width) for note in notes]
 
-    def _line(self, note: Note, stride: int) -> tuple[int, Any]:
+    def _line(self, note: Note, width: int) -> tuple[int, Any]:
         counts = np.frombuffer(note.counts, dtype=np.int64)
         address = self._address(note.file)
-        if note.offset + int(counts.sum()) * stride + SLACK > len(self._mapped[note.file]):
+        if note.offset + int(counts.sum()) * width + SLACK > len(self._mapped[note.file]):
             raise Lost(f"{note.file} was cut off")
         return address + note.offset, counts
 

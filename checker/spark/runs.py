@@ -1,8 +1,6 @@
 """Runs: Parquet files with the packed states of some levels of a shard, level by level.
 
-A row is a state: its level, and its words (`w0`, `w1`, ...) as signed integers of 64 bits, of which
-the last may have upper bytes that the packed state lacks. A row group is of one level, sorted by
-the first word: so a state takes fewer bytes.
+A row is a state: its level, and the packed state. A row group is of one level.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
@@ -19,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from ..native.planning import WHOLE
 from ..sealed import Damaged, checksum
 from .storage import Storage, StorageError
 
@@ -42,36 +41,33 @@ class Run:
         return asdict(self)
 
 
-def columns(states: bytes, stride: int) -> list[Any]:
-    """The words of packed states, a column each."""
-    packed = np.frombuffer(states, dtype=np.uint8).reshape(-1, stride)
-    padded = np.zeros((len(packed), -(-stride // 8) * 8), dtype=np.uint8)
-    padded[:, :stride] = packed
-    return list(padded.view("<i8").T)
+def write_run(storage: Storage, shard: int, levels: Iterable[tuple[int, Any]], stride: int) -> Run:
+    """Writes packed states, given as bytes in parts of one level each and in the order of levels.
 
-
-def write_run(
-    storage: Storage, shard: int, levels: Iterable[tuple[int, bytes]], stride: int
-) -> Run:
-    """Writes states, given in parts of one level each and in the order of levels."""
-    words = [f"w{at}" for at in range(-(-stride // 8))]
-    schema = pa.schema([("level", pa.int32()), *((name, pa.int64()) for name in words)])
+    A compressor makes a quarter of wide states; of narrow ones, little is left to take away."""
+    state = pa.binary(stride)
+    columns = (
+        pa.field("level", pa.int32(), nullable=False),
+        pa.field("state", state, nullable=False),
+    )
+    schema = pa.schema(columns)
     sink = pa.BufferOutputStream()
     numbers: list[int] = []
     count = 0
     writer_of: Any = parquet.ParquetWriter
     with writer_of(
-        sink, schema, compression="none", use_dictionary=["level"], write_statistics=False,
-        column_encoding=dict.fromkeys(words, "DELTA_BINARY_PACKED"),
+        sink, schema, compression="none" if stride <= WHOLE else "zstd", use_dictionary=["level"],
+        write_statistics=False,
     ) as writer:  # fmt: skip
         for level, states in levels:
-            parts = columns(states, stride)
-            order = np.argsort(parts[0])
-            level_column = np.full(len(order), level, dtype=np.int32)
-            table = pa.table([level_column, *(part[order] for part in parts)], schema)
-            writer.write_table(table, row_group_size=len(order))
+            several = len(states) // stride
+            column = pa.FixedSizeBinaryArray.from_buffers(
+                state, several, [None, pa.py_buffer(states)]
+            )
+            table = pa.table([np.full(several, level, dtype=np.int32), column], schema)
+            writer.write_table(table, row_group_size=several)
             numbers.append(level)
-            count += len(order)
+            count += several
     content = sink.getvalue()
     first, last = numbers[0], numbers[-1]
     # a name of its own: what a task that died has left is never taken for what another wrote
@@ -90,11 +86,17 @@ def read_run(storage: Storage, run: Run, stride: int) -> Iterator[tuple[int, byt
         raise Damaged(f"{run.file} isn't what was written: {len(content)} of {run.size} bytes")
     file = parquet.ParquetFile(pa.BufferReader(content))
     for group in range(file.num_row_groups):
-        level, *parts = file.read_row_group(group).columns
+        level, column = file.read_row_group(group).columns
         number = level[0].as_py()
         if run.first <= number <= run.last:
-            whole = np.stack([part.to_numpy() for part in parts], axis=1)
-            yield number, whole.view(np.uint8)[:, :stride].tobytes()
+            yield number, packed_in(column.combine_chunks())
+
+
+def packed_in(states: Any) -> bytes:
+    """The packed states in an Arrow array, one behind the other."""
+    stride = states.type.byte_width
+    first, end = states.offset * stride, (states.offset + len(states)) * stride
+    return states.buffers()[1][first:end].to_pybytes()
 
 
 def to_merge(runs: list[Run]) -> int:

@@ -25,10 +25,11 @@ from zipfile import BadZipFile
 import numpy as np
 import psutil
 
+from ..native.compiled import Passed
 from ..native.dividing import DIVIDED_FROM, cut_of, taken_over
 from ..native.memory import Region
 from ..native.parts import Parts
-from ..native.planning import Plan
+from ..native.planning import WHOLE, Plan
 from ..native.store import MOST_PER_SHARD, SHARDS, SLACK, Store
 from ..native.worker import Worker, drop_sent_of_all, owners
 from ..sealed import Damaged
@@ -79,6 +80,9 @@ class ShardSet:
     def __init__(self, worker: Worker, run: str, shard: int, shards: int, memory: int | None):
         self.worker = worker
         self.stride = worker.stride
+        # a candidate is what this set keeps of a state, if it always keeps states whole
+        self.is_narrow = self.stride <= WHOLE
+        self.width = self.stride - 1 if self.is_narrow else self.stride
         self.owned = owned_by(shard, shards)
         self.limit = memory or int(psutil.virtual_memory().available * OWN_MEMORY)
         self.folder = local_folder() / f"epochfence-{run}" / f"{shard}-of-{shards}"
@@ -327,12 +331,24 @@ class ShardSet:
     def insert(self, lines: Sequence[tuple[int, Any]]) -> None:
         """Puts candidates into the set: of each line the address, from which on they lie by part,
         and how many there are of each part. SLACK bytes are behind them. Raises NoRoom."""
-        done = all(
-            self.worker.put_from(address, int(by_part.sum()), self.store)
-            for address, by_part in lines
-        )
+        if self.is_narrow:
+            done = self.store.insert(0, 1, self._buckets(lines))
+        else:
+            done = all(
+                self.worker.put_from(address, int(by_part.sum()), self.store)
+                for address, by_part in lines
+            )
         if not done or not self._may_take(0):
             raise NoRoom
+
+    def _buckets(self, lines: Sequence[tuple[int, Any]]) -> Passed:
+        """Lines of records as buckets that a store empties."""
+        filled = np.zeros((len(lines), SHARDS), dtype=np.int64)
+        addresses = np.zeros_like(filled)
+        for line, (address, by_part) in enumerate(lines):
+            filled[line, self.owned.start : self.owned.stop] = by_part
+            addresses[line] = address + self.width * (np.cumsum(filled[line]) - filled[line])
+        return Passed(addresses, filled, np.zeros_like(filled))
 
     def end_level(self) -> int:
         """Makes what was inserted since `begin_level` a level; returns its size."""
@@ -348,21 +364,21 @@ class ShardSet:
     # What was sent ------------------------------------------------------------------------------
 
     def sent(self, level: int, expanded: int) -> tuple[Region, int]:
-        """Tables for the states that this shard sends, one for each part of the hash, and the mask
-        of each (see `drop_sent_of_all` of `native.worker`): as large as a level asks for in which
-        this shard expands so many states. A larger one takes over what is in a smaller one.
+        """Tables for the candidates that this shard sends, one for each part of the hash, and their
+        mask (see `drop_sent_of_all` of `native.worker`): as large as a level asks for in which this
+        shard expands so many states. A larger one takes over what is in a smaller one.
 
         It may hold successors of levels before `level`, as their owners have them by now. It is
         forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and
         where one at any level died (see `keep_sent`), which may have left half a state there.
         """
-        size, largest = LEAST_SENT, MOST_FOR_SENT // self.stride
+        size, largest = LEAST_SENT, MOST_FOR_SENT // self.width
         while size < SENT_BY_A_STATE * expanded and 2 * size <= largest:
             size *= 4 if 4 * size <= largest else 2
         if not self.cached:
-            return Region(size * self.stride), size // SHARDS - 1
+            return Region(size * self.width + SLACK), size // SHARDS - 1
         file, note = self._file("sent"), self._note
-        held = os.fstat(file).st_size // self.stride
+        held = max(0, os.fstat(file).st_size - SLACK) // self.width
         text = note.read_text(errors="replace") if note.exists() else ""
         known = int(text) if text.isdecimal() else level
         note.unlink(missing_ok=True)
@@ -372,20 +388,20 @@ class ShardSet:
         before = self._sent_before(held) if 0 < held < size else None
         if held < size:
             os.ftruncate(file, 0)
-        os.ftruncate(file, size * self.stride)
-        if self._sent is None or self._sent.size != size * self.stride:
-            self._sent = Region(size * self.stride, file)
+        os.ftruncate(file, size * self.width + SLACK)
+        if self._sent is None or self._sent.size != size * self.width + SLACK:
+            self._sent = Region(size * self.width + SLACK, file)
         mask = size // SHARDS - 1
         if before is not None:
             each = held // SHARDS
-            places = before.ctypes.data + np.arange(SHARDS) * each * self.stride
+            places = before.ctypes.data + np.arange(SHARDS) * each * self.width
             full = np.full(SHARDS, each)
-            drop_sent_of_all(places, full, 0, SHARDS, self.stride, self._sent.address, mask)
+            drop_sent_of_all(places, full, 0, SHARDS, self.width, self._sent.address, mask)
         return self._sent, mask
 
     def _sent_before(self, size: int) -> Any:
         """The contents of smaller tables, and bytes that reading whole words may touch."""
-        found = np.zeros(size * self.stride + SLACK, dtype=np.uint8)
+        found = np.zeros(size * self.width + SLACK, dtype=np.uint8)
         with (self.folder / "sent").open("rb") as file:
             file.readinto(found[:-SLACK].data)
         return found
@@ -408,17 +424,16 @@ def line_of(block: bytes, owned: range) -> tuple[int, Any]:
     return np.frombuffer(block, dtype=np.uint8).ctypes.data + counts.nbytes, counts
 
 
-def candidates(worker: Worker, owned: range) -> tuple[Any, list[Any]]:
-    """The candidates in a worker's buckets for a shard: how many there are of each part, and the
-    packed states of each."""
+def candidates(worker: Worker, owned: range, width: int) -> tuple[Any, list[Any]]:
+    """The candidates in a worker's buckets for a shard, of `width` bytes: how many there are of
+    each part, and the bytes of each."""
     counts = worker.filled[owned.start : owned.stop]
     starts = worker.buckets[owned.start : owned.stop] - worker.area.address
-    ends = starts + counts * worker.stride
+    ends = starts + counts * width
     return counts, [worker.area.array[s:e] for s, e in zip(starts, ends, strict=True)]
 
 
-def block_of(worker: Worker, owned: range) -> bytes:
-    """The candidates in a worker's buckets for a shard as they go through Spark: counts by part as
-    integers of 64 bits, then the packed states, then bytes that reading whole words may touch."""
-    counts, parts = candidates(worker, owned)
+def block_of(counts: Any, parts: Sequence[Any]) -> bytes:
+    """Candidates for a shard as they go through Spark: counts by part as integers of 64 bits, then
+    the candidates, then bytes that reading whole words may touch."""
     return b"".join([counts.tobytes(), *parts, bytes(SLACK)])

@@ -26,7 +26,6 @@ from ..native.kernel import Kernel
 from ..native.machine_code import Code
 from ..native.memory import Region
 from ..native.pack import Packing
-from ..native.planning import WHOLE
 from ..native.sharing import flags_in
 from ..native.store import SHARDS
 from ..native.vectors import in_ranges
@@ -38,7 +37,7 @@ from .shards import NoRoom, ShardSet, block_of, candidates, line_of, owned_by
 from .storage import Storage
 
 OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
-PIECE = 1 << 22  # bytes of states that are sorted at once
+PIECE = 1 << 20  # bytes of states that are written at once: they stay in a cache
 MOST_TWICE = 1 << 28  # bytes of candidates in a file, up to which some may be there twice
 
 
@@ -173,7 +172,7 @@ def _expanded(kit: Kit, place: Place, held: ShardSet, told: Told) -> Iterator[tu
     for part in store.owned:
         at, end = ranges[part]
         while at < end:
-            done = worker.scatter(store, part, at, min(SPAN, end - at), whole=True)
+            done = worker.scatter(store, part, at, min(SPAN, end - at), whole=not held.is_narrow)
             for index, flags in worker.noted():
                 state = store.bytes_of(part, at + index, at + index + 1)
                 for flag in flags_in(flags):
@@ -203,21 +202,21 @@ class _Sending:
 
     def emptied(self) -> Iterator[tuple[int, Sent]]:
         """Empties the buckets, by owner."""
-        worker, stride = self.held.worker, self.kit.stride
-        once = stride > WHOLE or self.outbox.size > MOST_TWICE
+        worker, width = self.held.worker, self.held.width
+        once = not self.held.is_narrow or self.outbox.size > MOST_TWICE
         for owner, here in enumerate(self.here):
             owned = owned_by(owner, self.kit.shards)
             if once or not here or self.outbox.full:
                 table, mask = self._table()
-                worker.drop_sent(owned, table.address, mask)
-            counts, parts = candidates(worker, owned)
+                worker.drop_sent(owned, width, table.address, mask)
+            counts, parts = candidates(worker, owned, width)
             count = int(counts.sum())
             if count:
                 note = self.outbox.write(counts, parts) if here else None
                 self.told.sent += count
-                self.told.sent_bytes += count * stride
-                yield owner, note or block_of(worker, owned)
-        worker.empty(stride)
+                self.told.sent_bytes += count * width
+                yield owner, note or block_of(counts, parts)
+        worker.empty(width)
 
     def _table(self) -> tuple[Region, int]:
         if self.sent is None:
@@ -274,7 +273,7 @@ def _insert(held: ShardSet, sent: Iterable[Sent]) -> None:
         else:
             held.insert([line_of(item, held.owned)])
     if notes:
-        inbox = Inbox(notes, held.stride)
+        inbox = Inbox(notes, held.width)
         held.insert(inbox.lines)
 
 
@@ -300,19 +299,14 @@ def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Told) -> None:
 
 
 def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-    """The states of levels, in pieces that are small enough to be sorted in memory."""
+    """The states of levels, in pieces of some megabytes."""
     for level in range(first, last + 1):
-        piece: list[bytes] = []
-        size = 0
-        for part, (start, end) in enumerate(held.ranges(level)):
-            if end > start:
-                piece.append(held.store.bytes_of(part, start, end))
-                size += len(piece[-1])
-            if size > PIECE:
-                yield level, b"".join(piece)
-                piece, size = [], 0
-        if piece:
-            yield level, b"".join(piece)
+        starts, ends = np.array(held.ranges(level)).T
+        size = int((ends - starts).sum()) * held.stride
+        for some in np.array_split(held.store.owned, -(-size // PIECE)) if size else ():
+            until = starts.copy()
+            until[some] = ends[some]
+            yield level, held.store.between(starts, until)
 
 
 def look_back(

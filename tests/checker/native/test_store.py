@@ -75,6 +75,6 @@ def test_whole_states_go_to_their_owners(stride: int, kinds: int, seed: int) -> 
     area = np.frombuffer(b"".join(states) + bytes(SLACK), dtype=np.uint8)
     worker = worker_of(stride, 1 << 12)
     fullest = deal(area.ctypes.data, len(states), stride, stride, worker.buckets, worker.filled)
-    _, found = candidates(worker, range(SHARDS))
+    _, found = candidates(worker, range(SHARDS), stride)
     assert [own.tobytes() for own in found] == by_owner(b"".join(states), stride, SHARDS)
     assert fullest == worker.filled.max()

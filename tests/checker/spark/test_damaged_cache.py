@@ -65,7 +65,7 @@ def test_files_of_whole_states(
     name: str, damage: Callable[[Path], Any], play: Callable[[InProcess], None],
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(tasks, "WHOLE", 0)  # what was sent is remembered
+    monkeypatch.setattr(tasks, "MOST_TWICE", -1)  # what was sent is remembered
     session, damaged = damaging(tmp_path / "local", name, damage)
     play(session)
     assert found(on_spark(ktx(), tmp_path / "run")) == found(check(ktx()))
