@@ -1,8 +1,8 @@
 """Breadth-first search on Spark: the same levels and the same shards as in
 `checker.native.explore`.
 
-A level is a job of two stages (see `tasks`); when it is finished, a manifest says so, and nothing
-of Spark's own keeps it. So no lineage grows, and a run can go on in another process.
+A level is a job of two stages, or of one (see `tasks`); when it is finished, a manifest says so,
+and nothing of Spark's own keeps it. So no lineage grows, and a run can go on in another process.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -26,11 +26,22 @@ from ..native.pack import Packing
 from ..native.worker import MOST_KEPT
 from .manifest import Level, Manifest
 from .options import SparkError
-from .outbox import Home, files_are_used
+from .outbox import Home, Note, files_are_used
 from .runs import Run, write_run
 from .session import forget, give_back, reason, stage
 from .shards import by_owner
-from .tasks import Kit, Place, Told, expand, find_home, insert, look_back, look_for
+from .tasks import (
+    Expanded,
+    Inserted,
+    Kit,
+    Place,
+    expand,
+    find_home,
+    insert,
+    insert_noted,
+    look_back,
+    look_for,
+)
 
 ATTEMPTS = 3  # at a level, before Spark is said to be at fault
 MOST_LOSSES = 3  # levels sent a second time, from which on no files are used (see `outbox`)
@@ -78,6 +89,8 @@ class SparkExplorer:
         # where each shard's files are; nobody has looked yet
         self._seen: Sequence[Home | None] | None = None
         self._losses = 0
+        # what all shards told of the last level, if it was expanded ahead
+        self._ahead: list[Expanded] = []
         self.begun = time.perf_counter()
         last = manifest.levels[-1]
         self.before = last.seconds
@@ -125,7 +138,10 @@ class SparkExplorer:
             levels = self.manifest.levels
             totals = [[level.states[shard] for level in levels] for shard in range(self.kit.shards)]
             seen = self._seen or [None] * self.kit.shards
-            self._place = self.context.broadcast(Place(totals, self.manifest.runs, seen))
+            notes: list[list[Note]] = [[] for _ in seen]
+            for owner, note in chain.from_iterable(item.notes for item in self._ahead):
+                notes[owner].append(note)
+            self._place = self.context.broadcast(Place(totals, self.manifest.runs, seen, notes))
         return self._place
 
     @property
@@ -158,37 +174,44 @@ class SparkExplorer:
         """
         if self._seen is None and files_are_used():
             self._seen = self._run(self._homes_job)
-        told = self._run(self._level_job)
-        if any(item.lost for item in told):
-            self._send_through_spark()
-            told = self._run(self._level_job)
-        self._check_damage([item.damaged for item in told])
-        bad = [bad for item in told for bad in item.bad]
-        if bad or any(item.full for item in told):
+        expanded, inserted = self._carried()
+        self._check_damage([item.damaged for item in (*expanded, *inserted)])
+        bad = [bad for item in expanded for bad in item.bad]
+        if bad or any(item.full for item in (*expanded, *inserted)):
             return bad, False
-        taken = self.taken + np.sum([item.taken for item in told], axis=0)
+        taken = self.taken + np.sum([item.taken for item in expanded], axis=0)
         level = Level(
-            [item.states for item in told],
+            [item.states for item in inserted],
             taken.tolist(),
             first_depths(self.found.first, taken, self.depth),
             self.before + time.perf_counter() - self.begun,
-            sum(item.sent for item in told),
-            sum(item.sent_bytes for item in told),
-            sum(item.written for item in told),
+            sum(item.sent for item in expanded),
+            sum(item.sent_bytes for item in expanded),
+            sum(item.written for item in inserted),
         )
         self.taken = taken
         # a shard without results sends nothing
-        self.held = max(self.held, sum(item.memory for item in told))
+        self.held = max(self.held, sum(item.memory for item in inserted))
         if self._seen is not None and self._losses < MOST_LOSSES:
-            self._seen = [item.home or seen for item, seen in zip(told, self._seen, strict=True)]
-        self._next = level, [(item.shard, item.runs) for item in told if item.runs]
+            seen = zip(inserted, self._seen, strict=True)
+            self._seen = [item.home or before for item, before in seen]
+        self._next = level, [(item.shard, item.runs) for item in inserted if item.runs]
+        ahead = [item.ahead for item in inserted if item.ahead]
+        self._ahead = ahead if len(ahead) == self.kit.shards else []
         return [], True
 
-    def _send_through_spark(self) -> None:
-        """Has the level be sent again, without files: one of them can't be read."""
-        self._losses += 1
-        self._seen = [None] * self.kit.shards
-        self._leave_place()
+    def _carried(self) -> tuple[list[Expanded], list[Inserted]]:
+        """What shards tell of the last level's expansion, and of the next level's insertion."""
+        expanded = self._ahead
+        if any(item.bad for item in expanded):
+            return expanded, []
+        inserted = self._run(self._insert_job if expanded else self._level_job)
+        if any(item.lost for item in inserted):  # a file can't be read: all goes through Spark
+            self._losses += 1
+            self._seen, self._ahead = [None] * self.kit.shards, []
+            self._leave_place()
+            expanded, inserted = [], self._run(self._level_job)
+        return expanded or [item.before for item in inserted if item.before], inserted
 
     def begin_level(self) -> None:
         """Makes what `expand_level` found a finished level, for good."""
@@ -201,7 +224,12 @@ class SparkExplorer:
         with stage(self.session, "homes of shards"):
             return self.homes.mapPartitions(partial(find_home, self.shipped)).collect()
 
-    def _level_job(self) -> list[Told]:
+    def _insert_job(self) -> list[Inserted]:
+        with stage(self.session, f"level {self.depth}: insert"):
+            insert_it = partial(insert_noted, self.shipped, self.place)
+            return self.homes.mapPartitions(insert_it).collect()
+
+    def _level_job(self) -> list[Inserted]:
         level, shards, place, homes = self.depth, self.kit.shards, self.place, self.homes
         with stage(self.session, f"level {level}: expand"):
             sent = homes.mapPartitions(partial(expand, self.shipped, place), True)

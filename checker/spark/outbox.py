@@ -2,9 +2,9 @@
 
 Candidates for a shard on another machine go through Spark. Those for one of the same machine are
 written to a file below Spark's local folders, and Spark carries a note that says where they lie. A
-file is of one attempt at a level, which is in its name. When a later level begins, the sender takes
-it for that, under another name, if nobody reads it: its pages are in memory already. Where a file
-can't be read, all of the level goes through Spark.
+file is of one attempt at a level, which is in its name. When the level after the next begins, the
+sender takes it for that, under another name, if nobody reads it: its pages are in memory already.
+Where a file can't be read, all of the level goes through Spark.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -98,7 +98,8 @@ class Outbox:
         self._file: Any = None
 
     def _open(self) -> Any:
-        older = [file for file in self.folder.glob("out-*") if level_of(file) < self.level]
+        # what the level before has sent may not have been read yet
+        older = [file for file in self.folder.glob("out-*") if level_of(file) < self.level - 1]
         taken = next(filter(None, map(self._taken_over, older)), None)
         for file in older:
             file.unlink(missing_ok=True)

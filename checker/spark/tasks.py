@@ -2,7 +2,8 @@
 
 A level takes two stages. `expand` sends each successor to the shard that owns it, in blocks or in
 files (see `outbox`), and after them what it counted; `insert` keeps what is new, writes it to the
-shard's runs and tells.
+shard's runs and tells. Where all that a shard sends goes to files, `insert` expands what is new as
+well, and tells where its candidates lie: then the next level takes one stage, `insert_noted`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -76,25 +77,40 @@ class Kit:
 
 @dataclass(frozen=True)
 class Place:
-    """The progress of a run, for each shard: the sizes of finished levels, the runs, and where an
-    executor had its files last (none: what is sent to it goes through Spark)."""
+    """The progress of a run, for each shard: the sizes of finished levels, the runs, where an
+    executor had its files last (none: what is sent to it goes through Spark), and where the
+    candidates for it lie, if its last level was expanded ahead."""
 
     totals: list[list[int]]
     runs: list[list[Run]]
     homes: Sequence[Home | None]
+    notes: list[list[Note]]
 
 
 @dataclass
-class Told:
-    """What a task tells: of its level's expansion (`taken` to `sent_bytes`) and of the next's
-    insertion. `damaged` names a run that can't be read; `full` says that memory wasn't enough, and
-    `lost` that a file of candidates can't be read. `home` is where the shard's files are."""
+class Expanded:
+    """What a task tells of the expansion of a shard's level. `damaged` names a run that can't be
+    read; `full` says that memory wasn't enough. `notes` say for each owner where the candidates
+    lie, if the level was expanded ahead."""
 
     shard: int
-    taken: list[int] = field(default_factory=list[int])
+    taken: list[int]
     bad: list[Bad] = field(default_factory=list[Bad])
     sent: int = 0
     sent_bytes: int = 0
+    damaged: str = ""
+    full: bool = False
+    notes: list[tuple[int, Note]] = field(default_factory=list[tuple[int, Note]])
+
+
+@dataclass
+class Inserted:
+    """What a task tells of a shard's new level. `damaged` and `full` are as of `Expanded`; `lost`
+    says that a file of candidates can't be read. `home` is where the shard's files are. `before` is
+    what the shard told of the level before, if that came with the candidates, and `ahead` what it
+    tells of the new level, if that is expanded already."""
+
+    shard: int
     states: int = 0
     runs: list[Run] = field(default_factory=list[Run])
     written: int = 0
@@ -103,6 +119,8 @@ class Told:
     full: bool = False
     lost: bool = False
     home: Home | None = None
+    before: Expanded | None = None
+    ahead: Expanded | None = None
 
 
 class _Process:
@@ -145,29 +163,29 @@ Sent: TypeAlias = bytes | Note
 """Candidates for a shard: in a block, or in a file."""
 
 
-def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sent | Told]]:
+def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sent | Expanded]]:
     """Expands the last level of a shard: candidates by owner, then what is to be told.
 
     `kit` is Spark's broadcast of a Kit, `place` that of a Place. `home` has the shard's number: a
     worker whose task leaves something unread is not used again.
     """
     kit, place, (shard,) = kit.value, place.value, home
-    told = Told(shard, taken=[0] * kit.rows)
+    told = Expanded(shard, [0] * kit.rows)
     totals = place.totals[shard]
     if totals[-1]:
         try:
             with _shard_set(kit, shard) as held:
                 held.bring_to(totals, place.runs[shard], kit.states_of)
-                yield from _expanded(kit, place, held, told)
+                yield from _expanded(held, _Sending(kit, place, held, told))
         except (Damaged, NoRoom) as error:
             told.damaged, told.full = str(error), isinstance(error, NoRoom)
     yield shard, told
 
 
-def _expanded(kit: Kit, place: Place, held: ShardSet, told: Told) -> Iterator[tuple[int, Sent]]:
-    worker, store = held.worker, held.store
+def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
+    """Expands the last level of a shard: candidates by owner."""
+    worker, store, told = held.worker, held.store, sending.told
     ranges = held.ranges(held.last)
-    sending = _Sending(kit, place, held, told)
     least: dict[int, list[bytes]] = {}
     for part in store.owned:
         at, end = ranges[part]
@@ -194,7 +212,7 @@ class _Sending:
     longer to look them up than to insert them once more.
     """
 
-    def __init__(self, kit: Kit, place: Place, held: ShardSet, told: Told) -> None:
+    def __init__(self, kit: Kit, place: Place, held: ShardSet, told: Expanded) -> None:
         self.kit, self.held, self.told = kit, held, told
         self.here = [held.cached and is_here(home) for home in place.homes]
         self.outbox = Outbox(held.folder, held.last)
@@ -233,37 +251,66 @@ class _Sending:
 
 
 def insert(
-    kit: Any, place: Any, arrived: Iterable[tuple[int, tuple[int, Sent | Told]]]
-) -> Iterator[Told]:
+    kit: Any, place: Any, arrived: Iterable[tuple[int, tuple[int, Sent | Expanded]]]
+) -> Iterator[Inserted]:
     """Inserts what was sent to a shard, writes what is new to a run, and tells.
 
     What has arrived comes with the shard's number, and there is something: what its sender counted.
     """
-    kit, place, items = kit.value, place.value, iter(arrived)
+    items = iter(arrived)
     shard, (_, item) = next(items)
-    told = Told(shard)
+    told = Inserted(shard)
     sent = _counted(chain([item], (item for _, (_, item) in items)), told)
-    first = next(sent, None)
-    try:
-        if first is not None:
-            with _shard_set(kit, shard) as held:
-                held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
-                held.begin_level()
-                _insert(held, chain([first], sent))
-                told.states = held.end_level()
-                told.memory = held.store.memory
-                told.home = home_at(held.folder)
-                if told.states:
-                    _write(kit, held, place.runs[shard], told)
-    except (Damaged, NoRoom, Lost) as error:
-        for _ in sent:
-            pass  # what its sender counted may still come
-        told.lost, told.full = isinstance(error, Lost), isinstance(error, NoRoom)
-        told.damaged = "" if told.lost else str(error)
+    _insert(kit.value, place.value, sent, told)
+    for _ in sent:
+        pass  # what its sender counted may still come
     yield told
 
 
-def _insert(held: ShardSet, sent: Iterable[Sent]) -> None:
+def insert_noted(kit: Any, place: Any, home: Iterable[int]) -> Iterator[Inserted]:
+    """The same of what notes tell, which came with the `place`."""
+    place, (shard,) = place.value, home
+    told = Inserted(shard)
+    _insert(kit.value, place, iter(place.notes[shard]), told)
+    yield told
+
+
+def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> None:
+    first = next(sent, None)
+    if first is None:
+        told.ahead = Expanded(told.shard, [0] * kit.rows)
+        return
+    runs = place.runs[told.shard]
+    try:
+        with _shard_set(kit, told.shard) as held:
+            held.bring_to(place.totals[told.shard], runs, kit.states_of)
+            held.begin_level()
+            _put(held, chain([first], sent))
+            told.states = held.end_level()
+            told.memory = held.store.memory
+            told.home = home_at(held.folder)
+            if told.states:
+                _write(kit, held, runs, told)
+            told.ahead = _ahead(kit, place, held, told.shard)
+    except (Damaged, NoRoom, Lost) as error:
+        told.lost, told.full = isinstance(error, Lost), isinstance(error, NoRoom)
+        told.damaged = "" if told.lost else str(error)
+
+
+def _ahead(kit: Kit, place: Place, held: ShardSet, shard: int) -> Expanded | None:
+    """The expansion of the level that was just inserted; none where not all goes to files."""
+    told = Expanded(shard, [0] * kit.rows)
+    sending = _Sending(kit, place, held, told)
+    if not all(sending.here):
+        return None
+    for owner, sent in _expanded(held, sending):
+        if not isinstance(sent, Note):
+            return None
+        told.notes.append((owner, sent))
+    return told
+
+
+def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
     """Blocks are inserted as they come, and what is in files at once: what is looked up in a part
     of the set is in the cache then."""
     notes: list[Note] = []
@@ -277,18 +324,16 @@ def _insert(held: ShardSet, sent: Iterable[Sent]) -> None:
         held.insert(inbox.lines)
 
 
-def _counted(items: Iterable[Sent | Told], told: Told) -> Iterator[Sent]:
+def _counted(items: Iterable[Sent | Expanded], told: Inserted) -> Iterator[Sent]:
     """The candidates among what was sent; what its sender counted goes into what is told."""
     for item in items:
-        if isinstance(item, Told):
-            told.taken, told.bad = item.taken, item.bad
-            told.sent, told.sent_bytes = item.sent, item.sent_bytes
-            told.damaged, told.full = item.damaged, item.full
+        if isinstance(item, Expanded):
+            told.before = item
         else:
             yield item
 
 
-def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Told) -> None:
+def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Inserted) -> None:
     """Writes the last level, and with it those of runs that it is to be merged with."""
     level = len(held.levels) - 1
     new = Run("", level, level, told.states, 0, "")

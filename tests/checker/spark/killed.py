@@ -25,7 +25,7 @@ from epochfence.tests.checker.spark.in_process import InProcess
 
 KTX = Path(__file__).parents[3] / "bench" / "ktx.py"
 MOMENTS = (1, 6, 4, 9, 7, 2, 12, 11, 5, 14)
-"""Before which of its tasks each driver is killed; a level has four, two to expand."""
+"""Before which of its tasks each driver is killed; a level has two, its first one two more."""
 
 
 def drive(instance: Instance, folder: Path, moment: int = 0) -> Result:

@@ -17,7 +17,7 @@ from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 from epochfence.tests.checker.spark.test_shards_by_parts import wide
 
-TASK = 47  # the one before which files are damaged
+TASK = 25  # the one before which files are damaged
 
 
 def flipped(file: Path) -> None:
