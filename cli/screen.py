@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Final, Literal
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand
+
+from ..files import Output
 
 WIDTH, NARROWEST = 100, 60  # columns
 WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
@@ -76,6 +78,22 @@ def _without_options_as_values(words: list[str], parameters: Iterable[Any]) -> N
             raise WrongUsage(f"{before} has no value: the next word is {word}")
 
 
+def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -> None:
+    """A result may not replace what the command reads, such as SYSTEM's own file. Raises
+    WrongUsage."""
+    read: list[str] = []
+    for parameter in parameters:
+        value: Any = values.get(parameter.name)
+        if parameter.param_type_name == "argument" and value is not None:
+            several = parameter.nargs != 1
+            read += map(str, value if several else [value])
+    read += [each.partition(":")[0] for each in read]
+    for output in (value for value in values.values() if isinstance(value, Output)):
+        for each in read:
+            if output.path.is_file() and os.path.realpath(each) == os.path.realpath(output.path):
+                raise WrongUsage(f"{output.path} would be overwritten, which this command reads")
+
+
 class Command(TyperCommand):
     """A command."""
 
@@ -90,7 +108,9 @@ class Command(TyperCommand):
         try:
             _without_empty(args)
             _without_options_as_values(args, self.get_params(ctx))
-            return super().parse_args(ctx, args)
+            left = super().parse_args(ctx, args)
+            _without_overwriting(self.get_params(ctx), ctx.params)
+            return left
         except WrongUsage as error:
             error.ctx = error.ctx or ctx
             raise

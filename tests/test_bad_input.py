@@ -208,6 +208,25 @@ def test_a_name_that_is_too_long(command: str) -> None:
     assert ended.err.endswith(": File name too long\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "declared.py:holds", "--json", "declared.py"),
+        ("check", "./declared.py:holds", "--report", "declared.py"),
+        ("judge", "declared.py", "--json", "declared.py"),
+    ],
+)
+def test_a_result_replaces_nothing_that_is_read(
+    tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "declared.py").write_text(DECLARED)
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert "declared.py would be overwritten, which this command reads" in ended.err
+    assert (tmp_path / "declared.py").read_text() == DECLARED
+
+
 def test_a_value_may_begin_as_an_option_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
