@@ -71,10 +71,7 @@ def decode(
             try:
                 chosen = kind_of(each) if kind is None else Kind(kind)
             except ValueError:
-                try:
-                    _ = file == Path("-") or file.stat()
-                except OSError as error:
-                    fail(f"can't read {file}: {error.strerror}")
+                _check_is_there(file)
                 fail(f"{file}: its name doesn't show its kind: add --as with one of {kinds}")
             place = {"file": str(each.relative_to(file))} if whole else {}
             if prints and whole:
@@ -85,6 +82,14 @@ def decode(
         print(f"not decoded (unknown file names): {names}", file=sys.stderr)
     if wrong:
         raise typer.Exit(USAGE)
+
+
+def _check_is_there(file: Path) -> None:
+    """Ends the command if there is no such file."""
+    try:
+        _ = file == Path("-") or file.stat()
+    except OSError as error:
+        fail(f"can't read {file}: {error.strerror}")
 
 
 def _decode(

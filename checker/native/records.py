@@ -16,12 +16,10 @@ from numpy import uint64
 
 from .compiled import compiled
 from .memory import load64, store8, store64
+from .mixing import mix, mixed_well
 
 SHORT = 16  # bytes of a record up to which two words have all of it
 SHARD_BITS = 8  # of the number of a shard, as many as a record has less than its state
-
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_MIXER = np.uint64(0xD6E8FEB86659FD93)
 
 
 @compiled(inline="always")
@@ -42,30 +40,23 @@ def hash_state(address, stride):
     mixed = uint64(0)
     offset = 0
     if stride < 8:
-        mixed = (load64(address) & low_bytes(stride)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
+        mixed = mix(mixed, load64(address) & low_bytes(stride))
         offset = stride
     while offset + 8 <= stride:
-        mixed = (mixed ^ load64(address + offset)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
+        mixed = mix(mixed, load64(address + offset))
         offset += 8
     if offset < stride:
-        mixed = (mixed ^ load64(address + stride - 8)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    mixed *= _MIXER
-    return mixed ^ (mixed >> uint64(32))
+        mixed = mix(mixed, load64(address + stride - 8))
+    return mixed_well(mixed)
 
 
 @compiled(inline="always")
 def hash_short(address, stride, mask):
     """The same of a state of up to 16 bytes, where the mask has the bytes of the first word."""
-    mixed = (load64(address) & mask) * _MULTIPLIER
-    mixed ^= mixed >> uint64(29)
+    mixed = mix(uint64(0), load64(address) & mask)
     if stride > 8:
-        mixed = (mixed ^ load64(address + stride - 8)) * _MULTIPLIER
-        mixed ^= mixed >> uint64(29)
-    mixed *= _MIXER
-    return mixed ^ (mixed >> uint64(32))
+        mixed = mix(mixed, load64(address + stride - 8))
+    return mixed_well(mixed)
 
 
 @compiled(inline="always")
