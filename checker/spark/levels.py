@@ -28,7 +28,7 @@ from .manifest import Level, Manifest
 from .options import SparkError
 from .outbox import Home, Note, files_are_used
 from .runs import Run, write_run
-from .session import forget, give_back, reason, stage
+from .session import drop_shuffle, forget, give_back, reason, stage
 from .shards import by_owner
 from .tasks import (
     Expanded,
@@ -239,6 +239,7 @@ class SparkExplorer:
             pairs = [shard * shards + shard for shard in range(shards)]
             insert_it = partial(insert, self.shipped, place)
             told = self.context.runJob(homes.cartesian(arrived), insert_it, pairs)
+        drop_shuffle(arrived)
         return sorted(told, key=lambda item: item.shard)
 
     def _run(self, job: Callable[[], list[Any]]) -> list[Any]:

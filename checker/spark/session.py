@@ -222,6 +222,13 @@ def forget(rdd: Any) -> None:
         rdd.unpersist()
 
 
+def drop_shuffle(rdd: Any) -> None:
+    """Deletes what was shuffled for an RDD, which Spark would keep on disk as long as it finds no
+    reason to collect garbage."""
+    with _java_may_be_gone():
+        rdd._jrdd.rdd().cleanShuffleDependencies(False)
+
+
 @contextmanager
 def _java_may_be_gone() -> Generator[None]:
     from py4j.protocol import Py4JError

@@ -85,6 +85,12 @@ class Parts:
     def persist(self) -> Parts:
         return self
 
+    @property
+    def _jrdd(self) -> Any:
+        """Java's RDD, of which what was shuffled for it can be deleted."""
+        of_scala = SimpleNamespace(cleanShuffleDependencies=lambda _: None)
+        return SimpleNamespace(rdd=lambda: of_scala)
+
     def unpersist(self) -> None:
         pass
 

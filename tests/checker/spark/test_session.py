@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.spark import session
+from epochfence.checker.spark import outbox, session
 from epochfence.checker.spark.options import SparkError, SparkOptions, check_master
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.matrix import Case, sampled
@@ -47,6 +47,24 @@ def test_a_real_session_comes_to_the_same(spark: Any, tmp_path: Path) -> None:
         f"level {result.depth - 1}: insert",
         f"counterexample, level {result.depth - 2}: look back",
     } <= stages(spark)
+
+
+@pytest.mark.slow(10)
+@pytest.mark.sample(1, of="kills")
+def test_what_was_shuffled_for_a_level_is_deleted_after_it(tmp_path: Path) -> None:
+    run = subprocess.Popen(
+        [sys.executable, "-m", "epochfence.cli", "check", KTX, *SMALL, "--engine", "spark",
+         "--storage", str(tmp_path / "run")],
+        cwd=ROOT, stdout=subprocess.DEVNULL,
+        env=os.environ | {"SPARK_LOCAL_DIRS": str(tmp_path), outbox.VARIABLE: outbox.OFF},
+    )  # fmt: skip
+    most = 0
+    while run.poll() is None:
+        with suppress(FileNotFoundError):
+            most = max(most, sum(1 for _ in tmp_path.glob("blockmgr-*/*/shuffle_*.data")))
+        time.sleep(0.02)
+    assert run.returncode == 0
+    assert 4 <= most <= 12  # a level has four, and there are ten
 
 
 @pytest.mark.slow
