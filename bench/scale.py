@@ -59,6 +59,11 @@ class Recorded:
         """New states of each level on Spark."""
         return [level.found for level in self.levels]
 
+    @property
+    def seconds(self) -> float:
+        """The seconds of its levels on Spark."""
+        return sum(level.seconds for level in self.levels)
+
 
 @dataclass(frozen=True)
 class Costs:
@@ -135,9 +140,11 @@ def work(level: Level, shards: int, cores: int) -> list[float]:
 
 
 def fit(runs: Sequence[Recorded]) -> Costs:
-    """The costs that explain these runs best; none is below 0."""
+    """The costs that explain these runs best, of which each counts alike; none is below 0."""
     rows = np.array([work(level, run.shards, run.cores) for run in runs for level in run.levels])
     seconds = np.array([level.seconds for run in runs for level in run.levels])
+    of_run = np.concatenate([np.full(len(run.levels), run.seconds) for run in runs])
+    rows, seconds = rows / of_run[:, np.newaxis], seconds / of_run
     left = list(range(len(WORK)))
     while True:  # what would be below 0 is left out
         scale = rows[:, left].max(axis=0)
