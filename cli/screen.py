@@ -79,9 +79,10 @@ def _without_options_as_values(words: list[str], parameters: Iterable[Any]) -> N
 
 
 def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -> None:
-    """A result may not replace what the command reads, such as SYSTEM's own file. Raises
-    WrongUsage."""
+    """A result may not replace what the command reads, such as SYSTEM's own file, or another
+    result. Raises WrongUsage."""
     read: list[str] = []
+    written: set[str] = set()
     for parameter in parameters:
         value: Any = values.get(parameter.name)
         if parameter.param_type_name == "argument" and value is not None:
@@ -89,9 +90,20 @@ def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -
             read += map(str, value if several else [value])
     read += [each.partition(":")[0] for each in read]
     for output in (value for value in values.values() if isinstance(value, Output)):
-        for each in read:
-            if output.path.is_file() and os.path.realpath(each) == os.path.realpath(output.path):
-                raise WrongUsage(f"{output.path} would be overwritten, which this command reads")
+        place = "-" if output.is_standard_output else os.path.realpath(output.path)
+        if output.path.is_file() and place in map(os.path.realpath, read):
+            raise WrongUsage(f"{output.path} would be overwritten, which this command reads")
+        is_device = output.path.exists() and not output.path.is_file()
+        if place in written and (output.is_standard_output or not is_device):
+            raise WrongUsage(f"two results go to {output.path}: give each a place of its own")
+        written.add(place)
+
+
+def _without_contradiction(values: Mapping[str, Any]) -> None:
+    """A feature is on or off. Raises WrongUsage."""
+    for name in values.get("with_") or ():
+        if name in (values.get("without") or ()):
+            raise WrongUsage(f"--with {name} and --without {name}: leave one of them out")
 
 
 class Command(TyperCommand):
@@ -110,6 +122,7 @@ class Command(TyperCommand):
             _without_options_as_values(args, self.get_params(ctx))
             left = super().parse_args(ctx, args)
             _without_overwriting(self.get_params(ctx), ctx.params)
+            _without_contradiction(ctx.params)
             return left
         except WrongUsage as error:
             error.ctx = error.ctx or ctx

@@ -224,6 +224,26 @@ def test_a_result_replaces_nothing_that_is_read(
     ended = epochfence(*words)
     assert (ended.code, ended.out) == (2, "")
     assert "declared.py would be overwritten, which this command reads" in ended.err
+
+
+@pytest.mark.parametrize("command", ["check", "sweep", "prove"])
+def test_no_feature_is_on_and_off_at_once(command: str) -> None:
+    both = ("--with", "hedged", "--without", "hedged")
+    ended = epochfence(command, "transactions", *both)
+    assert (ended.code, ended.out) == (2, "")
+    assert "--with hedged and --without hedged: leave one of them out" in ended.err
+
+
+@pytest.mark.parametrize("place", ["both.out", "-"])
+def test_no_two_results_go_to_one_place(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "declared.py").write_text(DECLARED)
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence("check", "declared.py:holds", "--json", place, "--report", place)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"two results go to {place}: give each a place of its own" in ended.err
+    assert [*tmp_path.iterdir()] == [tmp_path / "declared.py"]
     assert (tmp_path / "declared.py").read_text() == DECLARED
 
 
