@@ -211,7 +211,10 @@ class SparkExplorer:
             self._seen, self._ahead = [None] * self.kit.shards, []
             self._leave_place()
             expanded, inserted = [], self._run(self._level_job)
-        return expanded or [item.before for item in inserted if item.before], inserted
+        if not expanded:
+            expanded = [item.before for item in inserted if item.before]
+            assert len(expanded) == len(inserted)  # each shard has told what is wrong in it
+        return expanded, inserted
 
     def begin_level(self) -> None:
         """Makes what `expand_level` found a finished level, for good."""
