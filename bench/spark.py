@@ -14,8 +14,8 @@
 
 A size is explored by threads and on Spark, three times in turns, of which the medians are told, and
 once on Spark as on several machines, where all that shards send goes through it
-(EPOCHFENCE_SPARK_FILES=off). Candidates and bytes sent are those
-of the last one, which docs/scale.md is made of as well. A part is recorded in bench/spark.json, and
+(EPOCHFENCE_SPARK_FILES=off). Candidates and bytes sent are those of the last one, which
+docs/scale.md is made of as well. A part is recorded in bench/spark.json, and
 the tables of docs/performance.md and docs/scale.md are made of what is recorded. A level's cost
 where it has next to nothing to do, the slope (states a second beyond that), and what was sent and
 written are told; an aim that is missed is told and changes nothing. Ends with 1 where engines count
@@ -100,7 +100,8 @@ def run(size: tuple[int, ...], folder: Path, *more: str) -> tuple[dict[str, Any]
 
 
 def search(size: tuple[int, ...], shards: int, folder: Path, *more: str) -> dict[str, Any]:
-    """A size by threads and on Spark, twice. Raises RuntimeError where they count differently."""
+    """A size by threads and on Spark, with files and without. Raises RuntimeError where they count
+    differently."""
     tell(f"{size}: threads and Spark, in turns")
     turns = [one_turn(size, shards, folder, *more) for _ in range(1 if more else TURNS)]
     threads = median([threads for threads, _ in turns])

@@ -61,11 +61,12 @@ def digest(grounded: Grounded) -> str:
         for at, leaf in enumerate(kept)
     }
     forms = Forms(leaves)
+    fair = Fairnesses(grounded.instance) if grounded.rankings else None
     return _of(
         (
             list(leaves.values()),
             sorted({tuple(vector[at] for at in settled) for vector in grounded.initials}),
-            sorted(_of(_action(grounded, forms, action)) for action in grounded.actions),
+            sorted(_of(_action(forms, fair, action)) for action in grounded.actions),
             sorted(forms.all(grounded.invariants)),
             sorted(forms.all(grounded.well_formed)),
             sorted(map(_of, _rankings(grounded, forms))),
@@ -73,9 +74,8 @@ def digest(grounded: Grounded) -> str:
     )
 
 
-def _action(grounded: Grounded, forms: Forms, action: GroundAction) -> tuple[object, ...]:
+def _action(forms: Forms, fair: Fairnesses | None, action: GroundAction) -> tuple[object, ...]:
     """An action with its rows; with rankings, whose it is and what is fair of it as well."""
-    fair = Fairnesses(grounded.instance) if grounded.rankings else None
     rows = [
         (
             forms.of(row.guard),

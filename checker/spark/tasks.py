@@ -344,7 +344,7 @@ def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Inserted) -> None:
 
 
 def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]]:
-    """The states of levels, in pieces of some megabytes."""
+    """The states of levels, in pieces of about PIECE bytes."""
     for level in range(first, last + 1):
         starts, ends = np.array(held.ranges(level)).T
         size = int((ends - starts).sum()) * held.stride
