@@ -394,15 +394,16 @@ def _is_wanted(at: int, case: Case, sections: list[str]) -> bool:
     return not sections or case.system in sections or str(at + 1) in sections
 
 
-def _kept(page: Path, places: list[int]) -> dict[int, str]:
-    """The sections of these cases as they are on the page, which may lack the other ones, under the
-    numbers that they have now."""
-    if not places:
-        return {}
-    _, *before = page.read_text(encoding="utf-8").split("\n## ")
-    if len(before) == len(CASES):
-        before = [before[at] for at in places]
+def _kept(page: Path, wanted: Sequence[int]) -> dict[int, str]:
+    """The sections of the page, under the numbers that they have now; the page may lack those that
+    are written anew."""
+    unwanted = [at for at in range(len(CASES)) if at not in wanted]
+    text = page.read_text(encoding="utf-8") if unwanted or page.exists() else ""
+    _, *before = text.split("\n## ")
+    places = list(range(len(CASES))) if len(before) == len(CASES) else unwanted
     if len(before) != len(places):
+        if not unwanted:
+            return {}
         sys.exit(f"{page} has {len(before)} sections of {len(CASES)}: name those that are new")
     return {
         at: "\n## " + _NUMBER.sub(f"{at + 1}.", text, count=1).removesuffix("\n") + "\n"
@@ -411,27 +412,29 @@ def _kept(page: Path, places: list[int]) -> dict[int, str]:
 
 
 def main() -> None:
-    """Writes the page, or the sections that are named of it."""
+    """Writes the page, or the sections that are named of it: as soon as all are there, after each
+    section. Ctrl-C leaves it as it is then."""
     parser = argparse.ArgumentParser()
     parser.add_argument("page", type=Path)
     parser.add_argument("sections", nargs="*", metavar="SECTION")
     parser.add_argument("--answers", type=Path)
     said = parser.parse_args()
     wanted = [at for at, case in enumerate(CASES) if _is_wanted(at, case, said.sections)]
-    kept = _kept(said.page, [at for at in range(len(CASES)) if at not in wanted])
+    parts = _kept(said.page, wanted)
     known = Answers(said.answers)
-    parts: list[str] = []
-    for at, case in enumerate(CASES):
-        if at in kept:
-            parts.append(kept[at])
-            continue
-        print(f"{case.system} {case.constants}", file=sys.stderr, flush=True)
+    for at in wanted:
+        case = CASES[at]
+        print(f"{at + 1}. {case.system} {case.constants}", file=sys.stderr, flush=True)
         result = run(case, known)
+        if result.interrupted:
+            known.close()
+            sys.exit(f"interrupted: {said.page} has no new section {at + 1}, nor later ones")
         text = section(at + 1, case, result)
         text += any_number(case, result) + any_in_flight(case, result) + same_elsewhere(case, text)
-        parts.append(text + digest_line(case, text))
+        parts[at] = text + digest_line(case, text)
+        if len(parts) == len(CASES):
+            write_whole(said.page, whole([parts[place] for place in range(len(CASES))]))
     known.close()
-    write_whole(said.page, whole(parts))
 
 
 def whole(parts: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,26 @@ def test_sections_behind_a_new_one_get_new_numbers(
     for number, (part, before) in enumerate(zip(others, parts(), strict=True), 2):
         assert part.startswith(f"{number}. ")
         assert part.partition(".")[2].strip() == before.partition(".")[2].strip()
+
+
+@pytest.mark.slow(2)
+def test_ctrl_c_leaves_the_sections_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = tmp_path / "proofs.md"
+    written.write_text(PAGE, encoding="utf-8")
+    case = Case("bench/ktx.py", {"I": 2}, ("NoHanging",))
+    result = run(case)
+    results = [result, replace(result, interrupted=True)]
+    monkeypatch.setattr(page, "run", lambda case, known: results.pop(0))
+    monkeypatch.setattr(page, "CASES", (case, case, *CASES[2:]))
+    monkeypatch.setattr(sys, "argv", ["page", str(written)])
+    with pytest.raises(SystemExit, match=r"interrupted: .*proofs\.md has no new section 2"):
+        page.main()
+    _, first, *others = written.read_text(encoding="utf-8").split("\n## ")
+    assert "| NoHanging |" in first
+    assert first != parts()[0]
+    assert [part.strip() for part in others] == [part.strip() for part in parts()[1:]]
 
 
 def test_a_page_that_lacks_sections_that_are_not_named_is_refused(
