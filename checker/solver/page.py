@@ -81,11 +81,10 @@ brokers and `--set largest_producer_id=2`). At 2.0, 2.5 and 2.7, where blocks co
 it doesn't hold (KAFKA-12620, found by `epochfence check`); with what mended that it is proved.
 
 The number of clients can be left open: a step acts for one, and each part of a property or lemma
-mentions two at most. So a proof with three clients is one of any number; its section says so. At
-3.6 and 4.0.1 three would do as well, and the proofs are with two so far. The number of partitions
-can't be left open in this way: whether a transaction is complete, and whether a client has heard of
-all its batches, depends on all of them at once. Nor can that of transactions, which are told apart
-by their order. At 4.0.1 and 4.1 `NoDuplicate` and `Order` are proved of two clients with one
+mentions two at most. So a proof with three clients is one of any number; its section says so. The
+number of partitions can't be left open in this way: whether a transaction is complete, and whether
+a client has heard of all its batches, depends on all of them at once. Nor can that of transactions,
+which are told apart by their order. At 4.0.1 and 4.1 `NoDuplicate` and `Order` are proved with one
 transaction. With two `LogsInOrder`, which both use, isn't inductive there: it needs
 `EndedAsDecided`, and a marker may come late (KAFKA-19446). A transaction has one record to a
 partition: for more, lemmas would have to say how sequences go on within it, as those of
@@ -145,9 +144,11 @@ _WITH_OUTCOMES = (
     *_OF_TWO, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported",
 )  # fmt: skip
 _OF_NEWEST = (*_WITH_OUTCOMES, "ReservedEpoch", "AnswerStands")
-_TWO_CLIENTS = Case("transactions", {"partitions": 1, "transactions": 1})
 _ANY_CLIENTS = Case(
     "transactions", {"producers": 3, "partitions": 1, "transactions": 2}, any_number=PRODUCER
+)
+_ANY_CLIENTS_ONCE = replace(
+    _ANY_CLIENTS, constants={"producers": 3, "partitions": 1, "transactions": 1}
 )
 _NOT_OF_LOGS = tuple(name for name in _OF_TWO if name not in ("NoDuplicate", "Order"))
 _IDEMPOTENCE = Case(
@@ -165,14 +166,7 @@ CASES = (
         "transactions", {}, ("NotFencedByItself",),
         switch_on=("late_fence_end_refused",),
     ),
-    replace(
-        _COMPLETES,
-        properties=(
-            *_OF_ONE, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported",
-            "PrepareCompletes",
-        ),
-        protocol="4.2",
-    ),
+    replace(_COMPLETES, protocol="4.2"),
     Case(
         "transactions", {"producers": 1, "transactions": 1}, ("Atomic",),
         protocol="4.2", also=("4.1 with strict_marker_epoch",),
@@ -181,17 +175,17 @@ CASES = (
         _ANY_CLIENTS, properties=_WITH_OUTCOMES, protocol="4.2",
         also=("4.1 with strict_marker_epoch",),
     ),
-    replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.1"),
+    replace(_COMPLETES, protocol="4.1"),
     replace(_ANY_CLIENTS, properties=_NOT_OF_LOGS, protocol="4.1"),
-    replace(_TWO_CLIENTS, properties=_OF_TWO, protocol="4.1"),
-    replace(_COMPLETES, properties=(*_OF_ONE, "PrepareCompletes"), protocol="4.0.1"),
-    replace(_TWO_CLIENTS, properties=_OF_TWO, protocol="4.0.1"),
+    replace(_ANY_CLIENTS_ONCE, properties=_OF_TWO, protocol="4.1"),
+    replace(_COMPLETES, protocol="4.0.1"),
+    replace(_ANY_CLIENTS_ONCE, properties=_OF_TWO, protocol="4.0.1"),
     Case(
         "transactions", {"producers": 1, "partitions": 1},
         (*_OF_ONE, "ReservedEpoch", "AnswerStands"), protocol="3.6",
     ),
     replace(
-        _TWO_CLIENTS,
+        _ANY_CLIENTS_ONCE,
         properties=(
             "NoHangingTransaction", "ZombieFenced", "OneLiveEpoch", "BumpedOnce", "ReservedEpoch",
             "AnswerStands",
@@ -207,7 +201,7 @@ CASES = (
         protocol="2.5",
     ),
     replace(
-        _ANY_CLIENTS, constants={**_ANY_CLIENTS.constants, "transactions": 1}, protocol="2.5",
+        _ANY_CLIENTS_ONCE, protocol="2.5",
         properties=("OneLiveEpoch", "BumpedOnce", "ReservedEpoch", "AnswerStands"),
     ),
     Case(
