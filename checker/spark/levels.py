@@ -11,7 +11,7 @@ and nothing of Spark's own keeps it. So no lineage grows, and a run can go on in
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import nsmallest
 from itertools import chain
@@ -34,6 +34,7 @@ from .tasks import (
     Expanded,
     Inserted,
     Kit,
+    Looked,
     Place,
     expand,
     find_home,
@@ -44,6 +45,7 @@ from .tasks import (
 )
 
 ATTEMPTS = 3  # at a level, before Spark is said to be at fault
+NO_ROOM = "memory is too short to read a shard's states again; --resume goes on with more of it"
 MOST_LOSSES = 3  # levels sent a second time, from which on no files are used (see `outbox`)
 
 
@@ -269,16 +271,9 @@ class SparkExplorer:
 
         Raises LookupError where there is none, RolledBack, SparkError.
         """
-        place = self.place
-
-        def job() -> list[tuple[list[bytes], str]]:
-            with stage(self.session, f"counterexample, level {level}: look back"):
-                back = partial(look_back, self.shipped, place, states, level)
-                return self.homes.mapPartitions(back).collect()
-
-        answers = self._run(job)
-        self._check_damage([damaged for _, damaged in answers])
-        found = nsmallest(MOST_KEPT, chain.from_iterable(states for states, _ in answers))
+        back = partial(look_back, self.shipped, self.place, states, level)
+        by_shard = self._look(f"counterexample, level {level}: look back", back)
+        found = nsmallest(MOST_KEPT, chain.from_iterable(by_shard))
         if not found:
             raise LookupError(NO_PREDECESSOR)
         return found
@@ -288,16 +283,22 @@ class SparkExplorer:
 
         Raises RolledBack, SparkError.
         """
-        place = self.place
+        look = partial(look_for, self.shipped, self.place, every, packing)
+        by_shard = self._look("coverage: premises and messages", look)
+        return [any(found) for found in zip(*by_shard, strict=True)]
 
-        def job() -> list[tuple[list[bool], str]]:
-            with stage(self.session, "coverage: premises and messages"):
-                look = partial(look_for, self.shipped, place, every, packing)
+    def _look(self, name: str, look: Callable[[Iterable[int]], Iterator[Looked]]) -> list[Any]:
+        """What tasks find that look at each shard's states."""
+
+        def job() -> list[Looked]:
+            with stage(self.session, name):
                 return self.homes.mapPartitions(look).collect()
 
         answers = self._run(job)
-        self._check_damage([damaged for _, damaged in answers])
-        return [any(by_shard) for by_shard in zip(*(found for found, _ in answers), strict=True)]
+        self._check_damage([answer.damaged for answer in answers])
+        if any(answer.full for answer in answers):
+            raise SparkError(f"{name}: {NO_ROOM}")
+        return [answer.found for answer in answers]
 
     def close(self) -> None:
         """Gives back what executors hold of the run."""

@@ -4,7 +4,9 @@ Candidates for a shard on another machine go through Spark. Those for one of the
 written to a file below Spark's local folders, and Spark carries a note that says where they lie. A
 file is of one attempt at a level, which is in its name. When the level after the next begins, the
 sender takes it for that, under another name, if nobody reads it: its pages are in memory already.
-Where a file can't be read, all of the level goes through Spark.
+Behind all that is written at once is a mark, which is in the file's name as well: so a file that
+has another's name isn't taken for it. Where a file can't be read, all of the level goes through
+Spark.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -87,6 +89,12 @@ def level_of(file: Path) -> int:
     return int(file.name.split("-")[1])
 
 
+def mark_of(file: str) -> bytes:
+    """What is behind all that is written at once to the file of that name: SLACK bytes, as reading
+    whole words may touch so many."""
+    return bytes.fromhex(file.rpartition("-")[2])
+
+
 class Outbox:
     """The file of an attempt at a level, which takes the place of those of levels before."""
 
@@ -123,7 +131,7 @@ class Outbox:
         note = Note(str(self.path), self.size, counts.tobytes())
         try:
             self._file = self._file or self._open()
-            for part in (*parts, bytes(SLACK)):  # reading whole words may touch these bytes
+            for part in (*parts, mark_of(note.file)):
                 view = memoryview(part)
                 while view:
                     view = view[self._file.write(view) :]
@@ -150,8 +158,9 @@ class Inbox:
     def _line(self, note: Note, width: int) -> tuple[int, Any]:
         counts = np.frombuffer(note.counts, dtype=np.int64)
         address = self._address(note.file)
-        if note.offset + int(counts.sum()) * width + SLACK > len(self._mapped[note.file]):
-            raise Lost(f"{note.file} was cut off")
+        end = note.offset + int(counts.sum()) * width
+        if self._mapped[note.file][end : end + SLACK].tobytes() != mark_of(note.file):
+            raise Lost(f"{note.file} isn't what was written")
         return address + note.offset, counts
 
     def _address(self, name: str) -> int:

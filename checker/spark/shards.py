@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 import psutil
@@ -44,6 +43,7 @@ SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some le
 MOST_FOR_SENT = 1 << 28  # bytes that they take at most
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
 INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is from before a change
+INDEXED = "levels", "groups", "asked", "ends", "own", "rows", "nodes"
 Stamp: TypeAlias = tuple[int, int] | None
 DIVIDED = "parts-"  # files of a set that is kept by parts
 
@@ -108,9 +108,10 @@ class ShardSet:
         fcntl.flock(self._file("lock"), fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Closes its files; the set is not to be used any more."""
+        """Gives back its files and its memory; the set is not to be used any more."""
         for file in self._files.values():
             os.close(file)
+        del self.store  # it refers to this set: what was frozen isn't searched for such circles
 
     def _file(self, name: str) -> int:
         if name not in self._files:
@@ -205,24 +206,24 @@ class ShardSet:
         """An index; none where there is none that can be read."""
         try:
             with np.load(self.folder / name) as file:
-                return {each: file[each] for each in file.files}
-        except (OSError, EOFError, ValueError, BadZipFile):
+                return {each: file[each] for each in INDEXED}
+        except Exception:  # of many kinds, for what is damaged
             return None
 
     def _nodes(self) -> str:
-        """The files that an index is about: their inodes, and since when this machine runs, as what
-        it wrote last may be lost when it is switched off."""
+        """The files that an index is about: of which shard, their inodes, and since when this
+        machine runs, as what it wrote last may be lost when it is switched off."""
         nodes = {name: os.fstat(self._files[name]).st_ino for name in self._sizes}
-        return json.dumps([machine(), nodes])
+        return json.dumps([self.folder.name, machine(), nodes])
 
     def _is_of(self, index: dict[str, Any], stamp: Stamp) -> bool:
         """Whether an index is about the files that are mapped, and they are whole: others may have
         deleted some, or cut them off."""
-        since, nodes = json.loads(str(index["nodes"]))
+        shard, since, nodes = json.loads(str(index["nodes"]))
         is_divided = len(self.ends) > 0
         used = [name for name in self._sizes if name.startswith(DIVIDED) == is_divided]
         found = {name: os.fstat(self._files[name]) for name in used}
-        return since == machine() and all(
+        return (shard, since) == (self.folder.name, machine()) and all(
             nodes.get(name) == of.st_ino
             and self._sizes[name] == of.st_size
             and stamp not in self._lost[name]
@@ -380,9 +381,9 @@ class ShardSet:
         file, note = self._file("sent"), self._note
         held = max(0, os.fstat(file).st_size - SLACK) // self.width
         text = note.read_text(errors="replace") if note.exists() else ""
-        known = int(text) if text.isdecimal() else level
+        known, _, node = text.partition(" ")
         note.unlink(missing_ok=True)
-        if known >= level:
+        if not known.isdecimal() or int(known) >= level or node != self._node("sent"):
             held = 0
         size = max(size, held)
         before = self._sent_before(held) if 0 < held < size else None
@@ -410,8 +411,12 @@ class ShardSet:
         """All successors of a level were put into the table: it is as good as its level is."""
         if self.cached:
             aside = self._note.with_suffix(".aside")
-            aside.write_text(str(level))
+            aside.write_text(f"{level} {self._node('sent')}")
             aside.replace(self._note)
+
+    def _node(self, name: str) -> str:
+        """Which file it is that this process has opened by a name."""
+        return str(os.fstat(self._file(name)).st_ino)
 
     @property
     def _note(self) -> Path:

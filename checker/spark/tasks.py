@@ -12,7 +12,7 @@ well, and tells where its candidates lie: then the next level takes one stage, `
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import chain
@@ -123,6 +123,15 @@ class Inserted:
     ahead: Expanded | None = None
 
 
+@dataclass
+class Looked:
+    """What a task tells that looks at a shard. `damaged` and `full` are as of `Expanded`."""
+
+    found: list[Any] = field(default_factory=list[Any])
+    damaged: str = ""
+    full: bool = False
+
+
 class _Process:
     """The data of a run that a worker process keeps between tasks."""
 
@@ -148,6 +157,8 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
         _process = _Process(kit)
     held = _process.sets.get(shard)
     if held is None or not held.cached:
+        if held is not None:
+            held.close()
         held = ShardSet(_process.worker, kit.run, shard, kit.shards, kit.memory)
         _process.sets[shard] = held
     return held
@@ -351,33 +362,39 @@ def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]
         for some in np.array_split(held.store.owned, -(-size // PIECE)) if size else ():
             until = starts.copy()
             until[some] = ends[some]
-            yield level, held.store.between(starts, until)
+            if states := held.store.between(starts, until):
+                yield level, states
 
 
 def look_back(
     kit: Any, place: Any, targets: Sequence[bytes], level: int, home: Iterable[int]
-) -> Iterator[tuple[list[bytes], str]]:
-    """The least states of a shard's level that have a target as a successor, or what is damaged."""
+) -> Iterator[Looked]:
+    """The least states of a shard's level that have a target as a successor."""
     kit, place, (shard,) = kit.value, place.value, home
-    if not place.totals[shard][level]:
-        return
-    try:
-        with _shard_set(kit, shard) as held:
-            held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
-            yield held.worker.predecessors(held.store, enumerate(held.ranges(level)), targets), ""
-    except Damaged as error:
-        yield [], str(error)
+
+    def look(held: ShardSet) -> list[bytes]:
+        return held.worker.predecessors(held.store, enumerate(held.ranges(level)), targets)
+
+    yield _looked(kit, place, shard, look) if place.totals[shard][level] else Looked()
 
 
 def look_for(
     kit: Any, place: Any, every: Sequence[Sought], packing: Packing, home: Iterable[int]
-) -> Iterator[tuple[list[bool], str]]:
-    """Whether a shard's states have each of those sought, or what is damaged."""
+) -> Iterator[Looked]:
+    """Whether a shard's states have each of those sought."""
     kit, place, (shard,) = kit.value, place.value, home
+
+    def look(held: ShardSet) -> list[bool]:
+        states = chain.from_iterable(map(held.store.rows, held.store.owned))
+        return met(every, packing, states)
+
+    yield _looked(kit, place, shard, look)
+
+
+def _looked(kit: Kit, place: Place, shard: int, look: Callable[[ShardSet], list[Any]]) -> Looked:
     try:
         with _shard_set(kit, shard) as held:
             held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
-            states = chain.from_iterable(map(held.store.rows, held.store.owned))
-            yield met(every, packing, states), ""
+            return Looked(look(held))
     except (Damaged, NoRoom) as error:
-        yield [], str(error)
+        return Looked([], str(error), isinstance(error, NoRoom))

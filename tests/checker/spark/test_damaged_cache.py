@@ -32,10 +32,17 @@ def cut(file: Path) -> None:
     os.truncate(file, file.stat().st_size // 2)
 
 
+def packed_otherwise(file: Path) -> None:
+    """The archive says that its first member is compressed in a way that there isn't."""
+    content = bytearray(file.read_bytes())
+    content[content.index(b"PK\1\2") + 10] = 77
+    file.write_bytes(content)
+
+
 DAMAGES: list[tuple[str, Callable[[Path], Any]]] = [
     ("index.npz", flipped), ("index.npz", cut), ("index.npz", lambda file: file.write_bytes(b"")),
-    ("states", cut), ("states", Path.unlink), ("tables", Path.unlink), ("out-*", cut),
-    ("sent.level", lambda file: file.write_bytes(b"\xff")),
+    ("index.npz", packed_otherwise), ("states", cut), ("states", Path.unlink),
+    ("tables", Path.unlink), ("out-*", cut), ("sent.level", lambda file: file.write_bytes(b"\xff")),
 ]  # fmt: skip
 
 
@@ -88,6 +95,24 @@ def test_files_of_parts(
     play(session)
     assert found(on_spark(wide(), tmp_path / "run")) == found(check(wide()))
     assert damaged
+
+
+def test_a_folder_of_another_shard_holds_nothing_for_this_one(
+    played: InProcess, tmp_path: Path
+) -> None:
+    on_spark(ktx(), tmp_path / "run")
+    one, other = sorted((tmp_path / "local").rglob("*-of-2"))
+    process = tasks._process  # pyright: ignore[reportPrivateUsage]
+    assert process is not None
+    aside = one.with_name("aside")
+    run = one.parent.name.removeprefix("epochfence-")
+    for swapped in (False, True):
+        if swapped:
+            one.rename(aside)
+            other.rename(one)
+            aside.rename(other)
+        with shards.ShardSet(process.worker, run, 0, 2, None) as held:
+            assert bool(held.level_sizes) != swapped
 
 
 def test_files_from_before_the_machine_was_started(

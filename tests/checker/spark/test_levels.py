@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -153,11 +155,35 @@ def test_a_cache_that_is_gone_or_behind_is_made_anew(
     assert found(on_spark(ktx(), tmp_path / "run", shards=3)) == found(check(ktx()))
 
 
+@pytest.mark.slow(1)
 def test_without_room_for_a_cache_all_comes_from_the_runs(
     played: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    sets = weakref.WeakSet[shards.ShardSet]()
+
+    class Noted(shards.ShardSet):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            sets.add(self)
+
     monkeypatch.setattr(shards, "LEAST_FREE", 1 << 62)
+    monkeypatch.setattr(tasks, "ShardSet", Noted)
+    files = len(os.listdir("/proc/self/fd"))
     assert found(on_spark(ktx(), tmp_path / "run", shards=3)) == found(check(ktx()))
+    assert len(sets) == 3  # a task's set goes when the next one is made
+    assert len(os.listdir("/proc/self/fd")) <= files + 3
+
+
+@pytest.mark.slow(2)
+def test_a_level_may_have_more_pieces_than_its_shard_has_parts(
+    played: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tasks, "PIECE", 1)
+    assert found(on_spark(ktx(), tmp_path / "run")) == found(check(ktx()))
+    # all is read again
+    shutil.rmtree(tmp_path / "local")
+    monkeypatch.setattr(tasks, "_process", None)
+    assert found(on_spark(ktx(), tmp_path / "run", resume=True)) == found(check(ktx()))
 
 
 class Killed(BaseException):
@@ -351,6 +377,29 @@ def test_memory_that_is_too_little_is_inconclusive_and_more_goes_on(
     assert result.verdict is Verdict.INCONCLUSIVE
     assert 100 < result.states < 5_094
     assert found(on_spark(ktx(), tmp_path / "run", resume=True)) == found(check(ktx()))
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("stage", "constants"), [("coverage", {}), ("counterexample", {"V": 0})], ids=str
+)
+def test_a_set_that_is_lost_and_has_no_room_any_more_is_told(
+    stage: str, constants: dict[str, int], play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    def disturb(name: str, shard: int) -> None:
+        if name.startswith(stage) and shard == 1:
+            shutil.rmtree(tmp_path / "local")
+            monkeypatch.setattr(tasks, "_process", None)
+            monkeypatch.setattr(shards, "OWN_MEMORY", 0)
+
+    play(InProcess(disturb))
+    with pytest.raises(SparkError, match=f"^{stage}.*: memory is too short to read"):
+        on_spark(ktx(**constants), tmp_path / "run")
+    monkeypatch.setattr(shards, "OWN_MEMORY", 0.5)
+    play(InProcess())
+    instance = ktx(**constants)
+    assert found(on_spark(instance, tmp_path / "run", resume=True)) == found(check(instance))
 
 
 # Storage ------------------------------------------------------------------------------------------

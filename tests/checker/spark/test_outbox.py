@@ -114,6 +114,32 @@ def test_a_level_of_which_a_file_is_gone_goes_through_spark(
     assert len([stage for stage in again if stage.endswith("insert")]) == min(losses, 3)
 
 
+def swapped(one: Path, other: Path) -> None:
+    """Gives each the name of the other."""
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+@pytest.mark.slow(1)
+def test_a_file_in_the_place_of_another_is_not_taken_for_it(
+    play: Callable[[InProcess], None], tmp_path: Path
+) -> None:
+    left = 2
+
+    def disturb(stage: str, shard: int) -> None:
+        nonlocal left
+        files = sorted((tmp_path / "local").rglob("out-*"), key=outbox.level_of)
+        if stage.endswith("insert") and shard == 1 and len(files) > 1 and left:
+            left -= 1
+            swapped(*files[-2:])
+
+    play(InProcess(disturb))
+    assert found(on_spark(ktx(), tmp_path / "run", shards=3)) == found(check(ktx()))
+    assert not left
+
+
 def test_a_full_disk_has_candidates_go_through_spark(
     played: InProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -157,6 +183,21 @@ def test_a_file_that_was_cut_off_is_lost(tmp_path: Path) -> None:
         os.truncate(note.file, left)
         with pytest.raises(Lost):
             Inbox([note], 1)
+
+
+def test_a_file_that_is_another_or_was_cut_off_and_grew_again_is_lost(tmp_path: Path) -> None:
+    notes = [written(tmp_path, 3, b"earlier!"), written(tmp_path, 3, b"another!")]
+    swapped(*(Path(note.file) for note in notes))
+    for note in notes:
+        with pytest.raises(Lost, match="isn't what was written"):
+            Inbox([note], 1)
+    swapped(*(Path(note.file) for note in notes))
+    assert read(Inbox(notes, 1)) == [b"earlier!" * 8, b"another!" * 8]
+    size = Path(notes[0].file).stat().st_size
+    os.truncate(notes[0].file, size // 2)
+    os.truncate(notes[0].file, size)
+    with pytest.raises(Lost, match="isn't what was written"):
+        Inbox(notes, 1)
 
 
 def test_a_reader_that_locks_a_file_too_late_has_lost_it(

@@ -42,6 +42,25 @@ def test_what_was_sent_is_forgotten_where_an_attempt_died_or_is_made_again(worke
     assert remembered(7, ends=True)
 
 
+def test_what_was_sent_is_forgotten_where_another_file_has_its_name(worker: Any) -> None:
+    held, other = (shards.ShardSet(worker, "run", shard, 2, None) for shard in range(2))
+    for each, level in ((held, 3), (other, 2), (held, 4)):
+        with each:
+            table, _ = each.sent(level, 1)
+            assert bool(table.array[4]) == (level == 4)
+            table.array[:8] = 1
+            if level < 4:
+                each.keep_sent(level)
+    # the other's note says level 2, which is before the attempt at level 4 that failed
+    aside = held.folder.with_name("aside")
+    held.folder.rename(aside)
+    other.folder.rename(held.folder)
+    aside.rename(other.folder)
+    with held:
+        table, _ = held.sent(4, 1)
+        assert not table.array[4]
+
+
 def test_a_larger_table_of_what_was_sent_holds_what_was_in_the_smaller_one(worker: Any) -> None:
     states = np.random.default_rng(1).integers(0, 256, (200, 8), dtype=np.uint8)
     with shards.ShardSet(worker, "run", 0, 1, None) as held:
