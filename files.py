@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -25,6 +26,27 @@ class CantWrite(Exception):
     def __init__(self, path: Path, why: object) -> None:
         reason = why.strerror if isinstance(why, OSError) else why
         super().__init__(f"can't write {path}: {reason}")
+
+
+def refusal(descriptor: int) -> OSError | None:
+    """Why an open file can't be written to, as far as that shows without writing: it is closed or
+    only to be read, or its disk is full. None if nothing speaks against it."""
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(kind) or stat.S_ISCHR(kind):  # to a socket, nothing may be a message
+            os.write(descriptor, b"")
+        if stat.S_ISREG(kind):
+            _refuse_full(os.fstatvfs(descriptor))
+    except OSError as error:
+        return error
+    return None
+
+
+def _refuse_full(disk: os.statvfs_result) -> None:
+    """Raises OSError if no block is left to this user. Some file systems count no blocks at all."""
+    left = disk.f_bavail if os.geteuid() else disk.f_bfree
+    if disk.f_blocks and not left:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class Output:
@@ -71,10 +93,13 @@ class Output:
             wanted = folder if there is None else self.path
             if not os.access(wanted, os.W_OK) or not os.access(folder, os.W_OK | os.X_OK):
                 raise CantWrite(self.path, "Permission denied")
+            _refuse_full(os.statvfs(folder))
         elif stat.S_ISLNK(there):
             raise CantWrite(self.path, "it is a symbolic link: give the file that it points to")
         elif stat.S_ISCHR(there) or stat.S_ISFIFO(there):
             self._descriptor = self._opened()
+            if (error := refusal(self._descriptor)) is not None:
+                raise error
         else:
             raise CantWrite(
                 self.path, "it is a folder" if stat.S_ISDIR(there) else "it is not a file"

@@ -51,13 +51,14 @@ class Cell:
 @dataclass(frozen=True)
 class Matrix:
     """The cells of a system. `alike` has for each protocol the one that it doesn't differ from, for
-    what the system declares, and whose cells it has."""
+    what the system declares, and whose cells it has. What Ctrl-C has `interrupted` lacks cells."""
 
     system: str
     properties: tuple[str, ...]
     protocols: tuple[str, ...]
     alike: dict[str, str]
     cells: dict[tuple[str, str], Cell]
+    interrupted: bool = False
 
     def cell(self, protocol: str, name: str) -> Cell:
         """The verdict of a property at one of the protocols; inconclusive without one."""
@@ -92,9 +93,10 @@ def matrix(
 
     A run of each goes on where a property breaks, so that it tells of all. A known bug explains
     what breaks if the same run with the bug's fix switched on doesn't break it.
-    Raises what `sweep` and `instantiate` raise; Ctrl-C ends it with what is there.
+    Raises what `sweep` and `instantiate` raise; Ctrl-C ends it with what is there, `interrupted`.
     """
     system = piece.system
+    piece = replace(piece, deadlock=piece.deadlock and piece.instance().may_deadlock)
     settled = _Settled()
     alike = system.first_alike(protocols)
     wanted = piece.properties
@@ -107,12 +109,12 @@ def matrix(
         here = replace(piece, protocol=protocol, properties=(*safety, *asked), keep_going=True)
         askings.append(_cells(here, [bug for bug in known if _has(system, protocol, bug)]))
     runs = _Runs(settled, lambda new: sweep(new, workers, journal, on_result))
-    cells = _all_answered(askings, runs)
+    cells, interrupted = _all_answered(askings, runs)
     stuck = (DEADLOCK,) if piece.deadlock else ()
     names = tuple(dict.fromkeys((*safety, *stuck, *asked, *(cell.name for cell in cells))))
     return Matrix(
         system.name, names, tuple(protocols), alike,
-        {(cell.protocol, cell.name): cell for cell in cells},
+        {(cell.protocol, cell.name): cell for cell in cells}, interrupted,
     )  # fmt: skip
 
 
@@ -193,16 +195,17 @@ def _asked(piece: Piece) -> frozenset[str]:
     return frozenset((*(piece.properties or ()), *([DEADLOCK] if piece.deadlock else [])))
 
 
-def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> list[Cell]:
-    """Goes on with all of them at once, some runs of each at a time. Ctrl-C ends it."""
+def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> tuple[list[Cell], bool]:
+    """Goes on with all of them at once, some runs of each at a time. The cells, and whether Ctrl-C
+    ended it."""
     cells: list[Cell] = []
     waiting = [(asking, next(asking)) for asking in askings]
     while waiting:
         try:
             if not runs.make(piece for _, pieces in waiting for piece in pieces):
-                break
+                return cells, True
         except KeyboardInterrupt:
-            break
+            return cells, True
         left: list[tuple[Asking[list[Cell]], list[Piece]]] = []
         for asking, pieces in waiting:
             results = [result for each in pieces if (result := runs.result(each)) is not None]
@@ -211,7 +214,7 @@ def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> list[Ce
             except StopIteration as end:
                 cells += end.value
         waiting = left
-    return cells
+    return cells, False
 
 
 def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
@@ -288,12 +291,21 @@ def _fewest(fixes: Fixes, name: str, bugs: Sequence[Known]) -> Asking[list[Known
     return needed
 
 
-def outcome(found: Iterable[Matrix]) -> Verdict:
+def _is_empty(one: Matrix) -> bool:
+    """Whether it says nothing of any property."""
+    return all(cell.verdict == "vacuous" for cell in one.every_cell if cell.name != DEADLOCK)
+
+
+def outcome(found: Iterable[Matrix], *, interrupted: bool = False) -> Verdict:
     """The verdict of all matrices: BROKEN if something breaks that no known bug explains, else
-    INCONCLUSIVE if something isn't decided, else HOLDS."""
+    INTERRUPTED if that is so, else INCONCLUSIVE if something isn't decided or all properties of a
+    system hold vacuously everywhere, else HOLDS."""
+    found = list(found)
     cells = [cell for each in found for cell in each.every_cell]
     if any(cell.is_unexplained for cell in cells):
         return Verdict.BROKEN
-    if any(cell.verdict == "inconclusive" for cell in cells):
+    if interrupted:
+        return Verdict.INTERRUPTED
+    if any(cell.verdict == "inconclusive" for cell in cells) or any(map(_is_empty, found)):
         return Verdict.INCONCLUSIVE
     return Verdict.HOLDS

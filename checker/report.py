@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.text import Text
 
 from .lines import grid, wrapped
@@ -155,7 +156,7 @@ def print_lint(
             rows = " and ".join(item.rows)
             console.print(Text(f"    {item.table} [{rows}]" if rows else f"    {item.table}"))
             if item.example:
-                console.print(Text(f"      for example {item.example}"))
+                console.print(Padding(Text(f"for example {item.example}"), (0, 0, 0, 6)))
             if item.explained:
                 console.print(Text(f"      known: {item.explained}"))
     unexplained = [item for item in vacuous if not item.explained]

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ..language.protocols import MIXED
 from .behaviour import Answer, Behaviour
-from .matrix import Cell, Matrix
+from .matrix import DEADLOCK, Cell, Matrix
 from .report import show_trace
 from .verdict import Verdict
 
@@ -35,6 +35,8 @@ def print_matrix(found: Matrix, console: Console) -> None:
     for sign, meaning in _MEANINGS.items():
         if sign in used:
             console.print(f"  {sign} {meaning}")
+    if DEADLOCK not in found.properties:
+        console.print("  deadlocks: not checked")
     for what, letter in letters.items():
         console.print(Text(f"  {letter} broken by {what}"))
     _unexplained(found, console)

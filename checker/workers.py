@@ -118,10 +118,7 @@ def _abandon(pool: Executor) -> None:
 
 def _end_with_parent() -> None:
     """Makes this process end when its parent is gone: a pool's process would wait for ever. Ctrl-C
-    ends it silently; the parent reports it.
-
-    Ctrl-C ends it without a word; the other process tells of it.
-    """
+    ends it silently; the parent reports it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     parent = parent_process()
 

@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from ..language import DeclarationError
+from ..language import DeclarationError, Instance
 from ..spec.bugs import BUGS, Bug, bug_of
-from .endings import fail, internal, needing, write_json
+from .endings import UNDECIDED, fail, internal, needing, write_json
 from .options import Json, TraceFile
 from .screen import screen
 from .traces import numbered, write_traces
@@ -42,18 +42,17 @@ def bugs(
         fail(error)
     with needing("check"):
         from ..checker import report
-        from ..checker.check import check
         from ..checker.trace import Disagreement
         from ..checker.verdict import Verdict
     _head(bug, console)
     try:
-        broken = check(bug.broken())
+        broken = _decided(bug.broken(), console)
         if broken.trace is not None:
             report.show_trace(broken.trace, console)
         _print_run("Broken", bug, broken, console)
-        fixed = check(bug.fixed())
+        fixed = _decided(bug.fixed(), console)
         _print_run("Fixed", bug, fixed, console)
-        control = check(bug.control())
+        control = _decided(bug.control(), console)
         _print_run("Control", bug, control, console)
     except Disagreement as error:
         internal(error)
@@ -64,6 +63,18 @@ def bugs(
     shown = all(_is_shown(bug, run) for run in (broken, control))
     if not (shown and fixed.verdict is Verdict.HOLDS):
         internal(RuntimeError(f"{bug.id}: the result differs from its declaration in spec/bugs"))
+
+
+def _decided(instance: Instance, console: Console) -> Result:
+    """The result of a check. Exits with its code, and its reason, if it has no verdict."""
+    from ..checker.check import check
+
+    result = check(instance)
+    code = result.verdict.value
+    if code in UNDECIDED:
+        console.print(f"{result.reason} (exit {code}, {result.verdict.name})", markup=False)
+        raise typer.Exit(code)
+    return result
 
 
 def _is_shown(bug: Bug, result: Result) -> bool:

@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 
 import typer
 
-from ..files import Output
+from ..files import Output, refusal
 
-USAGE, INTERNAL, BROKEN, INTERRUPTED = 2, 1, 12, 130
+USAGE, INTERNAL, BROKEN, INCONCLUSIVE, INTERRUPTED = 2, 1, 12, 20, 130
+UNDECIDED = (INCONCLUSIVE, INTERRUPTED)  # no verdict
 STANDARD_OUTPUT = 1  # the descriptor
 LONGEST = 800  # characters of an error message
 
@@ -89,6 +90,14 @@ def printed() -> Generator[None]:
             print(f"epochfence: can't write to standard output: {raw.error.strerror}",
                   file=sys.stderr)  # fmt: skip
             raise SystemExit(USAGE)
+
+
+def refuse_full_output() -> None:
+    """Exits with one line if standard output can't be written to, unless the command owes a result
+    to a file: else a long run would learn it at its end."""
+    error = refusal(STANDARD_OUTPUT)
+    if error is not None and not Output.owed:
+        fail(f"can't write to standard output: {error.strerror}")
 
 
 @contextmanager

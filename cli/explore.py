@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ..language import DEFAULT, DeclarationError
 from ..spec.load import load_system
-from .endings import fail, internal, needing, write_json
+from .endings import UNDECIDED, fail, internal, needing, write_json
 from .options import (
     Bounds,
     CheckOptions,
@@ -40,6 +40,7 @@ from .options import (
     memory_of,
     mixed,
     settings_of,
+    with_property,
 )
 from .results import needed_for, write_pages
 from .screen import beside, screen
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from ..checker.verdict import Result
 
 MOST_TRACES = 100
-UNDECIDED = (20, 130)  # the exit codes of INCONCLUSIVE and INTERRUPTED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,6 +354,7 @@ def sweep(
             memory=most or 0,
             strict=strict,
         )
+        with_property(system, every[0].instance())
         file = None if results is None else Journal(results, sweeps.digest(every[0]))
         show = report.show_piece(len(every), beside())
         with needing("check", "spark"), closing(file) if file else nullcontext() as journal:

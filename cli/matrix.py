@@ -24,6 +24,7 @@ from .options import (
     bounds_of,
     memory_of,
     settings_of,
+    with_property,
 )
 from .screen import beside, screen
 
@@ -91,6 +92,7 @@ def matrix(
     console, told = screen(), beside()
     given = settings_of(asked.constants, int, "NAME=VALUE with a whole number")
     found: list[matrices.Matrix] = []
+    interrupted = False
     try:
         declared = [load_system(name, most) for name in systems or SHIPPED]
         wanted = [_protocols(system, asked) for system in declared]
@@ -103,7 +105,7 @@ def matrix(
             for system, names in zip(declared, wanted, strict=True)
         ]  # fmt: skip
         for piece in pieces:
-            piece.instance()
+            with_property(piece.system.name, piece.instance(progress=asked.progress))
         with needing("check", "spark"), workers.together("matrix") as together:
             for piece, names in zip(pieces, wanted, strict=True):
                 file = None if results is None else Journal(results, sweeps.digest(piece))
@@ -112,11 +114,18 @@ def matrix(
                     one = matrices.matrix(
                         piece, names, BUGS, together, journal, show, progress=asked.progress
                     )
-                found.append(one)
-                tables.print_matrix(one, console)
+                if one.cells or not one.interrupted:
+                    found.append(one)
+                    tables.print_matrix(one, console)
+                if one.interrupted:
+                    raise KeyboardInterrupt  # no other system, and the workers end
     except (DeclarationError, SparkError, JournalError) as error:
         fail(error)
-    verdict = matrices.outcome(found)
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        interrupted = True
+    verdict = matrices.outcome(found, interrupted=interrupted)
     tables.print_outcome(found, verdict, console)
     write_json(output, {"exit_code": verdict.value, "systems": [each.as_json() for each in found]})
     raise typer.Exit(verdict.value)

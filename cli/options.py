@@ -303,9 +303,14 @@ class CheckOptions(RunOptions):
             )
         except DeclarationError as error:
             fail(error)
-        if not found.properties and not found.progress:
-            fail(f"{system} declares no property: there is nothing to check")
-        return found
+        return with_property(system, found)
+
+
+def with_property(system: str, found: Instance) -> Instance:
+    """The instance of that system; exits with one line if it has no property to check."""
+    if not found.properties and not found.progress:
+        fail(f"{system} declares no property: there is nothing to check")
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -354,6 +359,10 @@ def settings_of(given: list[str] | None, read: Callable[[str], T], form: str) ->
     values: dict[str, T] = {}
     for pair in given or []:
         name, _, value = pair.partition("=")
+        if not name:
+            fail(f"--set {pair[:LONGEST]}: the name of the constant is missing")
+        if name in values:
+            fail(f"--set {name}: it is set twice: leave one of them out")
         try:
             values[name] = read(value)
         except ValueError:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ..model.records.files import Kind, Row
 
 
+LIMIT = 1_000_000  # search steps
+
+
 def decode(
     file: Annotated[
         Path,
@@ -150,8 +153,14 @@ class JudgeOptions(EngineOptions):
     ] = False
     protocol: Protocol = None
     limit: Annotated[
-        int, typer.Option("--limit", min=1, metavar="N", help="Most search steps for each key.")
-    ] = 1_000_000
+        int | None,
+        typer.Option(
+            "--limit",
+            min=1,
+            metavar="N",
+            help="Most search steps for each key (default: 1,000,000).",
+        ),
+    ] = None
     runs: Annotated[
         Literal["one", "each"] | None,
         typer.Option("--runs", help="If lines have no field run: files are one run, or one each."),
@@ -180,8 +189,12 @@ def judge(
     """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
     asked.heed(**{"--input": asked.inputs, "--output": asked.folder})
     if asked.segments:
-        if asked.application or asked.runs is not None or asked.inputs or not files:
-            fail("--segments needs data directories; it excludes --application, --runs and --input")
+        others = (asked.runs, asked.limit, asked.inputs)
+        if asked.application or any(others) or not files:
+            fail(
+                "--segments needs data directories; it excludes --application, --runs, --limit and "
+                "--input"
+            )
         if asked.on_spark:
             return judge_files_on_spark(files, asked, output)
         return judge_files(files, asked.protocol, output)
@@ -195,8 +208,11 @@ def judge(
 
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
-    if asked.application and asked.runs is not None:
-        fail("--runs can't be used with --application: such a history is one run")
+    if asked.application:
+        if asked.runs is not None:
+            fail("--runs can't be used with --application: such a history is one run")
+        if asked.protocol is not None or asked.limit is not None:
+            fail("--protocol and --limit can't be used with --application, which needs neither")
     try:
         files, others = files_in(files)
         for other in others:
@@ -206,7 +222,7 @@ def judge(
         if asked.application:
             code, data = print_anomalies(files)
         else:
-            code, data = print_judgements(files, asked.protocol, asked.limit, asked.runs)
+            code, data = print_judgements(files, asked.protocol, asked.limit or LIMIT, asked.runs)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (BadLine, NoHistory, DeclarationError, ModelError) as error:
@@ -276,7 +292,7 @@ def judge_on_spark(
         from ..model.judge.operations import Settings
     protocol = asked.protocol
     settings = Settings() if protocol is None else Settings(protocol=protocol)
-    judging = Judging(settings, asked.limit)
+    judging = Judging(settings, asked.limit or LIMIT)
     options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
     try:
         with session(options, "judge") as running:
@@ -305,6 +321,7 @@ def config(
     from ..model.client.config import RESOLVED, ConfigError, read_properties, unknown
 
     given: dict[str, str] = {}
+    here: set[str] = set()  # settings on the command line
     from_files: set[str] = set()
     for setting in settings or []:
         name, equals, value = setting.partition("=")
@@ -316,9 +333,10 @@ def config(
             fail(f"can't read {setting}: {error.strerror}")
         except ValueError as error:
             fail(f"{setting}: {error}")
+        if equals and name in here:
+            fail(f"{name} is set twice: leave one of them out")
         given |= found
-        if not equals:
-            from_files |= found.keys()
+        (here if equals else from_files).update(found)
     for name, near in unknown(given, kind).items():
         if near is not None:
             fail(f"{name}: no {kind} has this setting; did you mean {near}?")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Final, Literal
@@ -14,6 +15,7 @@ from rich.console import Console
 from typer.core import TyperCommand
 
 from ..files import Output
+from .endings import refuse_full_output
 
 WIDTH, NARROWEST = 100, 60  # columns
 WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors
@@ -78,6 +80,17 @@ def _without_options_as_values(words: list[str], parameters: Iterable[Any]) -> N
             raise WrongUsage(f"{before} has no value: the next word is {word}")
 
 
+def _without_repetition(order: Iterable[Any], parameters: Iterable[Any]) -> None:
+    """An option that takes one value would take the last of several, and drop the others. `order`
+    has a parameter as often as it was given. Raises WrongUsage."""
+    given = Counter(each.name for each in order)
+    for each in parameters:
+        several = each.multiple if each.param_type_name == "option" else each.nargs != 1
+        if given[each.name] > 1 and not several and not getattr(each, "is_flag", False):
+            names = " or ".join(each.opts)
+            raise WrongUsage(f"{names} is given {given[each.name]} times: give it once")
+
+
 def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -> None:
     """A result may not replace what the command reads, such as SYSTEM's own file, or another
     result. Raises WrongUsage."""
@@ -120,6 +133,8 @@ class Command(TyperCommand):
         try:
             _without_empty(args)
             _without_options_as_values(args, self.get_params(ctx))
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            _without_repetition(order, self.get_params(ctx))
             left = super().parse_args(ctx, args)
             _without_overwriting(self.get_params(ctx), ctx.params)
             _without_contradiction(ctx.params)
@@ -127,3 +142,8 @@ class Command(TyperCommand):
         except WrongUsage as error:
             error.ctx = error.ctx or ctx
             raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs it, unless what it prints has no place."""
+        refuse_full_output()
+        return super().invoke(ctx)

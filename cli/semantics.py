@@ -29,7 +29,7 @@ from ..spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED, 
 from ..spec.delivery.promised import window as window_constants
 from ..spec.features import KAFKA
 from ..spec.systems import shipped
-from .endings import fail, internal, needing, write_json
+from .endings import INCONCLUSIVE, UNDECIDED, fail, internal, needing, write_json
 from .options import EngineOptions, Jobs, Json, MemoryOfEach, Protocol, Results, memory_of
 from .screen import beside, screen
 
@@ -90,9 +90,12 @@ def semantics(
     try:
         KAFKA.features_at(release)
         if show is not None:
-            if settings:
-                fail("--show needs no settings: it names a cell")
-            _show(show, release, memory)
+            for other, value in {
+                "settings": settings, "--jobs": jobs, "--results": results, "--json": output
+            }.items():  # fmt: skip
+                if value:
+                    fail(f"--show names a cell, and takes no {other}")
+            _show(show, release, memory_of(memory))
             return
         cells = _chosen(settings or [], release)
     except DeclarationError as error:
@@ -125,7 +128,7 @@ def semantics(
 def _end(answers: list[dict[str, Answer]]) -> None:
     """Exits with the code of what is inconclusive, if something is."""
     if any(answer.verdict == "inconclusive" for found in answers for answer in found.values()):
-        raise typer.Exit(20)
+        raise typer.Exit(INCONCLUSIVE)
 
 
 def _chosen(settings: list[str], release: str) -> list[Cell]:
@@ -139,6 +142,8 @@ def _chosen(settings: list[str], release: str) -> list[Cell]:
         name, equals, value = setting.partition("=")
         if not equals or not name:
             fail(f"{setting}: write NAME=VALUE, as acks=all")
+        if name in choices or name in producer:
+            fail(f"{name} is set twice: leave one of them out")
         (choices if name in CHOICES else producer)[name] = value
     for name, value in choices.items():
         choices[name] = value = _parsed(name, value, release)
@@ -229,7 +234,7 @@ def _colour(sign: str) -> str:
     return "green" if sign == "yes" else "red" if sign.startswith("no") else "yellow"
 
 
-def _show(name: str, release: str, memory: float | None) -> None:
+def _show(name: str, release: str, memory: int | None) -> None:
     """Prints the settings of a cell, or a guarantee that Kafka doesn't give, and the shortest run
     for each broken property. Raises DeclarationError for an unknown cell."""
     console = screen()
@@ -239,13 +244,14 @@ def _show(name: str, release: str, memory: float | None) -> None:
             with needing("check"):
                 from ..checker.sweep import Piece
             constants = tuple(item.constants.items())
-            piece = Piece(item.system(), release, constants, properties=(item.property,))
+            wanted = (item.property,)
+            piece = Piece(item.system(), release, constants, properties=wanted, memory=memory or 0)
             _show_run(piece, item.property, console)
             return
     cell = cell_of(name)
     with needing("check"):
         from ..checker.asked import asked
-    runs = pieces(cell, release, memory_of(memory) or 0)
+    runs = pieces(cell, release, memory or 0)
     (found,) = asked([runs])
     console.print(Text(cell.id, "bold"))
     for setting, value in cell.settings.items():
@@ -255,21 +261,26 @@ def _show(name: str, release: str, memory: float | None) -> None:
         console.print(Text(f"{asked_for}: {told}", _colour(told)))
         if answer.verdict == "broken":
             _show_run(runs[answer.run], asked_for, console)
+    _end([found])
 
 
 def _show_run(piece: Piece, name: str, console: Console) -> None:
-    """Prints the shortest run that breaks a property."""
+    """Prints the shortest run that breaks a property; exits with the code of a run that didn't
+    finish."""
     from ..checker import report
     from ..checker.check import Options, check
     from ..checker.trace import Disagreement
 
     instance = dataclasses.replace(piece, properties=(name,)).instance()
     try:
-        result = check(instance, Options(deadlock=False))
+        result = check(instance, Options(deadlock=False, memory=piece.memory or None))
     except Disagreement as error:
         internal(error)
     if result.trace is None:
-        console.print(f"{name}: {result.verdict.name}: {result.reason}", markup=False)
+        why = result.reason and f": {result.reason}"
+        console.print(f"{name}: {result.verdict.name}{why}", markup=False)
+        if result.verdict.value in UNDECIDED:
+            raise typer.Exit(result.verdict.value)
     else:
         report.show_trace(result.trace, console)
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from ..checker.solver.prove import Options
 
 
+DEADLINE = 120.0  # seconds of --suggest
+
+
 def bound(
     system: SystemName,
     depth: Annotated[
@@ -102,8 +105,9 @@ class ProofOptions(RunOptions):
         typer.Option("--suggest", help="Search lemmas for properties that aren't inductive."),
     ] = False
     deadline: Annotated[
-        float, typer.Option("--deadline", metavar="S", help="Time limit of --suggest.")
-    ] = 120.0
+        float | None,
+        typer.Option("--deadline", metavar="S", help="Time limit of --suggest (default: 120)."),
+    ] = None
     certificate: Annotated[
         Path | None,
         typer.Option(
@@ -129,8 +133,10 @@ def prove(
     """Prove properties without bounds on numbers: an unset constant that bounds only numbers may
     have any value."""
     for option, seconds in {"--timeout": asked.timeout, "--deadline": asked.deadline}.items():
-        if not 0 < seconds < 1e6:  # Z3 counts milliseconds in 32 bits
+        if seconds is not None and not 0 < seconds < 1e6:  # Z3 counts milliseconds in 32 bits
             fail(f"{option} {seconds:g}: must be above 0 and below 1,000,000 (seconds)")
+    if asked.deadline is not None and not asked.suggest:
+        fail("--deadline needs --suggest; --timeout is the time limit of each obligation")
     where.heed()
     with needing("check"):
         from ..checker import sweep as sweeps
@@ -193,7 +199,7 @@ def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, 
             if asked.suggest:
                 settings = Settings(
                     system, asked.protocol, constants, asked.bounds, tuple(asked.with_ or ()),
-                    tuple(asked.without or ()), asked.deadline,
+                    tuple(asked.without or ()), asked.deadline or DEADLINE,
                 )  # fmt: skip
                 lemmas = suggested(settings, result, options)
                 told["suggestions"] = lemmas.as_json()

@@ -33,6 +33,11 @@ def find_graph(
         system.protocols.features_at(protocol)
     releases = system.protocols.releases if protocol is None else (protocol,)
     if found is None:
+        if rows or all_rows or event is not None:
+            has = ", ".join(each.name for each in system.machines if each.state is not None)
+            raise DeclarationError(
+                f"rows and events are drawn for one machine of {name} ({has or 'none has states'})"
+            )
         return system_graph(system, releases)
     diagram = state_diagram(system, found, releases)
     if event is not None:

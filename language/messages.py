@@ -146,7 +146,9 @@ def _errors(
 def _check_machines(where: str, *ends: object) -> None:
     for end in ends:
         if not isinstance(end, Machine):
-            raise DeclarationError(f"{where}: to= and sender= take a machine, not `{end}`")
+            raise DeclarationError(
+                f"{where}: to= and sender= take a machine, not `{end}`: a field needs another name"
+            )
 
 
 def _between(sender: Machine | None, to: Machine) -> tuple[End | None, Mapping[str, Key]]:

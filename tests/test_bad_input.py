@@ -234,6 +234,73 @@ def test_no_feature_is_on_and_off_at_once(command: str) -> None:
     assert "--with hedged and --without hedged: leave one of them out" in ended.err
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("check transactions --protocol 3.6 --protocol 4.3", "--protocol or --broker"),
+        ("check transactions --protocol 3.6 --broker 4.3", "--protocol or --broker"),
+        ("check transactions --threads 1 --threads=2", "--threads"),
+        ("diff --protocols 2.0 2.5 --protocols 2.5 4.3 clock", "--protocols"),
+        ("diagram transactions -o a.svg --output b.svg", "--output or -o"),
+    ],
+)
+def test_an_option_with_one_value_is_given_once(
+    words: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one was taken, and the others were dropped."""
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence(*words.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"epochfence: {says} is given 2 times: give it once (see ")
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        *(
+            (f"{command} transactions --set faults=1 --set faults=2", "--set faults: it is set")
+            for command in ("check", "sweep", "prove", "matrix", "bound --depth 1")
+        ),
+        ("check transactions --set =1", "--set =1: the name of the constant is missing"),
+        ("config acks=1 acks=all", "acks is set twice"),
+        ("semantics acks=1 acks=all", "acks is set twice"),
+        ("semantics commit=before commit=after", "commit is set twice"),
+    ],
+)
+def test_a_setting_has_one_value(words: str, says: str) -> None:
+    """The last one was taken, and the others were dropped."""
+    ended = epochfence(*words.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert says in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("prove transactions --deadline 3", "--deadline needs --suggest"),
+        ("judge --application --limit 5 x.jsonl", "can't be used with --application"),
+        ("judge --application --protocol 2.5 x.jsonl", "can't be used with --application"),
+        ("judge --segments --limit 5 .", "it excludes --application, --runs, --limit and --input"),
+        ("diagram transactions --event Produce", "are drawn for one machine of transactions"),
+        ("diagram transactions --all-rows", "are drawn for one machine of transactions"),
+        ("diagram transactions --detail rows", "(transaction, producer)"),
+        ("semantics --show x --json a.json", "--show names a cell, and takes no --json"),
+        ("semantics --show x --results a.jsonl", "--show names a cell, and takes no --results"),
+        ("semantics --show x --jobs 1", "--show names a cell, and takes no --jobs"),
+        ("semantics --show x acks=1", "--show names a cell, and takes no settings"),
+    ],
+)
+def test_no_option_is_without_effect(
+    words: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence(*words.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert says in ended.err
+    assert [*tmp_path.iterdir()] == []
+
+
 @pytest.mark.parametrize("place", ["both.out", "-"])
 def test_no_two_results_go_to_one_place(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -184,3 +184,17 @@ def test_what_z3_cannot_tell_is_no_answer(prepare: Callable[[Any], None], says: 
     else:
         with pytest.raises(SolverError, match=says):
             can_be(solver)
+
+
+@pytest.mark.slow(1)
+@pytest.mark.parametrize(
+    ("place", "why"), [("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")]
+)
+def test_what_cant_be_printed_is_known_before_the_work(place: str, why: str) -> None:
+    """All cells of `semantics` take minutes, and were lost."""
+    script = f'exec "$0" -m epochfence.cli semantics >{place}'
+    done = subprocess.run(
+        ["sh", "-c", script, sys.executable], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"epochfence: can't write to standard output: {why}\n"

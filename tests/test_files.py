@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.files import CantWrite, Output, write_whole
+from epochfence.files import CantWrite, Output, refusal, write_whole
 
 
 def left_over(folder: Path) -> list[str]:
@@ -105,6 +105,32 @@ def test_devices_stay_what_they_are() -> None:
     assert os.path.samestat(before, os.lstat("/dev/null"))
     with pytest.raises(CantWrite, match="/dev/full: No space left on device"):
         write_whole(Path("/dev/full"), "nowhere to go")
+
+
+def test_a_full_disk_is_known_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CantWrite, match="/dev/full: No space left on device"):
+        Output(Path("/dev/full"))
+    disk = os.statvfs(tmp_path)
+
+    def full(_: object) -> os.statvfs_result:
+        return os.statvfs_result((*disk[:3], 0, 0, *disk[5:]))  # no free block, for root either
+
+    file = tmp_path / "result"
+    with file.open("w") as there:
+        assert refusal(there.fileno()) is None
+        monkeypatch.setattr("os.statvfs", full)
+        monkeypatch.setattr("os.fstatvfs", full)
+        error = refusal(there.fileno())
+        assert error is not None
+        assert error.strerror == "No space left on device"
+    with pytest.raises(CantWrite, match="result: No space left on device"):
+        Output(file)
+    with file.open() as there:
+        error = refusal(there.fileno())
+        assert error is not None
+        assert error.strerror == "Bad file descriptor"
 
 
 def test_a_fifo_is_written_to_where_somebody_reads_it(tmp_path: Path) -> None:

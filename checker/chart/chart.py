@@ -188,7 +188,7 @@ def text_of(value: Any) -> str:
         case bool():
             return "yes" if value else "no"
         case Mapping():
-            return ", ".join(f"{name}={text_of(part)}" for name, part in _pairs(value))
+            return f"({', '.join(f'{name}={text_of(part)}' for name, part in _pairs(value))})"
         case str():
             return value
         case Sequence():

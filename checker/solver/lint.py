@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from ...language import Enum, Instance, System, Table, instantiate
+from ...language import Instance, System, Table, instantiate
 from ...language.expressions import EnumValue, Expression, children_first
+from ...language.types import show_value
 from ..graph import Node, leaves_of
 from ..ground import GroundAction, Grounded, ground
 from ..settled import ruled_out
@@ -156,17 +157,13 @@ class _Lint:
         return example
 
     def _example(self, action: GroundAction, condition: Node, model: Term) -> str:
-        """The model's values for the leaves that the condition reads."""
-        read = leaves_of([condition, *action.possible])
-        numbers = self.relation.vector(model, self.relation.now)
+        """The model's values of the variables that the condition reads, as traces show them."""
+        read = {self.grounded.leaves[at].path[0] for at in leaves_of([condition, *action.possible])}
         parts = [f"{key}{number}" for key, number in action.instances]
-        for index in sorted(read):
-            leaf, number = self.grounded.leaves[index], numbers[index]
-            kind = leaf.type
-            value: Any = bool(number) if leaf.is_truth else number
-            if isinstance(kind, Enum):
-                value = kind.names[number]
-            parts.append(f"{leaf.name}={value}")
+        state = self.grounded.plain(self.relation.vector(model, self.relation.now))
+        for variable, value in zip(self.instance.variables, state, strict=True):
+            if variable.name in read:
+                parts.append(f"{variable.name}={show_value(variable.type, value)}")
         return ", ".join(parts) or "any state"
 
     def _name(self, row: int) -> str:

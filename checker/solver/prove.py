@@ -167,11 +167,12 @@ def prove(
             )
         )  # fmt: skip
 
-    with options.workers.together("prove") as workers:
-        run = _Run(replace(options, workers=workers), known or Answers(), declared)
-        attempt = _Attempt(run, induction([*lemmas, *wanted]))
-        _check_steps(attempt.induction)
-        try:
+    run = _Run(options, known or Answers(), declared)
+    attempt = _Attempt(run, induction([*lemmas, *wanted]))
+    _check_steps(attempt.induction)
+    try:  # Ctrl-C leaves `together`, which then waits for no worker
+        with options.workers.together("prove") as workers:
+            run.options = replace(options, workers=workers)
             left = attempt.prove(run.with_rule(wanted, system))
             if left and not {*invariants} <= {*wanted}:  # the other properties may help
                 attempt = _Attempt(run, induction([*lemmas, *invariants, *left]))
@@ -185,8 +186,8 @@ def prove(
                     switch_off=switch_off, properties=left,
                 )  # fmt: skip
                 _Harder(run, attempt, closed).settle(left)
-        except KeyboardInterrupt:
-            run.interrupt(wanted)
+    except KeyboardInterrupt:
+        run.interrupt(wanted)
     return run.result(attempt.induction.instance, wanted, time.perf_counter() - begun)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.journal import Journal
 from epochfence.checker.matrix import DEADLOCK, Cell, Matrix, matrix, outcome
 from epochfence.checker.spark.options import SparkOptions
-from epochfence.checker.sweep import Piece, digest
+from epochfence.checker.sweep import Piece, digest, explore
 from epochfence.checker.tables import print_matrix
 from epochfence.checker.verdict import Verdict
 from epochfence.checker.workers import Workers
@@ -289,6 +290,24 @@ def test_no_verdict_without_an_end() -> None:
     assert Cell("2", "P", "inconclusive").is_unexplained is False
 
 
+def test_no_verdict_of_what_nothing_can_break() -> None:
+    """Nor of deadlocks, for which `terminal=True` lets nobody look."""
+    machine = Machine("machine")
+    x, y = machine.field("x", Int(0, 2)), machine.field("y", Int(0, 2))
+    up = Table(machine, event("up"), (Row("up", when=x < 1, set={x: x + 1}),))
+    empty = invariant("Empty", (x > 1).implies(y > 1), "It speaks of nothing.")
+    said = invariant("Said", x < 2, "x is small.")
+    for properties, verdict in (((empty,), Verdict.INCONCLUSIVE), ((empty, said), Verdict.HOLDS)):
+        system = System("hollow", (up,), properties, terminal=True)
+        found = matrix(Piece(system, "1", ()), ["1"])
+        assert found.properties == tuple(item.name for item in properties)
+        assert found.cell("1", "Empty").verdict == "vacuous"
+        assert outcome([found]) is verdict
+        with (console := Console(width=80)).capture() as told:
+            print_matrix(found, console)
+        assert "  deadlocks: not checked\n" in told.get()
+
+
 # The command -------------------------------------------------------------------------------------
 
 
@@ -302,7 +321,7 @@ def test_a_fault_of_the_declaration_ends_it() -> None:
     found = matrix(Piece(system, "1", ()), ["1"])
     told = {cell.name: cell.verdict for cell in found.every_cell}
     assert told.pop("every value stays in the range of its type") == "broken"
-    assert told == {"Small": "inconclusive", DEADLOCK: "inconclusive"}
+    assert told == {"Small": "inconclusive"}
     assert outcome([found]) is Verdict.BROKEN
 
 
@@ -346,6 +365,44 @@ def test_pairs_have_a_letter_for_all_that_breaks_however_much_that_is() -> None:
     assert "  b broken by KIP-1, KAFKA-Kept" in lines
     assert "  ! broken by a run that no listed bug explains" in lines
     assert "2.3+client=1.0 and 14 more after 9 steps" in " ".join(told.get().split())
+
+
+@pytest.mark.parametrize(
+    ("systems", "code", "says"),
+    [
+        ((LEASE, RETRY), 130, "4 cells: 4 hold. (exit 130, INTERRUPTED)"),
+        ((RETRY, LEASE), 130, ""),
+    ],
+)
+def test_ctrl_c_ends_all_of_it(
+    monkeypatch: pytest.MonkeyPatch, systems: tuple[str, ...], code: int, says: str
+) -> None:
+    """It leaves the workers by an exception, which ends them: else one whose pipe is full would be
+    waited for without end. It went on with the next system, and ended with 20."""
+    asked, left = list[str](), list[str]()
+
+    def interrupted(piece: Piece) -> dict[str, Any]:
+        asked.append(piece.system.name)
+        if piece.system.name == "retry":
+            raise KeyboardInterrupt
+        return explore(piece)
+
+    @contextmanager
+    def together(self: Workers, name: str) -> Generator[Workers]:
+        try:
+            yield self
+        except KeyboardInterrupt:
+            left.append(name)
+            raise
+
+    monkeypatch.setattr("epochfence.checker.sweep.explore", interrupted)
+    monkeypatch.setattr(Workers, "together", together)
+    ended = epochfence("matrix", *systems, "--protocols", "2", "--jobs", "1")
+    assert ended.code == code
+    assert says in ended.out
+    assert bool(ended.out) is bool(says)
+    assert asked[-1] == "retry"
+    assert left == ["matrix"]
 
 
 @pytest.mark.slow(5)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from epochfence.spec.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.spec.variants import VARIED
 from epochfence.tests.spec.bugs_page import PAGE, line_of, table
+from epochfence.tests.test_cli import epochfence
 
 RENEW = "python tests/spec/bugs_page.py renews docs/bugs.md"
 AT_FAULT = (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)
@@ -88,3 +91,22 @@ def test_a_run_is_a_bugs_only_if_it_takes_its_rows_in_order() -> None:
     bug = bug_of("KAFKA-14402")
     assert bug.is_in(["a/b", *bug.takes])
     assert not bug.is_in(reversed(bug.takes))
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("INCONCLUSIVE", 20), ("INTERRUPTED", 130)])
+def test_a_bug_whose_run_has_no_end_is_not_said_to_hold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, verdict: str, code: int
+) -> None:
+    """It went on with the next run, and ended with an internal error."""
+    asked: list[Instance] = []
+
+    def ended_early(instance: Instance) -> Result:
+        asked.append(instance)
+        return replace(check(instance), verdict=Verdict[verdict], reason="no end", trace=None)
+
+    monkeypatch.setattr("epochfence.checker.check.check", ended_early)
+    ended = epochfence("bugs", "KAFKA-14034", "--json", tmp_path / "bug.json")
+    assert (ended.code, len(asked)) == (code, 1)
+    assert ended.out.endswith(f"no end (exit {code}, {verdict})\n")
+    assert " holds" not in ended.out
+    assert [*tmp_path.iterdir()] == []

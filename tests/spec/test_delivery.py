@@ -286,6 +286,13 @@ def test_the_command_prints_a_cell_and_its_run() -> None:
     assert "disconnect [sent for good]" in shown.stdout
 
 
+def test_a_cell_without_an_end_is_inconclusive() -> None:
+    asked = ["semantics", "--show", "acks0.isr1.clean.before", "--memory", "0.001"]
+    shown = CliRunner().invoke(app, asked)
+    assert shown.exit_code == 20
+    assert "AtMostOnce: ?" in shown.stdout
+
+
 def test_every_cell_is_one_that_kafka_takes_and_has_a_name_of_its_own() -> None:
     from epochfence.model.client.config import resolve
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker.chart.chart import Chart, chart_of
+from epochfence.checker.chart.chart import Chart, chart_of, text_of
 from epochfence.checker.chart.story import story
 from epochfence.checker.chart.text import to_lines
 from epochfence.checker.settled import declared_rows
@@ -92,6 +92,13 @@ def test_a_message_that_was_in_flight_at_first_has_no_step_that_sent_it() -> Non
     chart = chart_of(trace(step("server", "Ask(number=1)", message("Ask", None, "server"))))
     assert chart.steps[0].took is not None
     assert chart.steps[0].took.sent == 0
+
+
+def test_a_record_in_a_message_is_in_brackets() -> None:
+    """Else nobody sees where one of several ends."""
+    item = {"owner": "client0", "number": 1}
+    assert text_of(item) == "(owner=client0, number=1)"
+    assert text_of([item, None]) == "[(owner=client0, number=1), none]"
 
 
 def test_the_chart_in_text() -> None:

@@ -7,6 +7,8 @@ import pytest
 from epochfence.checker.solver.lint import Finding, lint
 from epochfence.checker.vacuity import SETTINGS
 from epochfence.language import (
+    Bag,
+    Bool,
     Channel,
     Int,
     Machine,
@@ -18,7 +20,10 @@ from epochfence.language import (
     enum,
     event,
     feature,
+    make,
     message,
+    put,
+    record,
 )
 from epochfence.language.expressions import Operand
 from epochfence.spec.systems import shipped
@@ -54,6 +59,19 @@ def findings_of(
 def found(*rows: Row, protocol: str = "2") -> list[tuple[str, tuple[str, ...]]]:
     """What lint says of these rows."""
     return [(item.kind, item.rows) for item in findings_of(rows, protocol)]
+
+
+def test_an_example_is_written_as_in_traces() -> None:
+    """It named the parts in which engines store it, as `server.all<0>?=True`."""
+    box = Machine("box")
+    item = record("Item", a=Int(0, 1), b=Bool())
+    kept = box.field("kept", Bag(item, 2))
+    row = Row("put", set={kept: put(kept, make(item, a=1, b=True))})
+    system = System("boxes", (Table(box, event("put"), (row,)),), (), terminal=True)
+    (finding,) = lint(system, None, system.tables)
+    assert finding.kind == "range"
+    assert finding.example.startswith("box.kept=[(a=")
+    assert "?" not in finding.example
 
 
 LOW, HIGH = Ask.number < 2, Ask.number >= 2

@@ -27,7 +27,16 @@ from epochfence.tests.checker.spark.matrix import Case, sampled
 from epochfence.tests.checker.spark.test_levels import ktx
 from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, alone, epochfence
 
-SMALL = (*TINY, "--set", "E=1", "--hand-over", "115", "--shards", "4")  # from level 11 on
+SMALL = (
+    *TINY[:4],
+    *TINY[6:],
+    "--set",
+    "E=1",
+    "--hand-over",
+    "115",
+    "--shards",
+    "4",
+)  # from level 11 on
 MATRIX = Path(__file__).with_name("matrix.py")
 COUNTS = {"states": 1_279, "transitions": 5_043, "depth": 21}
 

@@ -390,7 +390,8 @@ def test_a_mistake_is_said_in_a_line_and_nothing_is_written(
 ) -> None:
     monkeypatch.chdir(traces)
     before = sorted(traces.iterdir())
-    code, out, line = called("-o", "page.html", *words)
+    page = () if "-o" in words else ("-o", "page.html")
+    code, out, line = called(*page, *words)
     assert (code, out) == (2, "")
     assert said in line
     assert line.startswith("epochfence: ")
