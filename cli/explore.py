@@ -337,7 +337,6 @@ def sweep(
         from ..checker import sweep as sweeps
         from ..checker.journal import Journal, JournalError
         from ..checker.spark.options import SparkError
-    workers = where.workers(jobs)
     try:
         declared = load_system(system, most)
         known = declared.protocols
@@ -358,7 +357,7 @@ def sweep(
         file = None if results is None else Journal(results, sweeps.digest(every[0]))
         show = report.show_piece(len(every), beside())
         with needing("check", "spark"), closing(file) if file else nullcontext() as journal:
-            found = sweeps.sweep(every, workers, journal, show)
+            found = sweeps.sweep(every, where.workers(jobs), journal, show)
     except (DeclarationError, SparkError, JournalError) as error:
         fail(error)
     varied = [name for name, values in given.items() if len(values) > 1]

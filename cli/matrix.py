@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +28,9 @@ from .options import (
     with_property,
 )
 from .screen import beside, screen
+
+if TYPE_CHECKING:
+    from ..checker.sweep import Piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +84,6 @@ def matrix(
 ) -> None:
     """Print which properties of the SYSTEMs hold at which releases, and which known bugs break the
     others."""
-    most = memory_of(asked.memory)
     where.heed()
     with needing("check"):
         from ..checker import matrix as matrices
@@ -90,24 +93,12 @@ def matrix(
         from ..checker.spark.options import SparkError
     workers = where.workers(asked.jobs)
     console, told = screen(), beside()
-    given = settings_of(asked.constants, int, "NAME=VALUE with a whole number")
     found: list[matrices.Matrix] = []
     interrupted = False
     try:
-        declared = [load_system(name, most) for name in systems or SHIPPED]
-        wanted = [_protocols(system, asked) for system in declared]
-        pieces = [
-            sweeps.Piece(
-                system, names[0], tuple(given.items()), bounds=bounds_of(system, asked.bounds),
-                properties=tuple(asked.properties) if asked.properties else None,
-                deadlock=not asked.no_deadlock, memory=most or 0,
-            )
-            for system, names in zip(declared, wanted, strict=True)
-        ]  # fmt: skip
-        for piece in pieces:
-            with_property(piece.system.name, piece.instance(progress=asked.progress))
+        pieces = _pieces(systems or SHIPPED, asked)
         with needing("check", "spark"), workers.together("matrix") as together:
-            for piece, names in zip(pieces, wanted, strict=True):
+            for piece, names in pieces:
                 file = None if results is None else Journal(results, sweeps.digest(piece))
                 with closing(file) if file else nullcontext() as journal:
                     show = report.show_piece(None, told)
@@ -129,6 +120,26 @@ def matrix(
     tables.print_outcome(found, verdict, console)
     write_json(output, {"exit_code": verdict.value, "systems": [each.as_json() for each in found]})
     raise typer.Exit(verdict.value)
+
+
+def _pieces(systems: Iterable[str], asked: MatrixOptions) -> list[tuple[Piece, list[str]]]:
+    """A run of each system, and its releases; exits with one line if a system has no property.
+    Raises DeclarationError."""
+    from ..checker.sweep import Piece
+
+    most = memory_of(asked.memory)
+    given = settings_of(asked.constants, int, "NAME=VALUE with a whole number")
+    found: list[tuple[Piece, list[str]]] = []
+    for system in [load_system(name, most) for name in systems]:
+        names = _protocols(system, asked)
+        piece = Piece(
+            system, names[0], tuple(given.items()), bounds=bounds_of(system, asked.bounds),
+            properties=tuple(asked.properties) if asked.properties else None,
+            deadlock=not asked.no_deadlock, memory=most or 0,
+        )  # fmt: skip
+        with_property(system.name, piece.instance(progress=asked.progress))
+        found.append((piece, names))
+    return found
 
 
 def _protocols(system: System, asked: MatrixOptions) -> list[str]:
