@@ -70,10 +70,10 @@ def take_over(manifest: Manifest, explorer: Explorer) -> None:
         if own
     ]
     found = explorer.found
-    for level in levels:
-        level.taken, level.first, level.seconds = found.taken, found.first, found.seconds
+    last = levels[-1]
+    last.taken, last.first, last.seconds = found.taken, found.first, found.seconds
     manifest.levels = levels[:-1]
-    manifest.finish(levels[-1], runs)
+    manifest.finish(last, runs)
 
 
 class SparkExplorer:

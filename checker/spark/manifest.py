@@ -53,7 +53,8 @@ _valid = validator(
 @dataclass
 class Level:
     """A finished level: its states in each shard, and the steps of each row in the levels before
-    it, all together, with the depth of the states to which it led first."""
+    it, all together, with the depth of the states to which it led first. Of levels that were
+    explored in one process only the last one has these."""
 
     states: list[int]
     taken: list[int]
@@ -187,10 +188,14 @@ class Manifest:
             self.storage.delete(file)
 
     def roll_back(self, level: int) -> None:
-        """Forgets the levels from `level` on, and those before it that a run holds with them."""
+        """Forgets the levels from `level` on, those before it that a run holds with them, and then
+        those up to one of which steps are known."""
+        level = min(level, len(self.levels))
         # a file of several levels is left whole or not at all
         while any(run.first < level <= run.last for run in self.each_run()):
             level = min(run.first for run in self.each_run() if run.first < level <= run.last)
+        while level and not self.levels[level - 1].taken:
+            level -= 1
         self.levels = self.levels[:level]
         self.runs = [[run for run in runs if run.last < level] for runs in self.runs]
         self.save()

@@ -43,6 +43,7 @@ SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some le
 MOST_FOR_SENT = 1 << 28  # bytes that they take at most
 MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
 INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is from before a change
+LONGEST_NOTE = 64  # characters of it that are read: another file may have its name
 INDEXED = "levels", "groups", "asked", "ends", "own", "rows", "nodes"
 Stamp: TypeAlias = tuple[int, int] | None
 DIVIDED = "parts-"  # files of a set that is kept by parts
@@ -380,7 +381,9 @@ class ShardSet:
             return Region(size * self.width + SLACK), size // SHARDS - 1
         file, note = self._file("sent"), self._note
         held = max(0, os.fstat(file).st_size - SLACK) // self.width
-        text = note.read_text(errors="replace") if note.exists() else ""
+        text = ""
+        with suppress(OSError), note.open(errors="replace") as opened:
+            text = opened.read(LONGEST_NOTE)
         known, _, node = text.partition(" ")
         note.unlink(missing_ok=True)
         if not known.isdecimal() or int(known) >= level or node != self._node("sent"):

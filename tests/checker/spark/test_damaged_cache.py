@@ -32,6 +32,11 @@ def cut(file: Path) -> None:
     os.truncate(file, file.stat().st_size // 2)
 
 
+def huge(file: Path) -> None:
+    """More than memory holds."""
+    os.truncate(file, 1 << 43)
+
+
 def packed_otherwise(file: Path) -> None:
     """The archive says that its first member is compressed in a way that there isn't."""
     content = bytearray(file.read_bytes())
@@ -42,7 +47,8 @@ def packed_otherwise(file: Path) -> None:
 DAMAGES: list[tuple[str, Callable[[Path], Any]]] = [
     ("index.npz", flipped), ("index.npz", cut), ("index.npz", lambda file: file.write_bytes(b"")),
     ("index.npz", packed_otherwise), ("states", cut), ("states", Path.unlink),
-    ("tables", Path.unlink), ("out-*", cut), ("sent.level", lambda file: file.write_bytes(b"\xff")),
+    ("tables", Path.unlink), ("out-*", cut), ("sent.level", huge),
+    ("sent.level", lambda file: file.write_bytes(b"\xff")),
 ]  # fmt: skip
 
 

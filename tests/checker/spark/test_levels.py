@@ -353,6 +353,27 @@ def test_a_run_cut_short_is_redone(
     assert found(on_spark(ktx(), tmp_path / "run", resume=True)) == found(check(ktx()))
 
 
+@pytest.mark.slow(1)
+def test_a_run_of_some_of_the_first_levels_costs_all_of_them(
+    play: Callable[[InProcess], None], tmp_path: Path
+) -> None:
+    """What was explored in one process has counted its rows to its end alone."""
+
+    def end(stage: str, shard: int) -> None:
+        raise Killed
+
+    play(InProcess(end))
+    folder = tmp_path / "run"
+    with pytest.raises(Killed):
+        on_spark(ktx(), folder, shards=7, hand_over=1)
+    play(InProcess())
+    first, *_, last = sorted(folder.rglob("*.parquet"), key=lambda file: file.name)
+    assert (first.name[:18], last.name[:18]) == ("levels-00000-00000", "levels-00002-00002")
+    last.unlink()
+    result = on_spark(ktx(), folder, resume=True, shards=7, hand_over=1)
+    assert found(result) == found(check(ktx()))
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("at", [0, -1])
 @pytest.mark.parametrize("constants", [{}, {"V": 0}], ids=["holds", "breaks"])
