@@ -96,7 +96,7 @@ class ShardSet:
         self._begin_whole()
 
     def __enter__(self) -> ShardSet:
-        fcntl.flock(self._file("lock"), fcntl.LOCK_EX)
+        self._lock()
         self.worker.filled[:] = 0
         self.worker.taken[:] = 0
         self._load_index()
@@ -104,6 +104,16 @@ class ShardSet:
             self.worker.work_on(len(self.own))
             self.worker.own[: len(self.own)] = self.own
         return self
+
+    def _lock(self) -> None:
+        """Waits for the file of that name: others may have deleted the one that is open."""
+        while True:
+            fcntl.flock(self._file("lock"), fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._files["lock"]), os.stat(self.folder / "lock")):
+                    return
+            os.close(self._files.pop("lock"))
+            self.folder.mkdir(parents=True, exist_ok=True)
 
     def __exit__(self, *_: object) -> None:
         fcntl.flock(self._file("lock"), fcntl.LOCK_UN)
@@ -384,9 +394,9 @@ class ShardSet:
         text = ""
         with suppress(OSError), note.open(errors="replace") as opened:
             text = opened.read(LONGEST_NOTE)
-        known, _, node = text.partition(" ")
+        known, _, of = text.partition(" ")
         note.unlink(missing_ok=True)
-        if not known.isdecimal() or int(known) >= level or node != self._node("sent"):
+        if not known.isdecimal() or int(known) >= level or of != self._sent_file():
             held = 0
         size = max(size, held)
         before = self._sent_before(held) if 0 < held < size else None
@@ -414,12 +424,13 @@ class ShardSet:
         """All successors of a level were put into the table: it is as good as its level is."""
         if self.cached:
             aside = self._note.with_suffix(".aside")
-            aside.write_text(f"{level} {self._node('sent')}")
+            aside.write_text(f"{level} {self._sent_file()}")
             aside.replace(self._note)
 
-    def _node(self, name: str) -> str:
-        """Which file it is that this process has opened by a name."""
-        return str(os.fstat(self._file(name)).st_ino)
+    def _sent_file(self) -> str:
+        """Which file has the tables, and how large it is: that tells where each of them begins."""
+        found = os.fstat(self._file("sent"))
+        return f"{found.st_ino} {found.st_size}"
 
     @property
     def _note(self) -> Path:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +62,30 @@ def test_what_was_sent_is_forgotten_where_another_file_has_its_name(worker: Any)
     with held:
         table, _ = held.sent(4, 1)
         assert not table.array[4]
+
+
+def test_what_was_sent_is_forgotten_where_its_file_was_cut_off(worker: Any) -> None:
+    with shards.ShardSet(worker, "run", 0, 1, None) as held:
+        table, _ = held.sent(3, 65)
+        table.array[:] = 1
+        held.keep_sent(3)
+        file = held.folder / "sent"
+        os.truncate(file, file.stat().st_size // 2)  # what is left isn't where it was sought
+        table, _ = held.sent(4, 1)
+        assert not table.array.any()
+
+
+def test_processes_wait_for_each_other_where_a_folder_was_deleted(worker: Any) -> None:
+    held = shards.ShardSet(worker, "run", 0, 1, None)
+    with held:
+        pass
+    shutil.rmtree(held.folder)
+    for _ in range(2):  # the second time, another process has made it anew
+        with held, (held.folder / "lock").open("rb") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(held.folder)
+        with shards.ShardSet(worker, "run", 0, 1, None):
+            pass
 
 
 def test_a_larger_table_of_what_was_sent_holds_what_was_in_the_smaller_one(worker: Any) -> None:
