@@ -76,16 +76,21 @@ class SparkRun:
     def finish(self, on_progress: Callable[[Progress], None] | None, tell: Callable[..., T]) -> T:
         """Searches, and returns the result; searches again if a file turns out damaged."""
         try:
-            while True:
-                with suppress(RolledBack), java_needed():
-                    carrier = self._search(on_progress)
-                    try:
-                        return tell(carrier, self._figures(carrier), self._notes(carrier))
-                    finally:
-                        carrier.close()
+            result = self._result(on_progress, tell)
         finally:
             if self.own_session and self.session is not None:
                 stop(self.session)
+        self.manifest.tidy()  # tasks that were run twice have left files
+        return result
+
+    def _result(self, on_progress: Callable[[Progress], None] | None, tell: Callable[..., T]) -> T:
+        while True:
+            with suppress(RolledBack), java_needed():
+                carrier = self._search(on_progress)
+                try:
+                    return tell(carrier, self._figures(carrier), self._notes(carrier))
+                finally:
+                    carrier.close()
 
     def _start(self) -> Any:
         if self.session is None:

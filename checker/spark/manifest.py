@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..native.checkpoint import CheckpointError, differences
 from ..sealed import Damaged, seal, unseal, validator
 from .runs import Run
-from .storage import Storage, Taken
+from .storage import Storage, StorageError, Taken
 
 FORMAT = "spark 5"
 
@@ -78,6 +79,8 @@ class Manifest:
     levels: list[Level] = field(default_factory=list[Level])
     runs: list[list[Run]] = field(default_factory=list[list[Run]])
     serial: int = 0
+    saved: set[str] = field(default_factory=set[str])
+    """The files of what was saved last: an end in the middle of a change may leave other runs."""
 
     def __post_init__(self) -> None:
         self.identity = {"format": FORMAT, **self.identity}
@@ -97,13 +100,12 @@ class Manifest:
 
         Raises CheckpointError where another process has gone on with the run.
         """
-        last = max(
-            (name for name in self.storage.sizes() if name.startswith("manifest-")), default=""
-        )
+        last = _last(self.storage.sizes())
         in_use = f"{self.storage.uri} is in use: another process has gone on with its run"
         if last != (_name(self.serial) if self.serial else ""):
             raise CheckpointError(in_use)
         self.serial += 1
+        self.saved = self._files()
         data = {
             **self.identity,
             "shards": self.shards,
@@ -122,13 +124,26 @@ class Manifest:
     def load(self, shards: int | None) -> None:
         """Takes over what the folder says, and deletes what doesn't count. Raises as `read`."""
         sizes = self.read(shards)
-        named = {run.file for run in self.each_run()} | {_name(self.serial)}
-        for name in sizes.keys() - named:
-            if name.startswith(("manifest-", "shard-", ".manifest-")):
-                self.storage.delete(name)
+        self._delete_others(sizes)
         for run in list(self.each_run()):
             if sizes.get(run.file) != run.size:
                 self.roll_back(run.first)
+
+    def tidy(self) -> None:
+        """Deletes what doesn't count, unless another process has gone on with the run; a storage
+        that can't be listed is left as it is."""
+        with suppress(StorageError):
+            sizes = self.storage.sizes()
+            if _last(sizes) == _name(self.serial):
+                self._delete_others(sizes)
+
+    def _delete_others(self, names: Iterable[str]) -> None:
+        for name in {*names} - self.saved:
+            if name.startswith(("manifest-", "shard-", ".manifest-")):
+                self.storage.delete(name)
+
+    def _files(self) -> set[str]:
+        return {_name(self.serial), *(run.file for run in self.each_run())}
 
     def read(self, shards: int | None) -> dict[str, int]:
         """Reads what the folder says, and returns the sizes of its files. Raises CheckpointError
@@ -149,6 +164,7 @@ class Manifest:
         self.shards, self.run = data["shards"], data["run"]
         self.levels = [Level(**level) for level in data["levels"]]
         self.runs = [[Run(**run) for run in runs] for runs in data["runs"]]
+        self.saved = self._files()
         found = differences(self.identity, data)
         if shards not in (None, self.shards):
             found.append(f"shards is {shards} here and {self.shards} there")
@@ -199,6 +215,11 @@ class Manifest:
         self.levels = self.levels[:level]
         self.runs = [[run for run in runs if run.last < level] for runs in self.runs]
         self.save()
+
+
+def _last(names: Iterable[str]) -> str:
+    """The name of the manifest that counts; none where there is none."""
+    return max((name for name in names if name.startswith("manifest-")), default="")
 
 
 def _name(serial: int) -> str:

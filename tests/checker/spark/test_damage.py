@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -74,6 +75,38 @@ def test_what_is_read_is_what_was_written(
             for level, states in levels.items():
                 assert states == b"".join(STATES[level])
     assert not refused or (str(folder) in refused and "\n" not in refused)
+
+
+def test_only_what_does_not_count_is_deleted_at_the_end(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    shutil.copytree(runs[0], tmp_path / "run")
+    run = manifest(tmp_path / "run")
+    run.load(None)
+    whole = run.storage.sizes()
+
+    def more(name: str) -> None:
+        (tmp_path / "run" / "shard-000" / name).touch()
+
+    more("left.parquet")
+    run.tidy()
+    assert run.storage.sizes() == whole
+    # Ctrl-C before what replaces all runs is saved
+    with (
+        mock.patch.object(Storage, "sizes", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        run.finish(Level([0], [9], [1], 2.0), [(0, [replace(run.runs[0][0], file="of them")])])
+    more("left.parquet")
+    run.tidy()
+    assert run.storage.sizes() == whole
+    # another process has gone on
+    other = manifest(tmp_path / "run")
+    other.load(None)
+    other.finish(Level([0], [9], [1], 2.0), [])
+    more("of the other.parquet")
+    run.tidy()
+    assert "shard-000/of the other.parquet" in run.storage.sizes()
 
 
 def test_two_drivers_on_one_run(runs: tuple[Path, Path], tmp_path: Path) -> None:

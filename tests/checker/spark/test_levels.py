@@ -307,6 +307,22 @@ def test_nothing_stays_of_a_level_that_was_half_written(
     assert len(names) < 28
 
 
+def test_files_of_what_is_not_finished_go_at_the_end(
+    play: Callable[[InProcess], None], tmp_path: Path
+) -> None:
+    """Of an attempt at a task that was made twice, and of the level after a broken property."""
+
+    def disturb(stage: str, shard: int) -> int | None:
+        return 1 if stage.endswith("insert") else None
+
+    play(InProcess(disturb))
+    on_spark(ktx(V=0), tmp_path / "run", hand_over=50)
+    (name,) = (tmp_path / "run").glob("manifest-*.json")
+    named = {run["file"] for runs in json.loads(name.read_text())["runs"] for run in runs}
+    files = (tmp_path / "run").rglob("*.*")
+    assert {str(file.relative_to(tmp_path / "run")) for file in files} == named | {name.name}
+
+
 def with_a_value_out_of_its_range(folder: Path) -> None:
     """Puts a value that can't be into each state of a run's first file, whose checksums, and those
     of what names it, are made anew."""
