@@ -35,11 +35,11 @@ def print_matrix(found: Matrix, console: Console) -> None:
     for sign, meaning in _MEANINGS.items():
         if sign in used:
             console.print(f"  {sign} {meaning}")
-    if DEADLOCK not in found.properties:
-        console.print("  deadlocks: not checked")
     for what, letter in letters.items():
         console.print(Text(f"  {letter} broken by {what}"))
     _unexplained(found, console)
+    if DEADLOCK not in found.properties:
+        console.print("  deadlocks: not checked")
 
 
 def _releases(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:

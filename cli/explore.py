@@ -254,6 +254,8 @@ def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> Non
         fail("give --resume or --storage, not both: a resumed run stays in its folder")
     if search.spill is not None and (where.on_spark or wanted.progress):
         fail("--spill needs --engine local, without --progress")
+    if wanted.keep_going and wanted.all_traces > 1:
+        fail("--keep-going can't be used with --all-traces: it finds a run for each property")
     if wanted.keep_going and (saves or resumes):
         fail("--keep-going can't be used with --checkpoint or --resume")
     if wanted.keep_going and where.on_spark:

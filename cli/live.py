@@ -15,12 +15,15 @@ from ..files import Output, write_whole
 from ..language import DeclarationError
 from ..spec.features import RELEASED
 from .endings import fail, in_a_line, needing, write_json
-from .options import Json, make_folder, output_of
+from .options import LONGEST_WAIT, Json, a_number, make_folder, output_of
 
 if TYPE_CHECKING:
     from ..model.live.cluster import LiveCluster
     from ..model.live.connection import Security
     from ..model.live.run import Report
+
+
+SECONDS = 30.0  # of random requests
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +93,20 @@ class RequestOptions:
         typer.Option("--suite", help="Which requests to send."),
     ] = "all"
     seconds: Annotated[
-        float,
-        typer.Option("--seconds", min=0, metavar="S", help="Duration of the random requests."),
-    ] = 30
+        float | None,
+        typer.Option(
+            "--seconds",
+            min=0,
+            max=LONGEST_WAIT,
+            callback=a_number,
+            metavar="S",
+            help="Duration of the random requests (default: 30).",
+        ),
+    ] = None
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Seed of the random requests.")
-    ] = 0
+        int | None,
+        typer.Option("--seed", metavar="N", help="Seed of the random requests (default: 0)."),
+    ] = None
     raw: Annotated[
         bool,
         typer.Option("--raw", help="Don't wait for markers; accept answers from before and after."),
@@ -129,6 +140,8 @@ def conform(
     for release in filter(None, (sent.protocol, sent.as_client)):
         if release not in RELEASED:
             fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
+    if sent.suite == "directed" and (sent.seconds is not None or sent.seed is not None):
+        fail("--seconds and --seed are for random requests, which --suite directed leaves out")
     if save is not None:
         make_folder("--save", save)
     try:
@@ -143,7 +156,7 @@ def conform(
             broker.bootstrap,
             _release(cluster, sent.protocol),
             settles=not sent.raw,
-            seed=sent.seed,
+            seed=sent.seed or 0,
             as_client=sent.as_client,
             restarts=restarts(broker.restart_command) if broker.restart_command else None,
             threads=Threads(broker.debugger) if broker.debugger else None,
@@ -152,7 +165,7 @@ def conform(
         if sent.suite != "random":
             run.directed()
         if sent.suite != "directed" and run.report.ended_early is None:
-            run.random(sent.seconds)
+            run.random(SECONDS if sent.seconds is None else sent.seconds)
     except (BrokerError, DeclarationError) as error:
         fail(error)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, redirect_stdout
@@ -142,6 +143,16 @@ Results = Annotated[
         help="Save each result to FILE as a line of JSON, and reuse the results found there.",
     ),
 ]
+
+
+LONGEST_WAIT = 10**9  # seconds; the clock of the system ends at some ten times as much
+
+
+def a_number(value: float | None) -> float | None:
+    """The value, unless it is NaN, which is in every range. Raises BadParameter."""
+    if value is not None and math.isnan(value):
+        raise typer.BadParameter("nan is no number")
+    return value
 
 
 def output_of(text: str) -> Output:

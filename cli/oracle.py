@@ -110,7 +110,7 @@ def _decode(
     from ..model.records.files import Row, read_stream
     from ..model.records.report import json_line, tell
 
-    wrong = 0
+    wrong = found = 0
 
     def read() -> Iterator[Row | RecordError]:
         try:
@@ -122,8 +122,9 @@ def _decode(
             fail(f"can't read {file}: {error.strerror}")
 
     def rows() -> Iterator[Row]:
-        nonlocal wrong
+        nonlocal wrong, found
         for item in read():
+            found += 1
             if lines is not None:
                 lines.write(f"{json_line(item, **place)}\n".encode())
             if isinstance(item, Row):
@@ -138,6 +139,8 @@ def _decode(
     else:
         for _ in rows():
             pass
+    if not found and not place:  # in a folder many are empty
+        print(f"epochfence: {file}: there is nothing in it", file=sys.stderr)
     return wrong
 
 

@@ -14,9 +14,9 @@ import typer
 
 from ..files import CantWrite, Output
 from ..spec.features import NEWEST, RELEASED
-from .endings import fail, internal, needing
+from .endings import INCONCLUSIVE, fail, internal, needing
 from .live import properties_of, restarts, security_of
-from .options import output_of
+from .options import LONGEST_WAIT, a_number, output_of
 from .traces import scheduled
 
 if TYPE_CHECKING:
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from ..model.serve.schedule import Schedule
     from ..model.serve.served import Served
     from ..model.serve.server import Server
-
-INCONCLUSIVE = 20
-"""The exit code when an injected fault never happened: this wasn't the requested run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +57,14 @@ class FaultOptions:
             "--random",
             min=0,
             max=1,
+            callback=a_number,
             metavar="RATE",
             help="Inject faults at random into this fraction of the protocol's requests.",
         ),
     ] = 0
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of --random.")] = 0
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Seed of --random (default: 0).")
+    ] = None
     random_script: Annotated[
         Output | None,
         typer.Option(
@@ -95,7 +95,14 @@ class FaultOptions:
     ] = None
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", min=0, metavar="S", help="Stop after this time."),
+        typer.Option(
+            "--seconds",
+            min=0,
+            max=LONGEST_WAIT,
+            callback=a_number,
+            metavar="S",
+            help="Stop after this time.",
+        ),
     ] = None
 
 
@@ -289,7 +296,7 @@ def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | N
         for which, handler in before.items():
             signal.signal(which, handler)
     print(served.report())
-    if not served.faults.all_fired:
+    if not served.faults.all_fired:  # this wasn't the requested run
         raise typer.Exit(INCONCLUSIVE)
 
 
@@ -321,9 +328,10 @@ def _put(faults: Faults, wanted: FaultOptions, schedule: Schedule | None) -> Non
     except OSError as error:
         fail(f"can't read {place}: {error.strerror}")
     if wanted.rate:
-        faults.drawn = Drawn(wanted.rate, wanted.seed)
-    elif wanted.random_script is not None:
-        fail("--random-script needs --random RATE")
+        faults.drawn = Drawn(wanted.rate, wanted.seed or 0)
+    elif wanted.random_script is not None or wanted.seed is not None:
+        which = "--seed" if wanted.random_script is None else "--random-script"
+        fail(f"{which} needs --random RATE")
 
 
 def _authorize(server: Server, file: Path) -> None:

@@ -175,6 +175,8 @@ class Protocols(Interned):
             if not equal:
                 raise DeclarationError(f"{protocol}: write RELEASE+PART=RELEASE, not {other}")
             self._check_part(part)
+            if part in of_parts:
+                raise DeclarationError(f"{protocol} gives {part} two releases")
             of_parts[part] = self._declared(release)
         return self._declared(whole), of_parts
 

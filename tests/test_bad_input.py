@@ -285,6 +285,11 @@ def test_a_setting_has_one_value(words: str, says: str) -> None:
         ("diagram transactions --event Produce", "are drawn for one machine of transactions"),
         ("diagram transactions --all-rows", "are drawn for one machine of transactions"),
         ("diagram transactions --detail rows", "(transaction, producer)"),
+        ("serve --seed 3", "--seed needs --random RATE"),
+        ("serve --random-script x.json", "--random-script needs --random RATE"),
+        ("conform --bootstrap h:1 --suite directed --seed 3", "--suite directed leaves out"),
+        ("conform --bootstrap h:1 --suite directed --seconds 3", "--suite directed leaves out"),
+        ("check transactions --keep-going --all-traces 3", "can't be used with --all-traces"),
         ("semantics --show x --json a.json", "--show names a cell, and takes no --json"),
         ("semantics --show x --results a.jsonl", "--show names a cell, and takes no --results"),
         ("semantics --show x --jobs 1", "--show names a cell, and takes no --jobs"),
@@ -299,6 +304,23 @@ def test_no_option_is_without_effect(
     assert (ended.code, ended.out) == (2, "")
     assert says in ended.err
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e10", "-1"])
+@pytest.mark.parametrize(
+    "command", ["serve --port 0", "proxy --upstream h:1", "conform --bootstrap h:1"]
+)
+def test_no_time_is_beyond_the_clock(command: str, seconds: str) -> None:
+    """With `inf`, `serve` ended with an internal error; NaN was taken for 0."""
+    ended = epochfence(*command.split(), "--seconds", seconds)
+    assert (ended.code, ended.out) == (2, "")
+    assert "Invalid value for '--seconds'" in ended.err
+
+
+def test_a_rate_is_a_number() -> None:
+    ended = epochfence("serve", "--port", "0", "--random", "nan")
+    assert (ended.code, ended.out) == (2, "")
+    assert "Invalid value for '--random': nan is no number" in ended.err
 
 
 @pytest.mark.parametrize("place", ["both.out", "-"])

@@ -76,15 +76,15 @@ class _Text:
 
     def _beside(self, step: ChartStep) -> Iterator[str]:
         """The event, and indented below it the message's fields, the changes, and the messages that
-        aren't taken at once."""
+        no arrow of the next step shows."""
         inside = f"({step.detail})" if step.detail else ""
         late = f", sent at step {step.took.sent}" if step.took and step.took.is_late else ""
         yield from self._wrapped([f"{step.event}{inside}", f"[{step.row}]{late}"], "")
         if step.took is not None:
             yield from self._wrapped([f"{name}={value}" for name, value in step.took.fields])
         yield from self._wrapped([f"{change};" for change in step.changes])
-        for arrow in step.sent:
-            if arrow.taken != step.number + 1:
+        for arrow in step.sent:  # what is taken at once shows by its arrow, but for one to oneself
+            if arrow.taken != step.number + 1 or arrow.target == step.lane:
                 yield from self._wrapped([f"sends {arrow.message}, {_taken(arrow)}"])
 
     def _wrapped(self, parts: list[str], indent: str = "  ") -> list[str]:

@@ -174,6 +174,7 @@ def test_what_is_not_out_is_not_the_newest() -> None:
     ("protocol", "says"),
     [
         ("2+client", r"write RELEASE\+PART=RELEASE, not client"),
+        ("2+client=1+client=2", r"2\+client=1\+client=2 gives client two releases"),
         ("2+broker=1", r"no part is called broker \(there is: client, server\)"),
         ("2+client=9", "unknown protocol 9: choose one of 1, 2, 3"),
         ("9+client=1", "unknown protocol 9"),

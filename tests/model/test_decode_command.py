@@ -365,6 +365,15 @@ def test_a_folder_is_decoded_whole(transaction_log: Path, tmp_path: Path) -> Non
     assert epochfence("decode", tmp_path).exit_code == 2
 
 
+def test_an_empty_file_is_told(tmp_path: Path) -> None:
+    """A broker's newest segment may be empty; a wrong file as well."""
+    log = tmp_path / "00000000000000000000.log"
+    log.touch()
+    ended = epochfence("decode", log)
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert ended.stderr == f"epochfence: {log}: there is nothing in it\n"
+
+
 def test_a_folder_without_such_files_is_told(tmp_path: Path) -> None:
     done = epochfence("decode", tmp_path)
     assert (done.exit_code, done.stdout) == (2, "")

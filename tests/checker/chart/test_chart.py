@@ -101,6 +101,21 @@ def test_a_record_in_a_message_is_in_brackets() -> None:
     assert text_of([item, None]) == "[(owner=client0, number=1), none]"
 
 
+def test_a_message_to_oneself_is_told_where_it_is_sent() -> None:
+    """No arrow shows it, even if it is taken at once."""
+    own = message("Elect", "node", "node", id=1)
+    lines = to_lines(
+        chart_of(trace(step("node", "stand", sent=[own]), step("node", "Elect(id=1)", own)))
+    )
+    assert lines == [
+        "   node",
+        "1    ●    stand [row]",
+        "     │      sends Elect, taken at step 2",
+        "2    ●    Elect [row]",
+        "     │      id=1",
+    ]
+
+
 def test_the_chart_in_text() -> None:
     lines = to_lines(
         chart_of(
