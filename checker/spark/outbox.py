@@ -4,9 +4,9 @@ Candidates for a shard on another machine go through Spark. Those for one of the
 written to a file below Spark's local folders, and Spark carries a note that says where they lie. A
 file is of one attempt at a level, which is in its name. When the level after the next begins, the
 sender takes it for that, under another name, if nobody reads it: its pages are in memory already.
-Behind all that is written at once is a mark, which is in the file's name as well: so a file that
-has another's name isn't taken for it. Where a file can't be read, all of the level goes through
-Spark.
+A mark is at the file's begin and behind all that is written at once, and in its name as well: so a
+file that has another's name isn't taken for it. Where a file can't be read, all of the level goes
+through Spark.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -90,8 +90,8 @@ def level_of(file: Path) -> int:
 
 
 def mark_of(file: str) -> bytes:
-    """What is behind all that is written at once to the file of that name: SLACK bytes, as reading
-    whole words may touch so many."""
+    """What the file of that name begins with, and what is behind all that is written to it at once:
+    SLACK bytes, as reading whole words may touch so many."""
     return bytes.fromhex(file.rpartition("-")[2])
 
 
@@ -111,15 +111,20 @@ class Outbox:
         taken = next(filter(None, map(self._taken_over, older)), None)
         for file in older:
             file.unlink(missing_ok=True)
-        return taken or self.path.open("xb", buffering=0)
+        file = taken or self.path.open("xb", buffering=0)
+        file.write(mark_of(self.path.name))
+        return file
 
     def _taken_over(self, older: Path) -> Any:
-        """An older file, open under the new name; none where somebody reads it, or it is gone.
+        """An older file, open under the new name; none where somebody reads it, it is gone, or it
+        is another one, which somebody may have mapped.
 
         Who has opened it by its older name looks for that once it has locked it (see `Inbox`).
         """
-        with suppress(OSError), older.open("rb+", buffering=0) as file:
+        with suppress(OSError, ValueError), older.open("rb+", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file.read(SLACK) != mark_of(older.name):
+                return None
             older.rename(self.path)
             return self.path.open("rb+", buffering=0)
         return None
@@ -128,9 +133,9 @@ class Outbox:
         """Adds candidates, a run of bytes for each part; None where the disk is full."""
         if self.full:
             return None
-        note = Note(str(self.path), self.size, counts.tobytes())
         try:
             self._file = self._file or self._open()
+            note = Note(str(self.path), self._file.tell(), counts.tobytes())
             for part in (*parts, mark_of(note.file)):
                 view = memoryview(part)
                 while view:

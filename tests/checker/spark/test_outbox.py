@@ -149,6 +149,9 @@ def test_a_full_disk_has_candidates_go_through_spark(
         def write(self, _: object) -> int:
             raise OSError(28, "No space left on device")
 
+        def tell(self) -> int:
+            return 0
+
         def close(self) -> None:
             pass
 
@@ -198,6 +201,19 @@ def test_a_file_that_is_another_or_was_cut_off_and_grew_again_is_lost(tmp_path: 
     os.truncate(notes[0].file, size)
     with pytest.raises(Lost, match="isn't what was written"):
         Inbox(notes, 1)
+
+
+def test_a_file_of_another_kind_is_not_written_over(tmp_path: Path) -> None:
+    note = written(tmp_path, 3, b"earlier!")
+    states = tmp_path / "states"
+    states.write_bytes(b"mapped by a worker" * 9)
+    with states.open("rb") as opened:
+        swapped(states, Path(note.file))
+        written(tmp_path, 5, b"on top..")
+        assert opened.read() == b"mapped by a worker" * 9
+    (tmp_path / "out-3-left").write_bytes(b"by another version, say")
+    written(tmp_path, 7, b"at last.")
+    assert not [*tmp_path.glob("out-3-*")]
 
 
 def test_a_reader_that_locks_a_file_too_late_has_lost_it(
