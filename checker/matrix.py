@@ -25,7 +25,7 @@ class Cell:
 
     `steps` is how long the counterexample is, `trace` the counterexample; `bugs` are the ids of the
     bugs without which the same run breaks nothing, none where no known one explains it. What is
-    `vacuous` can't break within these bounds.
+    `vacuous` can't break within these bounds; it is `untested` if no state put it to the test.
     """
 
     protocol: str
@@ -34,6 +34,7 @@ class Cell:
     steps: int | None = None
     bugs: tuple[str, ...] = ()
     trace: Any = None
+    untested: bool = False
 
     @property
     def is_unexplained(self) -> bool:
@@ -235,6 +236,7 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
     empty = {
         item["subject"] for item in result["vacuous"] if item["kind"] in ("property", "premise")
     }
+    untested = {item["subject"] for item in result["vacuous"] if item["whole"]}
     open_ended = ended_early(result)
 
     def cell(name: str) -> Cell:
@@ -243,7 +245,8 @@ def _told(piece: Piece, result: dict[str, Any]) -> list[Cell]:
             return Cell(piece.protocol, name, "broken", item["trace_length"], trace=item["trace"])
         known = not open_ended if item is None else item["verdict"] == "holds"
         holds = "vacuous" if name in empty else "holds"
-        return Cell(piece.protocol, name, holds if known else "inconclusive")
+        verdict = holds if known else "inconclusive"
+        return Cell(piece.protocol, name, verdict, untested=name in untested)
 
     return [cell(name) for name in sorted(_asked(piece) | items.keys())]
 
@@ -293,7 +296,7 @@ def _fewest(fixes: Fixes, name: str, bugs: Sequence[Known]) -> Asking[list[Known
 
 def _is_empty(one: Matrix) -> bool:
     """Whether it says nothing of any property."""
-    return all(cell.verdict == "vacuous" for cell in one.every_cell if cell.name != DEADLOCK)
+    return all(cell.untested for cell in one.every_cell if cell.name != DEADLOCK)
 
 
 def outcome(found: Iterable[Matrix], *, interrupted: bool = False) -> Verdict:
