@@ -152,13 +152,14 @@ def _shard_set(kit: Kit, shard: int) -> ShardSet:
     global _process
     gc.freeze()  # Spark collects garbage after each task: what that left isn't looked at again
     if _process is None or _process.key != kit.key:
-        for held in _process.sets.values() if _process else ():
+        before, _process = _process, None
+        for held in before.sets.values() if before else ():
             held.close()
         _process = _Process(kit)
     held = _process.sets.get(shard)
     if held is None or not held.cached:
         if held is not None:
-            held.close()
+            _process.sets.pop(shard).close()
         held = ShardSet(_process.worker, kit.run, shard, kit.shards, kit.memory)
         _process.sets[shard] = held
     return held

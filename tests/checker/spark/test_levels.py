@@ -161,8 +161,14 @@ def test_without_room_for_a_cache_all_comes_from_the_runs(
 ) -> None:
     sets = weakref.WeakSet[shards.ShardSet]()
 
+    made = 0
+
     class Noted(shards.ShardSet):
         def __init__(self, *args: Any) -> None:
+            nonlocal made
+            made += 1
+            if made == 20:
+                raise MemoryError  # the task is run again, by this process
             super().__init__(*args)
             sets.add(self)
 
