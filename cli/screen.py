@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from ..files import Output
+from ..files import CantWrite, Output
 from .endings import refuse_full_output
 
 WIDTH, NARROWEST = 100, 60  # columns
@@ -95,7 +95,8 @@ def _without_overwriting(parameters: Iterable[Any], values: Mapping[str, Any]) -
     """A result may not replace what the command reads, such as SYSTEM's own file, or another
     result. Raises WrongUsage."""
     read: list[str] = []
-    written: set[str] = set()
+    journal = values.get("results")  # of --results, which each result is added to
+    written: set[str] = set() if journal is None else {os.path.realpath(journal)}
     for parameter in parameters:
         value: Any = values.get(parameter.name)
         if parameter.param_type_name == "argument" and value is not None:
@@ -141,6 +142,10 @@ class Command(TyperCommand):
             return left
         except WrongUsage as error:
             error.ctx = error.ctx or ctx
+            ctx.close()  # nobody else does: standard output would stay silenced for --json -
+            raise
+        except CantWrite:
+            ctx.close()
             raise
 
     def invoke(self, ctx: Any) -> Any:

@@ -16,7 +16,7 @@ from ..files import Output
 from ..language import DeclarationError, Instance, System, instantiate
 from ..spec.load import load_system
 from .endings import announce_wait, fail, needing, write_json
-from .options import Json, RunOptions
+from .options import Json, RunOptions, output_of
 from .screen import screen
 
 if TYPE_CHECKING:
@@ -43,16 +43,22 @@ def replay(
     *,
     asked: RunOptions,
     chart: Annotated[
-        Path | None,
+        Output | None,
         typer.Option(
             "--chart",
             metavar="FILE",
+            parser=output_of,
             help="Draw a sequence chart: FILE.svg, or FILE.mmd (Mermaid).",
         ),
     ] = None,
     test: Annotated[
-        Path | None,
-        typer.Option("--pytest", metavar="FILE", help="Write a pytest file that repeats the run."),
+        Output | None,
+        typer.Option(
+            "--pytest",
+            metavar="FILE",
+            parser=output_of,
+            help="Write a pytest file that repeats the run.",
+        ),
     ] = None,
     brief: Annotated[
         bool,
@@ -61,20 +67,20 @@ def replay(
     output: Json = None,
 ) -> None:
     """Repeat the steps of TRACE one by one, and report what is broken at its end, and why."""
-    if chart is not None and chart.suffix.lower() not in CHARTS:
-        fail(f"{chart}: the name must end with .svg or .mmd (Mermaid)")
-    drawing = None if chart is None else Output(chart)
-    place = None if test is None else Output(test)
+    if chart is not None and chart.path.suffix.lower() not in CHARTS:
+        fail(f"{chart.path}: the name must end with .svg or .mmd (Mermaid)")
+    if brief and chart is None:
+        fail("--brief needs --chart")
     name, instance, outcome = taken(file, system, asked)
     from ..checker import report
 
     report.print_replayed(outcome, screen())
-    if drawing is not None:
-        _draw(outcome, drawing, instance.system if brief else None)
-    if place is not None:
+    if chart is not None:
+        _draw(outcome, chart, instance.system if brief else None)
+    if test is not None:
         from ..checker.pytest_file import as_pytest
 
-        place.write(as_pytest(name, instance, outcome))
+        test.write(as_pytest(name, instance, outcome))
     write_json(output, outcome.as_json())
     raise typer.Exit(outcome.verdict.value)
 

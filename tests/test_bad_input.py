@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from epochfence.cli.commands import loaded
+from epochfence.cli.screen import WrongUsage
+from epochfence.files import CantWrite
 from epochfence.tests.test_cli import DECLARED, HISTORY, KTX, LOG, epochfence
 
 DIGITS = "9" * 5_000
@@ -214,6 +218,7 @@ def test_a_name_that_is_too_long(command: str) -> None:
         ("check", "declared.py:holds", "--json", "declared.py"),
         ("check", "./declared.py:holds", "--report", "declared.py"),
         ("judge", "declared.py", "--json", "declared.py"),
+        ("replay", "declared.py", "--pytest", "declared.py"),
     ],
 )
 def test_a_result_replaces_nothing_that_is_read(
@@ -285,6 +290,7 @@ def test_a_setting_has_one_value(words: str, says: str) -> None:
         ("diagram transactions --event Produce", "are drawn for one machine of transactions"),
         ("diagram transactions --all-rows", "are drawn for one machine of transactions"),
         ("diagram transactions --detail rows", "(transaction, producer)"),
+        ("replay x.itf.json --brief", "--brief needs --chart"),
         ("serve --seed 3", "--seed needs --random RATE"),
         ("serve --random-script x.json", "--random-script needs --random RATE"),
         ("conform --bootstrap h:1 --suite directed --seed 3", "--suite directed leaves out"),
@@ -304,6 +310,35 @@ def test_no_option_is_without_effect(
     assert (ended.code, ended.out) == (2, "")
     assert says in ended.err
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sweep declared.py:holds --results both.out --json both.out",
+        "prove declared.py:holds --results both.out --json ./both.out",
+        "replay x.itf.json --chart both.out --pytest both.out",
+    ],
+)
+def test_a_result_replaces_no_other_one(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of --results was overwritten, and with it all that was saved."""
+    (tmp_path / "declared.py").write_text(DECLARED)
+    monkeypatch.chdir(tmp_path)
+    ended = epochfence(*words.split())
+    assert (ended.code, ended.out) == (2, "")
+    assert "both.out: give each a place of its own" in ended.err
+    assert [*tmp_path.iterdir()] == [tmp_path / "declared.py"]
+
+
+def test_a_wrong_word_behind_a_dash_leaves_standard_output_as_it_was() -> None:
+    """`--json -` silences it as it is read; the next command of a process would print nowhere."""
+    for words in (("--json", "-", "--report", "-"), ("--json", "-", "--junit", "no/file")):
+        before = sys.stdout
+        with pytest.raises((CantWrite, WrongUsage)):
+            loaded("check").make_context("check", ["transactions", *words])
+        assert sys.stdout is before
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "1e10", "-1"])
