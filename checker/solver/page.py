@@ -61,12 +61,10 @@ next producer id (`rotation_in_log`, of 4.3, mends that).
 Before version 2 of the protocol (4.0) an epoch has many transactions, and a client asks for a new
 epoch with the one that it holds. What the lemmas say of clients, batches and leaders is another
 thing there: a pair of producer id and epoch is given out once it is in the log, an open transaction
-has the log's epoch, and sequences go on from one transaction to the next
-(`spec/lemmas/numbers.py`). `ReservedEpoch` and `AnswerStands` say something there, too, as clients
-get new epochs by InitProducerId. `NoDuplicate` and `Order` are proved of one client and two
-transactions. With more clients a lemma that they use, `BeganFirst`, isn't inductive: the append of
-a batch may break it. `NoneNewer` excludes that for one client, and isn't true of clients that fence
-each other. `Order` doesn't hold at 2.5, where a leader doesn't ask the coordinator.
+has the log's epoch, nobody has a newer pair while a leader may append a batch, and sequences go on
+from one transaction to the next (`spec/lemmas/numbers.py`). `ReservedEpoch` and `AnswerStands` say
+something there, too, as clients get new epochs by InitProducerId. `Order` doesn't hold at 2.5,
+where a leader doesn't ask the coordinator.
 
 A *ranking* proves that a fair run comes to what it must: numbers that no step raises, and fair
 events that lower them. [Progress](progress.md#proved-without-bounds) has the rule. It is of runs
@@ -84,11 +82,8 @@ The number of clients can be left open: a step acts for one, and each part of a 
 mentions two at most. So a proof with three clients is one of any number; its section says so. The
 number of partitions can't be left open in this way: whether a transaction is complete, and whether
 a client has heard of all its batches, depends on all of them at once. Nor can that of transactions,
-which are told apart by their order. At 4.0.1 and 4.1 `NoDuplicate` and `Order` are proved with one
-transaction. With two `LogsInOrder`, which both use, isn't inductive there: it needs
-`EndedAsDecided`, and a marker may come late (KAFKA-19446). A transaction has one record to a
-partition: for more, lemmas would have to say how sequences go on within it, as those of
-`idempotence` do.
+which are told apart by their order. A transaction has one record to a partition: for more, lemmas
+would have to say how sequences go on within it, as those of `idempotence` do.
 
 All properties of `idempotence` are proved with the features that mend findings 1 to 3: for any
 epoch, any number of faults, of late requests and of partitions, and the numbers of records and of
@@ -134,23 +129,17 @@ _ANY_BROKERS = Case(
 _COMPLETES = Case(
     "transactions", {"producers": 1, "partitions": 1, "transactions": 1}, ("PrepareCompletes",)
 )
-_OF_ONE = (
+_SINCE_3_6 = (
     "EpochForward", "DeclaredTransitions", "NoHangingTransaction", "ZombieFenced", "BumpedOnce",
     "EpochsNotWasted", "NoDuplicate", "Order", "StableOffsetForward", "ReadCommittedStays",
-    "EpochsInTurn", "OneEpochForADecision",
+    "EpochsInTurn", "OneEpochForADecision", "OneLiveEpoch",
 )  # fmt: skip
-_OF_TWO = (*_OF_ONE, "OneLiveEpoch", "FencedForGood")
-_WITH_OUTCOMES = (
-    *_OF_TWO, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported",
-)  # fmt: skip
-_OF_NEWEST = (*_WITH_OUTCOMES, "ReservedEpoch", "AnswerStands")
+_OF_4_0 = (*_SINCE_3_6, "FencedForGood")
+_OF_4_2 = (*_OF_4_0, "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported")
+_OF_4_3 = (*_OF_4_2, "ReservedEpoch", "AnswerStands")
 _ANY_CLIENTS = Case(
     "transactions", {"producers": 3, "partitions": 1, "transactions": 2}, any_number=PRODUCER
 )
-_ANY_CLIENTS_ONCE = replace(
-    _ANY_CLIENTS, constants={"producers": 3, "partitions": 1, "transactions": 1}
-)
-_NOT_OF_LOGS = tuple(name for name in _OF_TWO if name not in ("NoDuplicate", "Order"))
 _IDEMPOTENCE = Case(
     "idempotence", {},
     switch_on=("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id"),
@@ -160,8 +149,8 @@ CASES = (
     Case("bench/ktx.py", {"I": 3}),
     _ANY_BROKERS,
     replace(_ANY_BROKERS, protocol="2.7", switch_on=("block_current_once_written",)),
-    Case("transactions", {}, (*_OF_NEWEST, "Atomic", "PrepareCompletes")),
-    replace(_ANY_CLIENTS, properties=_OF_NEWEST),
+    Case("transactions", {}, (*_OF_4_3, "Atomic", "PrepareCompletes")),
+    replace(_ANY_CLIENTS, properties=_OF_4_3),
     Case(
         "transactions", {}, ("NotFencedByItself",),
         switch_on=("late_fence_end_refused",),
@@ -172,37 +161,22 @@ CASES = (
         protocol="4.2", also=("4.1 with strict_marker_epoch",),
     ),
     replace(
-        _ANY_CLIENTS, properties=_WITH_OUTCOMES, protocol="4.2",
+        _ANY_CLIENTS, properties=_OF_4_2, protocol="4.2",
         also=("4.1 with strict_marker_epoch",),
     ),
     replace(_COMPLETES, protocol="4.1"),
-    replace(_ANY_CLIENTS, properties=_NOT_OF_LOGS, protocol="4.1"),
-    replace(_ANY_CLIENTS_ONCE, properties=_OF_TWO, protocol="4.1"),
+    replace(_ANY_CLIENTS, properties=_OF_4_0, protocol="4.1"),
     replace(_COMPLETES, protocol="4.0.1"),
-    replace(_ANY_CLIENTS_ONCE, properties=_OF_TWO, protocol="4.0.1"),
-    Case(
-        "transactions", {"producers": 1, "partitions": 1},
-        (*_OF_ONE, "ReservedEpoch", "AnswerStands"), protocol="3.6",
+    replace(_ANY_CLIENTS, properties=_OF_4_0, protocol="4.0.1"),
+    replace(
+        _ANY_CLIENTS, properties=(*_SINCE_3_6, "ReservedEpoch", "AnswerStands"), protocol="3.6"
     ),
     replace(
-        _ANY_CLIENTS_ONCE,
+        _ANY_CLIENTS, protocol="2.5",
         properties=(
-            "NoHangingTransaction", "ZombieFenced", "OneLiveEpoch", "BumpedOnce", "ReservedEpoch",
-            "AnswerStands",
-        ),
-        protocol="3.6",
-    ),
-    Case(
-        "transactions", {"producers": 1, "partitions": 1},
-        (
             "EpochForward", "DeclaredTransitions", "StableOffsetForward", "ReadCommittedStays",
-            "NoDuplicate", "BumpedOnce", "ReservedEpoch", "AnswerStands",
+            "NoDuplicate", "OneLiveEpoch", "BumpedOnce", "ReservedEpoch", "AnswerStands",
         ),
-        protocol="2.5",
-    ),
-    replace(
-        _ANY_CLIENTS_ONCE, protocol="2.5",
-        properties=("OneLiveEpoch", "BumpedOnce", "ReservedEpoch", "AnswerStands"),
     ),
     Case(
         "replication", {"power_losses": 0, "unclean_elections": 0},

@@ -1,8 +1,8 @@
 """Of batches: in flight, waiting for the coordinator, and in a log; and of their transactions.
 
 With version 2 every end of a transaction gives a new epoch, so that an epoch has one transaction
-with records. Before, it has many: the lemmas are of one client there, and `numbers` has how
-sequences go on. They are of one record to a partition in a transaction.
+with records. Before, it has many, and `numbers` has how sequences go on. The lemmas are of one
+record to a partition in a transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from ..messages import (
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
-    PRODUCERS,
     RECORD,
     RECORDS,
     TRANSACTION,
@@ -41,8 +40,9 @@ from ..messages import (
     Produce,
 )
 from ..properties.transactions import is_older
-from .clients import claims, is_current, is_given_out
+from .clients import Pair, claims, is_current, is_given_out
 from .counting import Place, named
+from .leaders import each_live
 
 i, j, k = (PRODUCER.variable(name) for name in "ijk")
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
@@ -302,35 +302,38 @@ batches_of_holder = invariant(
 holds that (OneHolder)."""
 
 
-def _is_no_newer(place: Batch) -> Expression:
-    """Whether a batch isn't newer than what client i holds or gets."""
-    return all_true(
-        *(
-            pair.every(~is_older(pair.producer_id, pair.epoch, place.producer_id, place.epoch))
-            for pair in claims(i, "b", "c")
+def _is_newest(of_id: Expression, epoch: Expression) -> Expression:
+    """Whether no batch, and nothing that a client holds or gets, has a newer pair."""
+
+    def none_newer(places: Iterable[Batch | Pair]) -> Expression:
+        return all_true(
+            *(
+                place.every(~is_older(of_id, epoch, place.producer_id, place.epoch))
+                for place in places
+            )
         )
-    )
+
+    batches = none_newer((*sent_by(k, "b", q), _in_a_log(log_entry("f", q))))
+    return all_of(k, all_of(q, batches) & none_newer(claims(k, "c", "d")))
 
 
-none_newer = invariant(
-    "NoneNewer",
-    (_before_version_2 & (PRODUCERS == 1)).implies(every_batch(_is_no_newer, i)),
-    "Before version 2 no batch of a single client is newer than what it holds or gets.",
+live_is_newest = invariant(
+    "LiveIsNewest",
+    transaction_version_2 | each_live(_is_newest),
+    "Before version 2, while a leader may append a batch, no client and no batch has a newer pair.",
 )
-"""The client had the batch's pair when it sent it, and gets newer pairs only."""
+"""The coordinator admits its own pair alone, and gives a newer one once the markers are written."""
 
 _of_client = Batch(_txn.is_set, _id, _epoch, _txn.value, lift(0), names=(i,))
 
 
 def _begins_first(later: Iterable[Batch]) -> Callable[[Batch], Expression]:
-    """If a batch is in a log, or may still get there, then the transactions of later batches, and
-    of clients with a later epoch, began later. Before version 2 that is so of one client alone,
-    and of all its batches."""
+    """If a batch is in a log, or with version 2 may still get there, then the transactions of later
+    batches, and of clients with a later epoch, began later."""
 
     def says(early: Batch) -> Expression:
-        stays = lift(early is _logged) | _counts(early.producer_id, early.epoch)
-        stays |= _before_version_2 & (PRODUCERS == 1)
-        return stays.implies(
+        may_come = transaction_version_2 & _counts(early.producer_id, early.epoch)
+        return (lift(early is _logged) | may_come).implies(
             all_true(
                 *(
                     late.every(
@@ -348,13 +351,13 @@ def _begins_first(later: Iterable[Batch]) -> Callable[[Batch], Expression]:
 
 began_first = invariant(
     "BeganFirst",
-    every_batch(_begins_first((*sent_by(k, "b"), _of_client)))
-    & (transaction_version_2 | every_batch(_begins_first((_in_a_log(log_entry("f", p)),)))),
-    "If a batch is in a log, or may still get there, its transaction began before those of newer "
-    "epochs.",
+    every_batch(_begins_first((*sent_by(k, "b"), _of_client))),
+    "If a batch is in a log, or with version 2 may still get there, its transaction began before "
+    "those of newer epochs.",
 )
 """A newer epoch is given after an older one, and its holder begins its transaction after that. If
-an older client begins one still later, its batches don't count any more."""
+an older client begins one still later, its batches don't count any more. Before version 2 there is
+no newer epoch when a batch is appended (LiveIsNewest)."""
 
 began_first_elsewhere = invariant(
     "BeganFirstElsewhere",
@@ -364,6 +367,28 @@ began_first_elsewhere = invariant(
 )
 """The coordinator admits the same epochs at all partitions."""
 
+
+def _has_one_pair(batch: Batch) -> Expression:
+    others = (*sent_by(k, "b"), _in_a_log(log_entry("f", p)))
+    return all_true(
+        *(
+            other.every(
+                (other.txn == batch.txn).implies(
+                    (other.producer_id == batch.producer_id) & (other.epoch == batch.epoch)
+                )
+            )
+            for other in others
+        )
+    )
+
+
+pair_of_transaction = invariant(
+    "PairOfTransaction",
+    transaction_version_2 | every_batch(_has_one_pair),
+    "Before version 2 all batches of a transaction have one producer id and epoch.",
+)
+"""They have the client's, as long as it has the transaction (BatchesOfTransaction)."""
+
 LEMMAS = (
     transaction_of_state,
     begun,
@@ -371,8 +396,9 @@ LEMMAS = (
     remembered,
     logged_in_time,
     batches_of_holder,
-    none_newer,
+    live_is_newest,
     began_first,
     began_first_elsewhere,
+    pair_of_transaction,
     first_sequence,
 )

@@ -6,6 +6,8 @@ coordinator (from 3.6 on).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...language import (
     Expression,
     all_of,
@@ -98,22 +100,38 @@ def _is_live(of_id: Expression, epoch: Expression) -> Expression:
 # Before 4.1 the question about an older batch outlives a marker; the batch is refused for its epoch
 _known_epoch = leader.producers.at(p)[_waiting.value.producer_id].producer_epoch
 _is_not_stale = stale_epoch_first | (_waiting.value.producer_epoch >= _known_epoch)
+
+
+def _each_admitted(says: Callable[[Expression, Expression], Expression]) -> Expression:
+    """Whether it holds of the producer id and epoch of each batch for partition `p` that the
+    coordinator has admitted, as long as that counts."""
+    counts = all_true(
+        _answer.error == Errors.NONE, _waiting.is_set, _waiting.value.guarded, _is_not_stale
+    )
+    pair = _waiting.value.producer_id, _waiting.value.producer_epoch
+    return all_of(i, all_of(_answer, counts.implies(says(*pair))))
+
+
+def _each_open(says: Callable[[Expression, Expression], Expression]) -> Expression:
+    """Whether it holds of the producer id and epoch of each transaction that is open at partition
+    `p`."""
+    return all_of(n, _entry.current_txn_first_offset.is_set.implies(says(n, _entry.producer_epoch)))
+
+
+def each_live(says: Callable[[Expression, Expression], Expression]) -> Expression:
+    """Whether it holds of the producer id and epoch of all that a leader may append now, where it
+    asks the coordinator."""
+    return leader.asks_coordinator.implies(all_of(p, _each_admitted(says) & _each_open(says)))
+
+
 admitted = invariant(
     "Admitted",
     all_of(
         p,
-        all_of(
+        _each_admitted(_is_live)
+        & all_of(
             i,
-            all_of(
-                _answer,
-                all_true(
-                    _answer.error == Errors.NONE,
-                    _waiting.is_set,
-                    _waiting.value.guarded,
-                    _is_not_stale,
-                ).implies(_is_live(_waiting.value.producer_id, _waiting.value.producer_epoch)),
-            )
-            & (_adds & _waiting.is_set).implies(
+            (_adds & _waiting.is_set).implies(
                 (_waiting.value.producer_id == coordinator.producer_id)
                 & (_waiting.value.producer_epoch == coordinator.producer_epoch)
             ),
@@ -127,15 +145,7 @@ it when the marker is written, and the leader refuses the batch from then on."""
 
 open_is_live = invariant(
     "OpenIsLive",
-    leader.asks_coordinator.implies(
-        all_of(
-            p,
-            all_of(
-                n,
-                _entry.current_txn_first_offset.is_set.implies(_is_live(n, _entry.producer_epoch)),
-            ),
-        )
-    ),
+    leader.asks_coordinator.implies(all_of(p, _each_open(_is_live))),
     "A transaction that is open at a leader is the coordinator's transaction.",
 )
 """A batch that is admitted opens it (Admitted). The marker closes it before the coordinator takes
