@@ -387,6 +387,9 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", metavar="SECTION")
     parser.add_argument("--answers", type=Path)
     said = parser.parse_args()
+    for name in said.sections:
+        if not any(_is_wanted(at, case, [name]) for at, case in enumerate(CASES)):
+            parser.error(f"no section is of {name}: give numbers up to {len(CASES)}, or systems")
     wanted = [at for at, case in enumerate(CASES) if _is_wanted(at, case, said.sections)]
     parts = _kept(said.page, wanted)
     known = Answers(said.answers)

@@ -144,6 +144,17 @@ def test_ctrl_c_leaves_the_sections_before_it(
     assert [part.strip() for part in others] == [part.strip() for part in parts()[1:]]
 
 
+def test_a_section_that_is_not_there_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "proofs.md"
+    monkeypatch.setattr(sys, "argv", ["page", str(written), "1", str(len(CASES) + 1)])
+    with pytest.raises(SystemExit, match="2"):
+        page.main()
+    assert f"no section is of {len(CASES) + 1}" in capsys.readouterr().err
+    assert not written.exists()
+
+
 def test_a_page_that_lacks_sections_that_are_not_named_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
