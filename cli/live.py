@@ -15,7 +15,7 @@ from ..files import Output, write_whole
 from ..language import DeclarationError
 from ..spec.features import RELEASED
 from .endings import fail, in_a_line, needing, write_json
-from .options import LONGEST_WAIT, Json, a_number, make_folder, output_of
+from .options import Json, make_folder, output_of, seconds_option
 
 if TYPE_CHECKING:
     from ..model.live.cluster import LiveCluster
@@ -93,15 +93,7 @@ class RequestOptions:
         typer.Option("--suite", help="Which requests to send."),
     ] = "all"
     seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            min=0,
-            max=LONGEST_WAIT,
-            callback=a_number,
-            metavar="S",
-            help="Duration of the random requests (default: 30).",
-        ),
+        float | None, seconds_option("Duration of the random requests (default: 30).")
     ] = None
     seed: Annotated[
         int | None,

@@ -16,7 +16,7 @@ from ..files import CantWrite, Output
 from ..spec.features import NEWEST, RELEASED
 from .endings import INCONCLUSIVE, fail, internal, needing
 from .live import properties_of, restarts, security_of
-from .options import LONGEST_WAIT, a_number, output_of
+from .options import a_number, output_of, seconds_option
 from .traces import scheduled
 
 if TYPE_CHECKING:
@@ -93,17 +93,7 @@ class FaultOptions:
             help="Record every request and answer as a line of JSON, for judge.",
         ),
     ] = None
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds",
-            min=0,
-            max=LONGEST_WAIT,
-            callback=a_number,
-            metavar="S",
-            help="Stop after this time.",
-        ),
-    ] = None
+    seconds: Annotated[float | None, seconds_option("Stop after this time.")] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ...language import (
     Expression,
@@ -48,6 +49,8 @@ i, j, k = (PRODUCER.variable(name) for name in "ijk")
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
 n, s = PRODUCER_ID.variable("n"), RECORD.variable("s")
 t, u = TRANSACTION.variable("t"), TRANSACTION.variable("u")
+
+AnyPlace = TypeVar("AnyPlace", bound=Place)
 
 # Where batches are -------------------------------------------------------------------------------
 
@@ -98,7 +101,18 @@ PLACES = (_logged, _requested, _waiting)
 
 def each_place(says: Callable[[Batch], Expression]) -> Expression:
     """Whether it holds for each batch for partition `p`, wherever it is."""
-    return all_true(*(place.every(says(place)) for place in PLACES))
+    return _of_each(PLACES, says)
+
+
+def _of_each(places: Iterable[AnyPlace], says: Callable[[AnyPlace], Expression]) -> Expression:
+    """Whether it holds for all that is at these places."""
+    return all_true(*(place.every(says(place)) for place in places))
+
+
+def _other_places(where: Expression) -> tuple[Batch, ...]:
+    """The places where there may be a batch for a partition, under names that PLACES doesn't
+    have."""
+    return (*sent_by(k, "b", where), _in_a_log(log_entry("f", where)))
 
 
 def every_batch(says: Callable[[Batch], Expression], *names: Expression) -> Expression:
@@ -305,16 +319,11 @@ holds that (OneHolder)."""
 def _is_newest(of_id: Expression, epoch: Expression) -> Expression:
     """Whether no batch, and nothing that a client holds or gets, has a newer pair."""
 
-    def none_newer(places: Iterable[Batch | Pair]) -> Expression:
-        return all_true(
-            *(
-                place.every(~is_older(of_id, epoch, place.producer_id, place.epoch))
-                for place in places
-            )
-        )
+    def is_no_newer(place: Batch | Pair) -> Expression:
+        return ~is_older(of_id, epoch, place.producer_id, place.epoch)
 
-    batches = none_newer((*sent_by(k, "b", q), _in_a_log(log_entry("f", q))))
-    return all_of(k, all_of(q, batches) & none_newer(claims(k, "c", "d")))
+    batches = all_of(q, _of_each(_other_places(q), is_no_newer))
+    return all_of(k, batches & _of_each(claims(k, "c", "d"), is_no_newer))
 
 
 live_is_newest = invariant(
@@ -332,19 +341,13 @@ def _begins_first(later: Iterable[Batch]) -> Callable[[Batch], Expression]:
     batches, and of clients with a later epoch, began later."""
 
     def says(early: Batch) -> Expression:
-        may_come = transaction_version_2 & _counts(early.producer_id, early.epoch)
-        return (lift(early is _logged) | may_come).implies(
-            all_true(
-                *(
-                    late.every(
-                        is_older(
-                            early.producer_id, early.epoch, late.producer_id, late.epoch
-                        ).implies(position(early.txn) < position(late.txn))
-                    )
-                    for late in later
-                )
+        def is_in_order(late: Batch) -> Expression:
+            return is_older(early.producer_id, early.epoch, late.producer_id, late.epoch).implies(
+                position(early.txn) < position(late.txn)
             )
-        )
+
+        may_come = transaction_version_2 & _counts(early.producer_id, early.epoch)
+        return (lift(early is _logged) | may_come).implies(_of_each(later, is_in_order))
 
     return says
 
@@ -369,17 +372,12 @@ began_first_elsewhere = invariant(
 
 
 def _has_one_pair(batch: Batch) -> Expression:
-    others = (*sent_by(k, "b"), _in_a_log(log_entry("f", p)))
-    return all_true(
-        *(
-            other.every(
-                (other.txn == batch.txn).implies(
-                    (other.producer_id == batch.producer_id) & (other.epoch == batch.epoch)
-                )
-            )
-            for other in others
+    def is_alike(other: Batch) -> Expression:
+        return (other.txn == batch.txn).implies(
+            (other.producer_id == batch.producer_id) & (other.epoch == batch.epoch)
         )
-    )
+
+    return _of_each(_other_places(p), is_alike)
 
 
 pair_of_transaction = invariant(

@@ -24,6 +24,8 @@ USED = re.compile(
     r"^\| \S+ \| .*? \| \*\*proved\*\*.*? \| (?P<lemmas>[^|]+) \| \d+ \|", re.MULTILINE
 )
 
+QUICK = Case("bench/ktx.py", {"I": 2}, ("NoHanging",))
+
 
 def parts() -> list[str]:
     """The page's sections."""
@@ -96,7 +98,7 @@ def test_sections_that_are_not_named_stay_as_they_are(
 ) -> None:
     """The last section is written anew, on a page that has it and on one that lacks it."""
     written = tmp_path / "proofs.md"
-    monkeypatch.setattr(page, "CASES", (*CASES, Case("bench/ktx.py", {"I": 2}, ("NoHanging",))))
+    monkeypatch.setattr(page, "CASES", (*CASES, QUICK))
     monkeypatch.setattr(sys, "argv", ["page", str(written), str(len(CASES) + 1)])
     texts: list[str] = []
     written.write_text(PAGE, encoding="utf-8")
@@ -114,7 +116,7 @@ def test_sections_behind_a_new_one_get_new_numbers(
 ) -> None:
     written = tmp_path / "proofs.md"
     written.write_text(PAGE, encoding="utf-8")
-    monkeypatch.setattr(page, "CASES", (Case("bench/ktx.py", {"I": 2}, ("NoHanging",)), *CASES))
+    monkeypatch.setattr(page, "CASES", (QUICK, *CASES))
     monkeypatch.setattr(sys, "argv", ["page", str(written), "1"])
     page.main()
     first, *others = written.read_text(encoding="utf-8").split("\n## ")[1:]
@@ -130,11 +132,10 @@ def test_ctrl_c_leaves_the_sections_before_it(
 ) -> None:
     written = tmp_path / "proofs.md"
     written.write_text(PAGE, encoding="utf-8")
-    case = Case("bench/ktx.py", {"I": 2}, ("NoHanging",))
-    result = run(case)
+    result = run(QUICK)
     results = [result, replace(result, interrupted=True)]
     monkeypatch.setattr(page, "run", lambda case, known: results.pop(0))
-    monkeypatch.setattr(page, "CASES", (case, case, *CASES[2:]))
+    monkeypatch.setattr(page, "CASES", (QUICK, QUICK, *CASES[2:]))
     monkeypatch.setattr(sys, "argv", ["page", str(written)])
     with pytest.raises(SystemExit, match=r"interrupted: .*proofs\.md has no new section 2"):
         page.main()
