@@ -86,7 +86,8 @@ def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
         raise BadLine(path, number, what, _remedy(line, schema)) from None
     except RecursionError:
         raise BadLine(path, number, "it is nested too deep", f"see {schema}.schema.json") from None
-    for name, value in (*line.items(), *(line.get("response") or {}).items()):
+    offsets = (("inputs", each) for those in line.get("inputs", {}).values() for each in those)
+    for name, value in (*line.items(), *(line.get("response") or {}).items(), *offsets):
         if isinstance(value, float) and name not in TIMES:  # to the schema 1.0 is whole
             what = f"{name} is {value}, and should be a whole number"
             raise BadLine(path, number, what, f"write {int(value)}")

@@ -9,6 +9,7 @@ from typing import Any
 
 from .anomalies import ANOMALIES, find_anomalies
 from .histories import Run, read_lines, read_runs
+from .inputs import places
 from .judge import Finding, Judgement, judge, worst
 from .operations import Settings, shown
 
@@ -113,13 +114,16 @@ def print_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
     the result for machines. Raises BadLine and OSError."""
     lines = ((str(p), number, line) for p in paths for number, line in read_lines(p, "application"))
     view = find_anomalies(lines)
-    for name, subject, partition, line, file in view.anomalies:
+    for name, subject, partition, line, file, others in view.anomalies:
         print(f"{file}, line {line}: {name} of {subject} in {partition}. {ANOMALIES[name]}")
+        if others:
+            print(f"  see {places(others)}")
     for reason, line, file in view.unjudged:
         print(f"{file}, line {line}: {Finding.UNJUDGED.name}: {reason}")
     empty = without_lines(paths, view.files)
     finding = worst([view.finding, *[Finding.UNJUDGED] * len(empty)])
     counts = {"sends": view.sends, "ends": view.ends, "reads": view.reads}
+    counts |= {"inputs": view.inputs} if view.inputs else {}
     print(
         f"{', '.join(f'{count} {name}' for name, count in counts.items())}: "
         f"{len(view.anomalies)} anomalies, {finding.name} (exit {finding.exit_code})"

@@ -46,6 +46,13 @@ def later(random: Random, lines: list[bytes]) -> list[bytes]:
     return made
 
 
+def less_known(random: Random, lines: list[bytes]) -> list[bytes]:
+    """An application's history without the line of a transaction's end, or of who caught up."""
+    told = [at for at, line in enumerate(lines) if b'"end"' in line or b'"caught_up"' in line]
+    dropped = random.choice(told) if told else -1
+    return [line for at, line in enumerate(lines) if at != dropped]
+
+
 def generate(random: Random) -> Case:
     """A history, and what its verdict may be."""
     _, lines, code = random.choice(examples())
@@ -55,7 +62,9 @@ def generate(random: Random) -> Case:
         words += ["--limit", random.choice(("1", "10", "1000"))]
     limited = "--limit" in words
     bound = exactly = None
-    match random.randrange(8):
+    match random.randrange(9):
+        case 8 if application:
+            made, bound = less_known(random, lines), 20 if code else None
         case 0:
             made = changed_lines(random, lines, same_meaning, most=len(lines))
             exactly = None if limited else code
