@@ -7,6 +7,7 @@ from math import prod
 
 from ..language import Bag, DeclarationError, Expression, Instance, Sequence, Set
 from ..language.expressions import QUANTIFIERS, resolve
+from ..language.places import Place
 from ..language.typecheck import type_of
 from ..language.types import Type, how_many
 
@@ -18,17 +19,18 @@ def check_effort(instance: Instance) -> None:
     minutes."""
     weighing = _Weighing({**instance.constants, **{info.name: info.low for info in instance.open}})
     for item in instance.properties:
-        weighing.add(f"property {item.name}", [item.expression])
+        weighing.add(f"property {item.name}", item.declared, [item.expression])
     for item in instance.progress:
         times = prod(weighing.size(name.data.type) for name in item.each)
-        weighing.add(f"property {item.name}", [item.premise, item.expression], times)
-    weighing.add("terminal", [instance.terminal])
+        parts = [item.premise, item.expression]
+        weighing.add(f"property {item.name}", item.declared, parts, times)
+    weighing.add("terminal", instance.system.declared, [instance.terminal])
     for action in instance.actions:
         each = [action.when]
         for row in action.rows:
             each += [row.guard, row.room, *(part for update in row.updates for part in update)]
         times = prod(weighing.size(bound.data.type) for bound in action.bounds)
-        weighing.add(f"table {action.table}", each, times)
+        weighing.add(f"table {action.table}", action.declared, each, times)
 
 
 class _Weighing:
@@ -39,15 +41,17 @@ class _Weighing:
         self.known: dict[Expression, int] = {}
         self.total = 0
 
-    def add(self, where: str, every: Iterable[Expression], times: int = 1) -> None:
+    def add(
+        self, where: str, place: Place | None, every: Iterable[Expression], times: int = 1
+    ) -> None:
         """Counts what stands in one place, for each of so many bindings."""
         here = times * self.weight(every)
         self.total += here
         if self.total > MOST:
             raise DeclarationError(
-                f"{where}: {here:,} parts of expressions, with what quantifiers and parameters "
-                f"range over, where {MOST:,} in all are the most: use smaller bounds"
-            )
+                f"{here:,} parts of expressions, with what quantifiers and parameters range over, "
+                f"where {MOST:,} in all are the most: use smaller bounds"
+            ).within(where, place)
 
     def weight(self, every: Iterable[Expression]) -> int:
         """The number of these parts; each counts once, except under quantifiers."""

@@ -18,6 +18,7 @@ from .expressions import (
 )
 from .interned import Interned
 from .messages import Message
+from .places import Place
 from .properties import Property
 from .rankings import Ranking
 from .systems import System
@@ -44,6 +45,7 @@ class ActionRow(Interned):
     guard: Expression
     room: Expression
     updates: tuple[tuple[Expression, Expression], ...]
+    declared: Place | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,7 @@ class Action(Interned):
     this: Expression | None = None
     message: Message | None = None
     adds: bool = False
+    declared: Place | None = None
 
     @property
     def choice(self) -> Expression | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from .errors import DeclarationError, UnsettledError
+from .errors import DeclarationError, UnsettledError, declared_at
 from .expressions import (
     Bound,
     ConstantInfo,
@@ -149,7 +149,8 @@ class _Builder:
             name = " or ".join(event.name for event in shared)
             if len(shared) > 1 and bound.op == "constant":
                 name = bound.data.name
-            self.budgets[name] = self.limit(most)
+            with declared_at(system.declared):
+                self.budgets[name] = self.limit(most)
             self.budget_of |= dict.fromkeys(shared, name)
 
     def build(self, wanted: Iterable[str] | None, rankings: bool) -> Instance:
@@ -164,6 +165,12 @@ class _Builder:
                     raise DeclarationError(f"{system.name} has no property {name} ({there})")
             names = set(wanted)
             chosen = tuple(item for item in by_name.values() if item.name in names)
+        with declared_at(system.declared):
+            return self.made(chosen, rankings)
+
+    def made(self, chosen: Sequence[Property], rankings: bool) -> Instance:
+        """The instance with these properties."""
+        system = self.system
         return Instance(
             system,
             self.release,
@@ -184,7 +191,9 @@ class _Builder:
 
     def settled(self, item: Property) -> Property:
         """A property over the parts that the instance has."""
-        return replace(item, expression=self.fold(item.expression), premise=self.fold(item.premise))
+        with declared_at(item.declared, f"property {item.name}"):
+            expression, premise = self.fold(item.expression), self.fold(item.premise)
+        return replace(item, expression=expression, premise=premise)
 
     def fold(self, expression: Expression) -> Expression:
         """Features, constants and what is in flight as what they are here."""
@@ -240,7 +249,8 @@ class _Builder:
             for info in self.system.fields_of(machine):
                 copies = 1 if machine.key is None else machine.key.count(self.constants)
                 initial = self.system.initial_of(info)
-                firsts = self.firsts(f"{machine.name}.{info.name}", info.type, initial)
+                with declared_at(info.declared):
+                    firsts = self.firsts(f"{machine.name}.{info.name}", info.type, initial)
                 if machine.key is None:
                     yield Variable(f"{machine.name}.{info.name}", info.type, firsts)
                 else:
@@ -248,8 +258,9 @@ class _Builder:
                     kind = Map(machine.key, info.type)
                     yield Variable(f"{machine.name}.{info.name}", kind, every)
         for channel in self.system.channels:
-            kind = self.channel_type(channel)
-            first = initial_value(kind, self.lowest)
+            with declared_at(channel.declared):
+                kind = self.channel_type(channel)
+                first = initial_value(kind, self.lowest)
             yield Variable(f"{NETWORK}.{channel.message.name}", kind, (first,))
         for name, most in self.counters():
             yield Variable(f"{BUDGET}.{name}", Int(0, most), (0,))
@@ -311,7 +322,8 @@ class _Builder:
         for table in self.system.tables:
             rows = [r for r in table.rows if self.system.protocols.holds(r.during, self.features)]
             if rows:
-                yield self.action(table, rows)
+                with declared_at(table.declared):
+                    yield self.action(table, rows)
         for channel in self.system.channels:
             yield from self.environment(channel)
 
@@ -346,13 +358,15 @@ class _Builder:
             for dropped in table.droppings(row):
                 traffic.drop(dropped.message, {n: place(v) for n, v in dropped.address})
             for sending in table.sendings(row):
-                self.check_sent(f"table {table.name}, row {row.name!r}", sending)
-                self.send(traffic, sending, place)
+                with declared_at(row.declared, f"table {table.name}, row {row.name!r}"):
+                    self.check_sent(sending)
+                    self.send(traffic, sending, place)
             updates = [(place(target), place(value)) for target, value in table.updates(row)]
             if spent is not None:
                 updates.append((spent, spent + 1))
             updates += traffic.updates()
-            return ActionRow(row.name, place(row.guard), all_true(*traffic.room), tuple(updates))
+            room = all_true(*traffic.room)
+            return ActionRow(row.name, place(row.guard), room, tuple(updates), row.declared)
 
         when, spent = _is_there(taken), None
         for chosen in (each for each in table.on.variables if each.op == "element"):
@@ -371,15 +385,18 @@ class _Builder:
             when = when & (spent < self.budgets[name])
         settled_rows = tuple(settled(row) for row in rows)
         message = travelling if isinstance(travelling, Message) else None
-        return Action(table.name, tuple(bounds), taken, when, settled_rows, this, message)
+        return Action(
+            table.name, tuple(bounds), taken, when, settled_rows, this, message,
+            declared=table.declared,
+        )  # fmt: skip
 
-    def check_sent(self, where: str, sending: Sending) -> None:
+    def check_sent(self, sending: Sending) -> None:
         """Raises DeclarationError for messages to more than a state could have parts for."""
         count = prod(how_many(bound.data.type, self.constants) for bound in sending.to_each)
         if count > MOST_PARTS:
             raise DeclarationError(
-                f"{where}: {sending.message.name} to {count:,} at once, where {MOST_PARTS:,} are "
-                "the most: use smaller bounds"
+                f"{sending.message.name} to {count:,} at once, where {MOST_PARTS:,} are the most: "
+                "use smaller bounds"
             )
 
     def send(

@@ -10,6 +10,7 @@ from .expressions import Expression, Field, Operand, Parameter, children_first, 
 from .given import check_kind, check_name, items
 from .interned import Interned
 from .operators import element
+from .places import Place, here
 from .scopes import bound_name
 from .typecheck import check_constant, fits, type_of
 from .types import SCALARS, Enum, Key, Type, check_names, check_type
@@ -23,6 +24,12 @@ class FieldInfo(Interned):
     type: Type
     initial: Expression | None
     doc: str = ""
+    declared: Place | None = field(default=None, repr=False)
+    """The place of its declaration, which it finds itself."""
+
+    def __post_init__(self) -> None:
+        if self.declared is None:
+            object.__setattr__(self, "declared", here())
 
     @property
     def name(self) -> str:

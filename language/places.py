@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+_SHIPPED = str(Path(__file__).parents[1] / "spec") + os.sep
 _LANGUAGE = __name__.rpartition(".")[0] + "."
 _GENERATED = "<"  # what a program makes by itself has a name like this, not a file's
 
@@ -15,6 +18,14 @@ class Place(NamedTuple):
 
     file: str
     line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it is in a shipped system, which isn't the user's to mend."""
+        return self.file.startswith(_SHIPPED)
 
 
 def here() -> Place | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal
 
@@ -11,6 +11,7 @@ from .errors import DeclarationError
 from .expressions import TRUE, Expression, Field, as_bounded, children_first
 from .given import check_kind, check_name, items
 from .interned import Interned
+from .places import Place, here
 from .protocols import check_feature
 from .scopes import bound_name, check_scopes, free_variables
 from .typecheck import check_during, type_of
@@ -51,8 +52,12 @@ class Property(Interned):
     known_bug: KnownBug | None = None
     premise: Expression = TRUE
     each: tuple[Expression, ...] = ()
+    declared: Place | None = field(default=None, repr=False)
+    """The place of its declaration, which it finds itself."""
 
     def __post_init__(self) -> None:
+        if self.declared is None:
+            object.__setattr__(self, "declared", here())
         check_kind(f"property {self.name}, known_bug", self.known_bug, KnownBug, type(None))
 
     @property

@@ -33,8 +33,9 @@ def bound_name(bound: Expression) -> str | None:
 
 
 def check_scopes(expression: Expression, names: frozenset[str] = frozenset()) -> None:
-    """Raises DeclarationError where a quantifier binds one of `names` again, or hides the variable
-    of a quantifier around it that then speaks of nothing."""
+    """Raises DeclarationError where a quantifier binds one of `names`, or the variable of a
+    quantifier around it: what a helper's argument says of the outer variable would be read as the
+    inner one. A helper that doesn't speak of the variable that it binds may stand there."""
     for node in children_first(expression):
         if node.op not in QUANTIFIERS:
             continue
@@ -42,11 +43,14 @@ def check_scopes(expression: Expression, names: frozenset[str] = frozenset()) ->
         name = bound_name(bound)
         if name in names:
             raise DeclarationError(f"`{node}` binds {name} a second time: choose another name")
-        hides = (n for n in children_first(body) if n.op in QUANTIFIERS)
-        if any(bound_name(n.args[0]) == name for n in hides) and bound not in free_variables(body):
-            raise DeclarationError(
-                f"`{node}` binds {name} a second time inside: choose another name"
-            )
+        for inner in children_first(body):
+            if inner.op not in QUANTIFIERS or bound_name(inner.args[0]) != name:
+                continue
+            captures = inner.args[0].same_as(bound) and bound in free_variables(inner.args[1])
+            if captures or bound not in free_variables(body):
+                raise DeclarationError(
+                    f"`{inner}` binds {name} a second time inside `{node}`: choose another name"
+                )
 
 
 def instances(bound: Expression, body: Expression, constants: Constants) -> list[Expression]:
@@ -63,6 +67,9 @@ def substitute(body: Expression, values: dict[Expression, Expression]) -> Expres
         return body
 
     def change(node: Expression) -> Expression | None:
+        if node.op == "position" and node.args[0] in values:
+            value = values[node.args[0]]
+            return value if value.op == "const" else None  # an instance's number is its position
         if node.op in QUANTIFIERS and node.args[0] in values:
             bound, inner = node.args
             others = {name: value for name, value in values.items() if not name.same_as(bound)}

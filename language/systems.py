@@ -15,6 +15,7 @@ from .given import check_kind, check_name, items, one_of, pairs, shown
 from .interned import Interned
 from .machines import Event, FieldInfo, Machine
 from .messages import End, Loss, Message, Sending, instance_field
+from .places import Place, here
 from .properties import Property, bounded_property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
 from .rankings import Ranking, bounded_ranking
@@ -44,8 +45,12 @@ class Channel(Interned):
     ordered: bool = False
     lossy: bool = False
     duplicates: Operand = 0
+    declared: Place | None = field(default=None, repr=False)
+    """The place of its declaration, which it finds itself."""
 
     def __post_init__(self) -> None:
+        if self.declared is None:
+            object.__setattr__(self, "declared", here())
         check_kind("a channel's message", self.message, Message)
         for name, kinds in _OF_CHANNEL.items():
             check_kind(f"channel {self.message.name}, {name}", getattr(self, name), *kinds)
@@ -123,7 +128,7 @@ class System(Rendered):
     range; a message without a channel; a property of a machine without a table; a budget of an
     event without a table; an unknown name in `unreached`; a constant and a field with one name in
     an expression; a property in the list of another kind; fairness of an event without a table or
-    by an unknown row; two tables, machines, properties or channels with one name.
+    by an unknown row or with a budget; two tables, machines, properties or channels with one name.
     """
 
     name: str
@@ -150,8 +155,12 @@ class System(Rendered):
     rankings: tuple[Ranking, ...] = ()
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     observed: tuple[Expression, ...] = ()
+    declared: Place | None = field(default=None, repr=False)
+    """The place of its declaration, which it finds itself."""
 
     def __post_init__(self) -> None:
+        if self.declared is None:
+            object.__setattr__(self, "declared", here())
         check_name("a system", self.name)
         for name, kind in _COLLECTIONS.items():
             where = f"system {self.name}, {name}"
@@ -258,6 +267,11 @@ class System(Rendered):
             tables = [table for table in self.tables if table.on is item.event]
             if not tables:
                 raise DeclarationError(f"{where}, fairness: no table takes {item.event.name}")
+            if any(item.event in events_of(events) for events in self.budgets):
+                raise DeclarationError(
+                    f"{where}, fairness: {item.event.name} has a budget, as faults have: a run "
+                    "must be able to go without it; leave out its fairness, or its budget"
+                )
             rows = {row.name for table in tables for row in table.rows}
             for name in item.rows:
                 if name not in rows:

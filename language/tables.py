@@ -139,8 +139,12 @@ class Table:
     doc: str = ""
     others: tuple[Machine, ...] = ()
     bounded_when: Operand = True
+    declared: Place | None = field(default=None, repr=False)
+    """The place of its declaration, which it finds itself."""
 
     def __post_init__(self) -> None:
+        if self.declared is None:
+            object.__setattr__(self, "declared", here())
         check_kind("a table's machine", self.machine, Machine)
         check_kind("what a table is on", self.on, Event)
         where = f"table {self.name}"

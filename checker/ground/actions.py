@@ -15,7 +15,8 @@ from ...language import (
     Record,
     Sequence,
 )
-from ...language.errors import TOO_DEEP, UnsettledError
+from ...language.errors import TOO_DEEP, declared_at
+from ...language.places import Place
 from ...language.typecheck import type_of
 from ...language.types import choices
 from ...language.values import field_name
@@ -73,11 +74,11 @@ class _Grounder:
         actions: list[GroundAction] = []
         row = 0
         for action in instance.actions:
-            with _placed(f"table {action.table}"):
+            with _placed(f"table {action.table}", action.declared):
                 actions += self.bound_actions(action, row, every_step)
             row += len(action.rows)
         invariants = self.properties("invariant")
-        with _placed("terminal"):
+        with _placed("terminal", instance.system.declared):
             terminal = self.expressions.node(instance.terminal, Scope())
         return Grounded(
             instance=instance,
@@ -133,7 +134,7 @@ class _Grounder:
     def probed(self) -> Iterator[tuple[Probe, Node]]:
         """The conditions that a run should meet, as nodes."""
         for probe in probes(self.instance):
-            with _placed(f"property {probe.about}"):
+            with _placed(f"property {probe.about}", self.instance.system.declared):
                 yield probe, self.expressions.node(probe.expression, Scope())
 
     def properties(self, kind: str) -> list[Node]:
@@ -141,7 +142,7 @@ class _Grounder:
         nodes: list[Node] = []
         for item in self.instance.properties:
             if item.kind == kind:
-                with _placed(f"property {item.name}"):
+                with _placed(f"property {item.name}", item.declared):
                     nodes.append(self.expressions.node(item.expression, Scope()))
         return nodes
 
@@ -152,7 +153,7 @@ class _Grounder:
             for values in product(*domains):
                 bound = tuple(zip(item.each, values, strict=True))
                 shapes = {n: self.shapes.constant_shape(n.data.type, v) for n, v in bound}
-                with _placed(f"property {item.name}"):
+                with _placed(f"property {item.name}", item.declared):
                     premise = self.expressions.node(item.premise, Scope(shapes))
                     goal = self.expressions.node(item.expression, Scope(shapes))
                 yield Aim(item, bound, premise, goal)
@@ -164,7 +165,7 @@ class _Grounder:
         for place, aim in aims if every else ():
             of = every[aim.of.name]
             bound = {n: self.shapes.constant_shape(n.data.type, v) for n, v in aim.bound}
-            with _placed(f"ranking of {of.name}"):
+            with _placed(f"ranking of {of.name}", self.instance.system.declared):
                 rank = [self.expressions.node(part, Scope(bound)) for part in of.rank]
                 yield GroundRanking(
                     place, of, tuple(map(self.graph.as_number, rank)),
@@ -239,7 +240,7 @@ class _Grounder:
         g = self.graph
         earlier: list[Node] = []
         for offset, row in enumerate(action.rows):
-            with _placed(f"row {row.name!r}"):
+            with _placed(f"row {row.name!r}", row.declared):
                 own = self.expressions.node(row.guard, scope)
                 room = self.expressions.node(row.room, scope)
                 guard = g.and_(*(g.not_(node) for node in earlier), own, room)
@@ -312,16 +313,13 @@ class _Grounder:
 
 
 @contextmanager
-def _placed(where: str) -> Generator[None]:
+def _placed(where: str, place: Place | None = None) -> Generator[None]:
     """Adds to an error the place of the declaration that can't be grounded."""
-    try:
-        yield
-    except UnsettledError:
-        raise  # a constant that is left open, which the caller knows
-    except DeclarationError as error:
-        raise DeclarationError(f"{where}: {error}") from None
-    except RecursionError:
-        raise DeclarationError(f"{where}: {TOO_DEEP}") from None
+    with declared_at(place, where):
+        try:
+            yield
+        except RecursionError:
+            raise DeclarationError(TOO_DEEP) from None
 
 
 def _path(target: Expression) -> tuple[Expression, list[str | Expression]]:

@@ -68,7 +68,8 @@ _first = first(requests).value
 # The client -------------------------------------------------------------------------------------
 
 _queued = element("queued", queue)
-_again = if_(is_idempotent, min_of(_queued, _queued, default=0), first(queue).value)
+_any = element("any", queue)
+_again = if_(is_idempotent, min_of(_any, _any, default=0), first(queue).value)
 
 
 def _sent(which: Expression) -> dict[Expression, Operand]:

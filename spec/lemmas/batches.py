@@ -45,7 +45,7 @@ from .clients import Pair, claims, is_current, is_given_out
 from .counting import Place, named
 from .leaders import each_live
 
-i, j, k = (PRODUCER.variable(name) for name in "ijk")
+i, j, k, m = (PRODUCER.variable(name) for name in "ijkm")
 p, q = PARTITION.variable("p"), PARTITION.variable("q")
 n, s = PRODUCER_ID.variable("n"), RECORD.variable("s")
 t, u = TRANSACTION.variable("t"), TRANSACTION.variable("u")
@@ -323,7 +323,7 @@ def _is_newest(of_id: Expression, epoch: Expression) -> Expression:
         return ~is_older(of_id, epoch, place.producer_id, place.epoch)
 
     batches = all_of(q, _of_each(_other_places(q), is_no_newer))
-    return all_of(k, batches & _of_each(claims(k, "c", "d"), is_no_newer))
+    return all_of(m, batches & _of_each(claims(m, "c", "d"), is_no_newer))
 
 
 live_is_newest = invariant(

@@ -56,7 +56,8 @@ def _elected(winner: Expression, members: Expression) -> dict[Expression, Operan
 
 
 _nobody_left = (size(replicas.in_sync) == 0) & (size(replicas.eligible) == 0)
-_in_sync_run = any_of(_r, _r.is_in(replicas.in_sync) & _runs(_r))
+_s = REPLICA.variable("s")
+_in_sync_run = any_of(_s, _s.is_in(replicas.in_sync) & _runs(_s))
 
 
 def _may_lead(replica: Expression) -> Expression:

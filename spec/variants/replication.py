@@ -189,7 +189,15 @@ _entry = element("entry", _entries)
 _is_mine, _is_data = _entry.producer_id == n, _entry.kind == Kind.DATA
 _newest = last(keep(_entry, _is_mine))
 _epoch = _newest.value.producer_epoch
-_batch = last(keep(_entry, _is_mine & _is_data & (_entry.producer_epoch == _epoch)))
+_of_epoch = element("of_epoch", _entries)
+_batch = last(
+    keep(
+        _of_epoch,
+        (_of_epoch.producer_id == n)
+        & (_of_epoch.kind == Kind.DATA)
+        & (_of_epoch.producer_epoch == _epoch),
+    )
+)
 _marker = last(keep(_entry, _is_mine & ~_is_data))
 _last_data = max_of(_entry, if_(_is_mine & _is_data, position(_entry), 0), default=0)
 rebuilt = if_(

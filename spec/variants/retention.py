@@ -207,7 +207,8 @@ _r = element("r", reading.log)
 _found = first_of(_r, (_r.offset >= position_of) & (_r.offset < reading.last_stable_offset))
 _next = _found.value
 _key = set_of(_next.key)
-_counts = any_of(_r, (_r.offset == _next.offset) & ~reading.is_aborted(_r))
+_same = element("same", reading.log)
+_counts = any_of(_same, (_same.offset == _next.offset) & ~reading.is_aborted(_same))
 follows = Table(
     follower,
     on=follow,

@@ -49,6 +49,14 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "two fairness declarations of weak fairness of tick": lambda: system(
         fairness=lang.weak_fairness(tick, tick)
     ),
+    "fairness: tick has a budget, as faults have": lambda: system(
+        fairness=lang.weak_fairness(tick), budgets={tick: 1}
+    ),
+    "fairness: tock has a budget": lambda: system(
+        tables=(TABLE, lang.Table(client, tock, (lang.Row("go"),))),
+        fairness=lang.strong_fairness(tock),
+        budgets={(tick, tock): 1},
+    ),
     "name an event or a message": lambda: lang.weak_fairness(),
     "rows are those of one event, and these are 2": lambda: lang.weak_fairness(
         tick, tock, rows=("count",)
