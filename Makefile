@@ -30,7 +30,7 @@ test: $(READY) ## all tests
 
 # A broker takes half a GiB; one is there at a time. With all releases all cases are run, with some a
 # sample of them.
-brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="3.6 4.3" takes some
+brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="3.6 4.4" takes some
 	@$(BIN)/python tests/brokers/kafka.py $(RELEASES)
 	$(BIN)/pytest tests/brokers --brokers "$(or $(RELEASES),all)" --durations=5 \
 	  $(if $(RELEASES),,--every-case) $(ARGS)

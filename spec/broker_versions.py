@@ -9,7 +9,7 @@ from .features import RELEASED
 
 _BY_METADATA_VERSION = {
     1: "3.0", 7: "3.3", 8: "3.4", 11: "3.5", 14: "3.6", 19: "3.7", 20: "3.8", 21: "3.9",
-    25: "4.0.1", 27: "4.1", 29: "4.2", 30: "4.3",
+    25: "4.0.1", 27: "4.1", 29: "4.2", 30: "4.3", 33: "4.4",
 }  # fmt: skip
 """The newest metadata.version that the brokers of a release know (MetadataVersion); 4.0.0 and 4.0.1
 know the same."""

@@ -94,7 +94,7 @@ two_phase_commit = feature(
 RELEASES = (
     "0.11.0.0", "0.11.0.2", "1.0", "1.1", "2.0", "2.1", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
     "3.0.0", "3.0", "3.1.0", "3.1.1", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
-    "4.0.0", "4.0.1", "4.1", "4.2", "4.3", "trunk",
+    "4.0.0", "4.0.1", "4.1", "4.2", "4.3", "4.4", "trunk",
 )  # fmt: skip
 CLIENTS = Protocols(
     RELEASES,
@@ -187,7 +187,8 @@ def client_id(
 
 # Settings of a producer that no rule here looks at. Source: ProducerConfig, CommonClientConfigs.
 OTHER_SETTINGS = frozenset({
-    "auto.include.jmx.reporter", "bootstrap.servers", "client.dns.lookup",
+    "auto.include.jmx.reporter", "bootstrap.resolve.timeout.ms", "bootstrap.servers",
+    "buffer.memory.allocation.strategy", "client.dns.lookup", "client.rack",
     "compression.gzip.level", "compression.lz4.level", "compression.type",
     "compression.zstd.level", "config.providers", "connections.max.idle.ms",
     "enable.metrics.push", "interceptor.classes", "key.serializer", "metadata.max.age.ms",
@@ -195,9 +196,9 @@ OTHER_SETTINGS = frozenset({
     "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples",
     "metrics.recording.level", "metrics.sample.window.ms",
     "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms",
-    "partitioner.class", "partitioner.ignore.keys", "receive.buffer.bytes",
-    "reconnect.backoff.max.ms", "reconnect.backoff.ms", "retry.backoff.max.ms",
-    "security.protocol", "security.providers", "send.buffer.bytes",
+    "partitioner.class", "partitioner.ignore.keys", "partitioner.rack.aware",
+    "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
+    "retry.backoff.max.ms", "security.protocol", "security.providers", "send.buffer.bytes",
     "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
     "value.serializer",
 })  # fmt: skip

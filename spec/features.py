@@ -10,7 +10,8 @@ from .client_features import OF_CLIENTS
 from .group_features import OF_GROUPS
 from .proposals import PROPOSED
 from .releases import BEFORE as BEFORE
-from .releases import CLIENT, COORDINATOR, LEADER, NEWEST, PARTS, RELEASES, TRUNK
+from .releases import CLIENT, COORDINATOR, LEADER, PARTS, RELEASES, TRUNK
+from .releases import NEWEST as NEWEST
 from .releases import RELEASED as RELEASED
 from .replication_features import OF_REPLICATION
 
@@ -148,13 +149,13 @@ two_phase_commit = _of_coordinators(
 )
 rotation_in_log = _of_coordinators(
     "rotation_in_log",
-    NEWEST,
+    "4.3",
     sentence="The previous and the next producer id are in the transaction log.",
     source="KAFKA-20310",
 )
 rotation_on_fence = _of_coordinators(
     "rotation_on_fence",
-    NEWEST,
+    "4.3",
     sentence="A fence at the last epoch of clients takes a new producer id, too.",
     source="KAFKA-20090",
 )
@@ -308,7 +309,7 @@ strict_marker_epoch = _of_leaders(
 )
 last_epoch_ends_open = _of_leaders(
     "last_epoch_ends_open",
-    NEWEST,
+    "4.3",
     sentence="A marker of the largest epoch ends a transaction of that epoch.",
     source="KAFKA-20090",
 )
@@ -562,7 +563,7 @@ block_current_once_written = _of_coordinators(
 )
 overlap_refused = _of_coordinators(
     "overlap_refused",
-    NEWEST,
+    "4.3",
     sentence="A block that starts with the last id of the current one is refused, too.",
     source="KAFKA-20031",
 )

@@ -7,9 +7,9 @@ from __future__ import annotations
 RELEASES = (
     "0.11.0.0", "0.11.0.2", "1.0", "1.1", "2.0", "2.1", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
     "3.0", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9", "4.0.0", "4.0.1", "4.1", "4.2",
-    "4.3", "trunk",
+    "4.3", "4.4", "trunk",
 )  # fmt: skip
-BEFORE, NEWEST, TRUNK = "2.5", "4.3", "trunk"
+BEFORE, NEWEST, TRUNK = "2.5", "4.4", "trunk"
 RELEASED = tuple(release for release in RELEASES if release != TRUNK)
 
 # What may be of a release of its own. A feature of several is there where all of them have it, as

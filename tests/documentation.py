@@ -280,10 +280,10 @@ OTHERS = tuple(p.name for p in SYSTEM.properties if p.name not in BROKEN_BEFORE)
 # the late end of a fence, and a lost answer (docs/findings.md, 8)
 WITH_TWO_FAULTS = tuple(p.name for p in SYSTEM.properties if p.name != "NotFencedByItself")
 RUNS = (
-    Run("4.3", millions=True),
-    Run("4.3", SMALL),
-    Run("4.3", (*SMALL, TWO_FAULTS), ("NotFencedByItself",), slow=True),
-    Run("4.3", (*SMALL, TWO_FAULTS), WITH_TWO_FAULTS, slow=True),
+    Run("4.4", millions=True),
+    Run("4.4", SMALL),
+    Run("4.4", (*SMALL, TWO_FAULTS), ("NotFencedByItself",), slow=True),
+    Run("4.4", (*SMALL, TWO_FAULTS), WITH_TWO_FAULTS, slow=True),
     *(Run("2.5", ONE_PARTITION, (name,), slow=True) for name in BROKEN_BEFORE),
     Run("2.5", ONE_PARTITION, OTHERS, slow=True),
 )

@@ -63,7 +63,7 @@ BROKEN = (
     Broken(_LATE_MARKER, ("Atomic",), ("2.5", "3.6"), _TWO_PARTITIONS),
     _by_bug("KAFKA-20090", ("4.0.1", "4.1", "4.2")),
     _by_bug("KAFKA-20310", ("4.0.1", "4.1", "4.2")),
-    Broken(_ENDS_LATE, ("NotFencedByItself",), ("4.0.1", "4.1", "4.2", "4.3"), _ALONE),
+    Broken(_ENDS_LATE, ("NotFencedByItself",), ("4.0.1", "4.1", "4.2", "4.3", "4.4"), _ALONE),
     Broken(
         "`KAFKA-20310`", ("NotFencedByItself",), ("4.0.1", "4.1", "4.2"),
         {**_ALONE, "transactions": 2, "largest_epoch": 2, "producer_ids": 2},

@@ -124,7 +124,7 @@ class Case:
 
 _ANY_BROKERS = Case(
     "producer-ids", {"brokers": 3, "largest_producer_id": 3}, ("HandedOutOnce", "StoreForward"),
-    any_number=BROKER,
+    any_number=BROKER, also=("4.3",),
 )  # fmt: skip
 _COMPLETES = Case(
     "transactions", {"producers": 1, "partitions": 1, "transactions": 1}, ("PrepareCompletes",)
@@ -148,12 +148,12 @@ CASES = (
     Case("bench/ktx.py", {"I": 2}),
     Case("bench/ktx.py", {"I": 3}),
     _ANY_BROKERS,
-    replace(_ANY_BROKERS, protocol="2.7", switch_on=("block_current_once_written",)),
-    Case("transactions", {}, (*_OF_4_3, "Atomic", "PrepareCompletes")),
-    replace(_ANY_CLIENTS, properties=_OF_4_3),
+    replace(_ANY_BROKERS, protocol="2.7", also=(), switch_on=("block_current_once_written",)),
+    Case("transactions", {}, (*_OF_4_3, "Atomic", "PrepareCompletes"), also=("4.3",)),
+    replace(_ANY_CLIENTS, properties=_OF_4_3, also=("4.3",)),
     Case(
         "transactions", {}, ("NotFencedByItself",),
-        switch_on=("late_fence_end_refused",),
+        switch_on=("late_fence_end_refused",), also=("4.3",),
     ),
     replace(_COMPLETES, protocol="4.2"),
     Case(
@@ -184,10 +184,11 @@ CASES = (
             "AcknowledgedKept", "ConsumedKept", "ReplicasAgree", "FollowerInLine", "EpochsInOrder",
             "OneLeader",
         ),
+        also=("4.3",),
     ),
     replace(
         _IDEMPOTENCE, any_number=PARTITION, in_flight=(DelayedProduce, 3),
-        also=("4.0.1", "4.1", "4.2"),
+        also=("4.0.1", "4.1", "4.2", "4.3"),
     ),
     replace(_IDEMPOTENCE, protocol="3.6", constants={"partitions": 1}),
     replace(_IDEMPOTENCE, protocol="2.7", constants={"partitions": 1}),

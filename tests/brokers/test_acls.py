@@ -29,7 +29,7 @@ TYPES: Final = {"CLUSTER": "BROKER"}
 """What librdkafka calls a type of resource otherwise."""
 pytestmark = [
     pytest.mark.sample(2, of="brokers with an authorizer"),
-    pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3"),
+    pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3", "4.4"),
 ]
 
 

@@ -18,7 +18,7 @@ ID: Final[dict[str, Any]] = {"transactional_id": "a", "transaction_timeout_ms": 
 PLACE: Final[dict[str, Any]] = {"partition": "t-0", "base_sequence": 0, "count": 1}
 BEFORE_2, FROM_2 = 4, 5
 """Versions of EndTxn: what clients of before transactions of version 2 send, and those of it."""
-with_version_2 = pytest.mark.releases("4.0.1", "4.3")
+with_version_2 = pytest.mark.releases("4.0.1", "4.3", "4.4")
 pytestmark = pytest.mark.sample(2, of="findings on brokers")
 
 
@@ -80,7 +80,7 @@ def held(broker: Broker) -> Iterator[BrokerSystem]:
         cluster.close()
 
 
-@pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3")
+@pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3", "4.4")
 def test_a_marker_comes_between_a_look_at_a_transaction_and_the_append(requests: Requests) -> None:
     requests.begin()
     requests.add()

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.spec.bugs import bug_of
+from epochfence.spec.features import NEWEST
 from epochfence.tests.brokers.kafka import VERSIONS, Broker, needed
 
 RED = {
@@ -29,8 +30,8 @@ RED = {
 CLASSES = {
     "KAFKA-9666": (("2.5", "3.6"), "the log has epoch 0, the coordinator 2"),
     "KAFKA-16352": (("3.6", "3.9"), "the transaction is preparecommit for good"),
-    "KAFKA-20090": (("4.0.1", "4.3"), "producer1 has the largest epoch"),
-    "KAFKA-20310": (("4.0.1", "4.3"), "producer0 was told 1001, 0, and the coordinator has 1000"),
+    "KAFKA-20090": (("4.0.1", "4.4"), "producer1 has the largest epoch"),
+    "KAFKA-20310": (("4.0.1", "4.4"), "producer0 was told 1001, 0, and the coordinator has 1000"),
 }
 """What the test of a bug on Kafka's classes says at the first of two releases, where it is red; at
 the second one it is green, and takes the whole run."""
@@ -81,7 +82,7 @@ def test_a_bug_that_a_patch_release_mended(broker: Broker, tmp_path: Path) -> No
 def test_a_bug_of_older_brokers_that_the_newest_client_meets(
     broker: Broker, tmp_path: Path
 ) -> None:
-    bug, client = "redpanda-8cd0bc66", VERSIONS["4.3"]
+    bug, client = "redpanda-8cd0bc66", VERSIONS[NEWEST]
     with Broker("2.4", tmp_path / "broker") as before:
         is_green, said = run(bug, before, tmp_path / "red", client=client)
         assert "txn0/0" in said.partition("is read as committed")[0].splitlines()[-1], said

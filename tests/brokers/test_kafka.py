@@ -28,9 +28,9 @@ def test_a_broker_listens_on_loopback_only_and_ends(broker: Broker, tmp_path: Pa
 
 
 def test_another_jar_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "kafka-clients-4.3.0.jar").write_bytes(b"another")
-    with pytest.raises(Missing, match=r"of Kafka 4\.3\.0 isn't the one of checksums\.txt"):
-        kafka._check("4.3.0", tmp_path)
+    (tmp_path / "kafka-clients-4.4.0.jar").write_bytes(b"another")
+    with pytest.raises(Missing, match=r"of Kafka 4\.4\.0 isn't the one of checksums\.txt"):
+        kafka._check("4.4.0", tmp_path)
 
 
 def test_without_maven_one_line_says_what_to_do(
@@ -38,6 +38,6 @@ def test_without_maven_one_line_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(kafka, "user_cache_path", lambda _: tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert folder_of("4.3.0").is_relative_to(tmp_path)
+    assert folder_of("4.4.0").is_relative_to(tmp_path)
     with pytest.raises(Missing, match=r"brokers need mvn: install it \(.*apt install maven\)"):
-        bring("4.3.0")
+        bring("4.4.0")

@@ -27,7 +27,7 @@ TOO_LARGE: Final = "c" * 200
 MOST_BYTES: Final = 150
 at_each_end = pytest.mark.parametrize("is_last", [False, True], ids=["an epoch", "the last epoch"])
 pytestmark = [
-    pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3"),
+    pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3", "4.4"),
     pytest.mark.sample(0),  # only where every case is asked for: a minute on a slow machine
 ]
 

@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).parent / "Offsets.java"
 WRITTEN = Path(__file__).parents[1] / "model" / "offsets.tsv"
 
 
-@pytest.mark.releases("4.3")
+@pytest.mark.releases("4.3", "4.4")
 def test_the_examples_are_what_kafka_writes(broker: Broker) -> None:
     done = subprocess.run(
         [java(), "-cp", f"{broker.jars}/*", PROGRAM],
@@ -64,7 +64,7 @@ def test_what_a_broker_writes_of_a_group(broker: Broker) -> None:
     assert groups[-1]["members"] == ()
 
 
-@pytest.mark.releases("4.3")
+@pytest.mark.releases("4.3", "4.4")
 def test_what_a_broker_writes_of_a_group_in_which_it_assigns(broker: Broker) -> None:
     mine = written_of(broker, "assigned", **{"group.protocol": "consumer"})
     told: dict[str, list[dict[str, Any]]] = {}

@@ -29,7 +29,7 @@ BEARER: Final = 'OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="
 SECRET: Final = "a-password-that-nobody-may-see"
 pytestmark = [
     pytest.mark.sample(1),
-    pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3"),  # which take certificates as PEM
+    pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3", "4.4"),  # which take certificates as PEM
 ]
 
 

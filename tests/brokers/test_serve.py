@@ -41,7 +41,7 @@ def test_a_client_of_a_release_runs_transactions(broker: Broker) -> None:
 
 
 def test_a_client_does_as_the_page_says(broker: Broker) -> None:
-    """The page's client is of 4.3; brokers that aren't look for what they share with it."""
+    """The page's client is of the newest release; others are asked about the page's oldest."""
     release = broker.release if broker.release in RELEASES else RELEASES[0]
     for schedule in (SCHEDULES[0], SCHEDULES[-1]):
         assert behaviour("Java", release, schedule) == shown("Java", release, schedule)

@@ -122,7 +122,14 @@ def test_rows_exist_in_the_protocols_of_their_features(protocol: str | None, row
 
 @pytest.mark.parametrize(
     ("release", "declared"),
-    [("3.4.1", "3.4"), ("2.8.2", "2.8"), ("4.0", "4.0.0"), ("4.0.2", "4.0.1"), ("4.3.0", "4.3")],
+    [
+        ("3.4.1", "3.4"),
+        ("2.8.2", "2.8"),
+        ("4.0", "4.0.0"),
+        ("4.0.2", "4.0.1"),
+        ("4.3.1", "4.3"),
+        ("4.4.0", "4.4"),
+    ],
 )
 def test_a_release_between_two_does_what_the_one_before_it_does(
     release: str, declared: str
@@ -130,7 +137,7 @@ def test_a_release_between_two_does_what_the_one_before_it_does(
     assert KAFKA.features_at(release) == KAFKA.features_at(declared)
 
 
-@pytest.mark.parametrize("release", ["0.10", "4.3.1", "5.0", "4.0-2025", "3.x", ""])
+@pytest.mark.parametrize("release", ["0.10", "4.4.1", "5.0", "4.0-2025", "3.x", ""])
 def test_other_releases_are_refused(release: str) -> None:
     said = f"unknown protocol {release}: (did you mean .*)?choose one of"
     with pytest.raises(DeclarationError, match=said):

@@ -39,6 +39,7 @@ from epochfence.model.judge.verdicts import judge_run
 from epochfence.model.serve.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
+from epochfence.spec.features import NEWEST
 from epochfence.tests.brokers.kafka import Broker, java, needed
 from epochfence.tests.model.serve.clients import read
 from epochfence.tests.soak.worker import CLIENTS, TOPIC, TRANSACTION_TIMEOUT_MS
@@ -391,7 +392,7 @@ def main(arguments: Sequence[str]) -> int:
     """A run; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600)
-    parser.add_argument("--release", default="4.3")
+    parser.add_argument("--release", default=NEWEST)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--rate", type=float, default=0.02, help="of the requests meet a fault")
     parser.add_argument("--record", action="store_true", help="in docs/soak.md")

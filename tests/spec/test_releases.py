@@ -9,8 +9,8 @@ from epochfence.checker.verdict import Verdict
 from epochfence.language import DeclarationError, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
-from epochfence.spec.features import KAFKA
-from epochfence.spec.systems import shipped
+from epochfence.spec.features import KAFKA, NEWEST
+from epochfence.spec.systems import SHIPPED, shipped
 
 SYSTEM = shipped("transactions")
 ONE_ANSWER_LOST = transactions(transactions=2, faults=2, losses=1, expiries=1)
@@ -59,6 +59,14 @@ def test_who_agrees_on_a_feature_has_it_only_where_all_have_it() -> None:
 def test_a_mixture_has_the_bugs_of_its_parts(protocol: str, name: str, verdict: Verdict) -> None:
     instance = instantiate(SYSTEM, protocol, bounds="small", properties=[name])
     assert check(ending_anywhere(instance), Options(brief=True)).verdict is verdict
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_system_is_at_4_4_what_it_is_at_4_3(name: str) -> None:
+    """In Kafka's classes nothing differs that a system has: what holds at 4.3 holds at 4.4."""
+    system = shipped(name)
+    assert system.first_alike(("4.3", "4.4")) == {"4.3": "4.3", "4.4": "4.3"}
+    assert system.protocols.newest == NEWEST == "4.4"
 
 
 def test_a_system_knows_its_own_parts_alone() -> None:

@@ -19,7 +19,8 @@ import kafka
 import kafka.errors
 
 from epochfence.model.serve.server import Server
-from epochfence.tests.brokers.kafka import bring, java
+from epochfence.spec.features import NEWEST
+from epochfence.tests.brokers.kafka import VERSIONS, bring, java
 from epochfence.tests.model.serve.clients import librdkafka, read
 
 ROOT = Path(__file__).parents[3]
@@ -167,7 +168,7 @@ def _cause(error: BaseException) -> str:
     return type(error).__name__ if inner is None else _cause(inner)
 
 
-def by_java(bootstrap: str, plan: Plan, version: str = "4.3.0") -> list[str]:
+def by_java(bootstrap: str, plan: Plan, version: str = VERSIONS[NEWEST]) -> list[str]:
     """Kafka's own client. Raises Missing."""
     jars = bring(version)
     done = subprocess.run(

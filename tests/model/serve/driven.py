@@ -23,7 +23,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from epochfence.model.serve.schedule import Call, Schedule
 from epochfence.model.serve.server import Server
-from epochfence.tests.brokers.kafka import bring, java, needed
+from epochfence.spec.features import NEWEST
+from epochfence.tests.brokers.kafka import VERSIONS, bring, java, needed
 from epochfence.tests.model.serve.clients import librdkafka, read
 
 TOPIC: Final = "orders"
@@ -176,7 +177,7 @@ class JavaProducer:
     """Kafka's own producer, in a process of its own: these settings beside the brokers, underscores
     in their names for dots."""
 
-    def __init__(self, bootstrap: str, version: str = "4.3.0", **settings: Any) -> None:
+    def __init__(self, bootstrap: str, version: str = VERSIONS[NEWEST], **settings: Any) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         given = {"bootstrap.servers": bootstrap, "linger.ms": 0} | given
         self._process = subprocess.Popen(

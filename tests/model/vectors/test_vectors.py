@@ -25,7 +25,7 @@ from epochfence.tests.test_cli import epochfence
 
 ROOT = Path(__file__).parents[3]
 RUNNER = ROOT / "docs" / "examples" / "vectors"
-RELEASE = "4.3"
+RELEASE = "4.4"
 
 pytestmark = pytest.mark.together  # the search is made once in a process
 
