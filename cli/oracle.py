@@ -154,6 +154,14 @@ class JudgeOptions(EngineOptions):
     segments: Annotated[
         bool, typer.Option("--segments", help="Judge the files in brokers' data directories.")
     ] = False
+    cleanup: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cleanup-policy",
+            metavar="TOPIC=P",
+            help="With --segments: the topic is compact or delete. Just delete: all others.",
+        ),
+    ] = None
     protocol: Protocol = None
     limit: Annotated[
         int | None,
@@ -200,7 +208,9 @@ def judge(
             )
         if asked.on_spark:
             return judge_files_on_spark(files, asked, output)
-        return judge_files(files, asked.protocol, output)
+        return judge_files(files, asked, output)
+    if asked.cleanup:
+        fail("--cleanup-policy needs --segments")
     if asked.on_spark:
         if asked.runs is not None:
             fail("--runs needs --engine local: on Spark, give each line a field run")
@@ -234,13 +244,18 @@ def judge(
     raise typer.Exit(code)
 
 
-def judge_files(directories: list[Path], protocol: str | None, output: Output | None) -> NoReturn:
+def judge_files(directories: list[Path], asked: JudgeOptions, output: Output | None) -> NoReturn:
     """Judges the files in brokers' data directories."""
     with needing("broker"):
         from ..model.judge.segments.directories import judge_segments
+        from ..model.judge.segments.policies import given
         from ..model.judge.segments.report import lines
     try:
-        found = judge_segments(directories, protocol)
+        policies = given(asked.cleanup or ())
+    except ValueError as error:
+        fail(error)
+    try:
+        found = judge_segments(directories, asked.protocol, policies)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except DeclarationError as error:
@@ -264,10 +279,15 @@ def judge_files_on_spark(
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.segments import judge_on_spark as judge_segments
         from ..checker.spark.session import session
+        from ..model.judge.segments.policies import given
     options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
     try:
+        policies = given(asked.cleanup or ())
+    except ValueError as error:
+        fail(error)
+    try:
         with session(options, "judge") as running:
-            found = judge_segments(running, directories, folder, asked.protocol)
+            found = judge_segments(running, directories, folder, asked.protocol, policies)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (DeclarationError, SparkError) as error:

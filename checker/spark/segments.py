@@ -25,6 +25,7 @@ import pyarrow as pa
 from ...model.judge.judge import Finding as Outcome
 from ...model.judge.segments.between import (
     OfProducer,
+    Scope,
     compare,
     is_from_start,
     of_folder,
@@ -33,15 +34,20 @@ from ...model.judge.segments.between import (
     together,
 )
 from ...model.judge.segments.directories import (
+    copies_behind,
     files_in,
     folders_in,
     partition_as_json,
     transactions_as_json,
     written_to,
 )
-from ...model.judge.segments.partition import Finding, read_partition
+from ...model.judge.segments.folder import Finding
+from ...model.judge.segments.partition import read_partition
+from ...model.judge.segments.policies import all_policies
 from ...model.judge.segments.transactions import (
     CONTROLLERS,
+    are_all,
+    is_of_controllers,
     is_of_transactions,
     may_follow,
     read_transactions,
@@ -84,26 +90,31 @@ class Summary:
 
 def judge_on_spark(
     session: Any, directories: Sequence[Path], output: str, protocol: str | None,
-    most_told: int = 10,
+    policies: Mapping[str, str] | None = None, most_told: int = 10,
 ) -> Summary:  # fmt: skip
     """Judges all partitions in these directories, and writes a folder with `findings` and
-    `partitions`, as Parquet.
+    `partitions`, as Parquet. `policies` are those of `judge_segments`; what the controllers' log
+    says of them the driver reads.
 
     `output` is a new folder; nothing is there where this fails. Raises OSError, SparkError, and
     DeclarationError for a release that there isn't.
     """
     may_follow("EMPTY", "EMPTY", protocol)  # before a task finds that there is no such release
     folders = [*dict.fromkeys(str(folder.absolute()) for folder in folders_in(directories))]
+    cleanup = all_policies(filter(is_of_controllers, map(Path, folders)), policies)
     with Paths(session).written(output) as folder:
         try:
-            return _Judging(session, folder, protocol).whole(folders, most_told)
+            return _Judging(session, folder, protocol, cleanup).whole(folders, most_told)
         except Exception as error:  # of many kinds, from Java and from Python
             raise SparkError(f"the directories can't be judged: {reason(error)}") from error
 
 
 class _Judging:
-    def __init__(self, session: Any, output: str, protocol: str | None) -> None:
-        self.session, self.output, self.protocol = session, output, protocol
+    def __init__(
+        self, session: Any, output: str, protocol: str | None, policies: Mapping[str, str]
+    ) -> None:
+        self.session, self.output = session, output
+        self.protocol, self.policies = protocol, policies
 
     def whole(self, folders: Sequence[str], most_told: int) -> Summary:
         """Reads, looks whether anything was written to meanwhile, and joins."""
@@ -115,7 +126,7 @@ class _Judging:
         every = self.session.createDataFrame(rows, "folder string").repartition(tasks, "folder")
         with stage(self.session, "segments: files before"):
             every.mapInArrow(_files, FILES).write.parquet(f"{self.output}/files")
-        read = every.mapInArrow(partial(_read, self.protocol), READ)
+        read = every.mapInArrow(partial(_read, self.protocol, self.policies), READ)
         read = read.persist(StorageLevel.DISK_ONLY)
         with stage(self.session, "segments: read"):
             parts = read.where(f.col("what") == _PART)
@@ -136,7 +147,7 @@ class _Judging:
             one = [(pickle.dumps(written_to(Path(first), how_many)),)]
             found = found.unionByName(self.session.createDataFrame(one, "data binary"))
         else:
-            between = self._between(read, counted, tasks).persist(StorageLevel.DISK_ONLY)
+            between = self._between(read, tasks).persist(StorageLevel.DISK_ONLY)
             with stage(self.session, "segments: between partitions"):
                 sums = between.agg(f.sum("matched"), f.sum("unknown")).collect()[0]
             matched, unknown = (int(each or 0) for each in sums)
@@ -162,17 +173,13 @@ class _Judging:
             .asDict()
         )
 
-    def _between(self, read: Any, counted: Mapping[str, Any], tasks: int) -> Any:
+    def _between(self, read: Any, tasks: int) -> Any:
         from pyspark.sql import functions as f
 
-        rows = read.where((f.col("what") == _PART) & (f.col("producer") == 1)).select("folder")
-        from_start: dict[str, list[Path]] = {}
-        for (folder,) in rows.orderBy("folder").collect():  # names alone, as the driver has listed
-            from_start.setdefault(Path(folder).name, []).append(Path(folder))
-        is_whole = bool(counted["logs"]) and not counted["not_whole"]
+        scope = _scope(read.where(f.col("what") == _PART))
         of = read.where(f.col("what") == _PRODUCER).select("producer", "folder", "data")
         of = of.repartition(tasks, "producer").sortWithinPartitions("producer", "folder")
-        return of.mapInArrow(partial(_compare, from_start, is_whole), BETWEEN)
+        return of.mapInArrow(partial(_compare, scope), BETWEEN)
 
     def _summary(
         self, counted: Mapping[str, Any], matched: int, unknown: int, most_told: int
@@ -198,7 +205,30 @@ class _Judging:
         )  # fmt: skip
 
 
-_NUMBERS = "batches long, decisions long, whole boolean"
+_NUMBERS = (
+    "batches long, decisions long, whole boolean, has_newest boolean, spread string, end long"
+)
+
+
+def _scope(parts: Any) -> Scope:
+    """What may be compared: of each folder, the driver gets its name and a few numbers."""
+    from pyspark.sql import functions as f
+
+    numbers = f.from_json("told", _NUMBERS).alias("n")
+    rows = parts.select("folder", "producer", numbers).orderBy("folder").collect()
+    logs = [(Path(row["folder"]).name, row["n"]) for row in rows if row["n"]["spread"] is not None]
+    others = [(Path(row["folder"]), row) for row in rows if row["n"]["spread"] is None]
+    from_start: dict[str, list[Path]] = {}
+    for folder, row in others:
+        if row["producer"] == 1:
+            from_start.setdefault(folder.name, []).append(folder)
+    return Scope(
+        from_start,
+        copies_behind((folder.name, folder, row["n"]["end"]) for folder, row in others),
+        is_whole=bool(logs) and all(n["whole"] for _, n in logs),
+        has_newest=bool(logs) and all(n["has_newest"] for _, n in logs),
+        has_all=are_all((name, int(n["spread"])) for name, n in logs),
+    )
 
 
 def _row(finding: Finding) -> dict[str, Any]:
@@ -253,7 +283,9 @@ def _written(batches: Iterable[Any]) -> Iterator[Any]:
     return _rows(rows, _schema("folder string"))
 
 
-def _read(protocol: str | None, batches: Iterable[Any]) -> Iterator[Any]:
+def _read(
+    protocol: str | None, policies: Mapping[str, str], batches: Iterable[Any]
+) -> Iterator[Any]:
     """What is in each folder, as rows of READ; a part's producer is 1 where it is from its start,
     else 0."""
 
@@ -264,7 +296,7 @@ def _read(protocol: str | None, batches: Iterable[Any]) -> Iterator[Any]:
                 part = read_transactions(path, protocol)
                 told, flag = transactions_as_json(part), 0
             else:
-                part = read_partition(path, protocol)
+                part = read_partition(path, protocol, policies)
                 told, flag = partition_as_json(part), int(is_from_start(part))
             yield {"folder": folder, "what": _PART, "producer": flag, "told": json.dumps(told)}
             for finding in part.findings:
@@ -278,9 +310,7 @@ def _read(protocol: str | None, batches: Iterable[Any]) -> Iterator[Any]:
     return _rows(rows(), _schema(READ))
 
 
-def _compare(
-    from_start: Mapping[str, Sequence[Path]], is_whole: bool, batches: Iterable[Any]
-) -> Iterator[Any]:
+def _compare(scope: Scope, batches: Iterable[Any]) -> Iterator[Any]:
     """What folders have of producer ids, sorted by these, as rows of BETWEEN."""
 
     def rows() -> Iterator[Mapping[str, Any]]:
@@ -291,7 +321,7 @@ def _compare(
         )
         for _, parts in groupby(sorted_, key=itemgetter(0)):
             of = together(cast("OfProducer", pickle.loads(data)) for *_, data in parts)
-            between = compare(of, from_start, is_whole=is_whole)
+            between = compare(of, scope)
             yield {"matched": between.matched, "unknown": between.unknown}
             for finding in sorted(between.findings, key=order):
                 yield {"matched": 0, "unknown": 0, "data": pickle.dumps(finding)}

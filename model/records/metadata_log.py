@@ -1,5 +1,5 @@
-"""Records of `__cluster_metadata`, the controllers' log with KRaft: named by their type, and two of
-them decoded, which have to do with transactions.
+"""Records of `__cluster_metadata`, the controllers' log with KRaft: named by their type. Two of
+them, which have to do with transactions, are decoded, and configurations for who asks for them.
 
 A value begins with the version of its frame, the number of its type and the version of that.
 No `from __future__ import annotations` here: kio reads the types.
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from kio.serial.readers import read_unsigned_varint
 
 from .codec import decode, read
-from .schema import INT16, INT32, INT64, STRING, Layout
+from .schema import INT8, INT16, INT32, INT64, STRING, Layout
 from .transaction_log import UnknownVersion
 
 _FRAME_VERSION: Final = 1
@@ -37,6 +37,21 @@ class ProducerIdsRecord(Layout):
     broker_id: int = field(metadata=INT32)
     broker_epoch: int = field(metadata=INT64)
     next_producer_id: int = field(metadata=INT64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord(Layout):
+    """A setting of a topic or a broker (`resource_type` as ConfigResource.Type has it): it may be a
+    secret."""
+
+    __flexible__: ClassVar[bool] = True
+    resource_type: int = field(metadata=INT8)
+    resource_name: str = field(metadata=STRING)
+    name: str = field(metadata=STRING)
+    value: str | None = field(metadata=STRING)
+
+
+OF_TOPIC, OF_BROKER = 2, 4
 
 
 TYPES: Final[Mapping[int, str]] = {
@@ -68,3 +83,10 @@ def decode_metadata(data: bytes) -> dict[str, Any]:
     if number in _DECODED and version == 0:
         return found | asdict(decode(_DECODED[number], data, at).entity)
     return found if number in _SECRET else found | {"value": data[at:]}
+
+
+def decode_config(found: Mapping[str, Any]) -> ConfigRecord | None:
+    """The setting in what `decode_metadata` has of a record, if it is one. Raises RecordError."""
+    if found.get("type") != TYPES[4] or found.get("version") != 0:
+        return None
+    return decode(ConfigRecord, found["value"], 0).entity

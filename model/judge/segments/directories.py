@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..judge import Finding as Outcome
-from .between import OfProducer, compare, is_from_start, of_folder, order, outcome, together
-from .partition import Finding, Partition, read_partition
+from .between import (
+    OfProducer,
+    Scope,
+    compare,
+    is_from_start,
+    of_folder,
+    order,
+    outcome,
+    time_of,
+    together,
+)
+from .folder import JUDGED, Finding
+from .partition import Partition, read_partition
+from .policies import all_policies
 from .transactions import (
     TransactionLog,
+    are_all,
     is_of_controllers,
     is_of_transactions,
     read_transactions,
@@ -78,7 +91,15 @@ def partition_as_json(part: Partition) -> dict[str, Any]:
         "producers": len(part.producers),
         "commits": results["COMMIT"],
         "aborts": results["ABORT"],
-        "open": [{"producer_id": key, "first_offset": at} for key, at in part.open.items()],
+        "open": [
+            {
+                "producer_id": key,
+                "producer_epoch": begun.producer_epoch,
+                "first_offset": begun.offset,
+                "last_written": time_of(begun.timestamp),
+            }
+            for key, begun in part.open.items()
+        ],
         "index_entries": part.index_entries,
         "snapshots": part.snapshots,
     }
@@ -93,6 +114,8 @@ def transactions_as_json(part: TransactionLog) -> dict[str, Any]:
         "transactional_ids": len(part.ids),
         "decisions": len(part.decisions),
         "whole": part.is_whole,
+        "has_newest": part.has_newest,
+        "spread": str(part.spread),
     }
 
 
@@ -100,7 +123,7 @@ def folders_in(directories: Iterable[Path]) -> Iterator[Path]:
     """The partitions' folders in data directories; a partition's own folder is one by itself.
     Raises NotADirectoryError and OSError."""
     for directory in directories:
-        if any(directory.glob("*.log")):
+        if any(path.suffix in JUDGED for path in directory.iterdir()):
             yield directory
             continue
         for folder in sorted(directory.iterdir()):
@@ -108,16 +131,21 @@ def folders_in(directories: Iterable[Path]) -> Iterator[Path]:
                 yield folder
 
 
-def judge_segments(directories: Iterable[Path], protocol: str | None = None) -> Segments:
-    """Judges all partitions in these directories. Raises OSError, and DeclarationError for a
+def judge_segments(
+    directories: Iterable[Path], protocol: str | None = None,
+    policies: Mapping[str, str] | None = None,
+) -> Segments:  # fmt: skip
+    """Judges all partitions in these directories; `policies` say of topics whether they are
+    "compact" or "delete" (of all others under ""). Raises OSError, and DeclarationError for a
     release that there isn't."""
     found = Segments()
     before = {folder: files_in(folder) for folder in folders_in(directories)}
+    cleanup = all_policies(filter(is_of_controllers, before), policies)
     for folder in before:
         if is_of_transactions(folder):
             found.transactions.append(read_transactions(folder, protocol))
         else:
-            found.partitions.append(read_partition(folder, protocol))
+            found.partitions.append(read_partition(folder, protocol, cleanup))
     written = {folder for folder, files in before.items() if files_in(folder) != files}
     for part in (*found.partitions, *found.transactions):
         if part.folder in written:  # files read at different times can't be compared
@@ -134,7 +162,7 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
     that is gone."""
     found: dict[str, tuple[int, int]] = {}
     for path in folder.glob("*"):
-        if path.suffix in (".log", ".txnindex", ".snapshot"):
+        if path.suffix in JUDGED:
             with suppress(FileNotFoundError):
                 told = path.stat()
                 found[path.name] = told.st_size, told.st_mtime_ns
@@ -151,18 +179,35 @@ def written_to(first: Path, count: int) -> Finding:
     return Finding(first, None, what, is_damage=True)
 
 
+def copies_behind(copies: Iterable[tuple[str, Path, int]]) -> frozenset[Path]:
+    """Of copies of partitions, each with name, folder and end, those that another one is ahead of:
+    a follower may have been stopped before it had everything."""
+    found = list(copies)
+    ends: dict[str, int] = {}
+    for name, _, end in found:
+        ends[name] = max(end, ends.get(name, 0))
+    return frozenset(folder for name, folder, end in found if end < ends[name])
+
+
 def _join(found: Segments) -> None:
     """What is between partitions."""
-    is_whole = bool(found.transactions) and all(log.is_whole for log in found.transactions)
+    logs = found.transactions
     from_start: dict[str, list[Path]] = {}
     for part in filter(is_from_start, found.partitions):
         from_start.setdefault(part.name, []).append(part.folder)
+    scope = Scope(
+        from_start,
+        copies_behind((part.name, part.folder, part.end) for part in found.partitions),
+        is_whole=bool(logs) and all(log.is_whole for log in logs),
+        has_newest=bool(logs) and all(log.has_newest for log in logs),
+        has_all=are_all((log.name, log.spread) for log in logs),
+    )
     every: dict[int, list[OfProducer]] = {}
-    for part in (*found.partitions, *found.transactions):
+    for part in (*found.partitions, *logs):
         for producer_id, of in of_folder(part).items():
             every.setdefault(producer_id, []).append(of)
     for parts in every.values():
-        between = compare(together(parts), from_start, is_whole=is_whole)
+        between = compare(together(parts), scope)
         found.matched += between.matched
         found.unknown += between.unknown
         found.findings += between.findings

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .directories import NOTHING, Segments
-from .partition import Finding, Partition
+from .folder import Finding
+from .partition import Partition
 from .transactions import TransactionLog
 
 MOST = 50  # findings of a partition in print; --json has them all

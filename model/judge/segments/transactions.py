@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
+from math import gcd
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,9 +15,10 @@ from ....language.values import evaluate, field_name
 from ....spec.coordinator import entry as coordinator
 from ....spec.features import KAFKA
 from ....spec.properties.transactions import PREVIOUS
+from ...broker.transaction_log import java_hash
 from ...records.errors import RecordError
-from ...records.files import Kind, read_file
-from .partition import Finding
+from ...records.files import Kind, Row, read_file
+from .folder import Finding, files_of, range_of
 
 DECISIONS = {"PREPARE_COMMIT": "COMMIT", "PREPARE_ABORT": "ABORT"}
 COMPLETED = {"COMPLETE_COMMIT": "COMMIT", "COMPLETE_ABORT": "ABORT"}
@@ -24,8 +26,8 @@ COMPLETED = {"COMPLETE_COMMIT": "COMMIT", "COMPLETE_ABORT": "ABORT"}
 
 @dataclass
 class Decision:
-    """A transaction that was decided: by which record, for which partitions; `is_completed` where
-    the coordinator has said since that all of them have its marker."""
+    """A transaction that was decided: by which record, at what time (ms), for which partitions;
+    `is_completed` where the coordinator has said since that all of them have its marker."""
 
     transactional_id: str
     producer_id: int
@@ -34,25 +36,41 @@ class Decision:
     partitions: tuple[str, ...]
     file: Path
     byte: int
+    timestamp: int = -1
     is_completed: bool = False
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest record of a producer id; `timestamp` in ms."""
+
+    transactional_id: str
+    producer_epoch: int
+    state: str
+    timestamp: int
 
 
 @dataclass
 class TransactionLog:
     """What a partition of the transaction log holds. It `is_whole` where nothing was compacted or
-    deleted, as far as offsets show."""
+    deleted, as far as offsets show. It `has_newest` where it has the newest record of each
+    transactional id: compaction keeps these."""
 
     name: str
     folder: Path
     records: int = 0
     ids: set[str] = field(default_factory=set[str])
-    producers: set[int] = field(default_factory=set[int])
+    epochs: dict[int, set[int]] = field(default_factory=dict[int, set[int]])
+    """All epochs of each producer id."""
+    newest: dict[int, Newest] = field(default_factory=dict[int, Newest])
+    """The newest record of each producer id."""
     decisions: list[Decision] = field(default_factory=list[Decision])
-    ongoing: dict[int, tuple[str, tuple[str, ...]]] = field(
-        default_factory=dict[int, "tuple[str, tuple[str, ...]]"]
-    )
-    """By producer id what is open: the transactional id, and the partitions added."""
+    ongoing: dict[int, tuple[str, ...]] = field(default_factory=dict[int, "tuple[str, ...]"])
+    """By producer id the partitions of what is open."""
     is_whole: bool = True
+    has_newest: bool = True
+    spread: int = 0
+    """All ids belong here if the transaction log has n partitions and n divides this number."""
     findings: list[Finding] = field(default_factory=list[Finding])
 
 
@@ -80,38 +98,92 @@ def may_follow(after: str, before: str, protocol: str | None) -> bool:
 
 def read_transactions(folder: Path, protocol: str | None = None) -> TransactionLog:
     """The transaction log in a folder, looked at. Raises OSError."""
-    found = TransactionLog(folder.name, folder)
-    newest: dict[str, dict[str, Any]] = {}
-    open_: dict[str, Decision] = {}
-    end = 0
-    for log in sorted(folder.glob("*.log")):
-        for item in read_file(log, Kind.TRANSACTION_LOG):
-            if isinstance(item, RecordError):
-                found.findings.append(Finding(log, item.at, f"can't be read: {item}", True))
+    return _Reading(folder, protocol).whole()
+
+
+class _Reading:
+    def __init__(self, folder: Path, protocol: str | None) -> None:
+        self.found = TransactionLog(folder.name, folder)
+        self.protocol = protocol
+        self.number = int(folder.name.rpartition("-")[2])
+        self.newest: dict[str, dict[str, Any]] = {}
+        self.open: dict[str, Decision] = {}
+        self.end = 0
+
+    def whole(self) -> TransactionLog:
+        """Everything in the folder."""
+        found, files = self.found, files_of(self.found.folder)
+        found.findings += files.findings
+        found.has_newest = 0 in files.segments
+        for base, log in files.segments.items():
+            self._skip(base, log, None)
+            for item in read_file(log, Kind.TRANSACTION_LOG):
+                self._take(item, log)
+        found.has_newest &= not any(finding.is_damage for finding in found.findings)
+        if self.lacked is not None:
+            log, byte, what = self.lacked
+            why = "by compaction or by damage: transitions and markers aren't judged"
+            found.findings.append(Finding(log, byte, f"{what} missing, {why}", is_damage=True))
+        for offset, path in files.snapshots.items():
+            if files.segments and offset > self.end:
+                what = f"is of an offset behind the log, which ends at {self.end}"
+                found.findings.append(Finding(path, None, what))
+        for fields in self.newest.values():
+            if fields["state"] == "ONGOING":
+                found.ongoing[fields["producer_id"]] = tuple(fields["partitions"])
+        return found
+
+    lacked: tuple[Path, int | None, str] | None = None
+
+    def _skip(self, offset: int, log: Path, byte: int | None) -> None:
+        """Offsets below this one are missing, if any are."""
+        if offset > self.end:
+            self.found.is_whole = False
+            self.lacked = self.lacked or (log, byte, range_of(self.end, offset))
+            self.end = offset
+
+    def _take(self, item: Row | RecordError, log: Path) -> None:
+        found = self.found
+        if isinstance(item, RecordError):
+            found.findings.append(Finding(log, item.at, f"can't be read: {item}", True))
+            found.is_whole = False
+        elif item.what == "batch":
+            offset, last = item.fields["offset"], item.fields["last_offset"]
+            if offset < self.end:
+                what = f"offset {offset} is there already, or was passed over"
+                found.findings.append(Finding(log, item.byte, what))
                 found.is_whole = False
-                continue
-            if item.what == "batch":
-                found.is_whole &= item.fields["offset"] == end
-                end = item.fields["last_offset"] + 1
-                continue
-            if item.what not in ("transaction", "tombstone"):
-                continue
-            found.records += 1
-            name = item.fields["transactional_id"]
+            self._skip(offset, log, item.byte)
+            if item.fields["records"] != last - offset + 1:
+                found.is_whole = False
+                what = f"records from offset {offset} on are"
+                self.lacked = self.lacked or (log, item.byte, what)
+            self.end = max(self.end, last + 1)
+        elif item.what in ("transaction", "tombstone"):
+            self._record(item, log)
+
+    def _record(self, item: Row, log: Path) -> None:
+        found, fields = self.found, item.fields
+        found.records += 1
+        name = fields["transactional_id"]
+        if name not in found.ids:
             found.ids.add(name)
-            before = newest.pop(name, None)
-            if item.what == "tombstone":
-                continue
-            newest[name] = item.fields
-            found.producers.add(item.fields["producer_id"])
-            if before is not None and found.is_whole:
-                for what in _wrong(before, item.fields, protocol):
-                    found.findings.append(Finding(log, item.byte, f"{name}: {what}"))
-            _decide(found, open_, item.fields, log, item.byte)
-    for name, fields in newest.items():
-        if fields["state"] == "ONGOING":
-            found.ongoing[fields["producer_id"]] = name, tuple(fields["partitions"])
-    return found
+            value = java_hash(name)
+            place = 0 if value == -(2**31) else abs(value)
+            found.spread = gcd(found.spread, place - self.number)
+        before = self.newest.pop(name, None)
+        if item.what == "tombstone":
+            return
+        self.newest[name] = fields
+        producer_id, epoch = fields["producer_id"], fields["producer_epoch"]
+        found.epochs.setdefault(producer_id, set()).add(epoch)
+        found.newest[producer_id] = Newest(
+            name, epoch, fields["state"], fields["transaction_last_update_timestamp_ms"]
+        )
+        if before is not None and found.is_whole:
+            for what in _wrong(before, fields, self.protocol):
+                found.findings.append(Finding(log, item.byte, f"{name}: {what}"))
+        _decide(found, self.open, fields, log, item.byte)
 
 
 def _wrong(before: dict[str, Any], after: dict[str, Any], protocol: str | None) -> Iterable[str]:
@@ -130,6 +202,7 @@ def _decide(
         decision = Decision(
             name, fields["producer_id"], fields["producer_epoch"], DECISIONS[state],
             tuple(fields["partitions"]), log, byte,
+            fields["transaction_last_update_timestamp_ms"],
         )  # fmt: skip
         found.decisions.append(decision)
         open_[name] = decision
@@ -149,3 +222,25 @@ def is_of_controllers(folder: Path) -> bool:
 def is_of_transactions(folder: Path) -> bool:
     """Whether a folder is a partition of the transaction log."""
     return re.fullmatch(r"__transaction_state-\d+", folder.name) is not None
+
+
+DEFAULT_PARTITIONS: Final = 50
+"""transaction.state.log.num.partitions, by default"""
+
+
+def are_all(logs: Iterable[tuple[str, int]]) -> bool:
+    """Whether these are all partitions of the transaction log, as far as they show it; each with
+    its name and its `spread`.
+
+    They have to be numbered without gaps, and each id has to belong where it is
+    (TransactionStateManager.partitionFor). If their ids would also fit the default number of
+    partitions, there may be others.
+    """
+    numbers, spread = set[int](), 0
+    for name, each in logs:
+        numbers.add(int(name.rpartition("-")[2]))
+        spread = gcd(spread, each)
+    count = len(numbers)
+    if not count or numbers != set(range(count)) or spread % count:
+        return False
+    return count == DEFAULT_PARTITIONS or spread % DEFAULT_PARTITIONS != 0

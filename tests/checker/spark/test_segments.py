@@ -17,7 +17,9 @@ from epochfence.checker.spark.segments import Summary, judge_on_spark
 from epochfence.checker.spark.session import session
 from epochfence.language import DeclarationError
 from epochfence.model.judge.segments.directories import Segments, judge_segments
+from epochfence.tests.model.judge.segments.test_damage import DAMAGE
 from epochfence.tests.model.judge.segments.test_directories import SLIPS, Broker, honest
+from epochfence.tests.model.judge.segments.test_policies import config, controllers, keyed
 from epochfence.tests.test_cli import epochfence
 
 TOGETHER = 4  # folders that are judged at once beside the honest one
@@ -51,6 +53,11 @@ def written(root: Path) -> list[list[Path]]:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(other.read_bytes() if other != path else data[: len(data) * 2 // 3])
         found.append([place])
+    for number, (damage, _, _) in enumerate(DAMAGE.values()):
+        honest(broker := Broker(root / f"lost-{number}"))
+        broker.judge()
+        damage(broker.folder)
+        found.append([broker.folder])
     found.append([whole / "orders-0"])
     found.append([found[2][0], whole])
     (root / "empty").mkdir()
@@ -71,6 +78,7 @@ def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> Non
             found = judge_on_spark(spark, directories, str(output), None)
             _compare(found, output, judge_segments(directories))
             assert directories != honest_one or found.outcome.name == "EXPLAINED"
+        _of_a_topic_without_compaction(spark, tmp_path)
         _of_a_running_broker(spark, honest_one, tmp_path)
         with pytest.raises(DeclarationError):
             judge_on_spark(spark, honest_one, str(tmp_path / "none"), "9.9")
@@ -90,6 +98,18 @@ def _compare(found: Summary, output: Path, local: Segments) -> None:
     texts: list[str] = parquet.read_table(output / "partitions")["told"].to_pylist()
     parts = [*told["partitions"], *told["transaction_logs"]]
     assert sorted(map(json.loads, texts), key=in_text) == sorted(parts, key=in_text)
+
+
+def _of_a_topic_without_compaction(spark: Any, tmp_path: Path) -> None:
+    """By hand, and by the controllers' log, which may be in another directory."""
+    directories = [tmp_path / "gap", tmp_path / "controllers"]
+    keyed(directories[0])
+    controllers(directories[1], f"{0:020}.log", config("delete"))
+    for number, policies in enumerate(({}, {"orders": "compact"})):
+        output = tmp_path / f"policies-{number}"
+        found = judge_on_spark(spark, directories, str(output), None, policies)
+        _compare(found, output, judge_segments(directories, None, policies))
+        assert found.outcome.name == ("UNJUDGED" if policies else "UNEXPLAINED")
 
 
 def _of_a_running_broker(spark: Any, directories: list[Path], tmp_path: Path) -> None:

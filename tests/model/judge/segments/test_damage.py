@@ -1,0 +1,359 @@
+"""Damage that leaves every file readable, its checksums right: none of it stays unseen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochfence.model.judge.segments.between import time_of
+from epochfence.model.judge.segments.directories import judge_segments
+from epochfence.model.judge.segments.transactions import are_all
+from epochfence.model.records import (
+    ProducerEntry,
+    RecordBatch,
+    decode_batch,
+    decode_snapshot,
+    encode_batch,
+    encode_snapshot,
+)
+from epochfence.tests.model.judge.segments.test_directories import PID, Broker, Log, honest
+from epochfence.tests.test_cli import epochfence
+
+ORDERS, DECISIONS = "orders-0", "__transaction_state-0"
+OTHER = 4100
+DAY_MS = 86_400_000
+
+
+def batches(path: Path) -> list[RecordBatch]:
+    """The batches of a segment."""
+
+    def each() -> Iterator[RecordBatch]:
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            batch, at = decode_batch(data, at)
+            yield batch
+
+    return list(each())
+
+
+def write(path: Path, kept: list[RecordBatch]) -> None:
+    """Writes batches as a segment, with their checksums."""
+    path.write_bytes(b"".join(map(encode_batch, kept)))
+
+
+def log_of(folder: Path, topic: str = ORDERS, base: int = 0) -> Path:
+    """A segment."""
+    return folder / topic / f"{base:020}.log"
+
+
+def without(*offsets: int, topic: str = ORDERS) -> Callable[[Path], None]:
+    """Removes the batches at these offsets."""
+
+    def damage(folder: Path) -> None:
+        path = log_of(folder, topic)
+        write(path, [batch for batch in batches(path) if batch.base_offset not in offsets])
+
+    return damage
+
+
+def altered(at: int, **fields: Any) -> Callable[[Path], None]:
+    """Gives the batch at this offset other fields."""
+
+    def damage(folder: Path) -> None:
+        path = log_of(folder)
+        write(path, [replace(b, **fields) if b.base_offset == at else b for b in batches(path)])
+
+    return damage
+
+
+def snapshot_of(folder: Path, offset: int = 7) -> Path:
+    """A producer snapshot."""
+    return folder / ORDERS / f"{offset:020}.snapshot"
+
+
+def entries(change: Callable[[ProducerEntry], list[ProducerEntry]]) -> Callable[[Path], None]:
+    """Makes other entries of the one in the snapshot."""
+
+    def damage(folder: Path) -> None:
+        path = snapshot_of(folder)
+        (entry,) = decode_snapshot(path.read_bytes())
+        path.write_bytes(encode_snapshot(change(entry)))
+
+    return damage
+
+
+def one(**fields: Any) -> Callable[[Path], None]:
+    """Gives the snapshot's entry other fields."""
+    return entries(lambda entry: [replace(entry, **fields)])
+
+
+def _empty_inside_a_transaction(folder: Path) -> None:
+    snapshot_of(folder, 6).write_bytes(encode_snapshot([]))
+
+
+def _split(folder: Path, at: int = 4) -> None:
+    """Rolls the log at this offset: two segments, and a snapshot between them."""
+    path = log_of(folder)
+    every = batches(path)
+    write(path, [batch for batch in every if batch.base_offset < at])
+    write(log_of(folder, base=at), [batch for batch in every if batch.base_offset >= at])
+    open_ = ProducerEntry(
+        producer_id=PID, epoch=0, last_sequence=3, last_offset=3, offset_delta=0, timestamp=1,
+        coordinator_epoch=-1, current_txn_first_offset=0,
+    )  # fmt: skip
+    snapshot_of(folder, at).write_bytes(encode_snapshot([open_]))
+
+
+def _middle_segment(folder: Path) -> None:
+    _split(folder)
+    path = log_of(folder, base=4)
+    write(log_of(folder, base=5), [batch for batch in batches(path) if batch.base_offset > 4])
+    path.unlink()
+    snapshot_of(folder, 4).unlink()
+
+
+def _first_segment(folder: Path) -> None:
+    _split(folder)
+    log_of(folder).unlink()
+    (folder / ORDERS / f"{0:020}.txnindex").unlink()
+    snapshot_of(folder, 4).unlink()
+
+
+def _snapshot_of_a_segment(folder: Path) -> None:
+    _split(folder)
+    snapshot_of(folder, 4).unlink()
+
+
+def _index_alone(folder: Path) -> None:
+    (folder / ORDERS / f"{7:020}.index").write_bytes(b"")
+
+
+def _no_segment(folder: Path) -> None:
+    log_of(folder).unlink()
+
+
+def _record_lost(folder: Path) -> None:
+    first = batches(log_of(folder))[0]
+    altered(0, records=(first.records[0], first.records[2]))(folder)
+
+
+def _no_such_name(folder: Path) -> None:
+    (folder / ORDERS / "abc.snapshot").write_bytes(b"")
+
+
+def _decisions_gone(folder: Path) -> None:
+    without(5)(folder)
+    without(6)(folder)
+    snapshot_of(folder).unlink()
+    for path in (folder / DECISIONS).iterdir():
+        path.unlink()
+    (folder / DECISIONS).rmdir()
+    log = Log(5)
+    log.data(1, 0)
+    path = log_of(folder)
+    path.write_bytes(path.read_bytes() + log.bytes)
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
+    "a batch": (without(5), 12, "byte 232: offset 5 is missing: a leader leaves out no offset"),
+    "a producer": (without(0, 3, 4), 20, "offsets 0 to 4 are missing, as compaction leaves it"),
+    "a record": (_record_lost, 12, "1 of 3 records from offset 0 on are missing"),
+    "the end": (without(5, 6), 12, "is of an offset behind the log, which ends at 5"),
+    "another producer id": (
+        altered(5, producer_id=OTHER), 12,
+        f"byte 232: producer {OTHER}'s transaction from offset 5 has no end to come: epoch 1, last "
+        "written at 1970-01-01T00:00:00.001Z; no transactional id has had this producer",
+    ),
+    "a marker of another producer id": (
+        altered(6, producer_id=OTHER), 12, "COMMIT was not decided: no transactional id has had",
+    ),
+    "no epoch": (
+        altered(0, producer_epoch=-1), 12, "epoch -1, sequence 0: a producer with an id has an",
+    ),
+    "no producer": (
+        altered(0, producer_id=-1, producer_epoch=-1, base_sequence=-1), 12,
+        "a transactional batch has a producer id",
+    ),
+    "no sequence": (altered(0, base_sequence=-1), 12, "a client's batch has a sequence"),
+    "a later epoch": (
+        altered(5, producer_epoch=7), 12, "no record of the transaction log has this epoch",
+    ),
+    "an entry in a transaction": (
+        _empty_inside_a_transaction, 12,
+        "6.snapshot: lacks producer 4000, whose transaction is open from offset 5",
+    ),
+    "an entry": (entries(lambda _: []), 20, "lacks producer 4000: no file shows that it had ex"),
+    "an entry twice": (entries(lambda entry: [entry] * 2), 12, "producer 4000 is there twice"),
+    "an offset_delta": (one(offset_delta=1), 12, "has offset_delta 1, but the log gives 0"),
+    "a coordinator_epoch": (
+        one(coordinator_epoch=7), 12, "has coordinator_epoch 7, but the log gives 0",
+    ),
+    "a timestamp": (one(timestamp=2), 12, "has timestamp 2, but the log gives 1"),
+    "a segment": (_middle_segment, 12, "offset 4 is missing"),
+    "the first segment": (
+        _first_segment, 20, "the log begins at offset 4, without a snapshot of its producers there",
+    ),
+    "a segment's snapshot": (
+        _snapshot_of_a_segment, 20, "the segment has no snapshot of the producers before it",
+    ),
+    "an index's segment": (
+        _index_alone, 20, "7.index: is an index without its segment 00000000000000000007.log",
+    ),
+    "all segments": (_no_segment, 12, "is of an offset behind the log"),
+    "a name": (_no_such_name, 20, "abc.snapshot: isn't read: its name isn't an offset of 20 dig"),
+    "the transaction log's batch": (
+        without(3, topic=DECISIONS), 20, "offset 3 is missing, by compaction or by damage",
+    ),
+    "the transaction log": (
+        _decisions_gone, 20, "transaction from offset 5 is open, and the transaction log isn't all",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_what_is_lost_is_found_and_named(name: str, tmp_path: Path) -> None:
+    honest(broker := Broker(tmp_path))
+    assert broker.judge().outcome.name == "EXPLAINED"
+    damage, code, told = DAMAGE[name]
+    damage(tmp_path)
+    ended = epochfence("judge", "--segments", tmp_path)
+    assert (ended.code, ended.err) == (code, "")
+    assert told in ended.out
+
+
+def test_a_rolled_log_is_explained(tmp_path: Path) -> None:
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    _split(tmp_path)
+    found = judge_segments([tmp_path])
+    assert (found.every, found.outcome.name) == ([], "EXPLAINED")
+
+
+@pytest.mark.parametrize("release", ["0.11.0.0", "2.5", "3.5", "4.1", None])
+def test_no_release_has_a_batch_without_epoch(release: str | None, tmp_path: Path) -> None:
+    """Nobody writes it, whatever the batches behind it are."""
+    log = Log()
+    log.data(-1, 0)
+    log.data(0, 0)
+    log.write(tmp_path / ORDERS)
+    assert judge_segments([tmp_path], release).outcome.name == "UNEXPLAINED"
+
+
+def expired(folder: Path, *, after_ms: int, snapshot: list[ProducerEntry]) -> None:
+    """Two producers, one of which writes this long after the other, and then a snapshot."""
+    log = Log()
+    log.data(0, 0)
+    log.marker(0, "COMMIT")
+    log.data(0, 0, producer=OTHER)
+    log.marker(0, "COMMIT", producer=OTHER)
+    path = log.write(folder / ORDERS)
+    later = [
+        replace(batch, base_timestamp=1 + after_ms, max_timestamp=1 + after_ms)
+        if batch.producer_id == OTHER else batch for batch in batches(path)
+    ]  # fmt: skip
+    write(path, later)
+    snapshot_of(folder, 4).write_bytes(encode_snapshot(snapshot))
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "keeps", "told"),
+    [
+        (DAY_MS, OTHER, ""),  # the other one has been idle for too long
+        (DAY_MS - 1, OTHER, "lacks producer 4000: no file shows that it had expired"),
+        (0, PID, "lacks producer 4100, but has one that was idle for longer"),
+    ],
+)
+def test_an_idle_producer_may_have_expired(
+    after_ms: int, keeps: int, told: str, tmp_path: Path
+) -> None:
+    entry = ProducerEntry(
+        producer_id=keeps, epoch=0, last_sequence=0, last_offset=0 if keeps == PID else 2,
+        offset_delta=0, timestamp=1 if keeps == PID else 1 + after_ms, coordinator_epoch=0,
+        current_txn_first_offset=-1,
+    )  # fmt: skip
+    expired(tmp_path, after_ms=after_ms, snapshot=[entry])
+    complaints = [str(each) for each in judge_segments([tmp_path]).every]
+    assert len(complaints) == bool(told)
+    assert all(told in complaint for complaint in complaints)
+
+
+def test_a_broker_that_stood_for_a_day_has_forgotten_all(tmp_path: Path) -> None:
+    """The times of the files show how long nothing was written before the snapshot."""
+    expired(tmp_path, after_ms=0, snapshot=[])
+    assert [each.is_damage for each in judge_segments([tmp_path]).every] == [True, True]
+    at = log_of(tmp_path).stat().st_mtime + DAY_MS / 1000
+    os.utime(snapshot_of(tmp_path, 4), (at, at))
+    assert judge_segments([tmp_path]).every == []
+
+
+def test_which_bug_may_have_left_a_transaction_open(tmp_path: Path) -> None:
+    """A batch that comes behind its marker, one of a partition that nobody added, and a marker that
+    was left out."""
+    late, added, left = (tmp_path / name for name in ("late", "added", "left"))
+    for folder in (late, added, left):
+        broker = Broker(folder)
+        broker.orders.data(0, 0)
+        for state in ("ONGOING", "PREPARE_ABORT", "COMPLETE_ABORT"):
+            broker.transactions.state("t", state, 0, "orders-0")
+        if folder != left:
+            broker.orders.marker(0, "ABORT")
+        if folder == late:
+            broker.orders.data(0, 1)
+        if folder == added:
+            other = Log()
+            other.data(0, 0)
+            other.write(folder / "others-0")
+        broker.judge()
+    for folder, bug in (
+        (late, "KAFKA-14402 (0.11 to 3.5)"), (added, "KAFKA-12671 (0.11 to 3.5"),
+        (left, "KAFKA-20734"),
+    ):  # fmt: skip
+        found = judge_segments([folder])
+        told = [str(each) for each in found.every if "has no end to come" in each.what]
+        assert len(told) == 1
+        assert bug in told[0]
+        assert "t is COMPLETE_ABORT in epoch 0 since 1970-01-01T00:00:00.000Z" in told[0]
+        decided = "nothing was decided for others-0" if folder == added else "t decided ABORT in"
+        assert decided in told[0]
+
+
+def test_a_copy_that_lags_says_nothing_of_what_is_missing(tmp_path: Path) -> None:
+    honest(broker := Broker(tmp_path / "leader"))
+    broker.judge()
+    kept = [batch for batch in batches(log_of(broker.folder)) if batch.base_offset < 6]
+    follower = tmp_path / "follower" / ORDERS
+    follower.mkdir(parents=True)
+    write(follower / f"{0:020}.log", kept)
+    directories = [broker.folder, tmp_path / "follower"]
+    told = [each.what for each in judge_segments(directories).every]
+    assert [what for what in told if "txnindex" not in what and "lacks" not in what] == []
+
+
+@pytest.mark.parametrize(
+    ("logs", "are_whole"),
+    [
+        ([("__transaction_state-0", 116)], True),
+        ([("__transaction_state-0", 100)], False),  # it fits the default number, too
+        ([("__transaction_state-1", 116)], False),
+        ([("__transaction_state-0", 116), ("__transaction_state-1", 7)], False),
+        ([("__transaction_state-0", 116), ("__transaction_state-1", 8)], True),
+        ([(f"__transaction_state-{at}", 0) for at in range(50)], True),
+        ([(f"__transaction_state-{at}", 0) for at in range(49)], False),
+        ([], False),
+    ],
+)  # fmt: skip
+def test_whether_the_transaction_log_is_all_here(
+    logs: list[tuple[str, int]], *, are_whole: bool
+) -> None:
+    assert are_all(logs) == are_whole
+
+
+def test_a_time_that_no_calendar_has() -> None:
+    assert time_of(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"
+    assert time_of(2**63 - 1) == "9223372036854775807 ms"
+    assert time_of(-1) == "1969-12-31T23:59:59.999Z"
