@@ -88,6 +88,10 @@ class RequestOptions:
         str | None,
         typer.Option("--as-client", metavar="R", help="Send requests as clients of this release."),
     ] = None
+    level: Annotated[
+        Literal["any", "well-behaved"],
+        typer.Option("--level", help="Whose requests to send: of honest clients alone, or any."),
+    ] = "any"
     suite: Annotated[
         Literal["directed", "random", "all"],
         typer.Option("--suite", help="Which requests to send."),
@@ -134,6 +138,8 @@ def conform(
             fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
     if sent.suite == "directed" and (sent.seconds is not None or sent.seed is not None):
         fail("--seconds and --seed are for random requests, which --suite directed leaves out")
+    if sent.level == "well-behaved" and (broker.debugger or broker.alter_configs):
+        fail("--level well-behaved sends what --debugger and --alter-configs can't help: omit them")
     if save is not None:
         make_folder("--save", save)
     try:
@@ -153,6 +159,7 @@ def conform(
             restarts=restarts(broker.restart_command) if broker.restart_command else None,
             threads=Threads(broker.debugger) if broker.debugger else None,
             alters=broker.alter_configs,
+            level=sent.level,
         )
         if sent.suite != "random":
             run.directed()

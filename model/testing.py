@@ -27,6 +27,7 @@ from ..files import write_whole
 from ..spec.features import KAFKA, expected_epoch
 from .asking import Client, batch, identity
 from .conformance import Disagreement, Session, System
+from .honest import Honest, Level
 from .requests import LARGEST_EPOCH, Answer
 from .shrink import smallest
 
@@ -143,7 +144,8 @@ class Conformance(RuleBasedStateMachine):
 
     A subclass names its `system`, and may set the release (`protocol`, the newest if None), the
     transactional ids and partitions, where the smallest disagreement is saved (`saves_to`), and
-    `idempotent_only` for a system without transactions: nobody has a transactional id then. The
+    `idempotent_only` for a system without transactions: nobody has a transactional id then. At the
+    `level` "well-behaved" clients keep to the protocol, and nothing is wrong with a request. The
     attribute `settings` of its `TestCase` says how many examples are tried; `compared` counts the
     answers that were compared in them, without which the test fails.
     """
@@ -154,6 +156,7 @@ class Conformance(RuleBasedStateMachine):
     partitions: ClassVar[tuple[str, ...]] = ("t-0", "t-1")
     saves_to: ClassVar[Path | str | None] = None
     idempotent_only: ClassVar[bool] = False
+    level: ClassVar[Level] = "any"
     compared: ClassVar[int] = 0
     TestCase: ClassVar[Any] = _TestCase()
 
@@ -161,6 +164,7 @@ class Conformance(RuleBasedStateMachine):
         super().__init__()
         self.session = Session(type(self).system(), self.protocol)
         self.clients: list[Client] = []
+        self.honest: list[Honest] = []
         features = KAFKA.features_at(self.session.protocol)
         self.knows_expected = KAFKA.holds(expected_epoch, features)
 
@@ -169,6 +173,10 @@ class Conformance(RuleBasedStateMachine):
         self.session.system.close()
 
     def takes(self, request: str) -> bool:
+        """Whether the system knows this request, and clients of any kind send it."""
+        return self.level == "any" and self.knows(request)
+
+    def knows(self, request: str) -> bool:
         """Whether the system knows this request."""
         return request in self.system.requests and not (
             self.idempotent_only and request in TRANSACTIONAL
@@ -180,7 +188,11 @@ class Conformance(RuleBasedStateMachine):
 
     def has_clients(self) -> bool:
         """Whether anybody is there."""
-        return bool(self.clients)
+        return bool(self.clients or self.honest)
+
+    def is_well_behaved(self) -> bool:
+        """Whether all clients keep to the protocol."""
+        return self.level == "well-behaved"
 
     def ask(self, request: str, lost: bool = False, /, **fields: Any) -> Answer | None:
         """Asks, twice if the first answer gets lost on its way. Raises Disagreement."""
@@ -307,7 +319,38 @@ class Conformance(RuleBasedStateMachine):
             if who == "OWN":
                 asker.learn(answer)
 
-    @precondition(lambda self: self.takes("Fetch"))
+    @precondition(is_well_behaved)
+    @rule(transactional_id=NUMBERS, transaction_timeout_ms=st.sampled_from((60_000, 1_000)))
+    def new_honest_client(self, transactional_id: int, transaction_timeout_ms: int) -> None:
+        """A client starts that keeps to the protocol; one with the same id before it is a
+        zombie."""
+        ids = (None,) if self.idempotent_only else (*self.transactional_ids, None)
+        made = Honest.new(
+            ids[transactional_id % len(ids)], can_bump=self.knows_expected,
+            is_version_2=self.session.guide.cluster.transaction_version >= 2,
+            timeout_ms=transaction_timeout_ms,
+        )  # fmt: skip
+        self._keep_on(made, made.last)
+        self.honest.append(made)
+
+    @precondition(is_well_behaved)
+    @precondition(lambda self: any(not client.is_over for client in self.honest))
+    @rule(client=NUMBERS, which=NUMBERS, count=st.integers(1, 3), lost=LOST)
+    def keep_on(self, client: int, which: int, count: int, lost: bool) -> None:
+        """A client that keeps to the protocol sends one of the requests that it may send next, or
+        its last one once more. Its answer may be lost: then it sends the same again."""
+        able = [one for one in self.honest if not one.is_over]
+        sender = able[-1 - client % len(able)]
+        every = sender.next(self.partitions, None, count)
+        every = [line for line in every if self.knows(line["request"])]
+        if every:
+            self._keep_on(sender, every[which % len(every)], lost)
+
+    def _keep_on(self, sender: Honest, line: Answer, lost: bool = False) -> None:
+        fields = {name: value for name, value in line.items() if name != "request"}
+        sender.learn(line, self.ask(line["request"], lost, **fields))
+
+    @precondition(lambda self: self.knows("Fetch"))
     @precondition(has_clients)
     @rule(partition=NUMBERS, committed=mostly(True, False))
     def fetch(self, partition: int, committed: bool) -> None:
@@ -329,7 +372,7 @@ class Conformance(RuleBasedStateMachine):
         """The system stops and starts again."""
         self.session.restart()
 
-    @precondition(lambda self: self.system.can("skip_to_epoch"))
+    @precondition(lambda self: self.level == "any" and self.system.can("skip_to_epoch"))
     @precondition(has_transactions)
     @precondition(has_clients)
     @rule(transactional_id=NUMBERS, producer_epoch=EPOCHS)

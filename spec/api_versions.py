@@ -51,6 +51,11 @@ def transaction_version(request: str, version: int) -> int:
     return 0 if set(VERSION_1) & {*without(request, version)} else 2
 
 
+def first_of_version_2(request: str) -> int:
+    """The first version of a request's API that asks for transaction version 2."""
+    return _FIRST[transaction_version_2][request]
+
+
 def is_from_broker(version: int | None) -> bool:
     """Whether an AddPartitionsToTxn of this version comes from a partition leader."""
     return version is not None and version >= OF_BROKERS

@@ -18,15 +18,13 @@ from ..asking import UNKNOWN_ID
 from ..cluster import Cluster, offsets_partition
 from ..engine.errors import ModelError
 from ..engine.machine import Machine, noted
+from ..honest import HELD_FROM, Honest, Level
 from ..possible_states import RowName
 from ..requests import HELD_AT, LARGEST_EPOCH, Answer, answer
+from .clients import GROUP, NAME, PARTITION, SHORT_MS, Versions, honest_moves, of_releases
 
 Line = dict[str, Any]
-SHORT_MS: Final = 1_000
-"""A transaction's timeout that is waited for."""
 USUAL_MS: Final = 60_000
-HELD_FROM: Final = 3
-"""The first version of InitProducerId that names what its sender holds (KIP-360)."""
 TWO_PHASE_FROM: Final = 6
 """The first version of InitProducerId that asks for two-phase commit (KIP-939)."""
 LAST_EPOCHS: Final = (LARGEST_EPOCH - 2, LARGEST_EPOCH - 1)
@@ -35,6 +33,8 @@ STEPS: Final = 40_000
 PATIENCE: Final = 18_000
 """And no more after so many in which no new row was taken: at 3.6, 16,590 lines are before the last
 one, at 2.5, 4.0.1 and 4.3 fewer than 5,000."""
+HONEST_STEPS: Final = 3_000
+"""So many lines of honest clients are tried out: the last new row comes before 2,500."""
 DETOUR: Final = 2
 """A way to a machine's states may be longer by so many requests if it gets there sooner."""
 HEAD_START: Final = 3
@@ -42,9 +42,6 @@ HEAD_START: Final = 3
 RESTART: Final = 2
 """By so many requests a way on which one is held may be longer for each restart that it spares:
 these take seconds."""
-NAME: Final = "a"
-PARTITION: Final = "t-0"
-GROUP: Final = "g"
 
 
 class Way(NamedTuple):
@@ -53,10 +50,6 @@ class Way(NamedTuple):
 
     lines: tuple[Line, ...]
     races: bool = False
-
-
-Versions = Mapping[str, tuple[int, int]]
-"""The oldest and newest version of each request that is sent."""
 
 
 def variants(request: str, versions: Versions) -> list[int]:
@@ -122,13 +115,15 @@ class Node:
     )
     sent: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     ids: int = 0
+    clients: tuple[Honest, ...] = ()
 
-    def after(self, line: Line) -> tuple[Node, set[RowName]] | None:
-        """The result of a further line, before markers are written, and the rows that it takes.
-        None if it can't be sent."""
+    def after(self, line: Line, by: Honest | None = None) -> tuple[Node, set[RowName]] | None:
+        """The result of a further line, which one of the honest clients or a new one sends, before
+        markers are written, and the rows that it takes. None if it can't be sent."""
         made = Node(
-            self.cluster.copy(), (*self.lines, line), dict(self.told), dict(self.sent), self.ids
-        )
+            self.cluster.copy(), (*self.lines, line), dict(self.told), dict(self.sent), self.ids,
+            self.clients,
+        )  # fmt: skip
         made.cluster.coordinator.producer_ids = made.new_id
         with noted() as taken:
             try:
@@ -138,6 +133,10 @@ class Node:
         if "held_at" in line and "held" not in answered:
             return None  # another line does the same
         made._learn(line, answered)
+        if by is not None:
+            after = by.copy()
+            after.learn(line, answered)
+            made.clients = (*(one for one in self.clients if one is not by), after)
         return made, {RowName.of(*one) for one in taken}
 
     def length(self) -> int:
@@ -187,6 +186,7 @@ class Node:
         return (
             frozenset(str(name) for name in self.told),
             (self.cluster.held(), coordinator.log_refuses, coordinator.lacks_ids),
+            frozenset(client.key() for client in self.clients),
             *([("leader", shape(leader), ahead)] if of_leader else []),
             *((name, shape(entry), self._behind(name)) for name, entry in entries),
         )
@@ -272,6 +272,7 @@ class _Search:
     def __init__(
         self, protocol: str, transaction_version: int | None, versions: Versions, steps: int,
         restarts: bool, holds: Held | None = None, patience: int | None = None,
+        level: Level = "any",
     ) -> None:  # fmt: skip
         cluster = Cluster(
             protocol=protocol, transaction_version=transaction_version, holds_markers=True
@@ -279,6 +280,7 @@ class _Search:
         for partition in (PARTITION, offsets_partition(GROUP)):
             cluster.leader(partition)
         self.versions = versions
+        self._honest = None if level == "any" else [*of_releases(versions, cluster)]
         self._wanted = frozenset(existing(cluster, versions))
         self.restarts, self.holds = restarts, holds
         self.left, self._patience = steps, patience or steps
@@ -310,15 +312,16 @@ class _Search:
 
     def _further(self, node: Node) -> Iterator[tuple[Node, bool]]:
         """The states behind a node that are like none before, and whether a machine alone is."""
-        every = moves(node.told, node.sent, len(node.lines), self.versions)
+        every = self._moves(node)
         restarts = self.restarts and bool(node.told)
         if self.holds is not None:
-            every = list(_of_one_client(every, node, self.holds.requests))
-            every = chain(_held(every, node, self.holds), every, _lines(node, self.holds))
+            near = list(_of_one_client((line for line, _ in every), node, self.holds.requests))
+            lines = chain(_held(near, node, self.holds), near, _lines(node, self.holds))
+            every = ((line, None) for line in lines)
             restarts = restarts and node.cluster.held() in (("append",), ("completion",))
-        for line in chain(every, [{"restart": True}] if restarts else []):
+        for line, by in chain(every, [({"restart": True}, None)] if restarts else []):
             self.left -= 1
-            went = node.after(line)
+            went = node.after(line, by)
             if went is None:
                 continue
             reached, rows = went
@@ -334,6 +337,13 @@ class _Search:
                 self._seen |= {shapes, *shapes}
                 yield reached, is_new
 
+    def _moves(self, node: Node) -> Iterator[tuple[Line, Honest | None]]:
+        """The lines that may be sent next, each with the honest client that sends it."""
+        if self._honest is not None:
+            return honest_moves(node.clients, self._honest)
+        every = moves(node.told, node.sent, len(node.lines), self.versions)
+        return ((line, None) for line in every)
+
     def _race(self, node: Node) -> None:
         """The rows that are taken by a line whose end before it is still in flight."""
         if not (node.cluster.due() or node.cluster.to_complete()):
@@ -341,8 +351,8 @@ class _Search:
         if (shapes := node.shapes()) in self._raced:
             return
         self._raced.add(shapes)
-        for line in moves(node.told, node.sent, len(node.lines), self.versions):
-            went = node.after(line) if "request" in line else None
+        for line, by in self._moves(node):
+            went = node.after(line, by) if "request" in line else None
             if went is not None:
                 for row in (went[1] & self._wanted) - self.racing.keys():
                     self.racing[row] = Way(went[0].lines, races=True)
@@ -352,11 +362,17 @@ class _Search:
 def ways(
     protocol: str, transaction_version: int | None, versions: Versions, *, steps: int = STEPS,
     patience: int | None = None, restarts: bool = False, holds: bool = False, alters: bool = False,
+    level: Level = "any",
 ) -> dict[RowName, Way]:  # fmt: skip
     """A shortest way to each row of the release that is found in so many steps, of which `patience`
     at most find none in a row; `holds`: with requests that are held, too; `alters`: with settings
-    that change."""
-    search = _Search(protocol, transaction_version, versions, steps, restarts, patience=patience)
+    that change. At the level `well-behaved` honest clients alone send requests, and none is held.
+    """
+    if level == "well-behaved":
+        steps, patience, holds, alters = HONEST_STEPS, None, False, False
+    search = _Search(
+        protocol, transaction_version, versions, steps, restarts, patience=patience, level=level
+    )
     found = search.racing | search.found
     for held in (*(HELD if holds else ()), *(ALTERED if alters else ())):
         more = _Search(protocol, transaction_version, versions, held.steps, restarts, held).found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Final, TypeVar
 
 from ..asking import Client, batch, identity
 from ..conformance import Session
-from .directed import GROUP, HELD_FROM, SHORT_MS, USUAL_MS, Versions, variants
+from ..honest import HELD_FROM, Honest
+from .clients import GROUP, SHORT_MS, Versions
+from .directed import USUAL_MS, variants
 
 T = TypeVar("T")
 IDS: Final = ("a", "b")
@@ -19,8 +21,47 @@ RESTARTS: Final = 0.02
 """How often the brokers restart."""
 OLD: Final = 0.25
 """The share of requests of an older version."""
+NEW_CLIENTS: Final = 0.08
+"""How often an honest client starts."""
+LOOKS: Final = 0.15
+"""How often somebody looks how things are."""
+AGAIN: Final = 0.1
+"""The share of honest requests that come again, as if their answer had been lost."""
 _WHO = ("STALE_EPOCH", "NEXT_EPOCH", "LARGEST_EPOCH", "OTHER_ID", "UNKNOWN_ID")
 _SEQUENCES = ("GAP", "OVERLAP", "ZERO")
+
+
+class DrawnHonest:
+    """One draw: a request of a client that keeps to the protocol. `releases` are the versions that
+    clients of different releases send."""
+
+    def __init__(
+        self, draw: Random, session: Session, clients: list[Honest],
+        releases: Sequence[Mapping[str, int]], restarts: bool,
+    ) -> None:  # fmt: skip
+        self.draw, self.session, self.clients = draw, session, clients
+        self.releases, self.restarts = releases, restarts
+
+    def step(self) -> None:
+        """Has some client send what it may send next, or somebody look how things are."""
+        if self.restarts and self.draw.random() < RESTARTS:
+            return self.session.restart()
+        able = [client for client in self.clients if not client.is_over]
+        if not able or self.draw.random() < NEW_CLIENTS:
+            name = self.draw.choice((*IDS, *IDS, None))
+            able = [Honest.new(name, self.draw.choice(self.releases))]
+            self.clients += able
+        elif self.draw.random() < LOOKS:
+            return self._look()
+        client = able[-1] if self.draw.random() < 0.7 else self.draw.choice(able)
+        *others, last = client.next(PARTITIONS, GROUP, self.draw.randint(1, 3))
+        line = self.draw.choice(others) if others and self.draw.random() >= AGAIN else last
+        fields = {name: value for name, value in line.items() if name != "request"}
+        client.learn(line, self.session.ask(line["request"], **fields))
+
+    def _look(self) -> None:
+        name = self.draw.choice(("Fetch", "ListOffsets"))
+        self.session.ask(name, partition=self.draw.choice(PARTITIONS))
 
 
 class Drawn:
@@ -175,12 +216,3 @@ class Drawn:
             )  # fmt: skip
             if who == "OWN":
                 client.learn(told)
-
-
-def drawn(
-    draw: Random, session: Session, clients: list[Client], versions: Versions,
-    restarts: bool = False,
-) -> None:  # fmt: skip
-    """Has one of the clients do something that is drawn, or the brokers restart, where they can.
-    Raises Disagreement, as `session` does."""
-    Drawn(draw, session, clients, versions, restarts).step()

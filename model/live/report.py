@@ -24,6 +24,8 @@ def text(report: Report) -> str:
         f"{report.transaction_version}",
         mode,
     ]
+    if report.level == "well-behaved":
+        lines.append("well-behaved: requests of honest clients alone (--level)")
     if report.without:
         without = ", ".join(report.without)
         lines.append(
@@ -90,6 +92,7 @@ def as_json(report: Report) -> Mapping[str, Any]:
     return {
         "bootstrap": report.bootstrap, "protocol": report.protocol,
         "transaction_version": report.transaction_version, "settled": report.is_settled,
+        "level": report.level,
         "seed": report.seed, "verdict": verdict(report), "ended_early": report.ended_early,
         "without": report.without,
         "versions": {name: list(span) for name, span in sorted(report.versions.items())},

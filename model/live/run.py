@@ -9,18 +9,17 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...spec import api_versions
-from ...spec.features import KAFKA
-from ..asking import Client
 from ..cluster import Cluster
 from ..conformance import Disagreement, Exchange, Session, System
+from ..honest import Level
 from ..possible_states import RowName, TooManyStates
 from ..shrink import smallest
 from .broker import BrokerSystem, NotHeld
+from .clients import Versions, of_releases, versions_of
 from .cluster import LiveCluster
 from .connection import BrokerError
-from .directed import PATIENCE, Line, Versions, Way, existing, ways
-from .drawn import drawn
+from .directed import PATIENCE, Line, Way, existing, ways
+from .drawn import Drawn, DrawnHonest
 from .threads import Threads
 from .together import Going, Shared, at_once, is_slow, takes_long, together
 
@@ -111,6 +110,7 @@ class Report:
     requests: dict[str, int] = field(default_factory=dict[str, int])
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     ended_early: str | None = None
+    level: Level = "any"
     without: list[str] = field(default_factory=list[str])
     """The requests that weren't sent because the user lacks permission."""
 
@@ -140,14 +140,15 @@ def why_not(row: RowName) -> str | None:
 class Run:
     """Suites against a cluster. `report` grows; what it has is kept where the cluster goes away.
 
-    `protocol` is the release that the cluster is held to. With `settles` each end is over before
-    anything else is asked, else answers of both kinds are allowed.
+    `protocol` is the release that the cluster is held to, `level` which requests are sent. With
+    `settles` each end is over before anything else is asked, else answers of both kinds are
+    allowed.
     """
 
     def __init__(
         self, cluster: LiveCluster, bootstrap: str, protocol: str, *, settles: bool = True,
         seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
-        threads: Threads | None = None, alters: bool = False,
+        threads: Threads | None = None, alters: bool = False, level: Level = "any",
     ) -> None:  # fmt: skip
         self.cluster, self.protocol = cluster, protocol
         self.settles = settles and "DescribeTransactions" in cluster.versions
@@ -159,6 +160,8 @@ class Run:
             bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed
         )
         oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
+        self.report.level = level
+        self._releases = [*of_releases(self.versions, oracle)]
         self.report.rows = existing(oracle, self.versions)
         self.report.without = cluster.without
         self._known: set[tuple[Any, ...]] = set()
@@ -185,6 +188,7 @@ class Run:
             self.protocol, self.cluster.transaction_version, self.versions, patience=PATIENCE,
             restarts=self.restarts is not None,
             holds=self.threads is not None and self.settles, alters=self.alters,
+            level=self.report.level,
         )  # fmt: skip
         with self._counted("directed"):
             if self.threads is not None:
@@ -206,6 +210,8 @@ class Run:
 
     def _why_not(self, row: RowName) -> str:
         """Why the search has found no way to a row."""
+        if self.report.level == "well-behaved" and why_not(row) is None:
+            return _NOT_HONEST
         why = why_not(row) or _NOT_FOUND
         given = {"--debugger": self.threads, "--restart-command": self.restarts}
         given |= {"--alter-configs": self.alters or None}
@@ -306,10 +312,15 @@ class Run:
 
     def _drawn(self, draw: random.Random) -> None:
         session = self._session()
-        clients: list[Client] = []
+        restarts = self.restarts is not None
+        one: DrawnHonest | Drawn = (
+            Drawn(draw, session, [], self.versions, restarts)
+            if self.report.level == "any"
+            else DrawnHonest(draw, session, [], self._releases, restarts)
+        )
         try:
             while len(session.trace) < (LENGTH if self.settles else RAW_LENGTH):
-                drawn(draw, session, clients, self.versions, self.restarts is not None)
+                one.step()
             for line in self._looks(session):
                 session.take(line)
         except Disagreement as found:
@@ -353,6 +364,7 @@ class Run:
 
 _NOT_FOUND = "the search finds no way to it"
 _NOT_ALLOWED = "the search finds no way to it without what takes CLUSTER_ACTION"
+_NOT_HONEST = "no honest client comes to it"
 _RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
 _OTHERWISE = "its way was gone, and another row may have answered alike"
 
@@ -388,17 +400,3 @@ def _kind(found: Disagreement) -> tuple[Any, ...]:
         else []
     )
     return last.line.get("request"), response.get("error"), tuple(allowed), tuple(sorted(other))
-
-
-def versions_of(known: Versions, as_client: str | None) -> Versions:
-    """The versions that are sent: those of a client of this release, or all that are known."""
-    if as_client is None:
-        return dict(known)
-    features = KAFKA.features_at(as_client)
-    found: dict[str, tuple[int, int]] = {}
-    for request, (low, high) in known.items():
-        if request in api_versions.COUNTS:
-            high = min(high, api_versions.newest(request, features))
-        if low <= high:
-            found[request] = (low, high)
-    return found

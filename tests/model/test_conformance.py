@@ -333,6 +333,25 @@ def test_a_failing_test_tells_the_run_and_nothing_of_hypothesis(tmp_path: Path) 
     assert (tmp_path / "trace.jsonl").read_text() == found.value.lines()
 
 
+@pytest.mark.slow(3)
+def test_a_well_behaved_level_finds_everyday_faults_alone() -> None:
+    def finds(what: str) -> bool:
+        (fault,) = (fault for fault in FAULTS if fault.what == what)
+
+        class Tested(machine(fault.system(), fault.release)):
+            level = "well-behaved"
+
+        try:
+            run_state_machine_as_test(Tested, settings=settings(FEW, max_examples=60))
+        except Disagreement:
+            return True
+        return False
+
+    assert finds("a repeated batch is appended again")
+    assert finds("a new instance keeps the epoch")
+    assert not finds("a new epoch may start anywhere")  # it takes a batch that leaves a gap
+
+
 def test_a_system_without_transactions_is_asked_for_none() -> None:
     system, asked = counting(Oracle)
     seen: list[Mapping[str, Any]] = []
