@@ -1,6 +1,6 @@
 # What one does here, each with one command. The first target that needs it sets up .venv.
 PYTHON ?= python3
-# More arguments for check, test, mutation, kill or bench: make test ARGS='-m "not slow"'
+# More arguments for check, test, expectations, drawn, mutation, kill or bench: make test ARGS='-m "not slow"'
 ARGS ?=
 
 VENV := .venv
@@ -11,10 +11,10 @@ READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test brokers soak fuzz agreement cases crosscheck mutation proofs kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test expectations drawn brokers soak fuzz agreement cases crosscheck mutation proofs kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(READY) ## the environment in .venv, with the versions of constraints.txt
 
@@ -23,10 +23,19 @@ check: $(READY_TO_CHECK) ## every interleaving of the transaction protocol, with
 
 # Tests start many processes, and each would compile this project again. Two processes more than two
 # cores have: tests wait for processes, clocks and pages too.
-test: export PYTHONDONTWRITEBYTECODE =
-test: $(READY) ## all tests
-	$(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
-	  --timeout 900 --timeout-method signal --durations=25 $(ARGS)
+# With one seed for hashes as well, a commit's tests come to the same in each run.
+TEST := $(BIN)/pytest -n 4 --dist loadscope --no-loadscope-reorder --max-worker-restart 0 \
+  --timeout 900 --timeout-method signal --durations=25
+test expectations drawn: export PYTHONDONTWRITEBYTECODE =
+test expectations: export PYTHONHASHSEED = 0
+test: $(READY) ## all tests, but for those that take long
+	$(TEST) $(ARGS)
+
+expectations: $(READY) ## the tests that take long
+	$(TEST) --long $(ARGS)
+
+drawn: $(READY) ## tests whose inputs are drawn, with other inputs; SEED=N to repeat
+	$(TEST) -m drawn --seed $(or $(SEED),$$(date +%s)) $(ARGS)
 
 # A broker takes half a GiB; one is there at a time. With all releases all cases are run, with some a
 # sample of them.

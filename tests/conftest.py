@@ -37,12 +37,17 @@ NEEDS_MUCH = ("browser", "spark")  # fixtures: a test that has one of them is sl
 SLOW, LONGEST = 3, 10_000  # seconds of a slow test that doesn't say how many; more than any takes
 SELDOM = (50_000, 20, 50)  # collections of garbage: systems are made of many small objects
 QUICK = 0.05  # seconds of a test that isn't slow: of a thousand in one file, they add up
-EXAMPLES = 30  # that Hypothesis draws, anew each time, where a test doesn't say
+EXAMPLES = 30  # that Hypothesis draws where a test doesn't say
+SAME_SEED = 0  # that of each run that names no other: a commit's tests have one outcome
 IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
-settings.register_profile("dev", deadline=None, max_examples=EXAMPLES)
-settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, print_blob=True)
-settings.load_profile("ci" if IN_CI else "dev")
+# No database: what an earlier run left must not decide whether a test passes.
+for _name, _same in (("same", True), ("drawn", False)):
+    settings.register_profile(
+        _name, deadline=None, max_examples=EXAMPLES, database=None, print_blob=IN_CI,
+        derandomize=_same,
+    )  # fmt: skip
+settings.load_profile("same")
 # Else each command that a test runs in this process costs 40 ms before it begins.
 typer.testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateImportUsage]
 
@@ -57,20 +62,27 @@ class RootIsNoTestPackage:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--seed", type=int, metavar="N", help="what samples of cases are drawn with")
-    parser.addoption("--every-case", action="store_true", help="run all cases, not samples of them")
+    parser.addoption(
+        "--seed", type=int, metavar="N", default=SAME_SEED,
+        help=f"draw other inputs than those of {SAME_SEED}, which is the default",
+    )  # fmt: skip
+    parser.addoption("--long", action="store_true", help="run tests marked long, and no other")
+    parser.addoption(
+        "--every-case", action="store_true", help="run long tests too, and all cases of samples"
+    )
     parser.addoption(
         "--brokers", default="", metavar="RELEASES",
         help="run tests/brokers with Kafka's brokers of these releases, or of all",
     )  # fmt: skip
 
 
+@pytest.hookimpl(tryfirst=True)  # Hypothesis reads its seed there, too
 def pytest_configure(config: pytest.Config) -> None:
     # What a shell starts in the background ignores Ctrl-C, and so would what tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    if config.option.seed is None:
-        given = getattr(config, "workerinput", {}).get("seed")  # of the process that xdist began in
-        config.option.seed = random.SystemRandom().randrange(1_000_000) if given is None else given
+    if config.option.seed != SAME_SEED:
+        settings.load_profile("drawn")
+        config.option.hypothesis_seed = str(config.option.seed)
     # What one test compiles, others take from there, and the next run of the tests does.
     os.environ.setdefault(object_cache.VARIABLE, str(config.rootpath / ".pytest_cache"))
     for name, value in SPARK_SETTINGS.items():
@@ -102,12 +114,6 @@ def run_committed_files_once(root: Path) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """xdist's workers draw the same samples: they have to collect the same tests."""
-    node.workerinput["seed"] = node.config.option.seed
-
-
-@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """While the workers collect, one process compiles the functions that each of them would compile
     for itself."""
@@ -124,8 +130,8 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not (option := terminalreporter.config.option).every_case:
-        terminalreporter.write_line(f"Samples were drawn with --seed {option.seed}.")
+    if (seed := terminalreporter.config.option.seed) != SAME_SEED:
+        terminalreporter.write_line(f"Inputs were drawn with --seed {seed}.")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at
@@ -134,7 +140,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if is_on_spark(item.nodeid) or {*NEEDS_MUCH} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow(1))
+        if is_drawn(item):
+            item.add_marker(pytest.mark.drawn)
     if not config.option.every_case:
+        is_long = config.option.long
+        keep(config, items, [item for item in items if ("long" in item.keywords) == is_long])
         keep_samples(config, items)
     put_longest_first(config.rootpath, items)
 
@@ -159,6 +169,22 @@ def put_longest_first(root: Path, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (-seconds[scopes[item]], places[scopes[item]]))
 
 
+def is_drawn(item: pytest.Item) -> bool:
+    """Whether other inputs are tested with another seed: by Hypothesis, by the test itself, or by a
+    sample of cases."""
+    by_hypothesis = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    takes_seed = "seed" in getattr(item, "fixturenames", ())
+    return by_hypothesis or takes_seed or item.get_closest_marker("sample") is not None
+
+
+def keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    """Deselects all items but these."""
+    staying = {*kept}
+    if left_out := [item for item in items if item not in staying]:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
 def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test that is marked `sample(n)`, keeps n of its cases; of those with the same `of`, n of
     them all."""
@@ -171,9 +197,7 @@ def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
     for (name, count), every in cases.items():
         drawn = random.Random(f"{config.option.seed} {name}")
         left_out |= {*drawn.sample(every, max(0, len(every) - count))}
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+    keep(config, items, [item for item in items if item not in left_out])
 
 
 def is_on_spark(nodeid: str) -> bool:

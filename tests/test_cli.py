@@ -389,7 +389,6 @@ def heavy_after(statement: str) -> list[str]:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -421,7 +420,7 @@ def test_nothing_but_results_goes_to_standard_output() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="what starts anew")
+@pytest.mark.long
 def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     """Each finds the cache of compiled functions empty, and they race for it."""
     command = [sys.executable, "-m", "epochfence.cli", "check", KTX, *TINY]

@@ -63,34 +63,24 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
     return Workplace(tmp_path_factory.mktemp("root"))
 
 
-# Of what takes some seconds each, so many are drawn: of searches of shipped systems, of those of
-# examples, of other commands, and of what starts Spark anew. What writes a file that another
-# command reads isn't among them.
-DRAWN = {
-    re.compile(
-        r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))"
-    ): pytest.mark.sample(1, of="searches on pages"),
-    re.compile(
-        r"epochfence (bugs|diff|prove|semantics|sweep|vectors|window|diagram transactions|"
-        r"check \S+/retry.py) (?!.*--engine)|python tests/conformance/run.py"
-    ): pytest.mark.sample(1, of="long commands on pages"),
-    re.compile(
-        r"epochfence check docs/examples/(?!lease|retry|tour)\w+\.py (?!.*--(trace|json|report))"
-    ): pytest.mark.sample(4, of="searches of examples"),
-    re.compile(r"epochfence judge --engine spark --input"): pytest.mark.sample(1, of="kills"),
-}
-
-
-def drawn(command: Command) -> list[pytest.MarkDecorator]:
-    """How many of the command's kind are run, if not all."""
-    return [mark for kind, mark in DRAWN.items() if kind.match(f"{command.text} ")]
+# What takes some seconds: searches of shipped systems, some other commands, and what starts Spark
+# anew. Nothing that writes a file for another command is among them, nor what reads such a file.
+LONG = re.compile(
+    r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))"
+    r"|epochfence (bugs|diff|prove|semantics|sweep|vectors|window|diagram transactions|"
+    r"check \S+/retry.py) (?!.*(--engine|\.jsonl))"
+    r"|python tests/conformance/run.py|epochfence judge --engine spark --input"
+)
 
 
 def each_command(*, on_spark: bool) -> pytest.MarkDecorator:
     """The commands that are run, of those that need Spark or of the others."""
     not_run = NOT_RUN.keys() | IN_PARTS.keys()
     found = [c for c in COMMANDS if c.text not in not_run and (ON_SPARK in c.text) == on_spark]
-    every = [pytest.param(c, id=str(c), marks=drawn(c)) for c in found]
+    every = [
+        pytest.param(c, id=str(c), marks=[pytest.mark.long] if LONG.match(f"{c.text} ") else [])
+        for c in found
+    ]
     return pytest.mark.parametrize("shown", every)
 
 
@@ -128,7 +118,7 @@ def python(page: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if python(page) and page != SPARK_PAGE], ids=lambda p: p.name
 )
@@ -197,18 +187,14 @@ def test_every_part_is_on_some_page() -> None:
     assert {name for page in PAGES for name in blocks(page)} == {*BLOCKS, MEASURED}
 
 
-# One of the slow runs is drawn, and those of millions of states only with --every-case.
-SLOW_RUN = [pytest.mark.slow, pytest.mark.sample(1)]
-NOT_DRAWN = [pytest.mark.slow, pytest.mark.sample(0)]
+LONG_RUN = [pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("at", "run"),
     [
-        pytest.param(
-            at, run, id=str(run), marks=SLOW_RUN if run.slow else NOT_DRAWN if run.millions else []
-        )
+        pytest.param(at, run, id=str(run), marks=LONG_RUN if run.slow or run.millions else [])
         for at, run in enumerate(RUNS)
     ],
 )

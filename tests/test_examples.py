@@ -90,7 +90,7 @@ def test_the_mistake_breaks_the_property(example: Example) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("example", COURSE, ids=str)
 def test_the_plain_search_finds_as_many_states(example: Example) -> None:
     instance = example.instance(example.constants)

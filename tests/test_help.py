@@ -143,7 +143,6 @@ def test_a_result_fits_a_terminal() -> None:
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", [("--help",), ("check", "--help"), ("bugs",)])
 def test_no_colour_is_no_escape_code(command: tuple[str, ...]) -> None:
     assert "\x1b[1m" in on_terminal(100, *command).out

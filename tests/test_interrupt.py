@@ -157,7 +157,6 @@ def processor_time(process: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("command", [("check", KTX), ("sweep", KTX, "--set", "E=2..3")])
 def test_a_real_signal(command: tuple[str, ...], tmp_path: Path) -> None:
     told = tmp_path / "told.json"

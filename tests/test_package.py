@@ -44,7 +44,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
-@pytest.mark.sample(1, of="what starts anew")
+@pytest.mark.long
 def test_the_wheel_holds_the_package_and_nothing_else(source: Path, wheel: Path) -> None:
     rooms = {f for f in source.iterdir() if f.is_dir() and f.name.isidentifier()}
     rooms -= {source / name for name in NOT_IN_PACKAGE}
@@ -55,7 +55,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(source: Path, wheel: Path)
     assert packed == {f"epochfence/{f.relative_to(source).as_posix()}" for f in files}
 
 
-@pytest.mark.sample(1, of="what starts anew")
+@pytest.mark.long
 def test_a_clean_environment_runs_it(wheel: Path, tmp_path: Path) -> None:
     run(sys.executable, "-m", "venv", "venv", cwd=tmp_path)
     programs = tmp_path / "venv" / "bin"
@@ -65,7 +65,7 @@ def test_a_clean_environment_runs_it(wheel: Path, tmp_path: Path) -> None:
     assert "enable.idempotence" in run(programs / "epochfence", "config", cwd=tmp_path)
 
 
-@pytest.mark.sample(1, of="what starts anew")
+@pytest.mark.long
 def test_the_wheel_is_the_same_twice_and_ready_to_publish(source: Path, tmp_path: Path) -> None:
     built: list[Path] = []
     for number in (1, 2):
@@ -92,7 +92,7 @@ def test_a_check_needs_no_more_than_its_extra() -> None:
     assert "-e '.[check]'" in recipe
 
 
-@pytest.mark.sample(1, of="what starts anew")
+@pytest.mark.long
 def test_the_bill_of_materials_names_what_is_pinned(tmp_path: Path) -> None:
     """The same bytes each time; without the advisory database it says so and is no failure."""
     audit = ROOT / ".ci" / "audit.py"

@@ -104,7 +104,7 @@ WRONG: dict[Callable[..., Any], tuple[str, Callable[..., Any]]] = {
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(4)
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_another_answer_is_a_disagreement(
     way: Callable[..., Any], small: None, monkeypatch: pytest.MonkeyPatch

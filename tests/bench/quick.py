@@ -48,14 +48,14 @@ QUICK: dict[tuple[str, ...], dict[str, int]] = {
 }
 
 
-@pytest.mark.sample(1, of="benches")
+@pytest.mark.long
 @pytest.mark.parametrize("command", QUICK, ids=lambda command: command[0])
 def test_a_quick_run_tells_what_it_measured_and_writes_nothing(command: tuple[str, ...]) -> None:
     told = quick_run(*command)
     assert {text: told.count(text) for text in QUICK[command]} == QUICK[command]
 
 
-@pytest.mark.sample(1, of="benches")
+@pytest.mark.long
 def test_a_small_part_is_measured_and_nothing_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,7 +56,7 @@ def test_without_cargo_stateright_is_left_out_in_a_line(
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(0)  # half a minute of building where it isn't built: --every-case runs it
+@pytest.mark.long  # half a minute of building where it isn't built: --every-case runs it
 def test_stateright_counts_as_the_others_do(peers: Any, tmp_path: Path) -> None:
     if shutil.which("cargo") is None or not (peers.BUILT / "release" / "deps").is_dir():
         pytest.skip("Stateright was not built here: make bench builds it")

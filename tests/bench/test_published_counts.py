@@ -86,14 +86,12 @@ def run(model: str, constants: dict[str, int], *, threads: int, symmetry: bool) 
     "published",
     [
         pytest.param(
-            p,
             # those of 10 million states and more are counted by `make bench`
-            marks=[pytest.mark.slow, pytest.mark.sample(0)] if p.slow else pytest.mark.sample(4),
-            id=str(p),
+            p, marks=[pytest.mark.slow, pytest.mark.long] if p.slow else [], id=str(p),
         )
         for p in PUBLISHED
     ],
-)
+)  # fmt: skip
 def test_counts(published: Published, threads: int) -> None:
     result = run(published.model, published.constants, threads=threads, symmetry=False)
     assert result.states == published.states

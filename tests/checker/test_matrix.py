@@ -81,7 +81,7 @@ EVERY = [
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "protocol"), EVERY, ids=map(" ".join, EVERY))
 def test_the_cells_of_a_shipped_system_are_those_of_runs_of_their_own(
     name: str, protocol: str
@@ -114,7 +114,7 @@ UNEXPLAINED = re.findall(
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(1, of="a matrix")
+@pytest.mark.long
 @pytest.mark.parametrize("row", UNEXPLAINED, ids=lambda row: f"{row[0]} {row[1]} {row[2]}")
 def test_what_no_listed_bug_explains_is_as_the_page_has_it(row: tuple[str, ...]) -> None:
     """It breaks at the first and the last of these releases, and holds there with the features."""
@@ -149,7 +149,7 @@ OF_TRANSACTIONS = [
 
 
 @pytest.mark.slow(8)
-@pytest.mark.sample(1, of="a matrix")
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "span", "features"), OF_TRANSACTIONS)
 def test_what_no_bug_explains_of_transactions_holds_with_what_the_page_says(
     name: str, span: str, features: str, seed: int
@@ -175,7 +175,7 @@ def test_the_page_has_lines_of_transactions() -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="a matrix")
+@pytest.mark.long
 def test_every_broken_property_is_found_behind_the_others() -> None:
     """One that breaks later is not hidden by one that breaks first."""
     names = ("FencedForGood", "NoHangingTransaction")
@@ -406,7 +406,7 @@ def test_ctrl_c_ends_all_of_it(
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="a matrix")
+@pytest.mark.long
 def test_pairs_have_a_line_for_each_client() -> None:
     ended = epochfence(
         "matrix", "coordinators", "--protocols", "3.9,4.3", "--clients", "3.9", "--jobs", "1"

@@ -194,7 +194,7 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("fault", PLANTED)
 def test_a_fault_in_the_engine_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(200):

@@ -146,7 +146,7 @@ def test_long_lines_stay_within_100_columns() -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(3)
+@pytest.mark.long
 @pytest.mark.parametrize("index", range(len(RELEASES) - 1))
 def test_each_release_differs_from_the_next_as_its_features_say(index: int) -> None:
     """Every shipped row named has a feature behind it, or an event that comes or goes."""

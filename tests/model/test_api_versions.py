@@ -80,7 +80,6 @@ def test_the_version_of_an_end_says_its_transaction_version(release: str) -> Non
         assert max(metadata.producer_epoch, ended.producer_epoch) == epoch
 
 
-@pytest.mark.sample(3)
 @pytest.mark.parametrize("broker", RELEASED)
 def test_a_client_of_any_release_ends_a_transaction_with_brokers_of_any(broker: str) -> None:
     for release in RELEASED:

@@ -115,7 +115,6 @@ def one_id(of: type[System]) -> type[Conformance]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("release", ["2.7", "3.6", "4.1"])
 def test_the_faultless_broker_agrees(release: str) -> None:
     many = settings(FEW, max_examples=50)
@@ -123,7 +122,6 @@ def test_the_faultless_broker_agrees(release: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("of", [Slow, Lossy, Moving])
 def test_what_the_protocol_leaves_open_is_allowed(of: type[System]) -> None:
     run_state_machine_as_test(one_id(of), settings=settings(FEW, max_examples=20))
@@ -191,7 +189,7 @@ def test_at_least_twelve_faults_are_planted_in_each_part() -> None:
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.what)
 def test_a_fault_is_found_in_as_many_examples_as_the_page_tells(fault: Fault) -> None:
     shown = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8").splitlines()

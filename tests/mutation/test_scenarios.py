@@ -28,7 +28,7 @@ def test_every_scenario_is_recorded_and_nothing_else() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("trial", RECORDED)
 def test_a_scenario_comes_to_what_is_recorded(trial: Trial) -> None:
     result = run(trial.scenario.instance(trial.system, trial.counts.holds))

@@ -12,9 +12,9 @@ from epochfence.checker.verdict import Verdict
 from epochfence.language import instantiate, some
 from epochfence.spec import acl_table
 from epochfence.spec.acls import Acl, Acls
-from epochfence.spec.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
+from epochfence.tests.spec.differing import differing
 
 SYSTEM = shipped("authorization")
 TOPIC, GROUP = "authorizer.a topic is asked for", "authorizer.a group is asked for"
@@ -22,8 +22,8 @@ INIT = "authorizer.InitProducerId asks"
 
 
 @pytest.mark.slow(3)
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.long
+@pytest.mark.parametrize("release", differing(SYSTEM))
 def test_it_holds_and_every_row_is_taken(release: str) -> None:
     result = check(instantiate(SYSTEM, release), Options())
     assert (result.verdict, result.unexplained) == (Verdict.HOLDS, [])

@@ -29,7 +29,7 @@ def run(instance: Instance) -> Result:
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
 def test_a_bug_shows_where_it_was_and_nowhere_else(bug: Bug) -> None:
     for instance in (bug.broken(), bug.control()):

@@ -12,16 +12,17 @@ from epochfence.language import System, instantiate
 from epochfence.spec.client.queue import current, queued
 from epochfence.spec.client.requests import next_request
 from epochfence.spec.client.transaction_manager import last_error
-from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
+from epochfence.tests.spec.differing import differing
 
 SYSTEM = shipped("calls")
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2)
-@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.long
+@pytest.mark.parametrize("release", differing(SYSTEM))
 @pytest.mark.parametrize("off", [(), ("transactional",)], ids=["transactional", "idempotent"])
 def test_every_property_holds_and_what_is_not_reached_has_a_reason(
     release: str, off: tuple[str, ...]
@@ -66,7 +67,7 @@ def test_every_property_is_broken_by_a_change() -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_property_is_broken_without_what_protects_it(name: str) -> None:
     instance = instantiate(BROKEN[name], NEWEST, bounds="small", properties=(name,))

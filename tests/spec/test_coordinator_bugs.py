@@ -69,7 +69,7 @@ BURNED = Bug(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="a bug of the coordinator")
+@pytest.mark.long
 def test_a_fence_that_cannot_be_written_burns_epochs() -> None:
     """KAFKA-9666: each attempt of a new instance takes another epoch."""
     steps = BURNED.found()
@@ -78,7 +78,7 @@ def test_a_fence_that_cannot_be_written_burns_epochs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="a bug of the coordinator")
+@pytest.mark.long
 @pytest.mark.parametrize(("protocol", "gives_up"), [("2.5", True), ("2.7", False)])
 def test_burned_epochs_leave_a_transaction_that_nobody_can_end(
     protocol: str, gives_up: bool
@@ -108,7 +108,7 @@ TAKEN_ALONG = Bug(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="a bug of the coordinator")
+@pytest.mark.long
 def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() -> None:
     """KAFKA-18019: the id is unknown, for which the client asks for a new producer id."""
     steps = EXPIRED.found()
@@ -122,7 +122,7 @@ def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() ->
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="a bug of the coordinator")
+@pytest.mark.long
 def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired() -> None:
     """KAFKA-18019: the answer to EndTxn was lost, and what is asked again is about nothing."""
     steps = TOLD_OTHERWISE.found()
@@ -138,7 +138,7 @@ def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired()
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="a bug of the coordinator")
+@pytest.mark.long
 def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> None:
     """An abort that fails for an unknown id completes nothing, and yet a new epoch follows it.
 
@@ -163,7 +163,7 @@ REFUSED = Bug(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="a bug of the coordinator")
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", ["2.5", "3.6", NEWEST])
 def test_a_bump_asked_for_again_across_a_failover_is_refused(protocol: str) -> None:
     """KAFKA-20357, open in the newest release: the log doesn't have the epoch before.
@@ -183,7 +183,7 @@ def test_a_bump_asked_for_again_across_a_failover_is_refused(protocol: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="a bug of the coordinator")
+@pytest.mark.long
 def test_a_bump_to_the_last_epoch_cannot_be_asked_for_again() -> None:
     """The check for used up epochs comes before the one for a retry: no release has mended it.
 

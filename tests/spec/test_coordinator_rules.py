@@ -181,7 +181,7 @@ TIMED_OUT: list[Happening] = [
 
 
 @pytest.mark.slow
-@pytest.mark.sample(6)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("release", "off"),
     [(release, ()) for release in RELEASES] + [(release, VERSION_1) for release in WITH_VERSION_2],

@@ -61,7 +61,7 @@ def _line(cell: Cell) -> str:
 
 
 @pytest.mark.slow(3)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("cell", FEW, ids=lambda cell: cell.id)
 def test_the_page_says_what_the_runs_of_a_cell_come_to(cell: Cell) -> None:
     (told,) = tell([cell])
@@ -90,7 +90,7 @@ def test_the_page_has_every_cell_and_every_run_that_it_links_to() -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("cached", range(1, MOST_CACHED + 1))
 def test_up_to_the_size_of_the_cache_requests_in_flight_are_safe(cached: int) -> None:
     line = window_line(cached)
@@ -196,7 +196,7 @@ def test_a_new_leader_knows_producers_and_how_their_transactions_ended(sessions:
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(

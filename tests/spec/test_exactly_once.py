@@ -135,7 +135,7 @@ FAULTS = (
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(

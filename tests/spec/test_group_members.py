@@ -10,11 +10,11 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, instantiate, lift, set_of
-from epochfence.spec.features import RELEASED
 from epochfence.spec.groups import commits, requests
 from epochfence.spec.groups.state import committed, generation, leader, members, pending, promised
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
+from epochfence.tests.spec.differing import differing
 
 MEMBERSHIP, OFFSETS = shipped("membership"), shipped("group-offsets")
 FIRST = {"offset_records": 3}
@@ -36,7 +36,7 @@ def broken(system: System, release: str, constants: dict[str, int]) -> set[str]:
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("system", [MEMBERSHIP, OFFSETS])
 def test_it_holds_now_and_every_row_is_taken(system: System) -> None:
     result = run(system, "4.3", {}, brief=False)
@@ -44,9 +44,14 @@ def test_it_holds_now_and_every_row_is_taken(system: System) -> None:
 
 
 @pytest.mark.slow(8)
-@pytest.mark.sample(1)
-@pytest.mark.parametrize(("system", "constants"), [(MEMBERSHIP, {}), (OFFSETS, FIRST)])
-@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("release", "system", "constants"),
+    [
+        *((release, MEMBERSHIP, {}) for release in differing(MEMBERSHIP)),
+        *((release, OFFSETS, FIRST) for release in differing(OFFSETS)),
+    ],
+)
 def test_properties_that_break_at_a_release_are_known_to(
     release: str, system: System, constants: dict[str, int]
 ) -> None:
@@ -63,7 +68,7 @@ def test_properties_that_break_at_a_release_are_known_to(
 
 
 @pytest.mark.slow(3)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["0.11.0.0", "1.0", "3.8", "3.9"])
 def test_what_mends_a_known_bug_does(release: str) -> None:
     features = OFFSETS.protocols.features_at(release)
@@ -159,7 +164,7 @@ CHANGES = [
 
 
 @pytest.mark.slow(3)
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("without", "name"), CHANGES)
 def test_what_protects_the_properties(without: System, name: str) -> None:
     constants = FIRST if without.name == OFFSETS.name else {}

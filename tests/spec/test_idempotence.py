@@ -19,6 +19,7 @@ from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.mutation.scenarios import rows_taken
 from epochfence.tests.spec.alterations import altered, never_reached, rows_of
+from epochfence.tests.spec.differing import differing
 
 SYSTEM = shipped("idempotence")
 NAMES = [item.name for item in PROPERTIES]
@@ -84,16 +85,8 @@ SMALL = bounds(*KINDS, records=3)
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
-@pytest.mark.parametrize(
-    "release",
-    [
-        pytest.param(release, marks=pytest.mark.slow(5))
-        if release == NEWEST
-        else pytest.param(release, marks=[pytest.mark.slow, pytest.mark.sample(1)])
-        for release in KAFKA.releases
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("release", differing(SYSTEM))
 def test_each_release_breaks_what_is_known_of_it(release: str) -> None:
     expected = EXPECTED[release]
     for name in expected:
@@ -109,7 +102,7 @@ def test_mended_the_newest_release_keeps_everything() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="millions of states")
+@pytest.mark.long
 def test_mended_everything_holds_in_a_million_states_at_the_defaults() -> None:
     result = run({}, on=MENDED, threads=available_threads())
     assert broken(result) == {}
@@ -117,7 +110,7 @@ def test_mended_everything_holds_in_a_million_states_at_the_defaults() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="millions of states")
+@pytest.mark.long
 def test_in_a_million_states_nothing_else_breaks_at_the_defaults() -> None:
     rest = tuple(name for name in NAMES if name not in EXPECTED[NEWEST])
     result = run({}, properties=rest, threads=available_threads())
@@ -183,7 +176,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="idempotence in one release")
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert broken(run(fault.constants, on=MENDED)) == {}
@@ -196,7 +189,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="idempotence in one release")
+@pytest.mark.long
 @pytest.mark.parametrize("cached", [1, 2, 3])
 @pytest.mark.parametrize("in_flight", [1, 2, 3])
 def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
@@ -214,7 +207,7 @@ def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="idempotence in one release")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "length", "last"),
     [
@@ -312,7 +305,7 @@ OPEN = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="idempotence in one release")
+@pytest.mark.long
 @pytest.mark.parametrize("case", OPEN, ids=str)
 def test_what_is_open_in_the_newest_release(case: Open) -> None:
     result = run(case.constants, on=case.on, properties=(case.breaks,))

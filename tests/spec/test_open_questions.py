@@ -159,7 +159,7 @@ WITH_IT = replace(SYSTEM, properties=(*SYSTEM.properties, NOTHING_AT_THE_LAST))
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("release", "off", "steps"),
     [("4.3", (), 0), ("4.2", (), 30), ("4.3", "rotation_on_fence", 30),
@@ -185,7 +185,7 @@ def test_no_record_has_the_largest_epoch_once_fences_rotate_and_the_log_says_so(
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="an open question")
+@pytest.mark.long
 def test_a_bump_across_a_failover_needs_the_epoch_before_in_the_log() -> None:
     """Question 4: with version 2 nobody asks for a bump; the last epoch can't be asked for again
     in any case."""
@@ -209,7 +209,7 @@ def test_a_bump_across_a_failover_needs_the_epoch_before_in_the_log() -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="an open question")
+@pytest.mark.long
 def test_a_local_bump_is_safe_once_no_batch_in_flight_has_an_unknown_outcome() -> None:
     """Question 5: with two more rules of docs/findings.md, without which other bugs show."""
     bounds = idempotence(
@@ -230,7 +230,7 @@ def test_a_local_bump_is_safe_once_no_batch_in_flight_has_an_unknown_outcome() -
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="an open question")
+@pytest.mark.long
 def test_with_verification_it_takes_a_new_epoch_after_the_abort() -> None:
     """Question 7: a client that keeps its epoch has its late record adopted."""
     late = transactions(transactions=2, faults=1, expiries=1)

@@ -12,9 +12,9 @@ from epochfence.language import System, instantiate
 from epochfence.model import TransactionCoordinator
 from epochfence.model.engine.errors import NotNow
 from epochfence.spec.coordinator import ownership
-from epochfence.spec.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
+from epochfence.tests.spec.differing import differing
 
 SYSTEM = shipped("coordinators")
 _LOADED = ownership.known[ownership.end_load.state_partition]
@@ -36,8 +36,8 @@ def broken(system: System, release: str = "4.3") -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.long
+@pytest.mark.parametrize("release", differing(SYSTEM))
 def test_a_load_outlives_a_resignation_before_4_0(release: str) -> None:
     """KAFKA-18137"""
     mended = release.startswith("4.")
@@ -68,7 +68,7 @@ CHANGES = [
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("changed", "expected"), CHANGES)
 def test_what_protects_the_properties(changed: System, expected: set[str]) -> None:
     assert broken(changed) == expected

@@ -95,7 +95,7 @@ def explored(release: str, *properties: str, on: tuple[str, ...] = (), **bounds:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="producers that a leader forgot")
+@pytest.mark.long
 def test_with_transactions_of_version_2_everything_holds() -> None:
     result = explored(NEWEST)
     assert result.verdict is Verdict.HOLDS, result.reason
@@ -113,7 +113,7 @@ def test_with_transactions_of_version_2_everything_holds() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="producers that a leader forgot")
+@pytest.mark.long
 def test_a_leader_that_forgets_with_the_record_takes_it_again() -> None:
     """KAFKA-7190. What it was sent is gone, and the producer's id with it."""
     result = explored("2.0", "NoDuplicate", producers=1)

@@ -28,6 +28,7 @@ from epochfence.tests.cases import before
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.mutation.scenarios import rows_taken
 from epochfence.tests.spec.alterations import altered, never_reached
+from epochfence.tests.spec.differing import differing
 
 SYSTEM = shipped("producer-ids")
 NAMES = tuple(item.name for item in PROPERTIES)
@@ -95,8 +96,8 @@ BROKEN = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("protocol", RELEASED)
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", differing(SYSTEM))
 def test_what_holds_in_each_release(protocol: str) -> None:
     expected = BROKEN.get(protocol, {})
     for name in expected:
@@ -108,7 +109,7 @@ def test_what_holds_in_each_release(protocol: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="millions of states")
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", [WAITING, "3.6", "4.2", NEWEST])
 def test_at_the_defaults_as_well(protocol: str) -> None:
     others = tuple(name for name in NAMES if name not in BROKEN.get(protocol, {}))
@@ -118,7 +119,7 @@ def test_at_the_defaults_as_well(protocol: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3)
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", FROM_ZOOKEEPER)
 def test_what_would_have_mended_zookeepers_protocol(protocol: str) -> None:
     assert run(protocol, {}, on=MENDED).verdict is Verdict.HOLDS
@@ -351,7 +352,7 @@ FAULTS = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(4)
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = fault.result()
@@ -364,7 +365,7 @@ def test_each_property_has_something_that_protects_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("constants", "system", "protocol", "broken"),
     [
@@ -409,7 +410,7 @@ def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="millions of states")
+@pytest.mark.long
 def test_no_row_listed_is_taken_at_the_defaults() -> None:
     assert covered({}, available_threads()).isdisjoint(NEVER_TAKEN)
 

@@ -90,7 +90,7 @@ def test_every_property_of_progress_holds_in_a_small_system() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.breaks)
 def test_a_property_breaks_without_what_it_needs(fault: Fault) -> None:
     result = checked(refusing(fault.table, fault.row, fault.like), fault.breaks)
@@ -112,7 +112,7 @@ def test_every_property_has_a_fault() -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
     """A leader that refuses the honest retry of a marker: the entry stays prepared for ever."""
     system = refusing("partition.WriteTxnMarkers", "no transaction to end", "stale epoch")
@@ -127,7 +127,7 @@ def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 def test_before_version_2_a_late_end_of_a_timeout_s_fence_leaves_a_client_stuck() -> None:
     """docs/findings.md, 8, with one client: it repeats the end of its next transaction for ever."""
     constants = {**SMALL, "transactions": 2}
@@ -146,7 +146,7 @@ MENDED = ("late_fence_end_refused", "stale_epoch_abortable", "timeout_bumps_epoc
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("release", "fixes"), [("0.11.0.0", 3), ("2.0", 2), ("3.9+client=2.0", 2), ("2.7", 1)]
 )
@@ -165,7 +165,7 @@ def test_before_version_2_a_client_is_fenced_by_itself_for_as_many_reasons(
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 def test_before_leaders_asked_the_stable_offset_may_stand_still_for_ever() -> None:
     result = checked(SYSTEM, "StableOffsetPasses", protocol="2.7")
     assert result.verdict is Verdict.LEADS_TO_BROKEN
@@ -173,7 +173,7 @@ def test_before_leaders_asked_the_stable_offset_may_stand_still_for_ever() -> No
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 def test_an_idempotent_batch_is_sent_again_until_its_time_is_over() -> None:
     """docs/findings.md, 7."""
     mended = ("idempotent_starts_at_0", "bump_when_settled", "renumbered_under_new_id")
@@ -242,7 +242,7 @@ CALL_ENDS = ("failed_send_leaves_end", "commit_may_bump")
 
 
 @pytest.mark.slow(8)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 @pytest.mark.parametrize("name", SMALL_FAULTS)
 def test_a_property_of_the_small_systems_holds_and_breaks_without_what_it_needs(name: str) -> None:
     faulty = SMALL_FAULTS[name]
@@ -270,7 +270,7 @@ def calls_at(release: str, name: str, system: System = CALLS, on: tuple[str, ...
 
 
 @pytest.mark.slow(8)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("release", "fixes", "ends"),
     [
@@ -295,7 +295,7 @@ def test_a_call_waits_for_good_where_its_answer_leads_to_no_state(
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["2.5", "3.9", "4.3"])
 def test_a_lost_id_while_aborting_leaves_a_client_that_nobody_initializes(release: str) -> None:
     """docs/findings.md: a new epoch is needed that nobody has asked for."""
@@ -331,7 +331,7 @@ NEEDED = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 @pytest.mark.parametrize("fair", CALLS.fairness, ids=lambda item: item.name)
 def test_calls_suppose_nothing_that_no_property_needs(fair: Fairness) -> None:
     needs = fair.name.partition(" fairness of ")[2]
@@ -343,7 +343,7 @@ def test_calls_suppose_nothing_that_no_property_needs(fair: Fairness) -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(3, of="what stands still")
+@pytest.mark.long
 def test_a_group_that_is_refused_for_good_keeps_an_abort_from_its_end() -> None:
     """docs/findings.md: while aborting a client ignores it, and asks for the offsets again."""
     found = strong_fairness(requests.found, rows=("found", "abortable"))

@@ -73,7 +73,7 @@ def test_it_holds_from_3_0_on_and_every_row_is_taken() -> None:
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("feature", "protocol", "constants", "broken", "length"),
     [

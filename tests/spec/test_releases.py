@@ -17,7 +17,7 @@ ONE_ANSWER_LOST = transactions(transactions=2, faults=2, losses=1, expiries=1)
 
 
 @pytest.mark.slow(8)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["0.11.0.0", "0.11.0.2"])
 def test_a_client_before_1_0_uses_the_sequence_of_an_expired_batch_again(release: str) -> None:
     """TransactionManager.incrementSequenceNumber: only once a batch is acknowledged. The leader has
@@ -46,7 +46,7 @@ def test_who_agrees_on_a_feature_has_it_only_where_all_have_it() -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "name", "verdict"),
     [

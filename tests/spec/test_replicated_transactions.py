@@ -13,13 +13,14 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
-from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.features import NEWEST
 from epochfence.spec.leader import state as leader
 from epochfence.spec.load import load_system
 from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.systems import shipped
 from epochfence.spec.variants import replication
 from epochfence.tests.spec.alterations import altered
+from epochfence.tests.spec.differing import differing
 
 SYSTEM = load_system("transactions+replication")
 FIXED = {constant.data.name for constant in replication.FIXED}
@@ -65,9 +66,9 @@ def broken(result: Result) -> dict[str, int | None]:
 
 
 @pytest.mark.slow(4)
-@pytest.mark.sample(1, of="a replicated run at a release")
+@pytest.mark.long
 @pytest.mark.parametrize("kind", BREAKS)
-@pytest.mark.parametrize("release", RELEASED)
+@pytest.mark.parametrize("release", differing(SYSTEM))
 def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
     release: str, kind: str
 ) -> None:
@@ -85,7 +86,7 @@ def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("bounds", ["small", "default", "large"])
 def test_what_no_run_takes_has_its_reason(bounds: str) -> None:
     result = check(instantiate(SYSTEM, NEWEST, bounds=bounds), Options(threads=available_threads()))
@@ -94,7 +95,7 @@ def test_what_no_run_takes_has_its_reason(bounds: str) -> None:
 
 
 @pytest.mark.slow(4)
-@pytest.mark.sample(1, of="a replicated run at a release")
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.3"])
 def test_one_replica_that_leads_throughout_is_the_leader_of_transactions(release: str) -> None:
     bounds = transactions(faults=1, losses=1, delays=1)
@@ -143,7 +144,7 @@ def _with(system: System, name: str, change: Callable[..., object]) -> System:
 
 
 @pytest.mark.slow(3)
-@pytest.mark.sample(1, of="a fault")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "breaks"),
     [
@@ -158,7 +159,7 @@ def test_a_fault_breaks_it(fault: Callable[[System], System], breaks: str) -> No
 
 
 @pytest.mark.slow(3)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["StableOffsetForward", "EpochForward"])
 def test_what_goes_back_at_a_new_leader(name: str) -> None:
     """A new leader's high watermark lags by a fetch, and it may lack a marker that was appended."""

@@ -11,7 +11,7 @@ from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.reference import search
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import DeclarationError, System, append, instantiate
-from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.features import NEWEST
 from epochfence.spec.load import load_system
 from epochfence.spec.properties.replication import PROPERTIES
 from epochfence.spec.replication.state import (
@@ -28,6 +28,7 @@ from epochfence.spec.systems import shipped
 from epochfence.tests.cases import before
 from epochfence.tests.mutation.scenarios import rows_taken
 from epochfence.tests.spec.alterations import altered, never_reached
+from epochfence.tests.spec.differing import differing
 
 SYSTEM = shipped("replication")
 NAMES = tuple(item.name for item in PROPERTIES)
@@ -66,8 +67,8 @@ DIVERGING = ("ReplicasAgree", "FollowerInLine")  # before 2.0: KIP-279
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(3)
-@pytest.mark.parametrize("protocol", RELEASED)
+@pytest.mark.long
+@pytest.mark.parametrize("protocol", differing(SYSTEM))
 def test_what_holds_in_each_release(protocol: str) -> None:
     broken = DIVERGING if protocol in before("2.0") else ()
     for name in broken:
@@ -267,7 +268,7 @@ FAULTS = (
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(4)
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(

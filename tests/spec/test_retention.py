@@ -34,7 +34,7 @@ def test_it_holds_from_3_1_on_and_every_row_is_taken() -> None:
 
 
 @pytest.mark.slow(6)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("release", "off"), [("3.0", ()), ("3.3", ("delete_horizon",)), ("3.3", ())]
 )
@@ -56,7 +56,7 @@ def test_before_kip_534_what_is_kept_goes_too_early_or_never(
         assert steps(found) == length
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("broken", "constants", "length"),
     [("MarkerInTime", {}, 9), ("TombstoneInTime", {"tombstones": 1, "entries": 3}, 10)],

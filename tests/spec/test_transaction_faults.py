@@ -272,7 +272,7 @@ def test_every_property_has_a_fault_that_breaks_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="faults of transactions")
+@pytest.mark.long
 @pytest.mark.parametrize("fault", cases(FAULTS))
 def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
     assert_breaks(fault)
@@ -305,7 +305,7 @@ def assert_adopted(fault: Fault, arrival: str) -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(3, of="faults of transactions")
+@pytest.mark.long
 def test_a_late_record_is_adopted_by_the_next_transaction() -> None:
     """KIP-890 (b). The client's new epoch doesn't help: the leader hasn't heard of it."""
     late = Fault("", "OutcomeAsReported", 35, MARKER, EXPIRED, protocol=BEFORE)
@@ -313,7 +313,7 @@ def test_a_late_record_is_adopted_by_the_next_transaction() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="faults of transactions")
+@pytest.mark.long
 def test_a_verified_late_record_is_adopted_if_the_client_keeps_its_epoch() -> None:
     """KIP-890 (b). With verification, the client's new epoch after the abort does help."""
     late = Fault(
@@ -337,7 +337,7 @@ LATE_END = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(3, of="faults of transactions")
+@pytest.mark.long
 @pytest.mark.parametrize("fault", cases(LATE_END))
 def test_a_late_end_txn_ends_the_next_transaction(fault: Fault) -> None:
     """KIP-890 (c). Verification doesn't help: no batch is late, the request that ends them is."""

@@ -111,7 +111,7 @@ def test_the_defaults_are_those_tested_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "bounds", [TWO_CLIENTS, pytest.param(DEFAULTS, marks=pytest.mark.slow, id="defaults")]
 )
@@ -212,7 +212,7 @@ def test_every_feature_is_switched_off_once() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("off", WITHOUT, ids=", ".join)
 def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
     result = run(TWO_CLIENTS, off=off, properties=NAMES)
@@ -220,7 +220,7 @@ def test_what_a_feature_protects(off: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("off", HARMLESS)
 def test_what_holds_without_a_feature(off: str) -> None:
     assert_all_hold(run(TWO_CLIENTS, off=(off,)))
@@ -306,7 +306,7 @@ def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("protocol", "off", "bounds"), TAKEN_BESIDE)
 def test_a_run_takes_what_no_recorded_one_does(
     protocol: str, off: tuple[str, ...], bounds: Bounds
@@ -317,7 +317,7 @@ def test_a_run_takes_what_no_recorded_one_does(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="millions of states")
+@pytest.mark.long
 @pytest.mark.parametrize("protocol", [NEWEST, "3.6"])
 def test_no_row_listed_is_taken_in_millions_of_states(protocol: str) -> None:
     """With two clients. What holds there with the newest protocol, docs/checked.md says too."""
@@ -334,7 +334,7 @@ def test_no_row_listed_is_taken_in_millions_of_states(protocol: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("bounds", "protocol", "off"),
     [(TWO_CLIENTS, BEFORE, ()), (ONE_CLIENT, NEWEST, ("strict_marker_epoch",))],

@@ -32,7 +32,7 @@ def run(
 
 
 @pytest.mark.slow(8)
-@pytest.mark.sample(1, of="two-phase commit")
+@pytest.mark.long
 def test_with_any_one_fault_everything_holds() -> None:
     result = run(transactions(producers=2, faults=1, **dict.fromkeys(KINDS, 1)))
     assert result.verdict is Verdict.HOLDS, result.reason
@@ -57,7 +57,7 @@ USED_UP = {"producers": 2, "faults": 1, "largest_epoch": 2}
 
 
 @pytest.mark.slow(8)
-@pytest.mark.sample(1, of="two-phase commit")
+@pytest.mark.long
 def test_where_epochs_are_used_up_a_transaction_is_kept_under_a_new_producer_id() -> None:
     taken = set[str]()
     for ids in (3, 1):
@@ -92,7 +92,7 @@ def test_without_a_new_producer_id_a_client_gets_the_largest_epoch() -> None:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="two-phase commit")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("without", "name", "constants", "steps", "last"),
     [

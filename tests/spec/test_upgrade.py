@@ -33,7 +33,7 @@ def broken(result: Result) -> dict[str, int | None]:
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="an upgrade")
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
 def test_with_one_version_throughout_it_is_the_system_of_that_version(release: str) -> None:
     bounds = transactions(producers=2)
@@ -54,7 +54,7 @@ def test_with_one_version_throughout_it_is_the_system_of_that_version(release: s
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("constants", [{}, DOWN])
 @pytest.mark.parametrize("release", ["4.0.1", "4.3"])
 def test_a_change_by_itself_breaks_nothing(constants: dict[str, int], release: str) -> None:
@@ -77,7 +77,7 @@ def test_where_parties_hear_of_it_in_any_order_both_versions_are_in_use() -> Non
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="an upgrade")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "constants", "steps", "last", "mended_by"),
     [
@@ -110,7 +110,7 @@ def test_a_downgrade_breaks_what_each_version_keeps(
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="an upgrade")
+@pytest.mark.long
 def test_a_fenced_client_of_version_2_takes_the_end_of_another_for_its_own() -> None:
     """docs/findings.md, 12: no fault, in an upgrade as in a downgrade."""
     for constants in ({}, DOWN):
@@ -121,7 +121,7 @@ def test_a_fenced_client_of_version_2_takes_the_end_of_another_for_its_own() -> 
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="an upgrade")
+@pytest.mark.long
 def test_a_fence_that_goes_over_to_version_2_takes_two_epochs() -> None:
     """docs/findings.md, 10: its first record could not be written."""
     bounds = transactions(faults=2, crashes=1, append_failures=1)

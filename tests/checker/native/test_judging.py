@@ -82,7 +82,6 @@ def found(instance: Instance, **options: Any) -> tuple[Any, ...]:
 BOUNDS = [(MOST, MOST + 1, 99), (MOST + 1, 25, 99), (25, 25, 99), (9, 3, 40), (99, 99, 41)]
 
 
-@pytest.mark.sample(12)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("keep_going", [False, True])
 @pytest.mark.parametrize("in_one", [False, True])

@@ -78,7 +78,7 @@ def test_on_random_systems(instance: Instance) -> None:
             pytest.param(
                 "producer-ids",
                 *case,
-                marks=[pytest.mark.slow, pytest.mark.sample(1, of="bounds")],
+                marks=[pytest.mark.slow, pytest.mark.long],
             )
             for case in (("2.5", {}, ()), ("4.3", {}, ("block_awaited_elsewhere",)))
         ),
@@ -99,7 +99,7 @@ def test_on_systems_with_a_fault(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="bounds")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "release", "constants", "depth"),
     [
@@ -148,7 +148,7 @@ def releases(system: System) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="bounds")
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "release"),
     [(name, release) for name in SMALL for release in releases(load_system(name))],
@@ -170,7 +170,7 @@ def test_every_property_at_every_release(name: str, release: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="bounds")
+@pytest.mark.long
 def test_the_orphan_record() -> None:
     """KAFKA-14402, as the explorer finds it."""
     instance = instantiate(

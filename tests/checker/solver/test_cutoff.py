@@ -59,7 +59,7 @@ def tickets(when: Expression, *properties: Property) -> System:
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(1, of="a whole proof")
+@pytest.mark.long
 @pytest.mark.parametrize(("release", "on"), [("4.3", ()), ("2.7", ("block_current_once_written",))])
 def test_three_brokers_are_enough_for_any_number(release: str, on: tuple[str, ...]) -> None:
     """A block is given to one broker, and no two brokers have an id in common."""
@@ -71,7 +71,7 @@ def test_three_brokers_are_enough_for_any_number(release: str, on: tuple[str, ..
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(1, of="a cut-off of a large system")
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.1", "4.2", "4.3"])
 def test_three_clients_are_enough_for_any_number(release: str) -> None:
     """One client acts, and two hold epochs, or one has sent a batch and another asks to commit."""

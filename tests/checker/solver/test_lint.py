@@ -167,7 +167,7 @@ HIDDEN_IN = {
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(1, of="a whole proof")
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["2.5", "4.3"])
 def test_of_transactions_what_is_unanswered_is_known(release: str) -> None:
     system = shipped("transactions")

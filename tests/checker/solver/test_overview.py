@@ -20,7 +20,7 @@ EACH = [key for each in BROKEN for key in product([each], each.properties, each.
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(4)
+@pytest.mark.long
 @pytest.mark.parametrize(("broken", "name", "release"), EACH, ids=[f"{n}, {r}" for _, n, r in EACH])
 def test_what_does_not_hold_is_broken_by_a_run(broken: Broken, name: str, release: str) -> None:
     """The run is taken again by the interpreter and by the executable machines."""

@@ -95,7 +95,7 @@ def convince(items: Iterable[Obligation]) -> None:
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(1, of="a whole proof")
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["2.7", "3.5", "4.3"])
 def test_a_producer_id_is_handed_out_once(release: str) -> None:
     """An invariant and a property of steps, with all lemmas that they need."""
@@ -453,7 +453,7 @@ def test_a_client_stays_fenced_as_the_largest_epoch_is_one_clients(release: str)
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1, of="a whole proof")
+@pytest.mark.long
 def test_epochs_are_not_wasted() -> None:
     """The one property of transactions that needs no lemma, so that its proof is soon whole."""
     result = prove(transactions, properties=["EpochsNotWasted"], options=QUICK)
@@ -466,7 +466,7 @@ def test_epochs_are_not_wasted() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("system", "release", "on", "constants"),
     [

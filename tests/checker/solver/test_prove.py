@@ -53,7 +53,7 @@ def proof_of(result: Proofs, name: str) -> Proof:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="a whole proof")
+@pytest.mark.long
 @pytest.mark.parametrize("instances", [2, 3])
 def test_all_of_the_benchmark_protocol_is_proved(instances: int) -> None:
     result = prove(ktx.system, constants={"I": instances}, options=QUICK)

@@ -72,7 +72,7 @@ def damaging(
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "damage"), DAMAGES)
 def test_files_of_whole_states(
     name: str, damage: Callable[[Path], Any], play: Callable[[InProcess], None],
@@ -86,7 +86,7 @@ def test_files_of_whole_states(
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("damage", [cut, Path.unlink])
 @pytest.mark.parametrize("name", ["parts-states", "parts-tables", "parts-contents-0"])
 def test_files_of_parts(

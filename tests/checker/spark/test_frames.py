@@ -54,7 +54,7 @@ def in_order(rows: list[Any]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="states and steps")
+@pytest.mark.long
 def test_states_and_steps_of_a_run_are_those_of_a_local_one(
     played: InProcess, tmp_path: Path
 ) -> None:
@@ -74,7 +74,7 @@ def test_states_and_steps_of_a_run_are_those_of_a_local_one(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="states and steps")
+@pytest.mark.long
 def test_states_and_steps_in_a_session(spark: Any, played: InProcess, tmp_path: Path) -> None:
     result = on_spark(lease(), tmp_path / "run")
     explored = Explored(spark, str(tmp_path / "run"), lease())

@@ -98,7 +98,7 @@ def expected(*files: Path) -> dict[str, tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="histories in a session")
+@pytest.mark.long
 def test_lines_and_rows_of_all_kinds_of_files_are_judged_or_set_aside(
     spark: Any, tmp_path: Path
 ) -> None:
@@ -139,7 +139,7 @@ def test_lines_and_rows_of_all_kinds_of_files_are_judged_or_set_aside(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="histories in a session")
+@pytest.mark.long
 def test_a_hot_key_in_a_file_of_many_splits(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +167,7 @@ def test_a_hot_key_in_a_file_of_many_splits(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="histories in a session")
+@pytest.mark.long
 def test_a_compressed_file_is_numbered_before_it_is_spread(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,7 +186,7 @@ def test_a_compressed_file_is_numbered_before_it_is_spread(
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="histories in a session")
+@pytest.mark.long
 def test_the_command_tells_a_summary(spark: Any, tmp_path: Path) -> None:
     told = tmp_path / "told.json"
     ended = epochfence(
@@ -320,7 +320,7 @@ def test_what_ids_tell_is_held_against_partitions_in_a_task(
 
 
 @pytest.mark.slow(15)
-@pytest.mark.sample(2, of="histories in a session")
+@pytest.mark.long
 def test_what_ids_tell_is_held_against_partitions(spark: Any, tmp_path: Path) -> None:
     """Several runs in one folder, each key beside those of its own run alone."""
     settings, here, lines = Settings(protocol="3.6"), dict[str, Any](), list[Row]()
@@ -366,7 +366,7 @@ def broken(tmp_path: Path) -> dict[str, Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(2, of="histories in a session")
+@pytest.mark.long
 def test_what_cannot_be_judged_is_one_line_and_leaves_nothing(
     spark: Any, broken: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

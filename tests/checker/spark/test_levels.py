@@ -66,7 +66,7 @@ SMALL: dict[str, Callable[[], Instance]] = {
 }
 
 
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 2, 7, 16])
 @pytest.mark.parametrize("name", SMALL)
 def test_any_number_of_shards_comes_to_the_same(
@@ -84,13 +84,13 @@ def test_each_shipped_system_has_bounds_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(1, of="a system on Spark")
+@pytest.mark.long
 @pytest.mark.parametrize("case", sampled(), ids=str)
 def test_shipped_systems_come_to_the_same(case: Case, played: InProcess) -> None:
     assert case._replace(shards=SHARDS).differs() == []
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("most", [1, 10, 500])
 def test_the_first_levels_are_explored_in_one_process(
     most: int, played: InProcess, tmp_path: Path
@@ -126,7 +126,7 @@ def test_few_candidates_are_sent(
 # What dies ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("after", [0, 1, 2])
 @pytest.mark.parametrize("phase", ["expand", "insert"])
 def test_a_task_that_is_run_again_changes_no_count(
@@ -266,7 +266,7 @@ def test_a_driver_killed_at_ten_moments_is_resumed_each_time(tmp_path: Path) -> 
     assert (ended.returncode, ended.stdout) == (0, "10 drivers killed, 5,094 states\n"), ended
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("level", [1, 2, 10, 28])
 def test_a_resumed_run_comes_to_the_same(
     level: int, play: Callable[[InProcess], None], tmp_path: Path
@@ -396,7 +396,7 @@ def test_a_run_of_some_of_the_first_levels_costs_all_of_them(
     assert found(result) == found(check(ktx()))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("at", [0, -1])
 @pytest.mark.parametrize("constants", [{}, {"V": 0}], ids=["holds", "breaks"])
 def test_a_bit_that_flipped_is_seen_by_the_checksum(
@@ -422,7 +422,7 @@ def test_memory_that_is_too_little_is_inconclusive_and_more_goes_on(
     assert found(on_spark(ktx(), tmp_path / "run", resume=True)) == found(check(ktx()))
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("stage", "constants"), [("coverage", {}), ("counterexample", {"V": 0})], ids=str
 )

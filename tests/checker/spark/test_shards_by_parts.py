@@ -46,7 +46,7 @@ def wide(release: str | None = None) -> Instance:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("release", [None, "2.0"], ids=["holds", "breaks"])
 def test_shards_by_parts_come_to_the_same(
@@ -74,7 +74,7 @@ def test_what_is_divided_when_spark_takes_over_goes_to_its_owners(
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["_save_index", "_end_level", "insert", "_divide"])
 def test_a_worker_that_dies_at_a_shard_by_parts_costs_no_count(
     where: str, by_parts: list[int], played: InProcess, monkeypatch: pytest.MonkeyPatch,

@@ -79,7 +79,6 @@ def opened(browser: Any, port: int) -> Iterator[Opened]:
     found.page.close()
 
 
-@pytest.mark.sample(1)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_steps_are_taken_and_taken_back_by_keyboard(browser: Any, port: int, scheme: str) -> None:
     shown = Opened(browser, port, scheme=scheme)

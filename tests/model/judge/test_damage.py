@@ -34,7 +34,7 @@ def test_a_steady_run_is_explained(release: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(2)
-@pytest.mark.sample(2)
+@pytest.mark.long
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_so_many_damaged_histories_are_seen(damage: str, tmp_path: Path) -> None:
     assert cells(damage, tmp_path / "history.jsonl") in PAGE.read_text(encoding="utf-8"), RENEW

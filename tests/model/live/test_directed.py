@@ -23,7 +23,7 @@ def found(protocol: str) -> dict[RowName, Way]:
     return ways(protocol, None, VERSIONS, steps=5_000)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("protocol", ["3.6", "4.3"])
 def test_each_way_leads_to_its_row(protocol: str) -> None:

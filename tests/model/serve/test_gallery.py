@@ -29,7 +29,7 @@ CELLS = [
 
 
 @pytest.mark.slow(5)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("client", "entry", "release"), CELLS, ids=[f"{c}-{e['bug']}-{r}" for c, e, r in CELLS]
 )
@@ -47,7 +47,7 @@ def test_each_known_bug_is_on_the_page() -> None:
 
 
 @pytest.mark.slow(10)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "bug", [b for b in BUGS if b.declared.name in ("transactions", "idempotence")],
     ids=lambda bug: bug.id,

@@ -60,7 +60,6 @@ def judged(path: Path, release: str) -> int:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("release", ["2.5", "3.6", "4.1", "4.3"])
 def test_what_was_served_is_explained(release: str, tmp_path: Path) -> None:
     path = recorded(release, tmp_path)

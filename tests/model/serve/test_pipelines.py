@@ -32,7 +32,6 @@ def committed(server: Server, topic: str, group: str = GROUP) -> list[int]:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("client", PIPELINES)
 @pytest.mark.parametrize("release", ["2.5", "4.3"])
 def test_each_record_is_processed_once(client: str, release: str) -> None:

@@ -141,7 +141,7 @@ def test_versions_of_requests_follow_from_the_release(release: str) -> None:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("release", ["2.5", "3.6", "3.9", "4.1", "4.3"])
 def test_what_is_served_conforms_to_the_oracle(release: str, tmp_path: Path) -> None:
     result = tmp_path / "result.json"
