@@ -143,8 +143,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if is_drawn(item):
             item.add_marker(pytest.mark.drawn)
     if not config.option.every_case:
-        is_long = config.option.long
-        keep(config, items, [item for item in items if ("long" in item.keywords) == is_long])
+        keep_long_or_others(config, items)
         keep_samples(config, items)
     put_longest_first(config.rootpath, items)
 
@@ -183,6 +182,12 @@ def keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item
     if left_out := [item for item in items if item not in staying]:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def keep_long_or_others(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps the tests that are marked `long` with `--long`, and the others without it."""
+    is_long = {item: item.get_closest_marker("long") is not None for item in items}
+    keep(config, items, [item for item in items if is_long[item] == config.option.long])
 
 
 def keep_samples(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,5 @@
-"""Of a test marked `sample(n)`, n cases are run, the same ones by the same seed; and the order."""
+"""Which tests are run: all that expect something recorded, and of inputs that are drawn so many as
+`sample(n)` says, the same ones by the same seed. And in which order."""
 
 from __future__ import annotations
 
@@ -8,8 +9,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from epochfence.tests.conftest import QUICK, SPARK, keep_samples, put_longest_first
+from epochfence.tests.conftest import (
+    QUICK,
+    SPARK,
+    is_drawn,
+    keep_long_or_others,
+    keep_samples,
+    put_longest_first,
+)  # fmt: skip
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,15 +37,21 @@ class Case:
         if slow is not None:
             self.marks["slow"] = SimpleNamespace(args=slow)
 
+    def long(self) -> Case:
+        """The case, marked so."""
+        self.marks["long"] = SimpleNamespace(args=())
+        return self
+
     def get_closest_marker(self, name: str) -> Any:
         return self.marks.get(name)
 
 
-def kept(seed: int, cases: list[Case]) -> list[str]:
+def kept(seed: int, cases: list[Case], *, long: bool = False) -> list[str]:
     told: list[Case] = []
     hook = SimpleNamespace(pytest_deselected=lambda items: told.extend(items))
-    config: Any = SimpleNamespace(option=SimpleNamespace(seed=seed), hook=hook)
+    config: Any = SimpleNamespace(option=SimpleNamespace(seed=seed, long=long), hook=hook)
     items: list[Any] = list(cases)
+    keep_long_or_others(config, items)
     keep_samples(config, items)
     assert {*told} == {*cases} - {*items}
     return [item.nodeid for item in items]
@@ -72,6 +88,63 @@ def test_this_run_has_no_more_cases_than_asked_for(request: pytest.FixtureReques
             count = marker.args[0]
             counts[group, count] += 1
             assert request.config.option.every_case or counts[group, count] <= count
+
+
+def test_a_long_test_runs_with_long_alone() -> None:
+    cases = [Case("short", None), Case("long", None).long(), Case("one of many", 1)]
+    assert kept(1, cases) == ["short", "one of many"]
+    assert kept(1, cases, long=True) == ["long"]
+
+
+# What a sample may be of, beside tests that draw by a seed. No expectation of these is recorded
+# in a place that could be out of date without another test that fails.
+DRAWN = {
+    "mutants": "which are altered rows: docs/mutation.md tells how many are killed",
+    "kills": "which come at any moment",
+    "a proof's parts": "docs/proofs.md has a digest of each; tests compare all of them",
+    "a proof at an earlier release": "as the parts of other proofs",
+    "what no proof is found of": "which are altered rows",
+}
+
+
+def test_only_what_is_drawn_is_sampled(request: pytest.FixtureRequest) -> None:
+    for item in request.session.items:
+        marker = item.get_closest_marker("sample")
+        if marker is not None and "tests/brokers/" not in item.nodeid:
+            by_seed = "seed" in getattr(item, "fixturenames", ())
+            assert by_seed or marker.kwargs.get("of") in DRAWN, item.nodeid
+
+
+def test_hypothesis_draws_the_same_by_the_same_seed_and_remembers_nothing() -> None:
+    def drawn() -> list[int]:
+        found = list[int]()
+
+        @given(st.integers())
+        def each(number: int) -> None:
+            found.append(number)
+
+        each()
+        return found
+
+    assert len({*drawn()}) > 10
+    assert drawn() == drawn()
+    assert settings().database is None
+
+
+@given(st.none())
+def by_hypothesis(_: None) -> None:
+    pass
+
+
+def test_what_is_drawn_is_marked(request: pytest.FixtureRequest) -> None:
+    items: list[Any] = [
+        SimpleNamespace(obj=by_hypothesis),
+        SimpleNamespace(fixturenames=("tmp_path", "seed")),
+        SimpleNamespace(obj=test_what_is_drawn_is_marked, fixturenames=("request",)),
+    ]
+    for item in items:
+        item.get_closest_marker = lambda name: None
+    assert [is_drawn(item) for item in items] == [True, True, False]
 
 
 def test_the_longest_scopes_come_first() -> None:

@@ -1,7 +1,7 @@
 """The programs of bench/, quickly: each runs, tells what it measured and writes nothing.
 
-`make test` leaves them out, as they take up to half a minute each: pytest tests/bench/quick.py runs
-one of them, drawn anew each time, and with --every-case all.
+`make test` leaves them out, as they take up to half a minute each: CI runs pytest
+tests/bench/quick.py.
 """
 
 import subprocess
@@ -48,14 +48,12 @@ QUICK: dict[tuple[str, ...], dict[str, int]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("command", QUICK, ids=lambda command: command[0])
 def test_a_quick_run_tells_what_it_measured_and_writes_nothing(command: tuple[str, ...]) -> None:
     told = quick_run(*command)
     assert {text: told.count(text) for text in QUICK[command]} == QUICK[command]
 
 
-@pytest.mark.long
 def test_a_small_part_is_measured_and_nothing_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,6 @@
 
 import importlib
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -53,17 +52,3 @@ def test_without_cargo_stateright_is_left_out_in_a_line(
     assert not built
     assert len(left_out) == 4
     assert "Stateright is left out: no cargo on the path (https://rustup.rs)" in left_out
-
-
-@pytest.mark.slow(10)
-@pytest.mark.long  # half a minute of building where it isn't built: --every-case runs it
-def test_stateright_counts_as_the_others_do(peers: Any, tmp_path: Path) -> None:
-    if shutil.which("cargo") is None or not (peers.BUILT / "release" / "deps").is_dir():
-        pytest.skip("Stateright was not built here: make bench builds it")
-    folder = tmp_path / "stateright"
-    peer = peers.build_stateright(peers.Size(1, 1, 2, 2), folder, threads=2)
-    run = peer.run()
-    assert (run.states, run.transitions) == (5_094, 22_028)
-    peer = peers.build_stateright(peers.Size(1, 1, 2, 2, 0), tmp_path / "unverified", threads=1)
-    with pytest.raises(RuntimeError, match="NoHanging is broken"):
-        peer.run()

@@ -35,18 +35,18 @@ ROUNDS = 12  # at most, as a worker compiles things at the beginning of each tur
 
 def fuzz(
     surfaces: Sequence[Surface], seconds: float, seed: int, failures: Path = FAILURES,
-    output: Path | None = None,
+    output: Path | None = None, most: int = 1 << 62,
 ) -> dict[str, Figures]:  # fmt: skip
-    """Runs the surfaces in turns. Tells each failure as it comes; the figures so far are written
-    after each turn."""
+    """Runs the surfaces in turns, each with at most so many inputs. Tells each failure as it comes;
+    the figures so far are written after each turn."""
     found = {surface.name: Figures() for surface in surfaces}
     weights = sum(surface.weight for surface in surfaces)
     end, whole = time.monotonic() + seconds, max(ROUND, seconds / ROUNDS)
-    while (left := end - time.monotonic()) > 0:
+    while (left := end - time.monotonic()) > 0 and min(f.inputs for f in found.values()) < most:
         for surface in surfaces:
             figures = found[surface.name]
             turn = min(left, whole) * surface.weight / weights
-            new = run_for(surface, seed, figures.inputs, turn)
+            new = run_for(surface, seed, figures.inputs, turn, most - figures.inputs)
             figures.add(new)
             for number, wrong in new.failures:
                 where = {"seed": seed, "number": number}
@@ -97,6 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--inputs", type=int, default=1 << 62, help="at most, of each surface")
     parser.add_argument("--surface", action="append", choices=SURFACES)
     parser.add_argument("--failures", type=Path, default=FAILURES)
     parser.add_argument("--json", type=Path)
@@ -110,7 +111,8 @@ def main() -> int:
     print(f"SEED={seed}", flush=True)
     chosen = [SURFACES[name] for name in given.surface or SURFACES]
     output = None if given.json is None else given.json.absolute()
-    found = fuzz(chosen, given.seconds, seed, given.failures.absolute(), output)
+    folder = given.failures.absolute()
+    found = fuzz(chosen, given.seconds, seed, folder, output, given.inputs)
     tell(found)
     return int(any(figures.failures for figures in found.values()))
 

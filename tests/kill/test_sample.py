@@ -1,4 +1,4 @@
-"""A few disturbances of the matrix (`make kill`), drawn anew each time."""
+"""A few disturbances of the matrix (`make kill`)."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_a_mutant_is_killed_or_a_reason_says_why_not(seed: int) -> None:
 @pytest.mark.sample(1, of="mutants")
 @pytest.mark.parametrize("draw", range(3))
 def test_small_runs_see_mutants(draw: int, seed: int) -> None:
-    """Of so many, drawn anew each time; which ones of all they see is on the page."""
+    """Of so many; which ones of all they see is on the page."""
     random = Random(f"{seed} {draw}")
     system = shipped(random.choice(list(SHIPPED)))
     small = [trial for trial in trials(system) if trial.counts.states < SMALL]

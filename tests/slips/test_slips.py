@@ -1,4 +1,4 @@
-"""Of slips planted into declarations, hardly any passes unnoticed: a sample, drawn anew."""
+"""Of slips planted into declarations, hardly any passes unnoticed: a sample."""
 
 from __future__ import annotations
 
