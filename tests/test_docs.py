@@ -68,7 +68,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 LONG = re.compile(
     r"epochfence (check|matrix) [a-z+-]+ (?!.*--(checkpoint|resume|trace))"
     r"|epochfence (bugs|diff|prove|semantics|sweep|vectors|window|diagram transactions|"
-    r"check \S+/retry.py) (?!.*(--engine|\.jsonl))"
+    r"check \S+/retry.py) (?!.*(--engine|--trace|\.jsonl))"
     r"|python tests/conformance/run.py|epochfence judge --engine spark --input"
 )
 
