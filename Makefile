@@ -42,7 +42,7 @@ drawn: $(READY) ## tests whose inputs are drawn, with other inputs; SEED=N to re
 brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="3.6 4.4" takes some
 	@$(BIN)/python tests/brokers/kafka.py $(RELEASES)
 	$(BIN)/pytest tests/brokers --brokers "$(or $(RELEASES),all)" --durations=5 \
-	  $(if $(RELEASES),,--every-case) $(ARGS)
+	  $(if $(RELEASES),--seed $(or $(SEED),$$(date +%s)),--every-case) $(ARGS)
 
 soak: $(READY) ## clients, a broker and faults between them, killed at random; SECONDS=600, RELEASE=, SEED=
 	$(BIN)/python tests/soak/run.py --seconds $(or $(SECONDS),600) $(if $(RELEASE),--release $(RELEASE)) \
