@@ -27,6 +27,7 @@ from .decisions import AtPartition
 from .leader import LEADER_REQUESTS, Leader
 from .machines import LARGEST_EPOCH, STEPS, Step
 from .operations import Judged, Operation, Rest, Settings, matches
+from .surroundings import COORDINATOR_REQUESTS
 
 T = TypeVar("T")
 LOWEST, HIGHEST = 1, LARGEST_EPOCH - 10  # no request goes on by ten epochs
@@ -45,7 +46,7 @@ def machine_for(
     """The machine that judges these operations of one key, in its initial state. `about` is what
     the transactional ids of its run say about a partition."""
     requests = {operation.request for operation in operations}
-    if requests <= {*judged.COORDINATOR_REQUESTS}:
+    if requests <= {*COORDINATOR_REQUESTS}:
         memory = _memory(settings)
         return Coordinator(_Names(operations), memory, memory.unknown, 0, (NEVER,) * len(TIMES))
     if requests <= {*LEADER_REQUESTS}:
@@ -292,9 +293,17 @@ class Coordinator:
         """See Judged."""
         return self.form, self.shift, self.times
 
-    def is_decided(self, error: str) -> bool:
+    def is_decided(self, request: str, error: str) -> bool:
         """See Judged."""
-        return self.memory.exact.is_decided(error)
+        return self.memory.exact.is_decided(request, error)
+
+    def errors(self, request: str) -> frozenset[str]:
+        """See Judged."""
+        return self.memory.exact.errors(request)
+
+    def against(self, operation: Operation) -> str:
+        """See Judged."""
+        return ""
 
     def rank(self, operation: Operation) -> float:
         """See Judged. Epochs rise."""

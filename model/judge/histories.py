@@ -19,7 +19,8 @@ from .decisions import Decisions
 from .operations import Operation
 
 Line = dict[str, Any]
-_ERRORS = frozenset(Errors.names)
+UNKNOWN_SERVER_ERROR = -1  # no code is lower; what is lower are failures of a client's own
+_ERRORS = frozenset(name for name, code in Errors.members if code >= UNKNOWN_SERVER_ERROR)
 TIMES = ("start", "end")
 MOST_TOLD = 300
 """Characters of what is wrong with a line; the line itself may be in it."""
@@ -201,5 +202,6 @@ def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operat
         raise BadLine(path, number, f"it ends at {end}, before its start", "give times in ms")
     if response is not None and response["error"] not in _ERRORS:
         what = f"no error is called {response['error']}"
-        raise BadLine(path, number, what, "give Kafka's name of it, such as NONE")
+        remedy = "give Kafka's name of it, such as NONE; if no answer came, leave out end too"
+        raise BadLine(path, number, what, remedy)
     return key, Operation(request, line, start, end, response, number, client, str(path))

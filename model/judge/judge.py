@@ -21,7 +21,7 @@ from typing import Any
 
 from ..engine.reasons import reasons
 from .decisions import AtPartition
-from .operations import Operation, Settings
+from .operations import Judged, Operation, Settings
 from .search import Budget, Carried, Limit, Search, Way
 
 
@@ -55,8 +55,9 @@ class Judgement:
 
     `operation` is the first, by the times of the answers, that no order explains, and `allowed` are
     the responses to it that some order would, each with its `reasons` (see `model.engine.reasons`);
-    `note` is what wasn't found of these, if anything, and `against` what another key tells against
-    the operation. `configurations` counts the steps of all searches (see `Budget`).
+    `note` is what wasn't found of these, if anything, and `against` what speaks against the
+    operation in any state: another key, or that no broker answers so. `configurations` counts the
+    steps of all searches (see `Budget`).
     """
 
     finding: Finding
@@ -95,15 +96,20 @@ def judge(
     given = [decided(operation, carried) for operation in given]
     budget = budget or Budget(limit)
     found = _judge([*carried.operations, *given], carried, budget)
-    from .leader import Leader
-
-    machine = carried.ways[0].machine
-    if found.operation is not None and isinstance(machine, Leader):
-        found = replace(found, against=machine.against(found.operation))
+    if found.operation is not None:
+        found = replace(found, against=_against(found.operation, carried.ways[0].machine))
     answers = sum(operation.end is not None for operation in given)
     if found.finding is Finding.EXPLAINED:
         found = replace(found, finding=explanation(answers))
     return replace(found, operations=len(given), answers=answers, configurations=budget.spent)
+
+
+def _against(operation: Operation, machine: Judged) -> str:
+    """The objection to an operation, whatever came before it, in a sentence; empty for none."""
+    error = (operation.response or {}).get("error", "NONE")
+    if error not in machine.errors(operation.request):
+        return f"No broker of this release answers {operation.request} with {error}."
+    return machine.against(operation)
 
 
 def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Judgement:
@@ -204,8 +210,8 @@ def carry(
 
 def decided(operation: Operation, carried: Carried) -> Operation:
     """The operation, without its answer if that says nothing about its effect."""
-    error = "NONE" if operation.response is None else operation.response["error"]
-    if operation.response is None or not carried.ways[0].machine.is_decided(error):
+    response, is_decided = operation.response, carried.ways[0].machine.is_decided
+    if response is None or not is_decided(operation.request, response["error"]):
         return operation._replace(end=None, response=None)
     return operation
 

@@ -7,39 +7,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ...language.expressions import children_first
 from ...spec.coordinator import tables
 from ...spec.leader.tables import DRIVEN as LEADER_TABLES
-from ...spec.leader.verification import verified
 from ..broker.leader import PartitionLeader
 from ..engine.machine import Taken, watched
 from .decisions import RESULTS, AtPartition
-from .machines import LARGEST_EPOCH, PER_STEP, frozen, harmless, said, shallow
+from .machines import LARGEST_EPOCH, PER_STEP, answers_of, frozen, harmless, shallow, versions_of
 from .operations import Operation, Rest, Settings, matches, transaction_version
+from .surroundings import from_around
 
 LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
 
 
 @cache
-def _decided() -> frozenset[str]:
-    """The answers of a leader by its own rows."""
-    return said(LEADER_TABLES)
-
-
-@cache
-def _relayed() -> list[str]:
-    """The answers of a leader that asked the coordinator about a batch and was refused."""
-    refusals = said(tables.TABLES, "AddPartitionsByLeader") - {"NONE"}
-    rows = (
-        row
-        for row in verified.rows
-        if any(n.op == "parameter" and n.data.name == "error" for n in children_first(row.guard))
-    )
-    return sorted(refusals | said([replace(verified, rows=tuple(rows))]))
+def _relayed(protocol: str) -> list[str]:
+    """The answers of a leader that asked the coordinator about a batch and was refused. From here
+    it doesn't matter what comes from around the coordinator."""
+    leader = PartitionLeader(protocol=protocol)
+    refusals = answers_of(tables.DRIVEN, protocol, "Produce", "AddPartitionsByLeader") - {"NONE"}
+    versions = versions_of("Produce", leader.machine.features)
+    found = {leader.verdict(error, api_version=v) for error in refusals for v in versions}
+    return sorted(found - from_around("Produce", protocol))
 
 
 class Leader:
@@ -64,8 +55,7 @@ class Leader:
         features = self.leader.machine.features
         self.asks = settings.verification and "verification" in features
         self.adds = "transaction_version_2" in features
-        self.relayed = _relayed() if self.asks else []
-        self.decided = _decided()
+        self.relayed = _relayed(settings.protocol) if self.asks else []
         self.harmless = harmless(self.leader.machine.tables)
         epochs: dict[int, set[int]] = {}
         for request, fields, *_ in operations:
@@ -83,9 +73,15 @@ class Leader:
         self.marked: Mapping[int, int] = {}  # markers since a producer's last batch, where none was
         self._known: dict[int, Any] | None = None
 
-    def is_decided(self, error: str) -> bool:
+    def is_decided(self, request: str, error: str) -> bool:
         """See Judged."""
-        return error in self.decided
+        return error not in from_around(request, self.leader.machine.protocol)
+
+    def errors(self, request: str) -> frozenset[str]:
+        """See Judged."""
+        protocol = self.leader.machine.protocol
+        found = from_around(request, protocol) | answers_of(LEADER_TABLES, protocol, request)
+        return found.union(self.relayed if request == "Produce" else ())
 
     def rank(self, operation: Operation) -> float:
         """See Judged. Offsets rise."""
@@ -223,7 +219,7 @@ class Leader:
         return self.about is None or self.about.may_mark(producer_id, epoch, until, results)
 
     def against(self, operation: Operation) -> str:
-        """The objection of a transactional id to an operation, in a sentence; empty for none."""
+        """See Judged."""
         if self.about is None:
             return ""
         if operation.request == "WriteTxnMarkers":

@@ -7,7 +7,8 @@ come from around the machine, and which of its own steps may have happened at a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,16 +17,16 @@ from ...language.tables import Table
 from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import ownership, tables
-from ...spec.messages import Errors
+from ...spec.features import KAFKA
 from ..broker.coordinator import TransactionCoordinator
 from ..broker.transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..broker.transaction_state_manager import PENDING
 from ..engine.machine import Machine
 from ..engine.values import Sparse
 from .operations import Operation, Settings
+from .surroundings import from_around
 
 T = TypeVar("T")
-COORDINATOR_REQUESTS = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
 
 
 def frozen(value: Sparse) -> Hashable:
@@ -50,6 +51,27 @@ def said(
     return frozenset(found)
 
 
+def versions_of(request: str, features: Collection[str]) -> tuple[int | None, ...]:
+    """The versions of a request's API that make a difference to these features; None: its own."""
+    newest = api_versions.newest(request, features) if request in api_versions.COUNTS else -1
+    return None, *range(newest + 1)
+
+
+@cache
+def answers_of(
+    tables: tuple[Table, ...], protocol: str, request: str, event: str | None = None
+) -> frozenset[str]:
+    """The errors that rows of a release answer a request of some version with (by this event)."""
+    machine = Machine(tables, KAFKA, protocol=protocol)
+    on = request if event is None else event
+    rows = {
+        row
+        for version in versions_of(request, machine.features)
+        for row in machine.rows_of(on, switch_off=api_versions.without(request, version))
+    }
+    return said(replace(table, rows=tuple(rows)) for table in machine.tables if table.on.name == on)
+
+
 @cache
 def harmless(tables: tuple[Table, ...]) -> frozenset[str]:
     """The errors that no row answers with that changes something."""
@@ -68,17 +90,6 @@ BY_LEADER = "(added by a leader)"
 LARGEST_EPOCH = 2**15 - 1
 PER_STEP = 16
 """So many producers or partitions that a machine knows take as long as the rest of a step."""
-
-
-@cache
-def _from_around(protocol: str) -> frozenset[str]:
-    """Answers of a coordinator that isn't this one, is loading, or can't append."""
-    blank = TransactionCoordinator(protocol=protocol)
-    home = blank.state_partition_of(NAME)
-    found = {blank.lookup("OTHER", NAME).error}
-    blank.elect(home, 0, is_loading=True)
-    found.add(blank.lookup("OTHER", NAME).error)
-    return frozenset(found | {*ownership.PASSED_ON.values()})
 
 
 class _WithoutMarkers(TransactionCoordinator):
@@ -102,7 +113,7 @@ class Coordinator:
             transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
         )  # fmt: skip
         self.coordinator.elect(self.coordinator.state_partition_of(NAME), 0)
-        self.around = _from_around(settings.protocol)
+        self.protocol = settings.protocol
         self.harmless = harmless(tables.DRIVEN)
 
     @property
@@ -115,9 +126,17 @@ class Coordinator:
         entry = self.entry
         return None if entry is None else entry.kept(UNSEEN, without_keys)
 
-    def is_decided(self, error: str) -> bool:
+    def is_decided(self, request: str, error: str) -> bool:
         """See Judged."""
-        return error not in self.around and error in _CODES
+        return error not in from_around(request, self.protocol)
+
+    def errors(self, request: str) -> frozenset[str]:
+        """See Judged."""
+        found = (
+            answers_of(tables.DRIVEN, self.protocol, request, on) for on in (request, "log append")
+        )
+        looked_up = answers_of((ownership.looked_up,), self.protocol, request, "look up")
+        return from_around(request, self.protocol).union(looked_up - _TO_OTHERS, *found)
 
     def at(self, entry: Machine | None, now: float, new_id: int = 0) -> Coordinator:
         """It with this entry, at a time, with a producer id to give."""
@@ -241,7 +260,8 @@ def without_keys(value: Sparse) -> Hashable:
 
 
 UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
-_CODES = said(ownership.COORDINATOR_TABLES) | {*ownership.PASSED_ON} | {*Errors.bounded_names()}
+_TO_OTHERS = frozenset({"TRANSACTIONAL_ID_NOT_FOUND", "UNSUPPORTED_VERSION"})
+"""Answers before an entry is looked at, to requests that histories don't have."""
 
 
 Sent = Iterable[Any]

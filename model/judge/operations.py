@@ -114,9 +114,17 @@ class Judged(Protocol):
         in doubt."""
         ...
 
-    def is_decided(self, error: str) -> bool:
-        """Whether this error is the machine's decision. Any other comes from its surroundings, and
-        says nothing about the request's effect."""
+    def is_decided(self, request: str, error: str) -> bool:
+        """Whether this answer to a request is the machine's to explain. Any other may come from its
+        surroundings, and says nothing about the request's effect."""
+        ...
+
+    def errors(self, request: str) -> frozenset[str]:
+        """The errors that brokers of the release answer a request with, in some state."""
+        ...
+
+    def against(self, operation: Operation) -> str:
+        """The objection of another key to an operation, in a sentence; empty for none."""
         ...
 
 

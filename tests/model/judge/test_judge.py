@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Hashable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -261,7 +262,7 @@ def is_explained(history: list[Operation], release: str) -> bool:
     """The same question, put to every order without anything clever."""
     judged = machine_for(history, Settings(protocol=release))
     told = [
-        o.response if o.response and judged.is_decided(o.response["error"]) else None
+        o.response if o.response and judged.is_decided(o.request, o.response["error"]) else None
         for o in history
     ]
     answered = {at for at, response in enumerate(told) if response is not None}
@@ -397,7 +398,7 @@ def test_what_is_allowed_is_what_would_be_explained(
     (at,) = (at for at, operation in part.items() if operation is found.operation)
     others = [o.response for o in history if o.response and o.request == found.operation.request]
     others += [answer | {"error": "NONE"} for answer in map(dict, others)]
-    decides = machine_for(history, settings).is_decided
+    decides = partial(machine_for(history, settings).is_decided, found.operation.request)
     for answer in [*found.allowed, *(one for one in others if decides(one["error"]))]:
         now = list((part | {at: found.operation._replace(response=answer)}).values())
         is_allowed = any(matches(answer, one) for one in found.allowed)

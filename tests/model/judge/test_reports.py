@@ -1,0 +1,24 @@
+"""Small histories from public bug reports, each with its right finding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from epochfence.tests.test_cli import Ended, epochfence
+
+REPORTS = Path(__file__).with_name("reports")
+
+
+def judged(name: str, protocol: str, *options: str) -> Ended:
+    """What the command finds of a report."""
+    return epochfence("judge", REPORTS / f"{name}.jsonl", "--protocol", protocol, *options)
+
+
+@pytest.mark.parametrize("protocol", ["3.6", "4.3"])
+@pytest.mark.parametrize("name", ["answer-that-no-broker-gives", "init-answered-out-of-range"])
+def test_no_broker_gives_this_answer(name: str, protocol: str) -> None:
+    ended = judged(name, protocol)
+    assert ended.code == 12, ended.out
+    assert "No broker of this release answers" in ended.out
