@@ -13,8 +13,9 @@ ends of their range, which rows look at, are not shifted: `LOWEST` to `HIGHEST` 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
@@ -78,13 +79,13 @@ class Form:
 class _Change(NamedTuple):
     """What follows in a form: the next one, how much further its epochs are shifted, which ones
     its times are of those before, now and never (None: those before), and the answer (None: not
-    yet). `timed` is a step that happens only if it is late enough."""
+    yet). `step` is the step that it is, if that depends on the time or on what clients know."""
 
     form: Form
     shift: int
     times: Callable[[tuple[int, ...]], tuple[int, ...]] | None
     answer: Mapping[str, Any] | None
-    timed: Step | None = None
+    step: Step | None = None
 
 
 class _Memory:
@@ -108,11 +109,11 @@ class _Memory:
 
     def change(
         self, before: Form, entry: Machine | None, answer: Mapping[str, Any] | None,
-        timed: Step | None = None,
+        step: Step | None = None,
     ) -> _Change | None:  # fmt: skip
         """The shift of epochs from a form to this entry; None if it depends on the real epochs."""
         if entry is None:
-            return _Change(self.unknown, 0, itemgetter(*[-1] * len(TIMES)), answer, timed)
+            return _Change(self.unknown, 0, itemgetter(*[-1] * len(TIMES)), answer, step)
         shift = entry["producer_epoch"] - MIDDLE
         epochs = [entry["producer_epoch"], *_epochs(entry)]
         told = (answer or {}).get("producer_epoch", NO_EPOCH)
@@ -126,7 +127,7 @@ class _Memory:
         entry = entry.copy()
         entry.put(**{name: at for at, name in enumerate(TIMES)})
         times = None if places == [*range(len(TIMES))] else itemgetter(*places)
-        return _Change(self.form(entry, shift), shift or 0, times, answer, timed)
+        return _Change(self.form(entry, shift), shift or 0, times, answer, step)
 
     def outcomes(self, form: Form, request: _Request, asked: _Asked) -> list[_Change] | None:
         """The results of a request in a form, if it gets its answer now, or may get it later."""
@@ -177,7 +178,8 @@ class _Memory:
             if taken is None:
                 continue
             after, answer = taken
-            change = self.change(form, after.entry, answer, step if step.is_timed else None)
+            depends = step.is_timed or step.by_client
+            change = self.change(form, after.entry, answer, step if depends else None)
             if change is None:
                 return None
             found.append(change)
@@ -277,13 +279,20 @@ class _Request:
 class Coordinator:
     """The coordinator of one transactional id: a form, and what is called how in it."""
 
-    __slots__ = ("form", "memory", "names", "shift", "times")
+    __slots__ = ("form", "memory", "names", "shift", "times", "told")
 
     def __init__(
-        self, names: _Names, memory: _Memory, form: Form, shift: int, times: tuple[int, ...]
-    ) -> None:
+        self, names: _Names, memory: _Memory, form: Form, shift: int, times: tuple[int, ...],
+        told: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
         self.names, self.memory = names, memory
         self.form, self.shift, self.times = form, shift, times
+        self.told = told  # the id and epoch that it had at its last answer; clients know no later
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """The number of its producer id, and its epoch."""
+        return self.form.producer_id, self.form.producer_epoch + self.shift
 
     def read(self, operation: Operation) -> _Request:
         """See Judged."""
@@ -291,7 +300,7 @@ class Coordinator:
 
     def key(self) -> Hashable:
         """See Judged."""
-        return self.form, self.shift, self.times
+        return self.form, self.shift, self.times, self.told
 
     def is_decided(self, request: str, error: str) -> bool:
         """See Judged."""
@@ -379,18 +388,24 @@ class Coordinator:
         return taken
 
     def events(
-        self, until: float, rest: Rest | None = None
+        self, since: float, until: float, rest: Rest | None = None
     ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
         """See Judged. All requests to a coordinator are of one id: there is no rest without it."""
-        form, now = self.form, int(until)
+        form = self.form
+        times = range(int(min(max(since, *self.times), until)), int(until) + 1)
         if form.steps is None:
             form.steps = self.memory.steps(form)
             if form.steps is None:
-                yield from self._as_mine(self._exactly().events(until))
+                yield from self._as_mine(self._exactly().events(since, until))
                 return
         for change in form.steps:
-            if change.timed is not None and not self._is_time(change.timed, now):
+            now = times[0]
+            if change.step is not None and change.step.by_client and self.held != self.told:
                 continue
+            if change.step is not None and change.step.is_timed:
+                if not self._is_time(change.step, times[-1]):
+                    continue
+                now = times[bisect_left(times, True, key=partial(self._is_time, change.step))]
             after, answer = self._after(change, now), change.answer
             if after is not self or answer is not None:
                 yield after, None if answer is None else self._named(answer)
@@ -399,17 +414,21 @@ class Coordinator:
         return self._after(change, now), change.answer is not None
 
     def _after(self, change: _Change, now: int) -> Coordinator:
-        form, shift, pick, *_ = change
+        form, shift, pick, answer, _ = change
         shift += self.shift
         times = self.times if pick is None else pick((*self.times, now, NEVER))
-        if form is self.form and shift == self.shift and times == self.times:
+        is_same = form is self.form and shift == self.shift and times == self.times
+        if is_same and (answer is None or self.told == self.held):
             return self
         if not form.is_shifted:
             shift = 0
         elif form.highest + shift > HIGHEST or form.lowest + shift < LOWEST:
             assert form.entry is not None
             form, shift = self.memory.form(_moved(form.entry, shift), None), 0
-        return Coordinator(self.names, self.memory, form, shift, times)
+        after = Coordinator(self.names, self.memory, form, shift, times, self.told)
+        if answer is not None:
+            after.told = after.held
+        return after
 
     def _named(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """An answer with names."""
@@ -437,7 +456,7 @@ class Coordinator:
             return self
         assert self.form.entry is not None
         form = self.memory.form(_moved(self.form.entry, self.shift), None)
-        return Coordinator(self.names, self.memory, form, 0, self.times)
+        return Coordinator(self.names, self.memory, form, 0, self.times, self.told)
 
     def _as_mine(self, found: Iterable[tuple[Coordinator, T]]) -> Iterator[tuple[Coordinator, T]]:
         """The results of exactly the same state."""

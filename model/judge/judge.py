@@ -200,6 +200,7 @@ def carry(
                 frozenset(names[place] for place in way.done - done),
                 None if way.waiting is None else names[way.waiting],
                 is_carried=True,
+                since=way.since,
             )
             for way in ways
         ),

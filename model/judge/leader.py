@@ -5,6 +5,7 @@ As with the coordinator, what Kafka does is the rows', and said here is what a h
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -208,6 +209,13 @@ class Leader:
             told = {"error": answer.error, "base_offset": answer.first_offset}
             unchanged = after.marked == self.marked and leader.machine.is_as(self.leader.machine)
             yield (self if unchanged else after), told
+            again = None
+            if answer.is_duplicate and operation.response is not None:
+                again = self._started_again(fields["producer_id"], answer.first_offset)
+            if again is not None:
+                again.marked, again.leader.now_ms = after.marked, leader.now_ms
+                answer = again.leader.append(**fields, guard=guard)
+                yield again, {"error": answer.error, "base_offset": answer.first_offset}
         if refused is not None:
             for error in self.relayed:
                 yield refused, {"error": error, "base_offset": -1}
@@ -239,7 +247,7 @@ class Leader:
         return self.about.may_be_added(*held, operation.start, operation.end)
 
     def events(
-        self, until: float, rest: Rest | None = None
+        self, since: float, until: float, rest: Rest | None = None
     ) -> Iterator[tuple[Leader, None] | None]:
         """See Judged. A marker of a producer that has nothing more to come takes an offset, and
         that is all: it is as good as another one's, and comes only where an offset is too many."""
@@ -259,7 +267,7 @@ class Leader:
             for epoch in sorted(epochs):
                 if epoch > LARGEST_EPOCH or not self._may_mark(producer_id, epoch, until):
                     continue
-                if (after := self._marked(until, producer_id, epoch)) is None:
+                if (after := self._marked(since, producer_id, epoch)) is None:
                     yield None
                     continue
                 if not is_open:
@@ -268,10 +276,10 @@ class Leader:
                 if fills:
                     is_filled = True
                     break
-        for forget in (PartitionLeader.remove_expired_producers, _deleted):
-            after = self._copy(until)
-            forget(after.leader)
-            yield None if after.key() == here else (after, None)
+        after = self._copy(until)
+        _deleted(after.leader)
+        yield None if after.key() == here else (after, None)
+        yield self._expired(since, until)
 
     def _epochs_from(self, lowest: int, seen: Collection[int]) -> set[int]:
         """The epochs that a producer's next marker may have: its own, the one after it, and the
@@ -282,10 +290,42 @@ class Leader:
         near = (lowest, *nexts[:2])
         return {*near, *(epoch + 1 for epoch in near)}
 
-    def _marked(self, until: float, producer_id: int, epoch: int) -> Leader | None:
+    def _started_again(self, producer_id: int, offset: int) -> Leader | None:
+        """The leader as it is if it has started again since, so that it no longer remembers the
+        producer's batch at this offset: a snapshot has the last batch of each producer alone. It
+        did so right behind the producer's next batch: what came then, it remembers."""
+        known = self.producers
+        batches = known[producer_id].batch_metadata
+        behind = [b for b in batches if b.last_offset - b.offset_delta > offset]
+        if not behind:
+            return None
+        start = behind[0].last_offset
+        after = self._copy(self.leader.now_ms)
+        producers: dict[int, Any] = {}
+        for key, entry in known.items():
+            later = sum(batch.last_offset > start for batch in entry.batch_metadata)
+            kept = entry.batch_metadata[-1 - later :]
+            producers[key] = entry._replace(batch_metadata=kept)
+        after.leader.machine.put(producers=producers)
+        return after
+
+    def _expired(self, since: float, until: float) -> tuple[Leader, None] | None:
+        """The leader once the next producers have been idle for too long, if that is in time."""
+
+        def at(now: int) -> Leader:
+            after = self._copy(now)
+            after.leader.remove_expired_producers()
+            return after
+
+        times, here = range(int(min(since, until)), int(until) + 1), self.key()
+        if at(times[-1]).key() == here:
+            return None
+        return at(times[bisect_left(times, True, key=lambda now: at(now).key() != here)]), None
+
+    def _marked(self, now: float, producer_id: int, epoch: int) -> Leader | None:
         """The leader with a marker of the first version that it takes, whatever that decides."""
         for version in self.versions:
-            after = self._copy(until)
+            after = self._copy(now)
             given: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
             answer = after.leader.append_marker(
                 **given, result="ABORT", transaction_version=version

@@ -268,12 +268,13 @@ Sent = Iterable[Any]
 
 
 class Step(NamedTuple):
-    """Something that a coordinator does by itself: whether it can, what it then does, and whether
-    only if enough time has passed."""
+    """Something that a coordinator does by itself: whether it can, what it then does, whether only
+    if enough time has passed, and whether only where a client knows the epoch."""
 
     can: Callable[[TransactionCoordinator], bool]
     happen: Callable[[TransactionCoordinator], Sent]
     is_timed: bool = False
+    by_client: bool = False
 
 
 _COMPLETE = ("COMPLETE_COMMIT", "COMPLETE_ABORT")
@@ -360,7 +361,7 @@ _MAY_KEEP: tuple[tuple[str, dict[str, str]], ...] = (
 STEPS = (
     Step(_is_completing, _written),
     Step(_is_appending, _acknowledged),
-    Step(_may_add, _added_by_leader),
+    Step(_may_add, _added_by_leader, by_client=True),
     *(
         _declared(event, record_kept=kept, **failure)
         for event, failure in _MAY_KEEP

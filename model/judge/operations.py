@@ -83,11 +83,12 @@ class Judged(Protocol):
         ...
 
     def events(
-        self, until: float, rest: Rest | None
+        self, since: float, until: float, rest: Rest | None
     ) -> Iterable[tuple[Judged, Mapping[str, Any] | None] | None]:
-        """What can happen by itself up to this time, with the answer to the operation that waits
-        for one, if it comes with that: all of it, but for what makes no difference to the rest.
-        None stands for what was tried and doesn't happen."""
+        """What can happen by itself between these times, with the answer to the operation that
+        waits for one, if it comes with that: all of it, but for what makes no difference to the
+        rest. Each happens as early as it can, as time only allows more and more. None stands for
+        what was tried and doesn't happen."""
         ...
 
     @property

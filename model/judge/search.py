@@ -26,6 +26,8 @@ class Way(NamedTuple):
     waiting: int | None = None
     is_carried: bool = False
     """Whether the history goes on after the part that it is a way through."""
+    since: float = 0
+    """The earliest time at which what comes next may happen."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,16 @@ class Config:
     ahead: frozenset[int] = frozenset()
     taken: frozenset[int] = frozenset()
     waiting: tuple[bool, int] | None = None  # is it an answered one, and which
+    since: float = 0  # the latest start of the answered operations that are in it
     refused: set[int] = field(default_factory=set[int])  # what this machine answers otherwise
     next: Iterator[Config] = _NOTHING
 
     def key(self) -> Hashable:
         return self.base, self.ahead, self.taken, self.waiting, self.machine.key()
+
+    def is_as_far_as(self, other: Config) -> bool:
+        """Whether the same operations are done."""
+        return (self.base, self.ahead, self.taken) == (other.base, other.ahead, other.taken)
 
 
 LOOK_AHEAD = 8
@@ -227,12 +234,17 @@ class Search:
         told = set[Hashable]()
         for answer, config, rows in self.answered:
             key = frozenset(answer.items())
-            if key not in told and any(True for _ in self._arrivals(len(self.known), [config])):
+            if key in told:
+                continue
+            dead = self.dead.copy()
+            if any(True for _ in self._arrivals(len(self.known), [config])):
+                self.dead = dead  # what was left for a place on the way may lead on from there
                 told.add(key)
                 yield answer, rows()
 
     def _arrivals(self, goal: int, starts: Iterable[Config]) -> Iterator[Config]:
         stack = [Config(self.ways[0].machine, next=iter(starts))]
+        on_path = set[Hashable]()  # what the machine does by itself may lead back to where it was
         while stack:
             try:
                 config = next(stack[-1].next, None)
@@ -241,7 +253,9 @@ class Search:
             if config is None:
                 config = stack.pop()
                 if stack:
-                    self.dead.add(config.key())
+                    key = config.key()
+                    self.dead.add(key)
+                    on_path.discard(key)
                     self.deepest = max(self.deepest, config.base)
                 continue
             if config.base >= goal:
@@ -250,6 +264,10 @@ class Search:
             # further on there is no dead end so far, nor so many that it is worth looking ahead
             if config.base <= self.deepest and self._is_dead(config):
                 continue
+            if config.is_as_far_as(stack[-1]):
+                if (key := config.key()) in on_path:
+                    continue
+                on_path.add(key)
             if self.steps == self.most:
                 raise Limit
             self.steps += 1
@@ -276,7 +294,7 @@ class Search:
         for is_known, places in ((True, self.known_places), (False, self.lost_places)):
             if way.waiting in places:
                 waiting = is_known, places.index(way.waiting)
-        return Config(way.machine, base, frozenset(ahead), frozenset(taken), waiting)
+        return Config(way.machine, base, frozenset(ahead), frozenset(taken), waiting, way.since)
 
     def way(self, config: Config) -> Way:
         """A configuration of this search as a way."""
@@ -287,7 +305,7 @@ class Search:
         if config.waiting is not None:
             is_known, at = config.waiting
             waiting = (self.known_places if is_known else self.lost_places)[at]
-        return Way(config.machine, frozenset(done), waiting, is_carried=True)
+        return Way(config.machine, frozenset(done), waiting, is_carried=True, since=config.since)
 
     def after(self, config: Config) -> Iterator[Config]:
         """The configurations that may follow, those that are likely first."""
@@ -321,7 +339,7 @@ class Search:
         yield from self._lost(config, until, later)
         # what comes after the horizon may ask for anything
         rest = _Rest(self, config) if self.horizon == float("inf") else None
-        for step in config.machine.events(until, rest):
+        for step in config.machine.events(config.since, until, rest):
             self.budget.take(config.machine.size)
             if step is None:
                 continue
@@ -428,9 +446,8 @@ class Search:
         self, config: Config, machine: Judged, *, waiting: tuple[bool, int] | None,
         taken: frozenset[int] | None = None,
     ) -> Config:  # fmt: skip
-        return Config(
-            machine, config.base, config.ahead, config.taken if taken is None else taken, waiting
-        )
+        taken = config.taken if taken is None else taken
+        return Config(machine, config.base, config.ahead, taken, waiting, config.since)
 
     def _done(self, config: Config, machine: Judged, at: int, **waiting: None) -> Config:
         base, ahead = config.base, config.ahead
@@ -441,7 +458,9 @@ class Search:
                 base += 1
         else:
             ahead |= {at}
-        made = Config(machine, base, ahead, config.taken, waiting.get("waiting", config.waiting))
+        waits = waiting.get("waiting", config.waiting)
+        since = max(config.since, self.starts[at])
+        made = Config(machine, base, ahead, config.taken, waits, since)
         if machine is config.machine:
             made.refused = config.refused
         return made

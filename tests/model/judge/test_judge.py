@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from epochfence.cli import app
 from epochfence.model import PartitionLeader, TransactionCoordinator
 from epochfence.model.judge.anomalies import find_anomalies
-from epochfence.model.judge.canonical import machine_for
+from epochfence.model.judge.canonical import TIMES, machine_for
 from epochfence.model.judge.histories import BadLine, read_history
 from epochfence.model.judge.judge import NOT_ALL, Finding, _until, begin, judge  # type: ignore[reportPrivateUsage]
 from epochfence.model.judge.leader import LEADER_REQUESTS
@@ -57,12 +57,15 @@ class Recorder:
 
 
 def leader_run(recorder: Recorder, release: str, steps: int) -> list[Operation]:
-    """Producers that write, repeat and go wrong on one leader, with markers in between."""
+    """Producers that write, repeat and go wrong on one leader, with markers in between. The leader
+    starts again at times, from a snapshot."""
     random, leader = recorder.random, PartitionLeader(protocol=release)
     transactional = [True, False, False]
     following = [0, 0, 0]
     epochs = [0, 0, 0]
     for _ in range(steps):
+        if random.random() < 0.1:
+            leader.reopen(clean=True)
         at = random.randrange(3)
         entry = leader.producers.get(at)
         if entry and entry.current_txn_first_offset is not None and random.random() < 0.3:
@@ -74,7 +77,7 @@ def leader_run(recorder: Recorder, release: str, steps: int) -> list[Operation]:
         asked: dict[str, Any] = {
             "producer_id": at,
             "producer_epoch": epochs[at] - (random.random() < 0.1 and epochs[at] > 0),
-            "base_sequence": max(0, following[at] + random.choice([0, 0, 0, 0, -1, 2])),
+            "base_sequence": max(0, following[at] + random.choice([0, 0, 0, 0, -1, -2, 2])),
             "count": random.choice([1, 1, 2]),
         }
         if transactional[at]:
@@ -206,23 +209,44 @@ def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> Non
 class Exactly:
     """A coordinator whose steps are all taken by its rows, in their own epochs and times."""
 
-    def __init__(self, machine: Coordinator, ids: tuple[int, ...]) -> None:
-        self.machine, self.ids = machine, ids
+    def __init__(self, machine: Coordinator, ids: tuple[int, ...], told: Any = None) -> None:
+        self.machine, self.ids, self.told = machine, ids, told
+
+    def after(self, machine: Coordinator, answer: Mapping[str, Any] | None) -> Exactly:
+        """It afterwards, where clients know the epoch of its last answer."""
+        made = Exactly(machine, self.ids, self.told)
+        if answer is not None:
+            made.told = made.held
+        return made
+
+    @property
+    def held(self) -> Any:
+        entry = self.machine.entry
+        return entry and (entry["producer_id"], entry["producer_epoch"])
 
     def outcomes(self, operation: Operation) -> Iterator[tuple[Exactly, Mapping[str, Any] | None]]:
         told = (operation.response or {}).get("producer_id", -1)
         ids = (told,) if told >= 0 else self.ids
         for after, answer in self.machine.outcomes(operation, ids):
-            yield Exactly(after, self.ids), answer
+            yield self.after(after, answer), answer
 
-    def events(self, until: float) -> Iterator[tuple[Exactly, Mapping[str, Any] | None]]:
+    def events(
+        self, since: float, until: float
+    ) -> Iterator[tuple[Exactly, Mapping[str, Any] | None]]:
+        entry = self.machine.entry
+        behind = [0 if entry is None else entry[name] for name in TIMES]
         for step in STEPS:
-            taken = self.machine.take(step, until, self.ids[0])
-            if taken is not None:
-                yield Exactly(taken[0], self.ids), taken[1]
+            if step.by_client and self.held != self.told:
+                continue
+            for now in range(int(max(since, *behind)), int(until) + 1):
+                taken = self.machine.take(step, now, self.ids[0])
+                if taken is not None:
+                    yield self.after(*taken), taken[1]
+                if taken is not None or not step.is_timed:
+                    break
 
     def key(self) -> Hashable:
-        return self.machine.key()
+        return self.machine.key(), self.told
 
 
 class AtLeader:
@@ -236,8 +260,10 @@ class AtLeader:
             for after, _ in self.machine.outcomes(operation._replace(response=answer)):
                 yield AtLeader(after), answer
 
-    def events(self, until: float) -> Iterator[tuple[AtLeader, Mapping[str, Any] | None]]:
-        for after, answer in filter(None, self.machine.events(until)):
+    def events(
+        self, since: float, until: float
+    ) -> Iterator[tuple[AtLeader, Mapping[str, Any] | None]]:
+        for after, answer in filter(None, self.machine.events(since, until, None)):
             yield AtLeader(after), answer
 
     def key(self) -> Hashable:
@@ -285,7 +311,8 @@ def is_explained(history: list[Operation], release: str) -> bool:
                     todo.append((done, at, after))
                 elif answer is not None and matches(told[at], answer):
                     todo.append((done | {at}, waiting, after))
-        for after, answer in now.events(until):
+        since = max((history[at].start for at in done & answered), default=0)
+        for after, answer in now.events(since, until):
             if answer is None or waiting is None:
                 todo.append((done, waiting, after))
             elif matches(told[waiting], answer):

@@ -22,3 +22,15 @@ def test_no_broker_gives_this_answer(name: str, protocol: str) -> None:
     ended = judged(name, protocol)
     assert ended.code == 12, ended.out
     assert "No broker of this release answers" in ended.out
+
+
+@pytest.mark.parametrize("protocol", ["2.5", "3.6", "4.3"])
+def test_a_leader_that_starts_from_a_snapshot_knows_the_last_batch_alone(protocol: str) -> None:
+    ended = judged("leader-from-a-snapshot", protocol)
+    assert ended.code == 0, ended.out
+
+
+@pytest.mark.parametrize("protocol", ["0.11.0.2", "2.5", "3.9", "4.0.0", "4.3"])
+def test_elapsed_time_does_not_multiply_states(protocol: str) -> None:
+    ended = judged("end-after-eight-days", protocol, "--limit", "1000")
+    assert ended.code == 0, ended.out
