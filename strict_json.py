@@ -8,6 +8,7 @@ may have written or changed is read so: histories, traces, and what the checker 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -19,9 +20,9 @@ class NotJson(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise NotJson(f"{twice!a} occurs twice")
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise NotJson(f"{twice[:40]!a} occurs twice")
     return made
 
 

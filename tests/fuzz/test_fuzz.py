@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from epochfence.tests.fuzz import run, traces, workers
+from epochfence.tests.fuzz import run, sizes, traces, workers
 from epochfence.tests.fuzz.harness import REFUSED, Case, Ended, Surface, problem, write_failure
 from epochfence.tests.fuzz.run import replay
 from epochfence.tests.fuzz.workers import run_case, run_for
@@ -99,6 +99,32 @@ def test_a_worker_outlives_no_bad_input_unseen(word: str, seen: str) -> None:
         at for at, each in enumerate(words) if each == word
     ]
     assert all(seen in wrong for _, wrong in found.failures)
+
+
+@pytest.mark.parametrize(("power", "seen"), [(1, None), (2, "for 4 times the input")])
+def test_a_reader_whose_time_grows_faster_than_its_input_is_noticed(
+    power: int, seen: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock = [0.0]
+
+    def reads(case: Case, _: Path) -> Ended:
+        clock[0] += len(case.files["h.jsonl"]) ** power / 1_000
+        return Ended(0)
+
+    monkeypatch.setattr(sizes, "command", reads)
+    monkeypatch.setattr(sizes.time, "process_time", lambda: clock[0])
+    ended = sizes.run(sizes.case("names", 50), tmp_path)
+    assert (ended.error == "") if seen is None else (seen in ended.error)
+
+
+@pytest.mark.parametrize("kind", ["names", "names of an application", "names of a trace"])
+def test_a_name_that_occurs_twice_among_many_is_found_in_linear_time(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = sizes.run(sizes.case(kind, 20_000), tmp_path)
+    assert (ended.code, ended.error) == (REFUSED, "")
+    assert "'name 79999' occurs twice" in ended.err
 
 
 @pytest.mark.slow(1)
