@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +21,7 @@ from .traces import instance_of, is_called, reading
 if TYPE_CHECKING:
     from ..diagrams.explorer.app import Explorer
 
-HOST, PORT = "127.0.0.1", 8021
+PORT = 8021
 
 
 def explore(
@@ -81,36 +81,28 @@ def explore(
 
 def _serve(explorer: Explorer, port: int, path: str) -> None:
     """Serves the page until Ctrl-C, beginning at this path of it."""
-    import uvicorn
-
     from ..diagrams.explorer.app import application
+    from ..loopback import http_server
+    from ..sockets import HOST
 
     listening = _listening(port)
     at_port = listening.getsockname()[1]
     name = explorer.session.instance.system.name
     print(f"http://{HOST}:{at_port}/{path} shows {name}. Press Ctrl-C to stop.")
     sys.stdout.flush()
-    # At level "error" it prints a traceback for each request that Ctrl-C interrupts.
-    config = uvicorn.Config(
-        application(explorer), log_level="critical", access_log=False, server_header=False,
-        lifespan="off", timeout_graceful_shutdown=1, h11_max_incomplete_event_size=64 << 10,
-    )  # fmt: skip
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        http_server(application(explorer)).run(sockets=[listening])
     except KeyboardInterrupt:  # the normal end
         raise typer.Exit from None
 
 
-def _listening(port: int) -> socket.socket:
+def _listening(port: int) -> socket:
     """A socket on this port; exits with one line if the port can't be used."""
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    from ..sockets import listening
+
     try:
-        listening.bind((HOST, port))
-        listening.listen()
+        return listening(port)
     except OSError as error:
-        listening.close()
         if error.errno == errno.EADDRINUSE:
             fail(f"--port {port}: in use by another program: choose another, or 0 for a free one")
         fail(f"--port {port}: {os.strerror(error.errno or 0)}")
-    return listening

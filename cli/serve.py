@@ -254,7 +254,9 @@ def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | N
     from ..model.serve.faults import script_text
     from ..model.serve.history import History
     from ..model.serve.wire import CantListen
+    from ..sockets import raise_file_limit
 
+    raise_file_limit()
     _put(served.faults, wanted, schedule)
     controls = None if wanted.control is None else _controls()
     stopped = threading.Event()

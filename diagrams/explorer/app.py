@@ -7,16 +7,13 @@ here is taken for it, and to no page but its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from importlib.metadata import version
 from threading import Lock
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -24,6 +21,7 @@ from starlette.routing import Route
 from ...checker.itf import TraceError, TraceFile, read_trace
 from ...checker.replay import run_of
 from ...language import DeclarationError, Instance
+from ...loopback import guard
 from ..report.page import style
 from .session import Path, PathError, Run, Session, as_text, read_path
 from .until import GoalError, places, until
@@ -31,7 +29,6 @@ from .view import HERE, Views, comparable, first_states, page
 
 LARGEST = 16 << 20  # bytes of a trace
 LONGEST = 200  # characters of words to filter by
-HOSTS = ("127.0.0.1", "localhost", "[::1]")
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -45,21 +42,6 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 WRONG = (PathError, GoalError, TraceError, DeclarationError)
-
-Following = Callable[[Request], Awaitable[Response]]
-
-
-async def _guarded(request: Request, following: Following) -> Response:
-    """Refuses requests from another site's page, and tells browsers to be strict."""
-    origin = request.headers.get("origin")
-    foreign = origin is not None and origin != f"http://{request.headers.get('host', '')}"
-    site = request.headers.get("sec-fetch-site", "none")
-    if foreign or (site not in ("same-origin", "none") and request.url.path != "/"):
-        response: Response = _wrong(403, "only the explorer's own page may ask")
-    else:
-        response = await following(request)
-    response.headers.update(HEADERS)
-    return response
 
 
 def _wrong(code: int, message: str) -> Response:
@@ -216,8 +198,5 @@ def application(explorer: Explorer) -> Starlette:
         HTTPException: _as_told, ClientDisconnect: _gone, Exception: _fault,
         **dict.fromkeys(WRONG, _refused),
     }  # fmt: skip
-    middleware = [
-        Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False),
-        Middleware(BaseHTTPMiddleware, dispatch=_guarded),
-    ]
+    middleware = guard("only the explorer's own page may ask", linked=("/",), headers=HEADERS)
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)

@@ -8,26 +8,25 @@
 | GET /acls, PUT /acls | the table of ACLs, or another one in its place; not of a proxy |
 | GET /transactions | the transactional ids and their states; not of a proxy |
 
-Bodies and answers are JSON. Only requests to this host by name are taken, and bodies of the media
-type application/json alone, so that no page in a browser can send them. Needs the extra `explore`.
+Bodies and answers are JSON. Only requests to this host by name are taken, from programs and from
+no page of another site, and bodies of the media type application/json alone. Needs the extra
+`explore`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from types import TracebackType
 from typing import Any, Final
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ...loopback import guard, http_server
+from ...sockets import HOST, listening
 from ..cluster import Cluster
 from ..engine.errors import ModelError
 from ..requests import acls_line, acls_of
@@ -36,7 +35,6 @@ from .served import Served
 from .server import Server
 from .wire import CantListen
 
-HOST: Final = "127.0.0.1"
 LARGEST: Final = 1 << 20
 """Bytes of the largest body."""
 
@@ -47,13 +45,9 @@ class Control:
 
     def __init__(self, server: Served, port: int = 0) -> None:
         self._kafka = server
-        self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            self._socket.bind((HOST, port))
-            self._socket.listen()
+            self._socket = listening(port)
         except OSError as error:
-            self._socket.close()
             raise CantListen(f"can't listen on {HOST}:{port}: {error.strerror}") from None
         application = Starlette(
             routes=[
@@ -64,19 +58,10 @@ class Control:
                 Route("/acls", self.put_acls, methods=["PUT"]),
                 Route("/transactions", self.transactions),
             ],
-            middleware=[
-                Middleware(
-                    TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"], www_redirect=False
-                )
-            ],
+            middleware=guard("no page of a browser may ask this port"),
             exception_handlers={HTTPException: _wrong, BadFault: _bad, ModelError: _bad},
         )
-        self._http = uvicorn.Server(
-            uvicorn.Config(
-                application, log_level="error", access_log=False, server_header=False,
-                lifespan="off", timeout_graceful_shutdown=1,
-            )
-        )  # fmt: skip
+        self._http = http_server(application)
 
     @property
     def address(self) -> str:

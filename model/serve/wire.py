@@ -24,6 +24,7 @@ from kio.schema.response_header.v0.header import ResponseHeader as OldResponseHe
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 
+from ...sockets import most_connections, without_descriptor
 from ..live.connection import KEYS, NAMES, schemas
 from ..live.shapes import plain, shaped
 from ..records.codec import decode
@@ -32,6 +33,12 @@ from ..records.errors import RecordError
 T = TypeVar("T")
 LARGEST: Final = 100 * 2**20
 """Bytes of the largest request (socket.request.max.bytes)."""
+IDLE_S: Final = 600.0
+"""A connection that has sent nothing for so long is closed (connections.max.idle.ms)."""
+LOOK_S: Final = 5.0
+"""So often idle connections are looked for."""
+MOST: Final = 10_000
+"""The most connections at once; fewer if the process may open few files."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,16 @@ class CantListen(Exception):
     """A port that can't be listened on. One line says why."""
 
 
+@dataclass(eq=False)
+class _Connection:
+    """A connection, when it last did something (the loop's time), and whether a request of its own
+    is being answered."""
+
+    writer: asyncio.StreamWriter
+    last: float
+    is_busy: bool = False
+
+
 @dataclass
 class Brokers:
     """Brokers 0..`count`-1: a context manager starts and ends them.
@@ -94,7 +111,9 @@ class Brokers:
     (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only;
     `features_of` renews them before a broker tells them, and their epoch.
     `left` is told of each connection that has ended. An exception in `handle` closes its
-    connection, and is raised at the end. Raises CantListen.
+    connection, and is raised at the end. Connections that stay idle are closed; so is the one that
+    is idle for longest, if there are too many for the files that the process may open. Raises
+    CantListen.
     """
 
     handle: Handler
@@ -145,6 +164,9 @@ class Brokers:
     async def _start(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
+        self._open: set[_Connection] = set()
+        self._most = most_connections(MOST)
+        self._sweep = asyncio.get_running_loop().create_task(self._end_idle())
         for node in range(self.count):
             await self.listen(node)
 
@@ -155,11 +177,16 @@ class Brokers:
             task = asyncio.current_task()
             assert task is not None
             self._tasks.add(task)
+            if len(self._open) >= self._most:
+                self._close_longest_idle()
+            connection = _Connection(writer, asyncio.get_running_loop().time())
+            self._open.add(connection)
             try:
                 with contextlib.suppress(asyncio.CancelledError):  # at the end
-                    await self._serve(reader, writer, node)
+                    await self._serve(reader, connection, node)
             finally:
                 self._tasks.discard(task)
+                self._open.discard(connection)
                 writer.close()
 
         port = self.port + len(self._servers) if self.port else 0
@@ -185,21 +212,41 @@ class Brokers:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
 
-    async def _serve(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int
-    ) -> None:
+    async def _end_idle(self) -> None:
+        """Closes idle connections, from time to time."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            before = asyncio.get_running_loop().time() - IDLE_S
+            for one in self._open:
+                if one.last < before and not one.is_busy:
+                    one.writer.close()
+
+    def _close_longest_idle(self) -> None:
+        """Makes room for a connection. Of connections that are busy, none is closed."""
+        idle = [one for one in self._open if not one.is_busy and not one.writer.is_closing()]
+        if idle:
+            min(idle, key=lambda one: one.last).writer.close()
+        if len(self.refused) < 1000:
+            self.refused.append(
+                f"more than {self._most} connections: raise the limit of open files (ulimit -n)"
+            )
+
+    async def _serve(self, reader: asyncio.StreamReader, open_one: _Connection, node: int) -> None:
+        writer, loop = open_one.writer, asyncio.get_running_loop()
         connection, self._connections = self._connections, self._connections + 1
         try:
             # a client may leave at any point
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
                     size = await reader.readexactly(4)
-                    for answered in await self._turn(size, reader, connection, node):
+                    open_one.last = loop.time()
+                    for answered in await self._turn(size, reader, connection, node, open_one):
                         if answered is LOST:
                             return
                         if isinstance(answered, bytes):
                             writer.write(len(answered).to_bytes(4) + answered)
                             await writer.drain()
+                    open_one.is_busy, open_one.last = False, loop.time()
         except NoRequest as error:
             if len(self.refused) < 1000:
                 self.refused.append(str(error))
@@ -209,19 +256,21 @@ class Brokers:
             self.left(connection)
 
     async def _turn(
-        self, size: bytes, reader: asyncio.StreamReader, connection: int, node: int
-    ) -> list[bytes | Silence]:
+        self, size: bytes, reader: asyncio.StreamReader, connection: int, node: int,
+        open_one: _Connection,
+    ) -> list[bytes | Silence]:  # fmt: skip
         """The answers to the request of this size, and to those that it lets pass, in the order in
         which requests came."""
         if int.from_bytes(size) > LARGEST:
             raise NoRequest(f"a request of {int.from_bytes(size)} bytes")
         data = await reader.readexactly(int.from_bytes(size))
+        open_one.is_busy = True
         behind: list[bytes | Silence] = []
 
         async def let_pass(seconds: float) -> bool:
             try:
                 size = await asyncio.wait_for(reader.readexactly(4), seconds)
-                behind.extend(await self._turn(size, reader, connection, node))
+                behind.extend(await self._turn(size, reader, connection, node, open_one))
             except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
                 return False
             return True
@@ -298,7 +347,8 @@ class Brokers:
 
 def _tell_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Errors of tasks that nobody waits for; a connection that comes as all ends is cancelled."""
-    if not isinstance(context.get("exception"), asyncio.CancelledError):
+    is_cancelled = isinstance(context.get("exception"), asyncio.CancelledError)
+    if not is_cancelled and not without_descriptor(context):
         loop.default_exception_handler(context)
 
 

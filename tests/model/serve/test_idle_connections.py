@@ -1,0 +1,93 @@
+"""Idle connections to a served cluster: limited in number and time."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from epochfence import loopback
+from epochfence.model.serve import wire
+from epochfence.model.serve.control import Control
+from epochfence.model.serve.server import Server
+
+COMMAND = [sys.executable, "-m", "epochfence.cli", "serve", "--port", "0", "--control", "0"]
+VERSIONS = b"\x00\x00\x00\x0a" + b"\x00\x12\x00\x00" + b"\x00\x00\x00\x07" + b"\xff\xff"
+"""ApiVersions 0 with its size, correlation id 7 and no client id."""
+
+
+def address(text: str) -> tuple[str, int]:
+    host, _, port = text.removeprefix("http://").rpartition(":")
+    return host, int(port)
+
+
+@contextlib.contextmanager
+def idle(to: tuple[str, int], count: int) -> Iterator[list[socket.socket]]:
+    """Connections that send nothing."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(socket.create_connection(to, 5)) for _ in range(count)]
+
+
+def answers(to: tuple[str, int]) -> bool:
+    """Whether a broker answers ApiVersions."""
+    with contextlib.suppress(OSError), socket.create_connection(to, 5) as one:
+        one.sendall(VERSIONS)
+        return one.recv(8)[4:] == b"\x00\x00\x00\x07"
+    return False
+
+
+def closed(one: socket.socket, within: float = 5) -> bool:
+    """Whether the other side closes a connection."""
+    one.settimeout(within)
+    with contextlib.suppress(ConnectionError):
+        try:
+            return one.recv(1) == b""
+        except TimeoutError:
+            return False
+    return True
+
+
+@pytest.mark.slow(4)
+def test_many_idle_connections_stop_neither_port_and_print_nothing() -> None:
+    limited = ["bash", "-c", 'ulimit -n 40; exec "$@"', "bash", *COMMAND]
+    run = subprocess.Popen(limited, stdout=-1, stderr=-1, text=True)
+    try:
+        assert run.stdout is not None
+        told = run.stdout.readline() + run.stdout.readline()
+        broker, control = (address(found) for found in re.findall(r"[\d.]+:\d+", told))
+        with idle(broker, 60), idle(control, 60):
+            end = time.monotonic() + 20
+            while not answers(broker) and time.monotonic() < end:
+                time.sleep(0.2)
+            assert answers(broker)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=30)
+    finally:
+        run.kill()
+    assert (run.returncode, err) == (0, "")
+    assert "connections: raise the limit of open files" in out
+
+
+def test_a_connection_that_stays_idle_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "IDLE_S", 0.4)
+    monkeypatch.setattr(wire, "LOOK_S", 0.1)
+    monkeypatch.setattr(loopback, "IDLE_S", 0.4)
+    with Server("4.3") as server, Control(server) as control:
+        broker = server.brokers.addresses[0]
+        with idle(broker, 1) as [one], idle(address(control.address), 2) as [other, third]:
+            third.sendall(b"GET /faults HTTP/1.1\r\n")  # a request without an end
+            assert closed(one)
+            assert closed(other)
+            assert closed(third)
+        asked = http.client.HTTPConnection(*address(control.address))
+        asked.request("GET", "/faults")
+        assert asked.getresponse().read() == b"[]"
+        assert answers(broker)
