@@ -41,7 +41,12 @@ class FaultOptions:
     ] = None
     script: Annotated[
         Path | None,
-        typer.Option("--script", metavar="FILE", help="Inject the faults in this file (JSON)."),
+        typer.Option(
+            "--script",
+            metavar="FILE",
+            help="Inject the faults in this file: JSON, a fault or a list of them. "
+            "`nth` and `times` belong into a fault's `on`.",
+        ),
     ] = None
     trace: Annotated[
         Path | None,
@@ -203,7 +208,12 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
 def proxy(
     upstream: Annotated[
         str,
-        typer.Option("--upstream", metavar="HOST:PORT", help="Address of a broker of the cluster."),
+        typer.Option(
+            "--upstream",
+            metavar="HOST:PORT[,...]",
+            help="Addresses of brokers of the cluster: one finds the others; with a listener of "
+            "their own for the proxy, name it of each, in the order of their ids.",
+        ),
     ],
     listen: Annotated[
         str,

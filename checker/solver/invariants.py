@@ -37,7 +37,11 @@ def conditions(induction: Induction, answer: str) -> list[Node]:
     leaves = {f"{leaf.name} at 0": leaf for leaf in induction.relation.leaves}
     reader = _Reader(induction.grounded, leaves)
     parts: list[Node] = []
-    for term in z3.parse_smt2_string(answer):
+    try:
+        terms = list(z3.parse_smt2_string(answer))
+    except z3.Z3Exception as error:
+        raise SolverError(f"Spacer's invariant can't be read: {error}") from None
+    for term in terms:
         node = reader.node(term)
         parts += node.args if node.op == "and" else [node]
     return parts
@@ -83,7 +87,9 @@ class _Reader:
 
     def leaf(self, term: Term) -> Node:
         """A variable as the leaf that it is of."""
-        leaf = self.leaves[term.decl().name()]
+        leaf = self.leaves.get(term.decl().name())
+        if leaf is None:
+            raise SolverError(f"Spacer's invariant has a part that can't be read: {term}")
         return self.graph.leaf(leaf.index, leaf.low, leaf.high, leaf.is_truth)
 
     def sides(self, args: Sequence[Term]) -> tuple[Node, Node]:

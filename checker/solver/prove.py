@@ -464,11 +464,18 @@ class _Harder:
         found = [
             (names[at], answer) for at, answer in self.options.workers.each(ask, asked, "Spacer")
         ]
-        return {
-            name
-            for name, answer in found
-            if answer is not None and self._holds_with(name, conditions(self.induction, answer))
-        }
+        settled: set[str] = set()
+        for name, answer in found:
+            if answer is None:
+                continue
+            try:
+                invariant = conditions(self.induction, answer)
+            except SolverError as error:  # this property stays open; the others have their results
+                self.run.proof(name).reason += f"; {error}"
+                continue
+            if self._holds_with(name, invariant):
+                settled.add(name)
+        return settled
 
     def _subject(self, name: str) -> Subject:
         subject = self.induction.subject(name)

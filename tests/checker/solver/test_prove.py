@@ -18,6 +18,7 @@ from epochfence.bench import ktx
 from epochfence.checker.check import Options as Search
 from epochfence.checker.check import check
 from epochfence.checker.solver import obligations
+from epochfence.checker.solver import prove as prover
 from epochfence.checker.solver.obligations import Answers, Obligation, Script, Settled, settle
 from epochfence.checker.solver.prove import Options, Proof, Proofs, prove
 from epochfence.checker.solver.terms import SolverError
@@ -213,6 +214,25 @@ def test_an_invariant_that_spacer_finds_is_proved_again_and_shown() -> None:
     assert any("ktx.rqep[0][0]" in part and "ktx.cep" in part for part in proof.invariant)
     # none of its parts can be spared
     assert len(proof.invariant) <= 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["(declare-fun wrap (Int) Int) (assert (= (wrap 1) 2))", "(assert (= 1",
+     "(declare-const nobody Int) (assert (= nobody 2))"],
+)  # fmt: skip
+def test_an_invariant_that_cant_be_read_costs_only_its_own_property(
+    answer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prover, "find_invariant", lambda *_, **__: answer)
+    capped = invariant("Capped", second < 3, "It stops at 3.")
+    system = replace(relay(FOLLOWS, RISES), properties=(capped, *relay(FOLLOWS).properties))
+    options = replace(QUICK, spacer=True, depth=0, most=1)
+    result = prove(system, options=options)
+    assert proof_of(result, "Below").verdict == "proved"
+    proof = proof_of(result, "Capped")
+    assert proof.verdict == "not inductive"
+    assert "can't be read" in proof.reason
 
 
 def test_a_number_without_bounds_is_refuted_beyond_any_bound() -> None:

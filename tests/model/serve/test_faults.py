@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +58,7 @@ def commit_in_vain(producer: Producer, is_so: Callable[[], bool]) -> None:
     eventually(is_given_up)
 
 
+DOCS = Path(__file__).parents[3] / "docs"
 RELEASES = pytest.mark.parametrize("release", ["2.5", "4.3"])
 ID = {"transactional_id": "id"}
 
@@ -277,6 +279,15 @@ def test_a_name_is_given_once() -> None:
 def test_what_is_no_short_fault(text: str) -> None:
     with pytest.raises(BadFault, match="write DO:REQUEST"):
         read_short(text)
+
+
+def test_the_pages_scripts_are_taken() -> None:
+    texts = re.findall(r"```text\n([\[{].*?)```", (DOCS / "serve.md").read_text(), re.DOTALL)
+    scripts = [text for text in texts if '"do"' in text]
+    assert scripts
+    for text in scripts:
+        for given in read_script(text.encode()):
+            Faults().add(given)
 
 
 def test_short_faults_and_scripts() -> None:
