@@ -81,7 +81,7 @@ EVERY = [
 
 
 @pytest.mark.slow(6)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: cells of a matrix")
 @pytest.mark.parametrize(("name", "protocol"), EVERY, ids=map(" ".join, EVERY))
 def test_the_cells_of_a_shipped_system_are_those_of_runs_of_their_own(
     name: str, protocol: str
@@ -114,7 +114,6 @@ UNEXPLAINED = re.findall(
 
 
 @pytest.mark.slow(6)
-@pytest.mark.long
 @pytest.mark.parametrize("row", UNEXPLAINED, ids=lambda row: f"{row[0]} {row[1]} {row[2]}")
 def test_what_no_listed_bug_explains_is_as_the_page_has_it(row: tuple[str, ...]) -> None:
     """It breaks at the first and the last of these releases, and holds there with the features."""

@@ -341,7 +341,7 @@ IN_ORDER = ("renumbered_in_order",)
 
 
 @pytest.mark.slow(1)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: clients")
 @each_system
 @pytest.mark.parametrize("release", ["2.0", "2.5", "3.6", "4.0.0", "4.3"])
 def test_bounded_clients_do_what_clients_do(name: str, release: str) -> None:

@@ -181,7 +181,7 @@ def plain(found: Any, expected: Any) -> Any:
 
 
 @pytest.mark.slow(6)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: keys")
 @pytest.mark.parametrize("release", ["2.0", "3.6", "4.0.0", "4.3"])
 def test_keys_of_any_kind_make_no_difference(release: str) -> None:
     instance = instantiate(shipped("transactions"), release, {"faults": 2, "producer_ids": 3})

@@ -76,7 +76,7 @@ def delivered(release: str, steps: Steps, *, transactional: bool) -> list[str]:
 
 
 @pytest.mark.slow(2)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: leaders of delivery")
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("release", RELEASED)
 def test_it_decides_as_the_leader_at_real_ranges(release: str, transactional: bool) -> None:

@@ -131,7 +131,7 @@ class Pair:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: leaders")
 @pytest.mark.parametrize("release", RELEASED)
 def test_both_leaders_do_the_same_with_every_event(release: str) -> None:
     waiting, known = [Pair(release)], set[object]()

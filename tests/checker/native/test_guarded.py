@@ -18,12 +18,14 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow(8)
+@pytest.mark.long
 def test_no_access_leaves_its_bounds() -> None:
     ended = run()
     assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.slow(3)
+@pytest.mark.long
 @pytest.mark.parametrize("bound", searches.TOO_NARROW)
 def test_a_bound_that_is_too_narrow_is_noticed(bound: str) -> None:
     ended = run(bound)

@@ -214,7 +214,7 @@ SYSTEMS: dict[str, tuple[str, str, dict[str, int]]] = {
 
 
 @pytest.mark.slow(10)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: states in parts")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_verdicts_and_counts_are_those_of_whole_states(

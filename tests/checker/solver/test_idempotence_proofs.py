@@ -88,7 +88,7 @@ def test_properties_and_lemmas_are_inductive_together(name: str, release: str) -
 
 
 @pytest.mark.slow(10)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: proofs of releases")
 @pytest.mark.parametrize("release", ["4.0.1", "4.1", "4.2"])
 def test_the_proof_is_that_of_each_release_from_4_0_1_on(release: str) -> None:
     """Z3 is asked the same, word by word."""
@@ -105,7 +105,7 @@ def test_the_proof_is_that_of_each_release_from_4_0_1_on(release: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: lemmas")
 @pytest.mark.parametrize("release", ["2.7", "4.3"])
 @pytest.mark.parametrize("few", [{"partitions": 1, "faults": 4}, {"records": 2, "faults": 2}])
 def test_each_lemma_is_an_invariant_to_the_explorer(few: dict[str, int], release: str) -> None:

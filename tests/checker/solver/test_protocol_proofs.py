@@ -466,7 +466,7 @@ def test_epochs_are_not_wasted() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: lemmas")
 @pytest.mark.parametrize(
     ("system", "release", "on", "constants"),
     [

@@ -66,7 +66,7 @@ SMALL: dict[str, Callable[[], Instance]] = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: shards")
 @pytest.mark.parametrize("count", [1, 2, 7, 16])
 @pytest.mark.parametrize("name", SMALL)
 def test_any_number_of_shards_comes_to_the_same(
@@ -84,7 +84,7 @@ def test_each_shipped_system_has_bounds_here() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: a system on Spark")
 @pytest.mark.parametrize("case", sampled(), ids=str)
 def test_shipped_systems_come_to_the_same(case: Case, played: InProcess) -> None:
     assert case._replace(shards=SHARDS).differs() == []

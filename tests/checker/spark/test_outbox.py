@@ -64,7 +64,7 @@ def test_few_candidates_are_sent_to_other_machines(
 
 
 @pytest.mark.slow(1)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: shards on several machines")
 @pytest.mark.parametrize("most", [0, 1 << 28])
 @pytest.mark.parametrize("machines", [2, 3])
 def test_shards_on_several_machines_come_to_the_same(

@@ -65,6 +65,7 @@ def written(root: Path) -> list[list[Path]]:
 
 
 @pytest.mark.slow(20)
+@pytest.mark.long
 def test_directories_come_to_the_same_on_spark(tmp_path: Path, seed: int) -> None:
     honest_one, *others = written(tmp_path)
     random = Random(seed)

@@ -77,7 +77,7 @@ def test_what_was_shuffled_for_a_level_is_deleted_after_it(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: a system on Spark")
 @pytest.mark.parametrize("case", sampled(), ids=str)
 def test_each_system_comes_to_the_same(spark: Any, case: Case) -> None:
     assert case.differs() == []

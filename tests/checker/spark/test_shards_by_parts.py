@@ -46,7 +46,7 @@ def wide(release: str | None = None) -> Instance:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: shards by parts")
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("release", [None, "2.0"], ids=["holds", "breaks"])
 def test_shards_by_parts_come_to_the_same(

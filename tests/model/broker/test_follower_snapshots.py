@@ -37,7 +37,7 @@ def written(release: str, steps: tuple[int, ...]) -> PartitionLeader:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: snapshots")
 @pytest.mark.parametrize("release", RELEASED)
 def test_a_snapshot_and_the_log_behind_it_say_what_the_log_says(release: str) -> None:
     is_kept = KAFKA.holds(state_outlives_records, KAFKA.features_at(release))

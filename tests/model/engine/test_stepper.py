@@ -95,7 +95,7 @@ def walk(instance: Instance, steps: int, seed: int) -> int:
 
 
 @pytest.mark.slow(1)
-@pytest.mark.long
+@pytest.mark.sample(1, of="engines: a stepper")
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize("release", ["2.0", "4.0.0", "4.3"])
 def test_shipped_systems_step_alike(name: str, release: str) -> None:

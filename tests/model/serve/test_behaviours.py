@@ -18,7 +18,6 @@ EVERY = [(c, r, s) for c in HERE for r in RELEASES for s in SCHEDULES]
 
 
 @pytest.mark.slow(1)
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("client", "release", "schedule"), EVERY, ids=[f"{c}-{r}-{s.title}" for c, r, s in EVERY]
 )

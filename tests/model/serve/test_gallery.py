@@ -29,7 +29,6 @@ CELLS = [
 
 
 @pytest.mark.slow(5)
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("client", "entry", "release"), CELLS, ids=[f"{c}-{e['bug']}-{r}" for c, e, r in CELLS]
 )
