@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import (
     BrokenExecutor,
@@ -14,8 +15,9 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import wraps
 from itertools import chain, islice
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process, util
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
@@ -51,6 +53,7 @@ class Workers:
         elif self.jobs == 1 or self.pool is not None:
             yield self
         else:
+            _silence_trackers()
             with _starting():
                 pool = ProcessPoolExecutor(
                     self.jobs, mp_context=get_context("spawn"), initializer=_end_with_parent
@@ -98,6 +101,34 @@ def _starting() -> Generator[None]:
         raise ChildProcessError(
             f"can't start processes ({why}): try --jobs 1, which needs none"
         ) from None
+
+
+_TRACKER = "from multiprocessing.resource_tracker import main"
+_SILENT = "import os; os.dup2(os.open(os.devnull, os.O_WRONLY), 2); "
+
+
+def _silence_trackers() -> None:
+    """Gives the process that tracks semaphores no standard error. If it is killed, Python starts
+    another one, warns, and lets it forget semaphores that it never knew, with a traceback for each.
+    Nothing is lost by that: semaphores are removed by those who made them."""
+    warnings.filterwarnings("ignore", message="resource_tracker: process died")
+    start = util.spawnv_passfds
+    if start.__name__ == _start_silently.__name__:
+        return
+
+    @wraps(_start_silently)
+    def silently(path: bytes, args: Sequence[str], passfds: Sequence[int]) -> int:
+        return _start_silently(start, path, args, passfds)
+
+    util.spawnv_passfds = silently
+
+
+def _start_silently(
+    start: Callable[..., int], path: bytes, args: Sequence[str], passfds: Sequence[int]
+) -> int:
+    """Starts a process of multiprocessing; the tracker without standard error."""
+    *options, code = args
+    return start(path, [*options, _SILENT * code.startswith(_TRACKER) + code], passfds)
 
 
 def _abandon(pool: Executor) -> None:

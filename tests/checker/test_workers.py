@@ -86,3 +86,25 @@ def test_ctrl_c_ends_it_while_pieces_are_too_large_for_their_pipe(tmp_path: Path
         command = [sys.executable, tmp_path / "large.py"]
         run = subprocess.run(command, start_new_session=True, timeout=60, stderr=subprocess.DEVNULL)
         assert run.returncode == 7
+
+
+@pytest.mark.slow(2)
+def test_a_killed_tracker_of_semaphores_prints_nothing(tmp_path: Path) -> None:
+    """Python starts another one, which doesn't know what it is to forget."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        """\
+import os, signal
+from multiprocessing import resource_tracker
+from epochfence.checker.workers import Workers
+
+if __name__ == "__main__":
+    with Workers(2).together("test") as workers:
+        print(sorted(workers.each(abs, [-1, -2, -3], "test")))
+        os.kill(resource_tracker._resource_tracker._pid, signal.SIGKILL)
+        print(sorted(workers.each(abs, [-1, -2, -3], "test")))
+"""
+    )
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["[(0, 1), (1, 2), (2, 3)]"] * 2
+    assert (done.returncode, done.stderr) == (0, "")
