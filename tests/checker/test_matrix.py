@@ -246,6 +246,7 @@ def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow(10)
+@pytest.mark.long
 @pytest.mark.usefixtures("spark")
 def test_on_spark_it_goes_on_to_the_same(tmp_path: Path) -> None:
     """It has the cells of one machine, counterexamples and bugs among them, and makes the runs that

@@ -48,6 +48,7 @@ CHANGES: list[tuple[str, str, dict[str, Any], str]] = [
 
 
 @pytest.mark.slow(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("table", "row", "change", "name"), CHANGES)
 def test_what_protects_the_properties(
     table: str, row: str, change: dict[str, Any], name: str

@@ -172,6 +172,7 @@ def test_what_protects_the_properties(without: System, name: str) -> None:
 
 
 @pytest.mark.slow(8)
+@pytest.mark.long
 def test_a_silent_static_member_is_waited_for_and_goes_at_last() -> None:
     """Unless its session never ends."""
     quick = {"producers": 2}

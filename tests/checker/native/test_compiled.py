@@ -23,6 +23,7 @@ OUTER = (
 
 
 @pytest.mark.slow(8)
+@pytest.mark.long
 def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
     tmp_path: Path,
 ) -> None:

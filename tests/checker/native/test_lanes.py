@@ -54,6 +54,7 @@ def found(instance: Instance, *, lanes: bool, threads: int = 1) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.sample(1, of="engines: lanes")
 @pytest.mark.parametrize(
     ("name", "constants", "wrong"),
     [

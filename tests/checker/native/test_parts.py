@@ -230,6 +230,7 @@ def test_verdicts_and_counts_are_those_of_whole_states(
 
 
 @pytest.mark.slow(4)
+@pytest.mark.long
 @pytest.mark.parametrize("granted", [3, 5])
 def test_states_stay_whole_where_their_division_finds_no_room(
     granted: int, monkeypatch: pytest.MonkeyPatch, by_parts: list[Parts]

@@ -229,6 +229,7 @@ def instance_of(declared: System) -> Any:
 
 
 @pytest.mark.slow(10)
+@pytest.mark.long
 def test_every_step_of_small_runs_is_as_the_ranking_has_it() -> None:
     assert len(runs().states) > 1000
     assert faults(instance_of(system), runs()) == []

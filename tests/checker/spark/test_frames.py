@@ -100,6 +100,7 @@ def test_a_run_that_never_got_to_spark_has_no_states(played: InProcess, tmp_path
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_folder_of_a_broker_is_decoded(spark: Any, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES / "broker", tmp_path / "broker")
     (log,) = (tmp_path / "broker" / "orders-0").glob("*.log")

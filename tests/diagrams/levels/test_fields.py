@@ -27,6 +27,7 @@ def by_part(system: System, machine: str, *releases: str) -> dict[str, set[tuple
 
 
 @pytest.mark.slow(3)
+@pytest.mark.long
 @pytest.mark.parametrize("name", [ORDERS, LEASE, "coordinators", "replication", "idempotence",
                                   "transactions"])  # fmt: skip
 def test_what_a_run_changes_is_written_by_its_row(name: str) -> None:

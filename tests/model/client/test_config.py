@@ -221,6 +221,7 @@ GRID = [
 
 
 @pytest.mark.slow(1)
+@pytest.mark.sample(3, of="mutants: rules of settings")
 @pytest.mark.parametrize(("step", "row"), rules(STEPS))
 def test_a_rule_that_is_gone_is_missed(
     step: int, row: int, monkeypatch: pytest.MonkeyPatch

@@ -223,6 +223,7 @@ GRID = [
 
 
 @pytest.mark.slow(2)
+@pytest.mark.sample(2, of="mutants: rules of a consumer's settings")
 @pytest.mark.parametrize(("step", "row"), rules(CONSUMER_STEPS))
 def test_a_rule_that_is_gone_is_missed(
     step: int, row: int, monkeypatch: pytest.MonkeyPatch
