@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
@@ -15,15 +21,16 @@ from ..files import Output, write_whole
 from ..language import DeclarationError
 from ..spec.features import RELEASED
 from .endings import fail, in_a_line, needing, write_json
-from .options import Json, make_folder, output_of, seconds_option
+from .options import Json, a_number, make_folder, output_of, seconds_option
 
 if TYPE_CHECKING:
     from ..model.live.cluster import LiveCluster
     from ..model.live.connection import Security
-    from ..model.live.run import Report
+    from ..model.live.run import Report, Run
 
 
 SECONDS = 30.0  # of random requests
+MOST_BYTES = 16 << 20  # of searches that are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +110,29 @@ class RequestOptions:
         int | None,
         typer.Option("--seed", metavar="N", help="Seed of the random requests (default: 0)."),
     ] = None
+    without: Annotated[
+        list[str] | None,
+        typer.Option("--without", metavar="REQUEST", help="Don't send this request (repeatable)."),
+    ] = None
+    cap: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--cap",
+            metavar="REQUEST=VERSION",
+            help="Send no newer version of this request (repeatable).",
+        ),
+    ] = None
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            min=0.1,
+            max=600,
+            callback=a_number,
+            metavar="S",
+            help="Time to wait for an answer; none within it is a disagreement.",
+        ),
+    ] = 30
     raw: Annotated[
         bool,
         typer.Option("--raw", help="Don't wait for markers; accept answers from before and after."),
@@ -129,10 +159,8 @@ def conform(
 ) -> None:
     """Compare a real broker with the oracle: a short test for each row, then random requests."""
     with needing("broker"):
-        from ..model.live.cluster import LiveCluster
+        from ..model.live.apis import table
         from ..model.live.connection import BrokerError
-        from ..model.live.run import Run
-        from ..model.live.threads import Threads
     for release in filter(None, (sent.protocol, sent.as_client)):
         if release not in RELEASED:
             fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
@@ -142,35 +170,116 @@ def conform(
         fail("--level well-behaved sends what --debugger and --alter-configs can't help: omit them")
     if save is not None:
         make_folder("--save", save)
+    with _stopping():
+        try:
+            cluster = _cluster(broker, sent)
+        except BrokerError as error:
+            fail(error)
+        with _progress() as shows:
+            try:
+                run = _made(cluster, broker, sent, shows)
+                if lacking := table(run.report.lacking):
+                    print(lacking, flush=True)
+                if sent.suite != "random" and run.report.ended_early is None:
+                    run.directed()
+                if sent.suite != "directed" and run.report.ended_early is None:
+                    run.random(SECONDS if sent.seconds is None else sent.seconds)
+            except (BrokerError, DeclarationError) as error:
+                fail(error)
+            finally:
+                _close(cluster, keeps=broker.keep)
+        _told(run.report, save, junit, output)
+
+
+def _cluster(broker: BrokerOptions, sent: RequestOptions) -> LiveCluster:
+    from ..model.live.apis import limits
+    from ..model.live.cluster import LiveCluster
+
+    return LiveCluster(
+        broker.bootstrap,
+        security_of(broker.config),
+        may_be_shared=broker.shared,
+        timeout_s=sent.timeout,
+        limited=limits(sent.without or (), sent.cap or ()),
+    )
+
+
+def _made(
+    cluster: LiveCluster, broker: BrokerOptions, sent: RequestOptions, shows: Callable[[str], None]
+) -> Run:
+    from ..checker.native.object_cache import cache_of
+    from ..model.live.run import Run
+    from ..model.live.searches import Searches
+    from ..model.live.threads import Threads
+
+    return Run(
+        cluster,
+        broker.bootstrap,
+        _release(cluster, sent.protocol),
+        settles=not sent.raw,
+        seed=sent.seed or 0,
+        as_client=sent.as_client,
+        restarts=restarts(broker.restart_command) if broker.restart_command else None,
+        threads=Threads(broker.debugger) if broker.debugger else None,
+        alters=broker.alter_configs,
+        level=sent.level,
+        searches=Searches(cache_of("searches", MOST_BYTES)),
+        shows=shows,
+    )
+
+
+def _close(cluster: LiveCluster, *, keeps: bool) -> None:
+    """Removes what was made, and disconnects. A second Ctrl-C leaves it."""
     try:
-        cluster = LiveCluster(
-            broker.bootstrap, security_of(broker.config), may_be_shared=broker.shared
-        )
-    except BrokerError as error:
-        fail(error)
-    try:
-        run = Run(
-            cluster,
-            broker.bootstrap,
-            _release(cluster, sent.protocol),
-            settles=not sent.raw,
-            seed=sent.seed or 0,
-            as_client=sent.as_client,
-            restarts=restarts(broker.restart_command) if broker.restart_command else None,
-            threads=Threads(broker.debugger) if broker.debugger else None,
-            alters=broker.alter_configs,
-            level=sent.level,
-        )
-        if sent.suite != "random":
-            run.directed()
-        if sent.suite != "directed" and run.report.ended_early is None:
-            run.random(SECONDS if sent.seconds is None else sent.seconds)
-    except (BrokerError, DeclarationError) as error:
-        fail(error)
-    finally:
-        for line in cluster.close(keeps=broker.keep):
+        for line in cluster.close(keeps=keeps):
             print(f"epochfence: {in_a_line(line)}", file=sys.stderr)
-    _told(run.report, save, junit, output)
+    except KeyboardInterrupt:
+        print("epochfence: interrupted: topics of the run may be left", file=sys.stderr)
+
+
+@contextmanager
+def _stopping() -> Generator[None]:
+    """Has SIGTERM end a run as Ctrl-C does: with the results so far."""
+
+    def stop(_: int, __: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop) if _is_main_thread() else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def _progress() -> Generator[Callable[[str], None]]:
+    """Shows how far a run is on standard error: one line that is updated on a terminal, else a line
+    every ten seconds."""
+    live, shown_at, wide = sys.stderr.isatty(), time.monotonic(), 0
+
+    def show(text: str) -> None:
+        nonlocal shown_at, wide
+        now = time.monotonic()
+        if now - shown_at < (0.2 if live else 10):
+            return
+        shown_at = now
+        if live:
+            room = shutil.get_terminal_size().columns - 1
+            print(f"\r{text[:room]:{wide}}", end="", file=sys.stderr, flush=True)
+            wide = min(len(text), room)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if wide:
+            print(f"\r{'':{wide}}\r", end="", file=sys.stderr, flush=True)
 
 
 def _told(
@@ -179,6 +288,8 @@ def _told(
     """Prints and writes what was found, and ends with its exit code."""
     from ..model.live import report
 
+    if found.internal is not None:
+        print(found.internal, end="", file=sys.stderr)
     print(report.text(found))
     if save is not None:
         for name, lines in report.traces(found):

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -169,6 +169,10 @@ class ClusterOptions:
             help="Accept SASL/OAUTHBEARER with unsigned tokens; the subject is the user.",
         ),
     ] = False
+    plant: Annotated[
+        Literal["read-beyond-stable"] | None,
+        typer.Option("--plant", hidden=True, help="Serve with this bug, to test what finds it."),
+    ] = None
 
 
 def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
@@ -200,6 +204,7 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
         )
     except ValueError as error:
         fail(f"--topic, --users or --unsecured-tokens: {error}")
+    server.logs.reads_beyond_stable = cluster.plant == "read-beyond-stable"
     if cluster.acls is not None:
         _authorize(server, cluster.acls)
     _run(server, f"Kafka {protocol} in memory", wanted, schedule)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, ClassVar, NamedTuple
 
@@ -24,6 +25,22 @@ from .requests import Answer, Line, checked, text_of
 
 CAUSED = {"log_refuses", "withhold_ids", "expire_producers", "delete_records"}
 """Faults of brokers by their settings, or by another's request, as lines of a trace."""
+
+NO_ANSWER = "no_answer"
+"""The field of a response that stands for none: why there is none."""
+
+
+class Unanswered(Exception):
+    """A system gives a request no answer, or one that can't be read. An adapter raises it where
+    that is the system's fault; a lost answer is None.
+
+    `request` is the request's name, also where the adapter needs it for itself, and `what` says in
+    a few words what came instead: "the connection was closed".
+    """
+
+    def __init__(self, message: str, request: str, what: str) -> None:
+        super().__init__(message)
+        self.request, self.what = request, what
 
 
 class System(ABC):
@@ -45,7 +62,7 @@ class System(ABC):
     @abstractmethod
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The response to a request, as `model.requests` has both; None where it was lost. What it
-        lacks isn't compared, so that an error alone is a response."""
+        lacks isn't compared, so that an error alone is a response. Raises Unanswered."""
 
     def sleep(self, ms: int) -> None:
         """Time goes by. Without this method it never does."""
@@ -100,19 +117,24 @@ class Exchange(NamedTuple):
         name = fields.pop("request", None)
         if name is None:
             return text_of(fields)
-        answered = "(lost)" if self.response is None else text_of(self.response)
+        if self.response is None:
+            answered = "(lost)"
+        else:
+            answered = self.response.get(NO_ANSWER) or text_of(self.response)
         return f"{name}({text_of(fields)}) → {answered}"
 
 
 class Disagreement(AssertionError):
     """The last answer of a trace isn't allowed; `allowed` are those that are, and `reasons` for
-    each of them the row that gives it and what is nearest to the answer that was given."""
+    each of them the row that gives it and what is nearest to the answer that was given. The last
+    request may be one that the adapter sends for itself (`is_beside`), and that has no answer."""
 
     def __init__(
         self, trace: list[Exchange], allowed: list[Answer], protocol: str,
-        reasons: Sequence[Sequence[str]] = (),
+        reasons: Sequence[Sequence[str]] = (), *, is_beside: bool = False,
     ) -> None:  # fmt: skip
         self.trace = trace
+        self.is_beside = is_beside
         self.allowed = allowed
         self.protocol = protocol
         shown = [f"{at} {exchange}" for at, exchange in enumerate(trace, 1)]
@@ -120,11 +142,19 @@ class Disagreement(AssertionError):
         for answer, lines in zip_longest(allowed, reasons[: len(allowed)], fillvalue=()):
             shown.append(f"  {protocol} allows: {text_of(dict(answer))}")
             shown += [f"    {line}" for line in lines]
-        super().__init__("\n".join(["an answer that isn't allowed", *shown]))
+        what = "no answer" if self.no_answer else "an answer that isn't allowed"
+        super().__init__("\n".join([what, *shown]))
+
+    @property
+    def no_answer(self) -> str | None:
+        """What came instead of the last answer; None if one came."""
+        return (self.trace[-1].response or {}).get(NO_ANSWER)
 
     def lines(self) -> str:
-        """The trace as the text of a file, for `replay` and `epochfence diff`."""
-        return "".join(f"{json.dumps(exchange.line)}\n" for exchange in self.trace)
+        """The trace as the text of a file, for `replay` and `epochfence diff`: without a request
+        beside it."""
+        told = self.trace[:-1] if self.is_beside else self.trace
+        return "".join(f"{json.dumps(exchange.line)}\n" for exchange in told)
 
 
 class Session:
@@ -159,7 +189,12 @@ class Session:
     def _put(
         self, line: dict[str, Any], asked: Callable[[], Mapping[str, Any] | None]
     ) -> Answer | None:
-        response = asked()
+        try:
+            response = asked()
+        except Unanswered as error:
+            if error.request != line.get("request"):
+                raise self._silence(error) from error
+            response = {NO_ANSWER: error.what}
         self._time_goes_by()
         ours = self.guide.inward(line)
         answered = self.guide.take(line)
@@ -173,9 +208,24 @@ class Session:
             shown = [self.guide.inward(answer) for answer in allowed]
             reasons = [self.possible.reasons(line, response or {}, answer) for answer in allowed]
             raise Disagreement(self.trace, shown, self.protocol, reasons)
-        if self.system.can("settle") and self.system.settle():
-            self.possible.settle()
+        if self.system.can("settle"):
+            with self._needing():
+                is_settled = self.system.settle()
+            if is_settled:
+                self.possible.settle()
         return None if response is None else dict(response)
+
+    @contextmanager
+    def _needing(self) -> Generator[None]:
+        """Raises Disagreement if the system gives no answer to a request of the adapter's own."""
+        try:
+            yield
+        except Unanswered as error:
+            raise self._silence(error) from error
+
+    def _silence(self, error: Unanswered) -> Disagreement:
+        last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
+        return Disagreement([*self.trace, last], [], self.protocol, is_beside=True)
 
     def take(self, line: Line) -> None:
         """Executes a line of a trace. Raises as `ask`."""
@@ -191,7 +241,8 @@ class Session:
             self._put(dict(line), lambda: self.system.resume(fields["release"]))
         elif CAUSED & fields.keys():
             self._happens(dict(line))
-            self.system.cause(fields)
+            with self._needing():
+                self.system.cause(fields)
             self.possible.happens(line)
             self.possible.passing = self.system.passing
         elif "acls" in fields:
@@ -202,7 +253,8 @@ class Session:
     def sleep(self, ms: int) -> None:
         """Lets time go by."""
         self._happens({"sleep_ms": ms})
-        self.system.sleep(ms)
+        with self._needing():
+            self.system.sleep(ms)
         if not self.system.can("elapsed_ms"):
             self.possible.sleep(ms)
         self._time_goes_by()
@@ -214,7 +266,8 @@ class Session:
     def restart(self) -> None:
         """Has the system stop and start again."""
         self._happens({"restart": True})
-        self.system.restart()
+        with self._needing():
+            self.system.restart()
         self.possible.restart()
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
@@ -224,7 +277,8 @@ class Session:
         can = all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)
         if can:
             self._happens({"skip_to_epoch": producer_epoch, "transactional_id": transactional_id})
-            self.system.skip_to_epoch(transactional_id, producer_epoch)
+            with self._needing():
+                self.system.skip_to_epoch(transactional_id, producer_epoch)
             self.possible.skip_to_epoch(transactional_id, producer_epoch)
         return can
 

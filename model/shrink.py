@@ -1,52 +1,85 @@
 """The smallest run that shows a disagreement, looked for among parts of the one that was found.
 
-A line is left out, or made simpler, and what is left is put to a new system. Whose a request was is
-kept apart from what ids and epochs were called: a line that names what an earlier one was told
-names what that one is told now, and goes where that one goes.
+A line is left out, or made simpler, and what is left is put to a new system. It counts if it shows
+the same `Difference`. Whose a request was is kept apart from what ids and epochs were called: a
+line that names what an earlier one was told names what that one is told now. Where that one is left
+out, it goes as well, or names what the one before it was told.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from .conformance import Disagreement, Exchange, Session, System
+from .difference import Difference
 from .engine.errors import ModelError
 
 USUAL_TIMEOUT_MS = 60_000
+TELLERS = ("InitProducerId", "EndTxn")
+"""Requests whose answers may have a producer id and epoch."""
+TRIES = 3
+FEW = 6
+"""Of so few lines any two are left out together as well."""
 
 
 @dataclass(frozen=True)
 class Step:
     """A line of a trace. `teller` is the step whose answer gave the producer id that it names, and
-    `further` the distance of its epoch beyond the one given there."""
+    `further` the distance of its epoch beyond the one given there; None if it names no epoch."""
 
     number: int
     line: dict[str, Any]
     teller: int | None = None
-    further: int = 0
+    further: int | None = 0
 
 
 def smallest(found: Disagreement, system: Callable[[], System]) -> Disagreement:
-    """The smallest run that the system disagrees in at its last request, which is one of the same
-    name: `found` itself where a smaller one, or the same one again, doesn't show it."""
-    last = found.trace[-1].line.get("request")
-    steps = list(_steps(found.trace))
+    """The smallest run that shows the same difference: `found` itself if no smaller run does, or if
+    not even the same run does so again."""
+    for smaller in shrinking(found, system):
+        found = smaller
+    return found
 
-    def shown(tried: Sequence[Step]) -> Disagreement | None:
-        again = _again(tried, system, found.protocol)
-        return again if again and again.trace[-1].line.get("request") == last else None
 
-    while True:
+def shows_again(found: Disagreement, system: Callable[[], System]) -> bool:
+    """Whether the same requests show the same difference again, in one of so many `TRIES`."""
+    wanted, steps = Difference.of(found), _steps_of(found)
+    again = (_again(steps, system, found.protocol) for _ in range(TRIES))
+    return any(one is not None and wanted.is_shown_by(Difference.of(one)) for one in again)
+
+
+def shrinking(
+    found: Disagreement, system: Callable[[], System], *, seconds: float | None = None
+) -> Iterator[Disagreement]:
+    """Runs that show the same difference, each smaller than the one before. The last is the
+    smallest, unless looking for it takes longer than `seconds`."""
+    wanted = Difference.of(found)
+    until = None if seconds is None else time.monotonic() + seconds
+    steps = _steps_of(found)
+    seen: set[str] = set()
+    while steps:
         before = steps
         for tried in _smaller(steps):
-            again = shown(tried)
-            if again is not None:
-                found, steps = again, list(tried[: len(again.trace)])
+            if (text := str(tried)) in seen:
+                continue
+            seen.add(text)
+            if until is not None and time.monotonic() > until:
+                return
+            again = _again(tried, system, found.protocol)
+            if again is not None and wanted.is_shown_by(Difference.of(again)):
+                steps = list(tried[: len(again.trace) - again.is_beside])
+                yield again
                 break
         if steps is before:
-            return found
+            return
+
+
+def _steps_of(found: Disagreement) -> list[Step]:
+    return list(_steps(found.trace[:-1] if found.is_beside else found.trace))
 
 
 def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
@@ -58,7 +91,8 @@ def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
         producer_id = line.get("producer_id", -1)
         if producer_id in told:
             teller, epoch = told[producer_id]
-            yield Step(number, line, teller, line.get("producer_epoch", epoch) - epoch)
+            held = line.get("producer_epoch", epoch)
+            yield Step(number, line, teller, None if held < 0 else held - epoch)
         else:
             yield Step(number, line)
         answer = response or {}
@@ -80,9 +114,10 @@ def _again(
                 if step.teller not in told:
                     return None
                 line["producer_id"], epoch = told[step.teller]
-                line["producer_epoch"] = epoch + step.further
-                if not 0 <= line["producer_epoch"] < 2**15:
-                    return None
+                if step.further is not None:
+                    line["producer_epoch"] = epoch + step.further
+                    if not 0 <= line["producer_epoch"] < 2**15:
+                        return None
             before = len(session.trace)
             session.take(line)
             if len(session.trace) == before:  # an id whose epoch can't be raised
@@ -107,38 +142,83 @@ def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
             yield from _without(steps, gone)
         size //= 2
     for at, step in enumerate(steps):
-        for line in _simpler(step.line):
-            yield [*steps[:at], replace(step, line=line), *steps[at + 1 :]]
+        simpler = [replace(step, line=line) for line in _simpler(step.line)]
+        if step.further is not None and abs(step.further) > 1:
+            simpler.append(replace(step, further=1 if step.further > 0 else -1))
+        for one in simpler:
+            yield [*steps[:at], one, *steps[at + 1 :]]
     for kind in ("transactional_id", "partition"):
         names = sorted({step.line[kind] for step in steps if step.line.get(kind)})
         for name in names[1:]:
             yield [_renamed(step, kind, name, names[0]) for step in steps]
+    if len(steps) <= FEW:
+        for pair in combinations(steps[:-1], 2):
+            yield from _without(steps, {step.number for step in pair})
 
 
 def _without(steps: Sequence[Step], gone: set[int]) -> Iterator[list[Step]]:
-    """The run without these steps and those that name what they were told; and the same with later
-    sequences moved to where the batches now are."""
+    """The run without these steps and those that name what they were told; and with these, which
+    name what was told before. Of each the same with later sequences moved to where the batches now
+    are comes first."""
+    for left in (_dropped(steps, gone), _retold(steps, gone) if len(gone) < 3 else []):
+        if left and left[-1].number == steps[-1].number:
+            moved = _moved(steps, left)
+            if moved != left:
+                yield moved
+            yield left
+
+
+def _dropped(steps: Sequence[Step], gone: set[int]) -> list[Step]:
     left: list[Step] = []
+    gone = set(gone)
+    for step in steps:
+        if step.number in gone or step.teller in gone:
+            gone.add(step.number)
+        else:
+            left.append(step)
+    return left
+
+
+def _retold(steps: Sequence[Step], gone: set[int]) -> list[Step]:
+    """Without the steps that are gone. Others name what the step before told the same id."""
+    by_number = {step.number: step for step in steps}
+    left: list[Step] = []
+    for step in steps:
+        if step.number in gone:
+            continue
+        if step.teller in gone:
+            name = by_number[step.teller].line.get("transactional_id")
+            tellers = [
+                each.number
+                for each in left
+                if each.line.get("request") in TELLERS and each.line["transactional_id"] == name
+            ]
+            if not tellers:
+                gone = gone | {step.number}
+                continue
+            step = replace(step, teller=tellers[-1])
+        left.append(step)
+    return left
+
+
+def _moved(steps: Sequence[Step], left: Sequence[Step]) -> list[Step]:
+    """What is left, with sequences moved to where its batches are."""
+    kept = {step.number: step for step in left}
     moved: list[Step] = []
     removed: dict[tuple[Any, ...], int] = {}
-    gone = set(gone)
     for step in steps:
         line = step.line
         whose = (step.teller, step.further, line.get("partition"))
-        if step.number in gone or step.teller in gone:
-            gone.add(step.number)
-            if line.get("request") == "Produce":
+        is_batch = line.get("request") == "Produce"
+        if step.number not in kept:
+            if is_batch:
                 removed[whose] = removed.get(whose, 0) + line.get("count", 1)
             continue
-        left.append(step)
-        by = removed.get(whose, 0) if line.get("request") == "Produce" else 0
+        by = removed.get(whose, 0) if is_batch else 0
         if by and line["base_sequence"] >= by:
             line = line | {"base_sequence": line["base_sequence"] - by}
-        moved.append(replace(step, line=line))
-    if left and left[-1] is steps[-1]:
-        if moved != left:
-            yield moved
-        yield left
+        moved.append(replace(kept[step.number], line=line))
+    return moved
 
 
 def _simpler(line: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,9 +1,4 @@
-"""A real cluster as a system under test: requests as the oracle has them, sent as Kafka has them.
-
-A name in a request (`a`, `t-0`, `g`) stands for one of this system's own, as does the producer id
-that nobody has told, so that each system starts with nothing: with new ids, and partitions that
-nothing was written to.
-"""
+"""A real cluster as a system under test: requests, time, crashes, and requests that are held."""
 
 from __future__ import annotations
 
@@ -11,22 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from itertools import count
 from typing import Any, Final
 
-from ...spec.api_versions import OF_BROKERS
-from ..asking import UNKNOWN_ID
-from ..batches import kept
-from ..broker.transaction_index import AbortedTxn
-from ..broker.transaction_log import partition_for
-from ..cluster import offsets_partition
 from ..conformance import System
-from ..records import Flag, Record, RecordBatch, encode_batch
-from .answers import batches_of, identity, refusal_of
-from .cluster import LiveCluster
-from .connection import BrokerError
+from .cluster import OF_TABLES, LiveCluster
+from .connection import BrokerError, NoAnswer, Unreachable
 from .epochs import Skip, use_up
-from .terms import Terms
+from .requests import NOT_YET, PATIENCE_S, Requests
 from .threads import Threads
 
 PASSING: Final = frozenset(
@@ -35,21 +21,21 @@ PASSING: Final = frozenset(
      "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 )  # fmt: skip
 """Errors that say nothing about the request's effect."""
-OFFSETS: Final = "__consumer_offsets"
-PATIENCE_S: Final = 5
 IDS_AT_ONCE: Final = 100
 SLOWEST_LOAD_S: Final = 30
 EXPIRY_CHECK_MS: Final = "producer.id.expiration.check.interval.ms"
 EXPIRY_CHECKS: Final = 4
 """Idle producers are forgotten after so many intervals."""
 SOON_S: Final = 0.05
+MOVED: Final = (
+    "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER",
+    "LEADER_NOT_AVAILABLE",
+)  # fmt: skip
+"""Errors of brokers that lead and coordinate no more."""
 _PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 ENDS_HELD: Final = {"append", "decision", "completion"}
 """A held end stays in progress."""
-_NOT_YET: Final = "COORDINATOR_LOAD_IN_PROGRESS"
-_AGAIN = ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")
 _NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
-_numbers = count()
 
 
 class NotHeld(Exception):
@@ -57,7 +43,7 @@ class NotHeld(Exception):
 
 
 class BrokerSystem(System):
-    """The adapter, for one run of requests on `cluster`.
+    """The adapter, for one run of requests on `cluster`: see `Requests`.
 
     With `settles` an end is over before anything else is asked: its markers are written. `restarts`
     stops the brokers and starts them again; with `threads` a request can be held on its way.
@@ -65,11 +51,7 @@ class BrokerSystem(System):
 
     prompt = False
     passing = PASSING
-    requests = frozenset(
-        ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce",
-         "EndTxn", "WriteTxnMarkers", "Fetch", "ListOffsets", "DescribeProducers",
-         "DescribeTransactions")
-    )  # fmt: skip
+    requests = OF_TABLES
 
     def __init__(
         self, cluster: LiveCluster, *, settles: bool = True,
@@ -81,66 +63,65 @@ class BrokerSystem(System):
         self._restarts, self._threads = restarts, threads
         self._withheld: list[int] = []
         self._refuses = False
-        self._begun: set[str | None] = set()
         self._held: dict[str, tuple[Future[Mapping[str, Any]], list[int]]] = {}
-        self._number = next(_numbers)
-        self._places: dict[str, tuple[str, int]] = {}
-        self._names: dict[tuple[str, int], str] = {}
-        self._ids: list[str] = []
+        self._requests = Requests(cluster)
         self._stuck: set[str] = set()
         self.skipped: dict[str, int] = {}
         """The epochs of ids that were raised ahead, for `skip_to_epoch`."""
-        self._offsets_partitions = 0
-        self._terms = Terms(cluster)
         self._told = time.monotonic()
         self._latency = 0.0
         self._ahead: tuple[str, Mapping[str, Any], Mapping[str, Any]] = _NOTHING
-        self._asks: dict[str, Callable[[Mapping[str, Any], int], Mapping[str, Any]]] = {
-            "InitProducerId": self._init,
-            "AddPartitionsToTxn": self._add,
-            "AddOffsetsToTxn": self._add_offsets,
-            "TxnOffsetCommit": self._commit_offsets,
-            "Produce": self._produce,
-            "EndTxn": self._end,
-            "WriteTxnMarkers": self._write_markers,
-            "Fetch": self._fetch,
-            "ListOffsets": self._list_offsets,
-            "DescribeProducers": self._describe_producers,
-            "DescribeTransactions": self._describe,
-        }
 
-    def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """See System. Raises BrokerError where the broker is gone."""
-        if fields.get("producer_id", -1) == UNKNOWN_ID:
-            fields = {**fields, "producer_id": UNKNOWN_ID + self._number}
+    def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See System. None: its broker has gone, and others have taken over. Raises BrokerError
+        where there is no broker, and NoAnswer."""
+        fields = self._requests.own(fields)
         began = time.monotonic()
         if (request, fields) == self._ahead[:2]:
             told, self._ahead = self._ahead[2], _NOTHING
         elif "held_at" in fields:
             told = self._hold(request, fields)
         else:
-            told = self._asks[request](fields, self._version(request, fields))
+            told = self._sent(request, fields)
         self._latency = time.monotonic() - began
-        if told.get("error") in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"):
-            self.cluster.forget_coordinators()
         return told
 
-    def _version(self, request: str, fields: Mapping[str, Any]) -> int:
-        newest = self.cluster.newest(request)
-        if request == "AddPartitionsToTxn":
-            newest = min(newest, OF_BROKERS - 1)  # the newest that clients send
-        return fields.get("api_version", newest)
+    def _sent(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        told = self._of_any(lambda: self._requests.ask(request, fields))
+        if told is not None and told.get("error") in MOVED:
+            self.cluster.forget_places()
+        return told
+
+    def _state(self, name: str) -> Mapping[str, Any]:
+        """The state of a transactional id, from whoever coordinates it."""
+        while (told := self._of_any(lambda: self._requests.state(name))) is None:
+            pass
+        return told
+
+    def _of_any(self, ask: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        """An answer of whichever broker has it now; None: that one has gone in place of it, and
+        others have taken over."""
+        until = time.monotonic() + SLOWEST_LOAD_S
+        while True:
+            try:
+                return ask()
+            except Unreachable:  # it wasn't sent
+                if not self.cluster.finds_others() or time.monotonic() > until:
+                    raise
+                time.sleep(SOON_S)
+            except NoAnswer as error:
+                if not self.cluster.has_failed_over(error.request):
+                    raise
+                return None
 
     def send_ahead(self, request: str, fields: Mapping[str, Any]) -> None:
         """Sends a request right behind the next one, before that is answered; `ask` then has the
         answer to it. Several brokers would take the two in any order: there it isn't sent."""
 
-        if fields.get("producer_id", -1) == UNKNOWN_ID:
-            fields = {**fields, "producer_id": UNKNOWN_ID + self._number}
+        fields = self._requests.own(fields)
 
         def ask() -> None:
-            told = self._asks[request](fields, self._version(request, fields))
-            self._ahead = request, fields, told
+            self._ahead = request, fields, self._requests.ask(request, fields)
 
         if len(self.cluster.brokers) == 1:
             self.cluster.meanwhile = ask
@@ -150,11 +131,12 @@ class BrokerSystem(System):
     def warm_up(self) -> None:
         """Begins a transaction, for which the broker loads what it takes: in a class that isn't
         loaded no thread can be held."""
-        told = self.ask("InitProducerId", {"transactional_id": "warm"})
+        ask = self._requests.ask
+        told = ask("InitProducerId", {"transactional_id": "warm"})
         who = {name: told[name] for name in ("producer_id", "producer_epoch")}
         batch = {"partition": "warm", "transactional_id": "warm", **who, "base_sequence": 0}
-        self.ask("Produce", batch)
-        self.ask("EndTxn", {"transactional_id": "warm", **who, "result": "ABORT"})
+        ask("Produce", batch)
+        ask("EndTxn", {"transactional_id": "warm", **who, "result": "ABORT"})
 
     def _hold(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """Holds the request at the place in its fields. Returns its answer if it doesn't get
@@ -164,7 +146,7 @@ class BrokerSystem(System):
 
         def ask() -> Mapping[str, Any]:
             with self.cluster.aside():
-                return self._asks[request](left, self._version(request, left))
+                return self._requests.ask(request, left)
 
         breakpoints = self._threads.hold(place)
         pool = ThreadPoolExecutor(1)
@@ -194,12 +176,12 @@ class BrokerSystem(System):
     def cause(self, line: Mapping[str, Any]) -> None:
         """See System."""
         if "delete_records" in line:
-            topic, number = self._place(line["delete_records"])
+            topic, number = self._requests.place(line["delete_records"])
             self.cluster.delete_records(topic, number)
         elif "expire_producers" in line:
-            self.cluster.altered("producer.id.expiration.ms", "1")
-            time.sleep(EXPIRY_CHECKS * self.cluster.setting(EXPIRY_CHECK_MS) / 1000)
-            self.cluster.restore()
+            self.cluster.settings.altered("producer.id.expiration.ms", "1")
+            time.sleep(EXPIRY_CHECKS * self.cluster.settings.value(EXPIRY_CHECK_MS) / 1000)
+            self.cluster.settings.restore()
         elif "withhold_ids" in line:
             self._withhold_ids(line["withhold_ids"])
         else:
@@ -211,10 +193,11 @@ class BrokerSystem(System):
         assert self._threads is not None
         if is_wanted:
             self._withheld = self._threads.hold("allocation")
-            self.passing = PASSING - {_NOT_YET}  # the answer: there is none
+            self.passing = PASSING - {NOT_YET}  # the answer: there is none
         else:
             self._threads.let_go(self._withheld)
             self._withheld, self.passing = [], PASSING
+        self._requests.waits_for_ids = not is_wanted
         connection = self.cluster.connection(self.cluster.coordinator(self.cluster.prefix))
         version = min(self.cluster.newest("InitProducerId"), 2)
         fields = {"transactional_id": None, "transaction_timeout": 60_000}
@@ -233,9 +216,9 @@ class BrokerSystem(System):
     def _refuse(self, is_wanted: bool) -> None:
         """Has the transaction log refuse records, or take them again."""
         if is_wanted:
-            self.cluster.altered("max.message.bytes", "1")
+            self.cluster.settings.altered("max.message.bytes", "1")
         else:
-            self.cluster.restore()
+            self.cluster.settings.restore()
         self._refuses = is_wanted
         self._probe("UNKNOWN_SERVER_ERROR" if is_wanted else "NONE")
 
@@ -257,7 +240,7 @@ class BrokerSystem(System):
         with suppress(BrokerError):
             if self._refuses:
                 self._refuse(False)
-            self.cluster.restore()
+            self.cluster.settings.restore()
             if self._withheld:
                 self._withhold_ids(False)
         for place in list(self._held):
@@ -292,7 +275,7 @@ class BrokerSystem(System):
 
     def _until(self, is_over: Callable[[Mapping[str, Any]], bool]) -> None:
         """Waits for each id, but for one whose end has stayed in flight before: nobody ends it."""
-        for name in self._ids:
+        for name in self._requests.ids:
             until = time.monotonic() + PATIENCE_S
             while name not in self._stuck and not is_over(self._state(name)):
                 time.sleep(0.002)
@@ -308,18 +291,20 @@ class BrokerSystem(System):
         self._held.clear()
         self.cluster.drop()
         until = time.monotonic() + SLOWEST_LOAD_S
-        while not self._is_back() and time.monotonic() < until:
+        while time.monotonic() < until:
+            with suppress(Unreachable):
+                if self._is_back():
+                    break
             time.sleep(0.1)
 
     def _is_back(self) -> bool:
-        """Whether coordinators and leaders answer again."""
-        for name in self._ids if self.settles else ():
+        """Whether coordinators and leaders answer again. Raises Unreachable if not even that."""
+        for name in self._requests.ids if self.settles else ():
             if self._state(name)["error_code"] in PASSING:
-                self.cluster.forget_coordinators()
+                self.cluster.forget_places()
                 return False
-        asked = [{"partition": name} for name in self._places]
-        newest = self.cluster.newest("ListOffsets")
-        return all(self._list_offsets(one, newest).get("offset", -1) >= 0 for one in asked)
+        asked = [{"partition": name} for name in self._requests.places]
+        return all(self._requests.ask("ListOffsets", one).get("offset", -1) >= 0 for one in asked)
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
         """See System: InitProducerId by InitProducerId."""
@@ -328,248 +313,9 @@ class BrokerSystem(System):
 
     def skip(self, transactional_id: str, producer_epoch: int) -> Skip:
         """The time that `use_up` takes to raise an id's epoch."""
-        name = str(self._id(transactional_id))
+        name = str(self._requests.id_of(transactional_id))
         now = self._state(name)["producer_epoch"] if self.settles else 0
         return Skip(name, now, producer_epoch)
-
-    # Names ------------------------------------------------------------------------------------
-
-    def _id(self, name: str | None) -> str | None:
-        if not name:
-            return name
-        real = f"{self.cluster.prefix}-{self._number}-{name}"
-        if real not in self._ids:
-            self._ids.append(real)
-        return real
-
-    def _group(self, name: str) -> str:
-        real = f"{self.cluster.prefix}-{self._number}-{name}"
-        if not self._offsets_partitions:
-            self.cluster.group_coordinator(real)
-            self._offsets_partitions = self.cluster.partitions_of(OFFSETS)
-        place = OFFSETS, partition_for(real, self._offsets_partitions)
-        self._names[place] = offsets_partition(name)
-        return real
-
-    def _place(self, partition: str) -> tuple[str, int]:
-        if partition not in self._places:
-            self._places[partition] = place = self.cluster.new_partition()
-            self._names[place] = partition
-        return self._places[partition]
-
-    def _topics(self, partitions: Any, numbers: str = "partitions") -> list[dict[str, Any]]:
-        found: dict[str, list[int]] = {}
-        for topic, number in map(self._place, sorted(partitions)):
-            found.setdefault(topic, []).append(number)
-        return [{"name": topic, numbers: those} for topic, those in found.items()]
-
-    # Requests ---------------------------------------------------------------------------------
-
-    def _known(self, producer_id: int) -> int:
-        return UNKNOWN_ID if producer_id == UNKNOWN_ID + self._number else producer_id
-
-    def _of_coordinator(
-        self, request: str, fields: Mapping[str, Any], version: int, **more: Any
-    ) -> dict[str, Any]:
-        name = self._id(fields["transactional_id"])
-        node = self.cluster.coordinator(name or self.cluster.prefix)
-        asked = {**fields, **more, "transactional_id": name}
-        told = self.cluster.ask(node, request, asked, version)
-        self._terms.learn(name, told)
-        return told
-
-    def _init(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        timeout = fields.get("transaction_timeout_ms", 60_000)
-        asked = {"producer_id": -1, "producer_epoch": -1, **fields}
-        asked["enable2_pc"] = fields.get("enable_2pc", False)
-        is_new = fields["transactional_id"] not in self._begun
-        self._begun.add(fields["transactional_id"])
-        until = time.monotonic() + PATIENCE_S
-        while True:
-            told = identity(
-                self._of_coordinator("InitProducerId", asked, version, transaction_timeout=timeout)
-            )
-            # Of an id that nobody knows it has done nothing: new producer ids are on their way.
-            is_early = is_new and told["error"] == _NOT_YET and _NOT_YET in self.passing
-            if not is_early or time.monotonic() > until:
-                return told
-
-    def _end(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        told = self._of_coordinator(
-            "EndTxn", fields, version, committed=fields["result"] == "COMMIT"
-        )
-        # Before version 5 the answer is an error alone.
-        return identity(told) if version >= 5 else {"error": told["error_code"]}
-
-    def _add(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        name, topics = self._id(fields["transactional_id"]), self._topics(fields["partitions"])
-        who = {key: fields[key] for key in ("producer_id", "producer_epoch")}
-        asked = {f"v3_and_below_{key}": value for key, value in who.items()}
-        asked |= {"v3_and_below_transactional_id": name, "v3_and_below_topics": topics}
-        one = {**who, "transactional_id": name, "topics": topics}
-        asked["transactions"] = [{**one, "verify_only": fields.get("verify_only", False)}]
-        node = self.cluster.coordinator(name or self.cluster.prefix)
-        told = self.cluster.ask(node, "AddPartitionsToTxn", asked, version)
-        if version >= 4:
-            if told["error_code"] != "NONE":
-                return {"error": told["error_code"]}
-            (of,) = told["results_by_transaction"]
-            results = of["topic_results"]
-        else:
-            results = told["results_by_topic_v3_and_below"]
-        errors = {
-            self._names[topic["name"], one["partition_index"]]: one["partition_error_code"]
-            for topic in results
-            for one in topic["results_by_partition"]
-        }
-        return {"error": errors[min(errors)]}
-
-    def _add_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        group = self._group(fields["group_id"])
-        told = self._of_coordinator("AddOffsetsToTxn", fields, version, group_id=group)
-        return {"error": told["error_code"]}
-
-    def _commit_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        group = self._group(fields["group_id"])
-        topic, number = self._place("t-0")
-        partition = {"partition_index": number, "committed_offset": 0, "committed_metadata": ""}
-        asked = {
-            **fields,
-            "transactional_id": self._id(fields["transactional_id"]),
-            "group_id": group,
-            "topics": [{"name": topic, "partitions": [partition]}],
-        }
-        node = self.cluster.group_coordinator(group)
-        told = self.cluster.ask(node, "TxnOffsetCommit", asked, version)
-        return {"error": told["topics"][0]["partitions"][0]["error_code"]}
-
-    def _produce(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        topic, number = self._place(fields["partition"])
-        records = tuple(Record(offset_delta=n, value=b"v") for n in range(fields.get("count", 1)))
-        name = self._id(fields.get("transactional_id"))
-        now = round(time.time() * 1000)
-        batch = RecordBatch(
-            base_offset=0, records=records, last_offset_delta=len(records) - 1, base_timestamp=now,
-            max_timestamp=now, producer_id=fields["producer_id"],
-            producer_epoch=fields["producer_epoch"], base_sequence=fields["base_sequence"],
-            attributes=Flag.TRANSACTIONAL if name else Flag(0),
-        )  # fmt: skip
-        data = [{"index": number, "records": encode_batch(batch)}]
-        asked = {
-            "transactional_id": name,
-            "acks": -1,
-            "timeout": 20_000,
-            "topic_data": [{"name": topic, "partition_data": data}],
-        }
-        told = self.cluster.ask(self.cluster.leader(topic, number), "Produce", asked, version)
-        (one,) = told["responses"][0]["partition_responses"]
-        return {"error": one["error_code"], "base_offset": one["base_offset"]}
-
-    def _write_markers(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        topic, number = self._place(fields["partition"])
-        marker = {
-            "producer_id": fields["producer_id"],
-            "producer_epoch": fields["producer_epoch"],
-            "transaction_result": fields["result"] == "COMMIT",
-            "topics": [{"name": topic, "partition_indexes": [number]}],
-            "coordinator_epoch": self._terms.of(fields["producer_id"])
-            + fields.get("coordinator_epoch", 0),
-            "transaction_version": fields.get("transaction_version", 0),
-        }
-        node = self.cluster.leader(topic, number)
-        told = self.cluster.ask(node, "WriteTxnMarkers", {"markers": [marker]}, version)
-        return {"error": told["markers"][0]["topics"][0]["partitions"][0]["error_code"]}
-
-    def _fetch(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        topic, number = self._place(fields["partition"])
-        is_committed = fields.get("committed", True)
-        partition = {
-            "partition": number, "fetch_offset": fields.get("offset", 0),
-            "current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1,
-            "partition_max_bytes": 1 << 20,
-        }  # fmt: skip
-        asked = {
-            "replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20,
-            "isolation_level": int(is_committed), "session_id": 0, "session_epoch": -1,
-            "topics": [{"topic": topic, "partitions": [partition]}],
-        }  # fmt: skip
-        while True:
-            told = self.cluster.ask(self.cluster.leader(topic, number), "Fetch", asked, version)
-            (one,) = told["responses"][0]["partitions"]
-            if refusal := refusal_of(one):
-                return refusal
-            batches = batches_of(one["records"] or b"")
-            # A leader reads the last stable offset before the batches (Partition.readRecords): one
-            # Beyond it a marker has come in between.
-            if not (
-                is_committed and batches and batches[-1].last_offset >= one["last_stable_offset"]
-            ):
-                break
-        if is_committed:
-            aborted = [
-                AbortedTxn(txn["producer_id"], txn["first_offset"], 0, 0)
-                for txn in one["aborted_transactions"] or ()
-            ]
-            batches = list(kept(batches, aborted))
-        found = [
-            [self._known(b.producer_id), b.base_offset, b.last_offset]
-            for b in batches
-            if b.kind == "data"
-        ]
-        return {"last_stable_offset": one["last_stable_offset"], "batches": found}
-
-    def _list_offsets(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        topic, number = self._place(fields["partition"])
-        partition = {"partition_index": number, "current_leader_epoch": -1, "timestamp": -1}
-        asked = {
-            "replica_id": -1,
-            "isolation_level": int(fields.get("committed", True)),
-            "topics": [{"name": topic, "partitions": [partition]}],
-        }
-        told = self.cluster.ask(self.cluster.leader(topic, number), "ListOffsets", asked, version)
-        (one,) = told["topics"][0]["partitions"]
-        return refusal_of(one) or {"offset": one["offset"]}
-
-    def _describe_producers(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        topic, number = self._place(fields["partition"])
-        asked = {"topics": [{"name": topic, "partition_indexes": [number]}]}
-        node = self.cluster.leader(topic, number)
-        told = self.cluster.ask(node, "DescribeProducers", asked, version)
-        (one,) = told["topics"][0]["partitions"]
-        if refusal := refusal_of(one):
-            return refusal
-        found = [
-            [
-                self._known(p["producer_id"]),
-                p["producer_epoch"],
-                p["last_sequence"],
-                p["current_txn_start_offset"],
-            ]
-            for p in one["active_producers"]
-        ]
-        return {"producers": sorted(found, key=str)}
-
-    def _describe(self, fields: Mapping[str, Any], version: int) -> Mapping[str, Any]:
-        state = self._state(str(self._id(fields["transactional_id"])))
-        if state["error_code"] != "NONE":
-            return {"error": state["error_code"]}
-        partitions = [
-            self._names.get((topic["topic"], number), f"{topic['topic']}-{number}")
-            for topic in state["topics"]
-            for number in topic["partitions"]
-        ]
-        return {
-            "error": "NONE", "state": state["transaction_state"],
-            "producer_id": state["producer_id"], "producer_epoch": state["producer_epoch"],
-            "transaction_timeout_ms": state["transaction_timeout"],
-            "partitions": sorted(partitions),
-        }  # fmt: skip
-
-    def _state(self, name: str) -> dict[str, Any]:
-        node = self.cluster.coordinator(name)
-        told = self.cluster.ask(node, "DescribeTransactions", {"transactional_ids": [name]})
-        (state,) = told["transaction_states"]
-        return state
 
 
 def _is_late(state: Mapping[str, Any]) -> bool:

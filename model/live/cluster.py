@@ -16,50 +16,52 @@ from typing import Any, Final
 
 from ...spec import broker_versions
 from ...spec.api_versions import OF_BROKERS
-from ...spec.broker_config import BROKER_SETTINGS
-from .connection import NAMES, PORT, BrokerError, Connection, Gone, Security
+from .answers import only
+from .apis import NEEDED, NEWEST, OLDEST, OPTIONAL, Lacking, sent
+from .connection import (
+    NAMES,
+    PORT,
+    TIMEOUT_S,
+    BrokerError,
+    Connection,
+    Gone,
+    NoAnswer,
+    Security,
+    Unreachable,
+)
 from .refusals import Refused, refusal
+from .settings import LOG, Settings
 
-NEWEST: Final = {
-    "Produce": 12, "Fetch": 12, "ListOffsets": 7, "Metadata": 9, "FindCoordinator": 3,
-    "InitProducerId": 6, "AddPartitionsToTxn": 5, "AddOffsetsToTxn": 4, "EndTxn": 5,
-    "TxnOffsetCommit": 5, "WriteTxnMarkers": 2, "DescribeProducers": 0, "DescribeTransactions": 0,
-    "CreateTopics": 5, "DeleteTopics": 5, "DeleteGroups": 2, "DeleteRecords": 2,
-    "DescribeConfigs": 4, "IncrementalAlterConfigs": 1,
-}  # fmt: skip
-"""The newest versions that are sent. Above them topics go by ids, and coordinators are asked for
-in groups."""
-_OLDEST = {
-    "Produce": 3, "Fetch": 4, "ListOffsets": 2, "Metadata": 4, "FindCoordinator": 1,
-    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1,
-}  # fmt: skip
 _TRANSACTION, _GROUP = 1, 0
-_TOPIC, _BROKER, _TOPIC_CONFIG = 2, 4, 1
-LOG: Final = "__transaction_state"
-ALTERED: Final[Mapping[str, tuple[int, str]]] = {
-    "max.message.bytes": (_TOPIC, LOG),
-    "producer.id.expiration.ms": (_BROKER, ""),
-}
-"""The settings that are changed for a moment: whose they are. Those of all brokers count as not set
-before."""
-KNOWN: Final = {
-    each.name: str(each.default).lower()
-    for each in BROKER_SETTINGS
-    if each.name
-    in ("transaction.max.timeout.ms", "transaction.partition.verification.enable",
-        "transaction.two.phase.commit.enable")
-}  # fmt: skip
-"""Settings of brokers of which the tables know only Kafka's default."""
 PREFIX: Final = "epochfence-"
 """With it all names begin that are ours; a random part follows."""
 MOST_BROKERS: Final = 5
 PARTITIONS: Final = 100
 """So many partitions a topic of ours has: a run of requests takes new ones."""
 PATIENCE_S: Final = 30
-_SOON = frozenset(
+IDLE_S: Final = 30
+"""A connection that was idle for so long isn't used again: the broker may be about to close it."""
+OF_TABLES: Final = frozenset(
+    ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce",
+     "EndTxn", "WriteTxnMarkers", "Fetch", "ListOffsets", "DescribeProducers",
+     "DescribeTransactions")
+)  # fmt: skip
+"""The requests that are compared."""
+_OWN: Final = OF_TABLES | {"FindCoordinator", "CreateTopics"}
+"""The requests that name what is ours alone: who may ask one may ask all."""
+_OF_ID: Final = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+SOON: Final = frozenset(
     ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "LEADER_NOT_AVAILABLE",
      "UNKNOWN_TOPIC_OR_PARTITION", "NOT_COORDINATOR", "NOT_CONTROLLER")
 )  # fmt: skip
+
+
+def _permission(name: str, version: int, fields: Mapping[str, Any], error: str) -> tuple[Any, ...]:
+    """The permission that a request takes, as far as the error says which it was."""
+    has_id = fields.get("transactional_id", fields.get("v3_and_below_transactional_id")) is not None
+    if error == _OF_ID and has_id and name in OF_TABLES:
+        return (_OF_ID,)  # of our own ids: WRITE, whatever the request
+    return name, has_id, fields.get("key_type"), version >= OF_BROKERS
 
 
 def addresses(bootstrap: str) -> list[tuple[str, int]]:
@@ -79,13 +81,15 @@ class LiveCluster:
     """The cluster that `bootstrap` (HOST:PORT, or several) leads to.
 
     Raises BrokerError where it can't be talked to, or is one that isn't to be touched: with topics
-    of others, or of more than five brokers, unless it `may_be_shared`.
+    of others, or of more than five brokers, unless it `may_be_shared`. No answer is waited for
+    longer than `timeout_s`. `limited` has the newest versions of APIs, as `apis.limits` has them.
     """
 
     def __init__(
-        self, bootstrap: str, how: Security | None = None, *, may_be_shared: bool = False
-    ) -> None:
-        self._how = how or Security()
+        self, bootstrap: str, how: Security | None = None, *, may_be_shared: bool = False,
+        timeout_s: float = TIMEOUT_S, limited: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._how, self._timeout_s, self._limited = how or Security(), timeout_s, limited or {}
         self._connections: dict[tuple[int, int], Connection] = {}
         self._coordinators: dict[tuple[int, str], int] = {}
         self._topics: list[str] = []
@@ -94,10 +98,20 @@ class LiveCluster:
         self._free: Iterator[tuple[str, int]] = iter(())
         self.without: list[str] = []
         """The requests that the user may not ask."""
+        self.unusable: dict[str, str] = {}
+        """The requests that are left out since they got no answer, and what came instead."""
+        self.silences: list[NoAnswer] = []
+        """The requests that got no answer as the run began."""
+        self.went_away: list[str] = []
+        """The brokers that went away while others took over: which, and at which request."""
+        self.is_hurt = False
+        """Whether a request has had no answer since `revive` was called."""
+        self._hurt_at = -1
+        self._granted: set[tuple[Any, ...]] = set()
         self._leaders: dict[tuple[str, int], int] = {}
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
         self.sent = 0
-        self._restores: list[tuple[str, str | None]] = []
+        self.settings = Settings(self)
         self._aside = threading.local()
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
@@ -105,6 +119,9 @@ class LiveCluster:
         """Asks for something else before the next request is answered, over one connection."""
         self._early: Callable[[], dict[str, Any]] | None = None
         self._answered_first: dict[str, Any] = {}
+        self.any: int = -1
+        """A broker that answers."""
+        self.controller: int = -1
         self._first = self._any_of(addresses(bootstrap))
         try:
             self.versions, self.features = self._negotiated()
@@ -118,11 +135,16 @@ class LiveCluster:
                 ) from None
             raise
 
+    @property
+    def place(self) -> str:
+        """The host and port that led to the cluster."""
+        return self._first.place
+
     def _any_of(self, places: list[tuple[str, int]]) -> Connection:
         error = BrokerError("no address")
         for host, port in places:
             try:
-                return Connection(host, port, self._how)
+                return Connection(host, port, self._how, timeout_s=self._timeout_s)
             except BrokerError as refused:
                 error = refused
         raise error
@@ -130,27 +152,23 @@ class LiveCluster:
     def _negotiated(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
         """The versions of each request that both sides know, and the broker's features."""
         told = self._first.api_versions()
-        found: dict[str, tuple[int, int]] = {}
-        for one in told["api_keys"]:
-            name = NAMES.get(one["api_key"], "")
-            if name in NEWEST:
-                low = max(one["min_version"], _OLDEST.get(name, 0))
-                high = min(one["max_version"], NEWEST[name])
-                if low <= high:
-                    found[name] = (low, high)
-        self.supported = {
-            NAMES[one["api_key"]]: one["max_version"]
-            for one in told["api_keys"]
+        self.offered = {
+            NAMES[one["api_key"]]: (one["min_version"], one["max_version"])
+            for one in told["api_keys"] or ()
             if one["api_key"] in NAMES
         }
-        self.levels = {f["name"]: f["max_version"] for f in told.get("supported_features", ())}
-        features = {f["name"]: f["max_version_level"] for f in told.get("finalized_features", ())}
-        for name in ("InitProducerId", "EndTxn", "Produce", "Metadata", "CreateTopics"):
+        self.supported = {name: high for name, (_, high) in self.offered.items()}
+        known, final = (
+            {one["name"]: one for one in told.get(which) or ()}
+            for which in ("supported_features", "finalized_features")
+        )
+        self.levels = {name: one["max_version"] for name, one in known.items()}
+        features = {name: one["max_version_level"] for name, one in final.items()}
+        found = sent(self.offered, self._limited)
+        for name in NEEDED:
             if name not in found:
-                low, high = _OLDEST.get(name, 0), NEWEST[name]
-                raise BrokerError(
-                    f"{self._first.place} doesn't support {name} of version {low} to {high}"
-                )
+                span = f"{OLDEST.get(name, 0)} to {NEWEST[name]}"
+                raise BrokerError(f"{self._first.place} offers no {name} of version {span}")
         return found, features
 
     @property
@@ -165,9 +183,11 @@ class LiveCluster:
 
     def _described(self, may_be_shared: bool) -> dict[int, tuple[str, int]]:
         told = self._first.ask("Metadata", self.newest("Metadata"), {"topics": None})
-        brokers = {one["node_id"]: (one["host"], one["port"]) for one in told["brokers"]}
-        self._controller = told["controller_id"]
-        others = sorted(topic["name"] for topic in told["topics"] if not topic["is_internal"])
+        brokers = self._brokers_of(told)
+        if not brokers:
+            raise BrokerError(f"{self._first.place} names no broker in its metadata")
+        topics = told["topics"] or ()
+        others = sorted(topic["name"] for topic in topics if not topic["is_internal"])
         others = [name for name in others if not name.startswith("__")]
         if not may_be_shared and others:
             raise BrokerError(
@@ -181,6 +201,30 @@ class LiveCluster:
             )
         return brokers
 
+    def _brokers_of(self, told: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
+        """The brokers in metadata, one of which is the controller."""
+        brokers = {one["node_id"]: (one["host"], one["port"]) for one in told["brokers"] or ()}
+        known = told["controller_id"] in brokers
+        self.any = next(iter(brokers), -1)
+        self.controller = told["controller_id"] if known else self.any
+        return brokers
+
+    def lacking(self) -> list[Lacking]:
+        """The APIs of which less is sent than there is."""
+        found: list[Lacking] = []
+        for name, newest in NEWEST.items():
+            offered, now = self.offered.get(name), self.versions.get(name)
+            if name in self.unusable:
+                why = f"{self.unusable[name]}: {OPTIONAL[name]}"
+            elif now is None:
+                why = OPTIONAL[name]
+            elif self._limited.get(name, newest) < min(newest, self.supported[name]):
+                why = "--cap"
+            else:
+                continue
+            found.append(Lacking(name, offered, now, why))
+        return found
+
     def newest(self, name: str) -> int:
         """The newest version of a request that both sides know. Raises BrokerError."""
         if name not in self.versions:
@@ -193,17 +237,30 @@ class LiveCluster:
         self, node: int, name: str, fields: Mapping[str, Any], version: int | None = None
     ) -> dict[str, Any]:
         """A broker's response to a request, each over another of two connections than the one
-        before. Raises BrokerError where none comes, and Refused where the user may not ask."""
-        told = self._asked(node, name, fields, version)
-        if (error := refusal(told, fields)) is not None:
+        before. Raises NoAnswer where none comes, Unreachable where there is no broker, and Refused
+        where the user may not ask. If he might ask the same before, a refusal is an answer."""
+        version = self.newest(name) if version is None else version
+        try:
+            told = self._asked(node, name, fields, version)
+        except NoAnswer:
+            self.is_hurt, self._hurt_at = True, node
+            self.meanwhile = self._early = None
+            raise
+        error = refusal(told, fields)
+        same = _permission(name, version, fields, error or "")
+        if error is None:
+            self._granted |= {same, _permission(name, version, fields, _OF_ID)}
+        elif name not in _OWN or same not in self._granted:
             raise Refused(self._first.place, name, error, PREFIX)
+        elif name not in OF_TABLES:
+            what = f"{error}, where it gave an answer before"
+            raise NoAnswer(self._first.place, name, what)
         return told
 
     def _asked(
-        self, node: int, name: str, fields: Mapping[str, Any], version: int | None
+        self, node: int, name: str, fields: Mapping[str, Any], version: int
     ) -> dict[str, Any]:
         self.sent += 1
-        version = self.newest(name) if version is None else version
         if (number := getattr(self._aside, "number", None)) is not None:
             return self.connection(node, number).ask(name, version, fields)
         if self.meanwhile is None and self._early is None:
@@ -243,19 +300,70 @@ class LiveCluster:
 
     def connection(self, node: int, number: int = 0) -> Connection:
         """A connection to a broker, a new one where there is none. Raises BrokerError."""
-        if (node, number) not in self._connections:
-            host, port = self.brokers.get(node, ("", 0))
-            if not port:
-                raise BrokerError(f"the cluster doesn't tell where its broker {node} is")
-            self._connections[node, number] = Connection(host, port, self._how)
-        return self._connections[node, number]
+        known = self._connections.get((node, number))
+        if known is not None and time.monotonic() - known.used_at > IDLE_S:
+            known.close()
+        if known is None or known.is_closed:
+            self._connections[node, number] = known = self._connected(node)
+        return known
+
+    def _connected(self, node: int) -> Connection:
+        host, port = self.brokers.get(node, ("", 0))
+        if not port:
+            raise BrokerError(f"the cluster doesn't tell where its broker {node} is")
+        return Connection(host, port, self._how, timeout_s=self._timeout_s)
 
     def drop(self) -> None:
         """Its brokers go away: the next requests use new connections."""
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-        self.forget_coordinators()
+        self.meanwhile = self._early = None
+        self.forget_places()
+
+    # Brokers that go away ---------------------------------------------------------------------
+
+    def revive(self, patience_s: float = PATIENCE_S) -> None:
+        """Waits until the brokers take requests again, over new connections. Raises BrokerError."""
+        self.is_hurt = False
+        self.drop()
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                self._connected(self.any).close()
+                return
+            except BrokerError:
+                if time.monotonic() > until and not self.finds_others():
+                    raise
+                time.sleep(0.1)
+
+    def has_failed_over(self, request: str) -> bool:
+        """Whether the broker that gave this request no answer has gone, and others are there."""
+        if len(self.brokers) == 1:
+            return False
+        try:
+            self._connected(self._hurt_at).close()
+        except Unreachable:
+            self.went_away.append(f"broker {self._hurt_at} went away at {request}")
+            return self.finds_others()
+        except BrokerError:
+            pass
+        return False
+
+    def finds_others(self) -> bool:
+        """Looks for a broker that answers; then everything moves to where that one says it is."""
+        for node in self.brokers if len(self.brokers) > 1 else ():
+            try:
+                told = self.connection(node).ask(
+                    "Metadata", self.newest("Metadata"), {"topics": []}
+                )
+            except BrokerError:
+                continue
+            self.brokers = self.brokers | self._brokers_of(told)
+            self.any = node
+            self.forget_places()
+            return True
+        return False
 
     def coordinator(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional id."""
@@ -275,9 +383,10 @@ class LiveCluster:
             self._coordinators[kind, key] = self._coordinators[kind, ""] = told["node_id"]
         return self._coordinators[kind, key]
 
-    def forget_coordinators(self) -> None:
-        """They have moved: they are asked for again."""
+    def forget_places(self) -> None:
+        """Coordinators and leaders have moved: they are asked for again."""
         self._coordinators.clear()
+        self._leaders.clear()
         self._terms = ()
 
     def coordinator_epochs(self) -> tuple[int, ...]:
@@ -286,64 +395,26 @@ class LiveCluster:
         nothing else names them."""
         if not self._terms and "WriteTxnMarkers" in self.versions:
             found = {p["partition_index"]: p.get("leader_epoch", 0) for p in self._topic(LOG)}
-            self._terms = tuple(found[number] for number in range(len(found)))
+            self._terms = tuple(epoch for _, epoch in sorted(found.items()))
         return self._terms
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition."""
+        if (topic, partition) not in self._leaders:
+            self._await_leaders(topic, are_new=False)
         return self._leaders[topic, partition]
 
-    def warm_up(self) -> None:
-        """Has the brokers make what they make as it is first asked for: their own topics. What the
-        user may not ask is left out from then on."""
-        self._leave_out()
-        for number in range(2 * PARTITIONS):
-            name = f"{self.prefix}-{number}"
-            asked = {"transactional_id": name, "transaction_timeout": 60_000}
-            asked |= {"producer_id": -1, "producer_epoch": -1}
-            until = time.monotonic() + PATIENCE_S
-            while self._first_answer("InitProducerId", name, asked) in _SOON:
-                if time.monotonic() > until:
-                    raise BrokerError(f"{self._first.place} hands out no producer id")
-                time.sleep(0.05)
-                self.forget_coordinators()
-
-    def _leave_out(self) -> None:
-        """Has what brokers alone ask no versions, where the user isn't one of them: their markers
-        and their questions. Of a topic and an id that nobody knows both do nothing."""
-        nowhere, who = f"{self.prefix}-nowhere", {"producer_id": 0, "producer_epoch": 0}
-        marker = {**who, "topics": [{"name": nowhere, "partition_indexes": [0]}]}
-        question = {
-            **who, "transactional_id": nowhere, "verify_only": True,
-            "topics": [{"name": nowhere, "partitions": [0]}],
-        }  # fmt: skip
-        low, high = self.versions.get("AddPartitionsToTxn", (0, 0))
-        log = {"topics": [{"name": LOG}], "allow_auto_topic_creation": False}
-        if not (self._may("WriteTxnMarkers", {"markers": [marker]}) and self._may("Metadata", log)):
-            self.versions.pop("WriteTxnMarkers", None)
-            self.without.append("WriteTxnMarkers")
-        if high >= OF_BROKERS and not self._may("AddPartitionsToTxn", {"transactions": [question]}):
-            self.versions["AddPartitionsToTxn"] = low, OF_BROKERS - 1
-            self.without.append(f"AddPartitionsToTxn of version {OF_BROKERS} on")
-
-    def _may(self, name: str, fields: Mapping[str, Any]) -> bool:
-        """Whether the user may ask this, which does nothing, of who takes it."""
-        if name in self.versions:
-            try:
-                self.ask(self._controller, name, fields)
-            except Refused:
-                return False
-        return True
-
-    def _first_answer(self, request: str, name: str, fields: Mapping[str, Any]) -> str:
-        return self.ask(self.coordinator(name), request, fields)["error_code"]
+    def leave_out(self, name: str, why: str) -> None:
+        """Sends a request no more."""
+        self.versions.pop(name, None)
+        self.unusable[name] = why
 
     def _soon(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The response to a request that a broker may not be ready for at once."""
         until = time.monotonic() + PATIENCE_S
         while True:
-            told = self.ask(next(iter(self.brokers)), name, fields)
-            if told["error_code"] not in _SOON or time.monotonic() > until:
+            told = self.ask(self.any, name, fields)
+            if told["error_code"] not in SOON or time.monotonic() > until:
                 break
             time.sleep(0.1)
         if told["error_code"] != "NONE":
@@ -365,26 +436,26 @@ class LiveCluster:
         topic = f"{self.prefix}-{len(self._topics)}"
         made = {"name": topic, "num_partitions": PARTITIONS, "replication_factor": 1}
         told = self.ask(
-            self._controller, "CreateTopics", {"topics": [made], "timeout": PATIENCE_S * 1000}
+            self.controller, "CreateTopics", {"topics": [made], "timeout": PATIENCE_S * 1000}
         )
-        (one,) = told["topics"]
+        one = only("CreateTopics", told["topics"], name=topic)
         if one["error_code"] != "NONE":
             raise BrokerError(f"{self._first.place} makes no topic {topic}: {one['error_code']}")
         self._topics.append(topic)
         self._await_leaders(topic)
         return topic
 
-    def _await_leaders(self, topic: str) -> None:
+    def _await_leaders(self, topic: str, *, are_new: bool = True) -> None:
         until = time.monotonic() + PATIENCE_S
         while True:
             asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-            (told,) = self.ask(next(iter(self.brokers)), "Metadata", asked)["topics"]
+            told = only("Metadata", self.ask(self.any, "Metadata", asked)["topics"], name=topic)
             found = {
                 (topic, one["partition_index"]): one["leader_id"]
-                for one in told["partitions"]
+                for one in told["partitions"] or ()
                 if one["error_code"] == "NONE" and one["leader_id"] >= 0
             }
-            if len(found) == PARTITIONS and self._lead(topic, found):
+            if len(found) == PARTITIONS and (not are_new or self._lead(topic, found)):
                 self._leaders |= found
                 return
             if time.monotonic() > until:
@@ -400,8 +471,8 @@ class LiveCluster:
                 if leader == node
             ]
             asked = {"replica_id": -1, "topics": [{"name": topic, "partitions": partitions}]}
-            (told,) = self.ask(node, "ListOffsets", asked)["topics"]
-            if any(one["error_code"] != "NONE" for one in told["partitions"]):
+            told = only("ListOffsets", self.ask(node, "ListOffsets", asked)["topics"], name=topic)
+            if any(one["error_code"] != "NONE" for one in told["partitions"] or ()):
                 return False
         return True
 
@@ -411,70 +482,6 @@ class LiveCluster:
         asked = {"topics": [{"name": topic, "partitions": [one]}], "timeout_ms": PATIENCE_S * 1000}
         self.ask(self.leader(topic, partition), "DeleteRecords", asked)
 
-    # Settings ---------------------------------------------------------------------------------
-
-    def check_settings(self) -> None:
-        """Raises BrokerError where a broker has another value of a setting than the tables know,
-        as far as the user may ask for it."""
-        for node in self.brokers if "DescribeConfigs" in self.versions else ():
-            try:
-                told = self._described_settings(_BROKER, str(node), [*KNOWN])
-            except Refused:
-                return
-            for name, config in told.items():
-                if config["value"] != KNOWN[name]:
-                    raise BrokerError(
-                        f"broker {node} has {name}={config['value']}, and what is declared is for "
-                        f"{KNOWN[name]}: run it on brokers with that"
-                    )
-
-    def setting(self, name: str) -> int:
-        """A broker's setting."""
-        return int(self._described_setting(_BROKER, str(next(iter(self.brokers))), name)["value"])
-
-    def _described_setting(self, kind: int, of: str, name: str) -> dict[str, Any]:
-        told = self._described_settings(kind, of, [name])
-        if name not in told:
-            raise BrokerError(f"{self._first.place} doesn't tell {name}")
-        return told[name]
-
-    def _described_settings(
-        self, kind: int, of: str, names: list[str]
-    ) -> dict[str, dict[str, Any]]:
-        """Those of these settings that exist, by name. A broker reports its own."""
-        node = int(of) if kind == _BROKER else self._controller
-        resource = {"resource_type": kind, "resource_name": of, "configuration_keys": names}
-        told = self.ask(node, "DescribeConfigs", {"resources": [resource]})
-        (result,) = told["results"]
-        if result["error_code"] != "NONE":
-            raise BrokerError(
-                f"{self._first.place} doesn't tell {', '.join(names)}: {result['error_code']}"
-            )
-        return {config["name"]: config for config in result["configs"]}
-
-    def altered(self, name: str, value: str) -> None:
-        """Changes one of `ALTERED` for a moment, until `restore`."""
-        kind, of = ALTERED[name]
-        known = self._described_setting(kind, of, name) if kind == _TOPIC else None
-        is_own = known is not None and known["config_source"] == _TOPIC_CONFIG
-        self._restores.append((name, known["value"] if known is not None and is_own else None))
-        self._set(name, value)
-
-    def restore(self) -> None:
-        """Sets back what was changed."""
-        while self._restores:
-            self._set(*self._restores[-1])
-            self._restores.pop()
-
-    def _set(self, name: str, value: str | None) -> None:
-        kind, of = ALTERED[name]
-        config = {"name": name, "value": value, "config_operation": int(value is None)}
-        resource = {"resource_type": kind, "resource_name": of, "configs": [config]}
-        told = self.ask(self._controller, "IncrementalAlterConfigs", {"resources": [resource]})
-        (response,) = told["responses"]
-        if response["error_code"] != "NONE":
-            raise BrokerError(f"{self._first.place}: {name}: {response['error_code']}")
-
     def partitions_of(self, topic: str) -> int:
         """The number of a topic's partitions."""
         return len(self._topic(topic))
@@ -482,8 +489,8 @@ class LiveCluster:
     def _topic(self, topic: str) -> list[dict[str, Any]]:
         """The description of a topic's partitions."""
         asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
-        (told,) = self.ask(next(iter(self.brokers)), "Metadata", asked)["topics"]
-        return told["partitions"]
+        told = self.ask(self.any, "Metadata", asked)["topics"]
+        return only("Metadata", told, name=topic)["partitions"] or []
 
     def close(self, *, keeps: bool = False) -> list[str]:
         """Removes the topics and groups that were made, unless it `keeps` them, and disconnects:
@@ -491,7 +498,7 @@ class LiveCluster:
         transactional.id.expiration.ms."""
         left: list[str] = []
         with suppress(BrokerError):
-            self.restore()
+            self.settings.restore()
         for remove, names in (
             ()
             if keeps
@@ -508,7 +515,7 @@ class LiveCluster:
 
     def _remove_topics(self) -> None:
         asked = {"topic_names": self._topics, "timeout": PATIENCE_S * 1000}
-        self.ask(self._controller, "DeleteTopics", asked)
+        self.ask(self.controller, "DeleteTopics", asked)
 
     def _remove_groups(self) -> None:
         if "DeleteGroups" in self.versions:

@@ -10,6 +10,7 @@ import io
 import re
 import socket
 import ssl
+import time
 from collections.abc import Generator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -23,6 +24,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.static.primitive import i64
 
+from ..conformance import Unanswered
 from ..records.codec import RecordError, decode, shapes
 from . import sasl
 from .shapes import plain, shaped
@@ -36,6 +38,8 @@ LARGEST: Final = 100 * 1024 * 1024
 """The most bytes of a response, as of a request to Kafka (socket.request.max.bytes)."""
 _TLS_ALERT: Final = 0x150303  # answer of a listener with TLS to plain text
 _CLIENT_ID: Final = "epochfence"
+CORRELATION_ID: Final = 0
+"""That of each request: a connection's answers come in order."""
 ABOUT_US: Final = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
 """The client's name in an ApiVersions request."""
 
@@ -44,8 +48,27 @@ class BrokerError(Exception):
     """The connection to a broker fails, or breaks. The message is one line that says why."""
 
 
-class Gone(BrokerError):
+class Unreachable(BrokerError):
+    """There is no connection to a broker: nothing was sent."""
+
+
+class NoAnswer(BrokerError, Unanswered):
+    """A broker was sent a request, and gives no answer that can be read."""
+
+    how = "gives no answer to"
+
+    def __init__(self, place: str, request: str, what: str) -> None:
+        Unanswered.__init__(self, f"{place} {self.how} {request}: {what}", request, what)
+
+
+class Gone(NoAnswer):
     """A broker has closed the connection in place of an answer."""
+
+    how = "is gone, at"
+
+
+class Silent(NoAnswer):
+    """A broker has given no answer in time."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,18 +155,21 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 
 class Connection:
-    """A connection to the broker at `host`:`port`. Raises BrokerError where there is none."""
+    """A connection to the broker at `host`:`port`. Raises BrokerError where there is none: of its
+    kinds Unreachable, and NoAnswer where a request of the connection's own has no answer."""
 
     def __init__(
         self, host: str, port: int, how: Security, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        self.place = f"{host}:{port}"
+        self.place, self._timeout_s = f"{host}:{port}", timeout_s
+        self.used_at = time.monotonic()
+        self.is_closed = False
         self._reader: io.BufferedReader | None = None
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
-            raise BrokerError(f"{self.place} doesn't answer: {error.strerror or error}") from None
+            raise Unreachable(f"{self.place} doesn't answer: {error.strerror or error}") from None
         try:
             if how.context is not None:
                 self._socket = how.context.wrap_socket(self._socket, server_hostname=host)
@@ -185,6 +211,7 @@ class Connection:
         """Sends a request, or so many of the same at once; `receive` has the responses, which come
         in the order of requests."""
         data = request_bytes(name, version, fields)
+        self.used_at = time.monotonic()
         try:
             self._socket.sendall((len(data).to_bytes(4) + data) * times)
         except OSError as error:
@@ -200,15 +227,18 @@ class Connection:
                     self.close()
                     if size >> 8 == _TLS_ALERT:
                         raise BrokerError(f"{self.place} speaks TLS: set security.protocol")
-                    raise BrokerError(f"{self.place} begins a response of {size:,} bytes to {name}")
+                    raise NoAnswer(self.place, name, f"it begins a response of {size:,} bytes")
                 data = self._bytes(size)
         except OSError as error:
             raise self._gone(name, error) from None
+        if len(data) >= 4 and int.from_bytes(data[:4]) != CORRELATION_ID:
+            self.close()
+            raise NoAnswer(self.place, name, "a response with another request's correlation id")
         try:
             return response_of(name, version, data)
         except BrokerError as error:
             self.close()
-            raise BrokerError(f"{self.place}: {error}") from None
+            raise NoAnswer(self.place, name, str(error)) from None
 
     def _bytes(self, size: int) -> bytes:
         assert self._reader is not None
@@ -217,12 +247,17 @@ class Connection:
             raise ConnectionResetError(0, "the connection was closed")
         return data
 
-    def _gone(self, name: str, error: OSError) -> Gone:
+    def _gone(self, name: str, error: OSError) -> NoAnswer:
         self.close()
-        return Gone(f"{self.place} is gone, at {name}: {error.strerror or error}")
+        if isinstance(error, TimeoutError):
+            return Silent(self.place, name, f"nothing came within {self._timeout_s:g} s")
+        if isinstance(error, ConnectionError):  # whichever end of it shows first
+            return Gone(self.place, name, "the connection was closed")
+        return Gone(self.place, name, f"the connection failed: {error.strerror or error}")
 
     def close(self) -> None:
         """Ends it."""
+        self.is_closed = True
         if self._reader is not None:
             self._reader.close()
         self._socket.close()
@@ -260,8 +295,8 @@ def request_bytes(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
     request, _ = schemas(name, version)
     header: Any = request.__header_schema__
     values = {
-        "request_api_key": KEYS[name], "request_api_version": version, "correlation_id": 0,
-        "client_id": _CLIENT_ID,
+        "request_api_key": KEYS[name], "request_api_version": version,
+        "correlation_id": CORRELATION_ID, "client_id": _CLIENT_ID,
     }  # fmt: skip
     buffer = io.BytesIO()
     entity_writer(header)(buffer, shaped(header, values))

@@ -9,13 +9,12 @@ from xml.etree import ElementTree as Xml
 from ..possible_states import RowName
 from .run import Report, why_not
 
+_RANDOM: Final = "random requests didn't come to it"
 _NOT_RUN: Final = "the directed suite, which tests each row, didn't finish"
 
 
 def text(report: Report) -> str:
     """What is printed."""
-    outside = report.from_outside
-    reached = [row for row in outside if row in report.provoked]
     mode = "settled: each end is over before the next request" if report.is_settled else (
         "raw: while an end is in progress, both answers are allowed; races aren't distinguished"
     )  # fmt: skip
@@ -40,12 +39,33 @@ def text(report: Report) -> str:
             f"({requests / max(seconds, 0.001):,.0f} a second){seed}"
         )
     lines.append(f"{len(report.answers)} outcomes: {_outcomes(report)}")
+    lines += _rows(report)
+    for number, finding in enumerate(report.findings, 1):
+        how = "" if finding.count == 1 else f", {finding.count} times"
+        how += ", not again by the same requests" if finding.is_repeated is False else ""
+        lines += [f"disagreement {number}, {finding.suite}{how}:", str(finding.disagreement)]
+    lines += dict.fromkeys(f"{each}, and others took over" for each in report.went_away)
+    if report.ended_early is not None:
+        lines.append(f"ended early: {report.ended_early}")
+    found = _count(len(report.findings), "disagreement")
+    lines.append(f"{found}: {verdict(report)} (exit {exit_code(report)})")
+    return "\n".join(lines)
+
+
+def _rows(report: Report) -> list[str]:
+    """Which rows were provoked, and why others weren't: of a run of random requests alone the
+    number."""
+    lines: list[str] = []
+    outside = report.from_outside
+    reached = [row for row in outside if row in report.provoked]
     others = [row for row in report.rows if row not in outside]
     share = 100 * len(report.provoked) / max(len(report.existing), 1)
     lines.append(
         f"{len(report.provoked)} rows of coordinator and leader provoked of {len(report.existing)} "
         f"that a broker can take ({share:.0f} of 100)"
     )
+    if not report.is_directed:
+        return lines
     lines.append(
         f"{len(reached)} rows provoked of {len(outside)} that a run like this one reaches; "
         f"{len(others)} others, of {len(report.rows)} of coordinator and leader, take more:"
@@ -63,28 +83,28 @@ def text(report: Report) -> str:
     for why, rows in reasons.items():
         events = ", ".join(dict.fromkeys(row.event for row in rows))
         lines.append(f"  {_count(len(rows), 'row')} of {events}: {why}")
-    for number, finding in enumerate(report.findings, 1):
-        lines += [f"disagreement {number}, {finding.suite}:", str(finding.disagreement)]
-    if report.ended_early is not None:
-        lines.append(f"ended early: {report.ended_early}")
-    found = _count(len(report.findings), "disagreement")
-    lines.append(f"{found}: {verdict(report)} (exit {exit_code(report)})")
-    return "\n".join(lines)
+    return lines
 
 
 def exit_code(report: Report) -> int:
-    """12 where the brokers disagree, 2 where they were gone before the end, 20 where nothing was
-    compared."""
+    """12 where the brokers disagree; else 1 after an internal error, 130 where the run was
+    interrupted, 2 where the brokers were gone before the end, and 20 where nothing was compared, or
+    a broker went away that others stand in for: it may have crashed."""
     if report.findings:
         return 12
+    if report.internal is not None:
+        return 1
+    if report.interrupted:
+        return 130
     if report.ended_early is not None:
         return 2
-    return 0 if report.answers else 20
+    return 20 if report.went_away or not report.answers else 0
 
 
 def verdict(report: Report) -> str:
     """In a word."""
-    return {12: "DISAGREES", 0: "CONFORMS", 20: "UNJUDGED"}.get(exit_code(report), "INCOMPLETE")
+    words = {12: "DISAGREES", 0: "CONFORMS", 20: "UNJUDGED", 130: "INTERRUPTED"}
+    return words.get(exit_code(report), "INCOMPLETE")
 
 
 def as_json(report: Report) -> Mapping[str, Any]:
@@ -94,7 +114,8 @@ def as_json(report: Report) -> Mapping[str, Any]:
         "transaction_version": report.transaction_version, "settled": report.is_settled,
         "level": report.level,
         "seed": report.seed, "verdict": verdict(report), "ended_early": report.ended_early,
-        "without": report.without,
+        "without": report.without, "went_away": report.went_away,
+        "lacking": [one._asdict() for one in report.lacking],
         "versions": {name: list(span) for name, span in sorted(report.versions.items())},
         "requests": report.requests, "seconds": report.seconds,
         "outcomes": [
@@ -112,6 +133,7 @@ def as_json(report: Report) -> Mapping[str, Any]:
         "disagreements": [
             {
                 "suite": finding.suite, "text": str(finding.disagreement),
+                "count": finding.count, "repeated": finding.is_repeated,
                 "trace": [exchange.line for exchange in finding.disagreement.trace],
                 "response": finding.disagreement.trace[-1].response,
                 "allowed": finding.disagreement.allowed,
@@ -123,19 +145,22 @@ def as_json(report: Report) -> Mapping[str, Any]:
 
 
 def junit(report: Report) -> str:
-    """A test case for each row, skipped where it wasn't provoked, and one for each disagreement."""
+    """A test case for each row, skipped where it wasn't provoked, and one for each disagreement. Of
+    random requests alone those rows that were provoked."""
     suite = Xml.Element("testsuite", name=f"epochfence {report.protocol}")
     for row in report.rows:
         name = f"{row.event}, {row.row}"
         case = Xml.SubElement(suite, "testcase", classname=row.machine, name=name)
         if row not in report.provoked:
+            if not report.is_directed:
+                suite.remove(case)
+                continue
             Xml.SubElement(case, "skipped", message=_why(row, report))
     for number, finding in enumerate(report.findings, 1):
         name = f"{finding.suite} {number}"
         case = Xml.SubElement(suite, "testcase", classname="disagreement", name=name)
-        Xml.SubElement(case, "failure", message="an answer that isn't allowed").text = str(
-            finding.disagreement
-        )
+        text = str(finding.disagreement)
+        Xml.SubElement(case, "failure", message=text.partition("\n")[0]).text = text
     if report.ended_early is not None:
         case = Xml.SubElement(suite, "testcase", classname="run", name="to the end")
         Xml.SubElement(case, "error", message=report.ended_early)
@@ -156,6 +181,8 @@ def traces(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _why(row: RowName, report: Report) -> str:
+    if not report.is_directed:
+        return _RANDOM
     return report.missed.get(row) or why_not(row) or _NOT_RUN
 
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ..cluster import Cluster
-from ..conformance import Disagreement, Exchange, Session, System
+from ..conformance import NO_ANSWER, Disagreement, Exchange, Session, System
+from ..difference import Difference
 from ..honest import Level
 from ..possible_states import RowName, TooManyStates
-from ..shrink import smallest
+from ..shrink import shows_again, shrinking
+from .apis import Lacking
+from .beginning import begin
 from .broker import BrokerSystem, NotHeld
 from .clients import Versions, of_releases, versions_of
 from .cluster import LiveCluster
-from .connection import BrokerError
+from .connection import BrokerError, NoAnswer
 from .directed import PATIENCE, Line, Way, existing, ways
 from .drawn import Drawn, DrawnHonest
+from .searches import Searches
 from .threads import Threads
 from .together import Going, Shared, at_once, is_slow, takes_long, together
 
@@ -31,8 +37,15 @@ LENGTH: Final = 40
 """So many requests a random run has."""
 RAW_LENGTH: Final = 12
 """So many it has where ends aren't waited for: with each of them more states are possible."""
-MOST_FINDINGS: Final = 20
-"""After so many disagreements that differ a run ends."""
+SHRINK_S: Final = 60
+"""So long a smaller run is looked for that shows a disagreement; of those of random requests in all
+as long as these take, and no less than this."""
+BARREN: Final = 20
+"""After so many runs of requests one after another without any answer a suite ends."""
+BACK_S: Final = 10
+"""So long a broker that has gone is waited for, if there is no --restart-command."""
+START: Final = "start"
+"""What is asked before the suites."""
 
 _REPLICA = "takes a replica of the transaction log that is behind, and a broker that comes back"
 _MOVES = "takes another broker, which takes over"
@@ -84,12 +97,20 @@ ABSENT: Final[Mapping[tuple[str, str], str]] = {
 """Rows that a broker can't take; they are there for what asks the tables without one."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Finding:
-    """A disagreement, as the smallest run to it; the suite that found it, and how often it came."""
+    """A disagreement, as the smallest run that was found to show it; the suite that found it, how
+    often it came, and whether the same requests show it again (None: it wasn't tried)."""
 
     suite: str
     disagreement: Disagreement
+    count: int = 1
+    is_repeated: bool | None = None
+
+    @property
+    def difference(self) -> Difference:
+        """What it shows, without its numbers."""
+        return Difference.of(self.disagreement)
 
 
 @dataclass
@@ -113,6 +134,16 @@ class Report:
     level: Level = "any"
     without: list[str] = field(default_factory=list[str])
     """The requests that weren't sent because the user lacks permission."""
+    lacking: list[Lacking] = field(default_factory=list[Lacking])
+    """The APIs of which less was sent than there is."""
+    went_away: list[str] = field(default_factory=list[str])
+    """The brokers that went away while others took over."""
+    interrupted: bool = False
+    internal: str | None = None
+    """The traceback of an error of this program, which has ended the run."""
+
+    is_directed: bool = False
+    """Whether the directed suite was asked for."""
 
     @property
     def existing(self) -> list[RowName]:
@@ -149,33 +180,61 @@ class Run:
         self, cluster: LiveCluster, bootstrap: str, protocol: str, *, settles: bool = True,
         seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
         threads: Threads | None = None, alters: bool = False, level: Level = "any",
+        searches: Searches | None = None, shows: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         self.cluster, self.protocol = cluster, protocol
-        self.settles = settles and "DescribeTransactions" in cluster.versions
         self.restarts, self.threads, self.alters = restarts, threads, alters
-        cluster.check_settings()
-        cluster.warm_up()
+        self._searches, self._shows = searches, shows
+        oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
+        gone = None
+        try:
+            begin(cluster)
+        except BrokerError as error:
+            if not cluster.silences:  # nothing is lost
+                raise
+            gone = str(error)
+        self.settles = settles and "DescribeTransactions" in cluster.versions
         self.versions = versions_of(cluster.versions, as_client)
         self.report = Report(
-            bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed
-        )
-        oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
-        self.report.level = level
+            bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed,
+            rows=existing(oracle, self.versions), level=level, without=cluster.without,
+            lacking=cluster.lacking(), went_away=cluster.went_away, ended_early=gone,
+        )  # fmt: skip
         self._releases = [*of_releases(self.versions, oracle)]
-        self.report.rows = existing(oracle, self.versions)
-        self.report.without = cluster.without
-        self._known: set[tuple[Any, ...]] = set()
+        self._known: dict[Difference, Finding] = {}
         self._unshrunk: list[Disagreement] = []
+        self._unused, self._most_unused = 0.0, math.inf
+        self._barren = 0
+        for error in cluster.silences:
+            self._beside(error)
 
     def system(self) -> System:
         """The cluster as if nothing had been done in it."""
         return self._system()
 
     def _system(self, restarts: Callable[[], None] | None = None) -> BrokerSystem:
-        return BrokerSystem(
-            self.cluster, settles=self.settles, restarts=restarts or self.restarts,
-            threads=self.threads,
-        )  # fmt: skip
+        while True:
+            if self.cluster.is_hurt:
+                self._revive()
+            try:
+                return BrokerSystem(
+                    self.cluster, settles=self.settles, restarts=restarts or self.restarts,
+                    threads=self.threads,
+                )  # fmt: skip
+            except NoAnswer as error:  # of a coordinator's epoch, which markers alone need
+                self._beside(error)
+                self.cluster.leave_out("WriteTxnMarkers", error.what)
+                self.versions = {k: v for k, v in self.versions.items() if k != "WriteTxnMarkers"}
+
+    def _revive(self) -> None:
+        """Goes on over new connections. Raises BrokerError where the brokers are gone."""
+        try:
+            self.cluster.revive(BACK_S if self.restarts is None else 1)
+        except BrokerError:
+            if self.restarts is None:
+                raise
+            self.restarts()
+            self.cluster.revive()
 
     def _session(self) -> Session:
         return Session(self.system(), self.protocol, keeps_rows=True)
@@ -184,29 +243,48 @@ class Run:
 
     def directed(self) -> None:
         """Goes to each row on the way that a search found."""
-        found = ways(
-            self.protocol, self.cluster.transaction_version, self.versions, patience=PATIENCE,
-            restarts=self.restarts is not None,
-            holds=self.threads is not None and self.settles, alters=self.alters,
-            level=self.report.level,
-        )  # fmt: skip
+        self.report.is_directed = True
+        found: Mapping[RowName, Way] = {}
         with self._counted("directed"):
+            self._shows("directed: looking for a way to each row")
+            found = self._ways()
             if self.threads is not None:
                 BrokerSystem(self.cluster).warm_up()
             wanted = {row: found[row] for row in self.report.rows if row in found}
-            for row, way in wanted.items():
+            for number, (row, way) in enumerate(wanted.items(), 1):
+                self._shows(f"directed: row {number} of {len(wanted)}, {self._so_far()}")
                 if row not in self.report.provoked and not is_slow(way):
                     self._go(row, way)
             for those in at_once({row: way for row, way in wanted.items() if is_slow(way)}):
+                self._shows(f"directed: what takes long, {self._so_far()}")
                 self._go_together(
                     {row: way for row, way in those.items() if row not in self.report.provoked}
                 )
         is_whole = self.report.ended_early is None
-        for row in self.report.rows:
+        for row in self.report.rows if found else ():
             if row in self.report.provoked or row in self.report.missed:
                 continue
             if is_whole or row not in found:
                 self.report.missed[row] = self._why_not(row)
+
+    def _ways(self) -> Mapping[RowName, Way]:
+        asked: dict[str, Any] = {
+            "protocol": self.protocol, "transaction_version": self.cluster.transaction_version,
+            "versions": self.versions, "patience": PATIENCE,
+            "restarts": self.restarts is not None,
+            "holds": self.threads is not None and self.settles, "alters": self.alters,
+            "level": self.report.level,
+        }  # fmt: skip
+        if self._searches is None:
+            return ways(**asked)
+        return self._searches.found(asked, lambda: ways(**asked))
+
+    def _so_far(self) -> str:
+        report = self.report
+        return (
+            f"{len(report.provoked)} rows provoked, {self.cluster.sent:,} requests, "
+            f"{len(report.findings)} disagreements"
+        )
 
     def _why_not(self, row: RowName) -> str:
         """Why the search has found no way to a row."""
@@ -224,8 +302,12 @@ class Run:
         for _ in range(TRIES if way.races else TRIES_AGAIN):
             for _ in self._taking(self._session(), way):
                 pass
+            met = self._unshrunk[:]
             self._shrink()
             if row in self.report.provoked:
+                return
+            if met:  # it would again
+                self.report.missed[row] = _DISAGREES
                 return
         self.report.missed[row] = _RACE if way.races else _OTHERWISE
 
@@ -267,8 +349,8 @@ class Run:
                 session.take(line)
         except Disagreement as found:
             self._unshrunk.append(found)
-        except NotHeld:
-            pass  # the way is gone
+        except (NotHeld, TooManyStates):
+            pass  # the way is gone, or so much is open that anything would be allowed
         finally:
             system.close()
             self._count(session)
@@ -302,11 +384,16 @@ class Run:
     # The random suite -------------------------------------------------------------------------
 
     def random(self, seconds: float) -> None:
-        """Draws requests for so many seconds, most of them right."""
-        until = time.monotonic() + seconds
-        number = 0
+        """Draws requests for so many seconds, most of them right: those in which disagreements are
+        shrunk don't count."""
+        began, number, self._unused = time.monotonic(), 0, 0.0
+        self._most_unused = max(seconds, SHRINK_S)
         with self._counted("random"):
-            while time.monotonic() < until and len(self.report.findings) < MOST_FINDINGS:
+            while True:
+                passed = time.monotonic() - began - self._unused
+                if passed >= seconds:
+                    break
+                self._shows(f"random: {passed:.0f} of {seconds:g} s, {self._so_far()}")
                 self._drawn(random.Random(f"{self.report.seed} {number}"))
                 number += 1
 
@@ -338,33 +425,69 @@ class Run:
             if "request" in line and response is not None:
                 self.report.answers[line["request"], response.get("error", "NONE")] += 1
 
+        self._barren = 0 if any(_is_answer(one) for one in session.trace) else self._barren + 1
+        if self._barren == BARREN:
+            raise BrokerError(f"{self.cluster.place} gives no answers any more")
+
     def _found(self, suite: str, found: Disagreement) -> None:
         """Keeps a disagreement that is like none before, as its smallest run."""
-        if _kind(found) in self._known:
+        finding = self._kept(suite, found)
+        if finding is None:
             return
-        self._known.add(_kind(found))
-        shown = found
+        began = time.monotonic()
+        difference = finding.difference
+        self._shows(
+            f"disagreement {len(self.report.findings)}: {difference.request}: "
+            f"{', '.join(difference.given)}"
+        )
+        left = min(SHRINK_S, self._most_unused - self._unused)
         try:
-            shown = smallest(found, self.system)
+            if left > 0:
+                finding.is_repeated = shows_again(found, self.system)
+            if finding.is_repeated:
+                for smaller in shrinking(found, self.system, seconds=left):
+                    finding.disagreement = smaller
         finally:  # also where the brokers go away meanwhile
-            self._known.add(_kind(shown))
-            self.report.findings.append(Finding(suite, shown))
+            self._unused += time.monotonic() - began
+            other = self._known.setdefault(finding.difference, finding)
+            if other is not finding:
+                other.count += finding.count
+                self._known[difference] = other
+                self.report.findings.remove(finding)
+
+    def _kept(self, suite: str, found: Disagreement) -> Finding | None:
+        """A disagreement that is like none before; others are counted."""
+        known = self._known.get(Difference.of(found))
+        if known is not None:
+            known.count += 1
+            return None
+        finding = self._known[Difference.of(found)] = Finding(suite, found)
+        self.report.findings.append(finding)
+        return finding
+
+    def _beside(self, error: NoAnswer) -> None:
+        """Keeps that a request of our own had no answer."""
+        last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
+        self._kept(START, Disagreement([last], [], self.protocol, is_beside=True))
 
     def keep(self, suite: str) -> None:
         """Keeps what is still to be shrunk as it was found: the brokers are gone."""
         for found in self._unshrunk:
-            if _kind(found) not in self._known:
-                self._known.add(_kind(found))
-                self.report.findings.append(Finding(suite, found))
+            self._kept(suite, found)
         self._unshrunk.clear()
 
     def _counted(self, suite: str) -> _Counted:
         return _Counted(self, suite)
 
 
+def _is_answer(exchange: Exchange) -> bool:
+    return exchange.response is not None and NO_ANSWER not in exchange.response
+
+
 _NOT_FOUND = "the search finds no way to it"
 _NOT_ALLOWED = "the search finds no way to it without what takes CLUSTER_ACTION"
 _NOT_HONEST = "no honest client comes to it"
+_DISAGREES = "the brokers disagree on the way to it"
 _RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
 _OTHERWISE = "its way was gone, and another row may have answered alike"
 
@@ -382,21 +505,18 @@ class _Counted:
         report = self._run.report
         report.requests[self._suite] = self._run.cluster.sent - self._sent
         report.seconds[self._suite] = time.monotonic() - self._began
-        if isinstance(error, BrokerError):
-            report.ended_early = str(error)
-            self._run.keep(self._suite)
-            return True
-        return False
-
-
-def _kind(found: Disagreement) -> tuple[Any, ...]:
-    """The key that disagreements of one cause share."""
-    last: Exchange = found.trace[-1]
-    response = last.response or {}
-    allowed = sorted({str(answer.get("error")) for answer in found.allowed})
-    other = (
-        [name for name, value in response.items() if value != found.allowed[0].get(name)]
-        if str(response.get("error")) in allowed
-        else []
-    )
-    return last.line.get("request"), response.get("error"), tuple(allowed), tuple(sorted(other))
+        if error is None:
+            return False
+        self._run.keep(self._suite)
+        match error:
+            case BrokerError():
+                report.ended_early = str(error)
+            case KeyboardInterrupt():
+                report.ended_early, report.interrupted = "it was interrupted", True
+                self._run.cluster.drop()  # answers are on their way
+            case Exception():
+                report.ended_early = f"internal error: {type(error).__name__}: {error}"
+                report.internal = "".join(traceback.format_exception(error))
+            case _:
+                return False
+        return True

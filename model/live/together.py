@@ -4,10 +4,12 @@ partitions of its own."""
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..possible_states import RowName
 from .broker import BrokerSystem
+from .connection import NoAnswer
 from .directed import Line, Way
 from .epochs import Skip, use_up
 
@@ -88,11 +90,17 @@ def together(going: Sequence[Going], restart: Shared | None) -> None:
 
 
 def _skip(going: Sequence[Going]) -> None:
-    """Brings the ids to the epochs that their lines ask for, before these are sent."""
+    """Brings the ids to the epochs that their lines ask for, before these are sent. Where a request
+    of those has no answer, each line shows whose that is."""
     skips: list[Skip] = []
     for one in going:
         assert one.line is not None
         name, epoch = one.line["transactional_id"], one.line["skip_to_epoch"]
-        skips.append(one.system.skip(name, epoch))
-        one.system.skipped[name] = epoch
-    use_up(going[0].system.cluster, skips)
+        with suppress(NoAnswer):
+            skips.append(one.system.skip(name, epoch))
+            one.system.skipped[name] = epoch
+    try:
+        use_up(going[0].system.cluster, skips)
+    except NoAnswer:
+        for one in going:
+            one.system.skipped.clear()

@@ -30,6 +30,8 @@ class LogApis:
     def __init__(self, cluster: Cluster, nodes: Nodes, partitions: Partitions) -> None:
         self._cluster, self._nodes, self._partitions = cluster, nodes, partitions
         self.grown = asyncio.Event()
+        self.reads_beyond_stable = False
+        """A planted bug: read_committed consumers get what is beyond the last stable offset."""
         self.answers: Mapping[str, Callable[[Request], Any]] = {
             "Produce": self.produce,
             "Fetch": self.fetch,
@@ -177,7 +179,8 @@ class LogApis:
         }  # fmt: skip
         if not leader.log_start_offset <= offset <= leader.log_end_offset:
             return told | {"error_code": "OFFSET_OUT_OF_RANGE"}
-        end = stable if isolation_level else leader.high_watermark
+        is_bounded = isolation_level and not self.reads_beyond_stable
+        end = stable if is_bounded else leader.high_watermark
         read = self._partitions.read(topic, number, offset, end, most, at_least_one=not size)
         told["records"] = read.data
         if isolation_level and read.data:

@@ -198,6 +198,10 @@ class Brokers:
         self._servers.append(server)
         self.addresses[node] = server.sockets[0].getsockname()[:2]
 
+    def unlisten(self, node: int) -> None:
+        """A broker takes no more connections; for `handle`, which closes those that it has."""
+        self._servers[node].close()
+
     def _end(self) -> None:
         self.do(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -15,6 +15,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
+from epochfence.model.live.beginning import warm_up
 from epochfence.model.live.broker import BrokerSystem
 from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.live.connection import Connection, Security
@@ -61,7 +62,7 @@ def requests(broker: Broker) -> Iterator[BrokerSystem]:
     """Requests by hand, each with names of its own."""
     cluster = LiveCluster(broker.bootstrap, may_be_shared=True)
     try:
-        cluster.warm_up()
+        warm_up(cluster)
         yield BrokerSystem(cluster)
     finally:
         cluster.close()
@@ -76,10 +77,17 @@ def identity(told: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def answer(system: BrokerSystem, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The answer of a broker that stays."""
+    told = system.ask(request, fields)
+    assert told is not None
+    return told
+
+
 def new_epoch(system: BrokerSystem) -> dict[str, Any]:
     """What a new instance is told."""
     system.settle()
-    return identity(system.ask("InitProducerId", {"transactional_id": "a"}))
+    return identity(answer(system, "InitProducerId", {"transactional_id": "a"}))
 
 
 def transaction_version(broker: Broker, level: int) -> None:
@@ -203,8 +211,8 @@ def test_6_a_bump_to_the_last_epoch_is_answered_once(broker: Broker) -> None:
         system.skip_to_epoch("a", LAST_EPOCH - 2)
         held = {**new_epoch(system), "api_version": 3}
         assert held["producer_epoch"] == LAST_EPOCH - 1
-        assert identity(system.ask("InitProducerId", held))["producer_epoch"] == LAST_EPOCH
-        assert system.ask("InitProducerId", held)["error"] == "UNKNOWN_SERVER_ERROR"
+        assert identity(answer(system, "InitProducerId", held))["producer_epoch"] == LAST_EPOCH
+        assert answer(system, "InitProducerId", held)["error"] == "UNKNOWN_SERVER_ERROR"
 
 
 @with_version_2
@@ -215,13 +223,13 @@ def test_10_a_client_gets_the_largest_epoch(broker: Broker) -> None:
         a = new_epoch(system)
         assert a["producer_epoch"] == LAST_EPOCH
         batch = {**a, "partition": "t-0", "base_sequence": 0, "api_version": 12}
-        assert system.ask("Produce", batch)["error"] == "NONE"
+        assert answer(system, "Produce", batch)["error"] == "NONE"
         transaction_version(broker, 1)
         try:
-            rival = system.ask("InitProducerId", {"transactional_id": "a"})
+            rival = answer(system, "InitProducerId", {"transactional_id": "a"})
             assert rival["error"] == "CONCURRENT_TRANSACTIONS"
             system.settle()
-            told = system.ask("EndTxn", {**a, "result": "ABORT", "api_version": 5})
+            told = answer(system, "EndTxn", {**a, "result": "ABORT", "api_version": 5})
             assert identity(told)["producer_epoch"] == LAST_EPOCH + 1
         finally:
             transaction_version(broker, 2)
@@ -233,10 +241,11 @@ def test_12_a_fenced_client_takes_the_end_of_another_for_its_own(broker: Broker)
     with requests(broker) as system:
         a, b = new_epoch(system), new_epoch(system)
         added = {**b, "partitions": ["t-0"], "api_version": 3}
-        assert system.ask("AddPartitionsToTxn", added)["error"] == "NONE"
-        assert system.ask("EndTxn", {**b, "result": "ABORT", "api_version": 4})["error"] == "NONE"
+        assert answer(system, "AddPartitionsToTxn", added)["error"] == "NONE"
+        ended = answer(system, "EndTxn", {**b, "result": "ABORT", "api_version": 4})
+        assert ended["error"] == "NONE"
         system.settle()
-        told = system.ask("EndTxn", {**a, "result": "ABORT", "api_version": 5})
+        told = answer(system, "EndTxn", {**a, "result": "ABORT", "api_version": 5})
         assert identity(told) == b  # so that both have one epoch
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from epochfence.model.live.beginning import warm_up
 from epochfence.model.live.broker import BrokerSystem
 from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.live.threads import Threads
@@ -30,7 +31,7 @@ class Requests:
         self.own: dict[str, Any] = {}
 
     def ask(self, request: str, **fields: Any) -> dict[str, Any]:
-        told = dict(self.system.ask(request, {**self.own, **fields}))
+        told = dict(self.system.ask(request, {**self.own, **fields}) or {})
         if told.get("error") == "NONE" and told.get("producer_epoch", -1) >= 0:
             names = ("producer_id", "producer_epoch")
             self.own = {"transactional_id": "a", **{name: told[name] for name in names}}
@@ -68,7 +69,7 @@ def held(broker: Broker) -> Iterator[BrokerSystem]:
     cluster = LiveCluster(broker.bootstrap, may_be_shared=True)
     threads = Threads(str(broker.debugger))
     try:
-        cluster.warm_up()
+        warm_up(cluster)
         BrokerSystem(cluster).warm_up()
         system = BrokerSystem(cluster, threads=threads)
         try:
@@ -109,7 +110,9 @@ def test_8_the_end_of_a_fence_ends_a_later_transaction(requests: Requests) -> No
     assert requests.state() == "PrepareAbort"
     for result, told in (("ABORT", "CONCURRENT_TRANSACTIONS"), ("COMMIT", "INVALID_TXN_STATE")):
         assert requests.ask("EndTxn", result=result)["error"] == told
-    assert requests.system.ask("InitProducerId", ID)["error"] == "CONCURRENT_TRANSACTIONS"
+    told = requests.system.ask("InitProducerId", ID)
+    assert told is not None
+    assert told["error"] == "CONCURRENT_TRANSACTIONS"
     assert requests.state() == "PrepareAbort"  # and so it stays
 
 

@@ -288,7 +288,7 @@ SHRUNK = {
     "a repeated batch is appended again": 3,
     "only four batches are remembered": 7,
     "an end can't be asked for again": 5,
-    "a restart forgets the producers": 4,
+    "a restart forgets the producers": 5,
 }
 """Faults, and the lines in which each can be seen."""
 

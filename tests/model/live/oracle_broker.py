@@ -37,12 +37,13 @@ OFFERED = {
     "DescribeConfigs": (0, 4),
     "WriteTxnMarkers": (1, 2),
 }
-Fault = Callable[[Request, dict[str, Any]], dict[str, Any]]
+Fault = Callable[[Request, dict[str, Any]], "dict[str, Any] | Answer | Silence"]
 
 
 class OracleBroker:
-    """The handler of `Brokers`. `fault` changes a response; after `dies_after` requests each
-    connection is closed. Its coordinators are in this `term`."""
+    """The handler of `Brokers`. `fault` changes a response, or has something else come in its
+    place; after `dies_after` requests each connection is closed. Its coordinators are in this
+    `term`. Broker `leads` leads and coordinates all; `crash` has a broker go for good."""
 
     def __init__(
         self, protocol: str, *, fault: Fault | None = None, dies_after: int | None = None,
@@ -56,14 +57,20 @@ class OracleBroker:
         self.topics = dict.fromkeys(topics, 1)
         self.settings = {"transaction.two.phase.commit.enable": "false"}
         self.asked = 0
-        self.address: tuple[str, int] = ("", 0)
+        self.leads = 0
+        self.crashed: set[int] = set()
+        self.crash: Callable[[int], object] = self.crashed.add
+        self.addresses: dict[int, tuple[str, int]] = {}
 
     def __call__(self, request: Request) -> Answer | Silence:
         self.asked += 1
         if self.dies_after is not None and self.asked > self.dies_after:
             return LOST
+        if request.node in self.crashed:
+            return LOST
         told = getattr(self, request.name)(request.fields, request.version)
-        return Answer(told if self.fault is None else self.fault(request, told))
+        told = told if self.fault is None else self.fault(request, told)
+        return Answer(told) if isinstance(told, dict) else told
 
     def SaslHandshake(self, _: dict[str, Any], __: int) -> dict[str, Any]:
         return {"mechanisms": ["PLAIN"]}
@@ -75,10 +82,9 @@ class OracleBroker:
     # The cluster ------------------------------------------------------------------------------
 
     def Metadata(self, asked: dict[str, Any], _: int) -> dict[str, Any]:
-        host, port = self.address
         wanted = asked["topics"]
         names = self.topics if wanted is None else [topic["name"] for topic in wanted]
-        partition = {"leader_id": 0, "replica_nodes": [0], "isr_nodes": [0]}
+        partition = {"leader_id": self.leads, "replica_nodes": [0], "isr_nodes": [0]}
         every: dict[str, list[dict[str, Any]]] = {
             name: [{**partition, "partition_index": n} for n in range(self.topics.get(name, 0))]
             for name in names
@@ -89,8 +95,12 @@ class OracleBroker:
                 for n in range(STATE_PARTITIONS)
             ]
         topics = [{"name": name, "partitions": those} for name, those in every.items()]
-        broker = {"node_id": 0, "host": host, "port": port}
-        return {"brokers": [broker], "controller_id": 0, "topics": topics}
+        brokers = [
+            {"node_id": node, "host": host, "port": port}
+            for node, (host, port) in self.addresses.items()
+            if node not in self.crashed
+        ]
+        return {"brokers": brokers, "controller_id": self.leads, "topics": topics}
 
     def CreateTopics(self, asked: dict[str, Any], _: int) -> dict[str, Any]:
         for topic in asked["topics"]:
@@ -103,7 +113,8 @@ class OracleBroker:
         return {"responses": [{"name": name} for name in asked["topic_names"]]}
 
     def FindCoordinator(self, _: dict[str, Any], __: int) -> dict[str, Any]:
-        return {"node_id": 0, "host": self.address[0], "port": self.address[1]}
+        host, port = self.addresses[self.leads]
+        return {"node_id": self.leads, "host": host, "port": port}
 
     def DescribeConfigs(self, asked: dict[str, Any], _: int) -> dict[str, Any]:
         (resource,) = asked["resources"]
@@ -197,7 +208,8 @@ class OracleBroker:
             transaction_version=marker.get("transaction_version", 0), api_version=version,
         )  # fmt: skip
         one = {"partition_index": number, "error_code": error}
-        return {"markers": [{"topics": [{"name": topic["name"], "partitions": [one]}]}]}
+        topics = [{"name": topic["name"], "partitions": [one]}]
+        return {"markers": [{"producer_id": marker["producer_id"], "topics": topics}]}
 
     def ListOffsets(self, asked: dict[str, Any], _: int) -> dict[str, Any]:
         topics: list[dict[str, Any]] = []
@@ -256,11 +268,18 @@ def _identity(told: Any) -> dict[str, Any]:
 
 @contextmanager
 def running(
-    broker: OracleBroker, *, features: dict[str, int] | None = None, without: tuple[str, ...] = ()
-) -> Iterator[str]:
-    """A broker that is asked over TCP: its address. It doesn't take the requests `without`."""
+    broker: OracleBroker, *, features: dict[str, int] | None = None, without: tuple[str, ...] = (),
+    count: int = 1,
+) -> Iterator[str]:  # fmt: skip
+    """Brokers that are asked over TCP: their address. They don't take the requests `without`."""
     told = {"transaction.version": 2, "metadata.version": 30} if features is None else features
     versions = {name: span for name, span in OFFERED.items() if name not in without}
-    with Brokers(broker, versions=versions, features=told) as brokers:
-        broker.address = brokers.addresses[0]
+    with Brokers(broker, versions=versions, features=told, count=count) as brokers:
+        broker.addresses = brokers.addresses
+
+        def crash(node: int) -> None:
+            broker.crashed.add(node)
+            brokers.unlisten(node)
+
+        broker.crash = crash
         yield brokers.bootstrap

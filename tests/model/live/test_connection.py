@@ -63,7 +63,7 @@ def test_a_broker_that_closes_the_connection_is_gone() -> None:
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (b"GET / HTTP/1.1\r\n", "begins a response of 1,195,725,856 bytes to Metadata"),
+        (b"GET / HTTP/1.1\r\n", "to Metadata: it begins a response of 1,195,725,856 bytes"),
         (
             bytes.fromhex("0000000c 00000000 00000000 7fffffff"),
             "response to Metadata can't be read",
@@ -177,6 +177,6 @@ def test_a_cluster_of_others_is_left_alone() -> None:
 def test_what_a_broker_lacks_is_told() -> None:
     with (
         running(OracleBroker("4.3"), without=("EndTxn",)) as place,
-        pytest.raises(BrokerError, match="doesn't support EndTxn of version 0 to 5"),
+        pytest.raises(BrokerError, match="offers no EndTxn of version 0 to 5"),
     ):
         LiveCluster(place)

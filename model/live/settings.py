@@ -1,0 +1,110 @@
+"""The settings of brokers: those that the tables know only one value of, and those that are changed
+for a moment and set back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ...spec.broker_config import BROKER_SETTINGS
+from .answers import only
+from .connection import BrokerError
+from .refusals import Refused
+
+if TYPE_CHECKING:
+    from .cluster import LiveCluster
+
+_TOPIC, _BROKER, _TOPIC_CONFIG = 2, 4, 1
+LOG: Final = "__transaction_state"
+ALTERED: Final[Mapping[str, tuple[int, str]]] = {
+    "max.message.bytes": (_TOPIC, LOG),
+    "producer.id.expiration.ms": (_BROKER, ""),
+}
+"""The settings that are changed for a moment: whose they are. Those of all brokers count as not set
+before."""
+KNOWN: Final = {
+    each.name: str(each.default).lower()
+    for each in BROKER_SETTINGS
+    if each.name
+    in ("transaction.max.timeout.ms", "transaction.partition.verification.enable",
+        "transaction.two.phase.commit.enable")
+}  # fmt: skip
+"""Settings of brokers of which the tables know only Kafka's default."""
+
+
+class NotTold(BrokerError):
+    """A broker doesn't tell its settings."""
+
+
+class Settings:
+    """The settings of a cluster's brokers and of its transaction log."""
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self._cluster = cluster
+        self._restores: list[tuple[str, str | None]] = []
+
+    @property
+    def _place(self) -> str:
+        return self._cluster.place
+
+    def check(self) -> None:
+        """Raises BrokerError where a broker has another value of a setting than the tables know,
+        as far as the user may ask for it."""
+        for node in self._cluster.brokers if "DescribeConfigs" in self._cluster.versions else ():
+            try:
+                told = self._described_settings(_BROKER, str(node), [*KNOWN])
+            except Refused:
+                return
+            for name, config in told.items():
+                if config["value"] != KNOWN[name]:
+                    raise BrokerError(
+                        f"broker {node} has {name}={config['value']}, and what is declared is for "
+                        f"{KNOWN[name]}: run it on brokers with that"
+                    )
+
+    def value(self, name: str) -> int:
+        """A broker's setting."""
+        return int(self._described_setting(_BROKER, str(self._cluster.any), name)["value"])
+
+    def _described_setting(self, kind: int, of: str, name: str) -> dict[str, Any]:
+        told = self._described_settings(kind, of, [name])
+        if name not in told:
+            raise BrokerError(f"{self._place} doesn't tell {name}")
+        return told[name]
+
+    def _described_settings(
+        self, kind: int, of: str, names: list[str]
+    ) -> dict[str, dict[str, Any]]:
+        """Those of these settings that exist, by name. A broker reports its own."""
+        node = int(of) if kind == _BROKER else self._cluster.controller
+        resource = {"resource_type": kind, "resource_name": of, "configuration_keys": names}
+        told = self._cluster.ask(node, "DescribeConfigs", {"resources": [resource]})
+        result = only("DescribeConfigs", told["results"])
+        if result["error_code"] != "NONE":
+            raise NotTold(f"{self._place} doesn't tell {', '.join(names)}: {result['error_code']}")
+        return {config["name"]: config for config in result["configs"] or ()}
+
+    def altered(self, name: str, value: str) -> None:
+        """Changes one of `ALTERED` for a moment, until `restore`."""
+        kind, of = ALTERED[name]
+        known = self._described_setting(kind, of, name) if kind == _TOPIC else None
+        is_own = known is not None and known["config_source"] == _TOPIC_CONFIG
+        self._restores.append((name, known["value"] if known is not None and is_own else None))
+        self._set(name, value)
+
+    def restore(self) -> None:
+        """Sets back what was changed."""
+        while self._restores:
+            self._set(*self._restores[-1])
+            self._restores.pop()
+
+    def _set(self, name: str, value: str | None) -> None:
+        kind, of = ALTERED[name]
+        config = {"name": name, "value": value, "config_operation": int(value is None)}
+        resource = {"resource_type": kind, "resource_name": of, "configs": [config]}
+        told = self._cluster.ask(
+            self._cluster.controller, "IncrementalAlterConfigs", {"resources": [resource]}
+        )
+        response = only("IncrementalAlterConfigs", told["responses"])
+        if response["error_code"] != "NONE":
+            raise BrokerError(f"{self._place}: {name}: {response['error_code']}")
