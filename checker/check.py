@@ -14,7 +14,7 @@ from typing import Any
 
 from ..garbage import nothing_to_collect
 from ..language import DeclarationError, Instance
-from ..language.instance import ending_anywhere
+from ..language.instance import ending_anywhere, ends_anywhere
 from ..model.engine.interpreter import FullState, Interpreter
 from .counterexamples import Tried, broken_by, enumerate_from
 from .each import check_number, judge, tell_each
@@ -38,7 +38,7 @@ from .sealed import program
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
 from .trace import represent
-from .vacuity import could_say_more, vacuities, vacuously, wrongly_unreached
+from .vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
 from .verdict import PropertyVerdict, Result, Verdict, counterexample_of
 from .violation import Kind, set_violation, violating_steps
 
@@ -457,7 +457,8 @@ def _look_at_vacuity(result: Result, strict: bool) -> None:
         result.reason = vacuously(untested)
     elif strict and result.verdict is Verdict.HOLDS and result.unexplained:
         result.verdict = Verdict.INCONCLUSIVE
-        result.reason = f"{len(result.unexplained)} things are vacuous (--strict)"
+        many = len(result.unexplained)
+        result.reason = f"{many} {'thing is' if many == 1 else 'things are'} vacuous (--strict)"
 
 
 def _result(
@@ -488,6 +489,7 @@ def _result(
         levels=carrier.level_sizes()[: found.depth],
         left_out=list(prepared.left_out),
         deadlocks=instance.may_deadlock,
+        ends_anywhere=not instance.may_deadlock and ends_anywhere(instance),
         symmetry=list(prepared.symmetry.keys),
         engine=engine,
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused]
@@ -546,6 +548,8 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     result.vacuous = vacuities(instance, taken, unmet, prepared.unbreakable)
     if not result.vacuous:  # else what is vacuous may be the reason
         result.notes += could_say_more(met, unmet)
+    result.vacuous += waits(met)
+    result.notes += untaken(met)
     result.notes += [
         f"{row} is declared unreached, but a run takes it"
         for row in wrongly_unreached(instance, taken)

@@ -10,19 +10,23 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..language import (
+    Action,
     Bag,
     Expression,
     Instance,
     Loss,
     Map,
+    Message,
     Sequence,
+    all_true,
     any_of,
+    any_true,
     lift,
     size,
     variable,
 )
 from ..language.expressions import Field, children_first
-from ..language.systems import NETWORK, events_of
+from ..language.systems import DEFAULT_CAPACITY, NETWORK, events_of
 from ..language.types import Type
 from ..language.values import field_name
 
@@ -40,9 +44,12 @@ class Probe:
     it was declared, the collection that must have an element, or what is told of a `part` of a
     property that could say more. `behind` is the condition of the probe around it, without which
     this one can't be met.
+
+    What a run shouldn't meet, but may, is that rows `wait` for a channel whose capacity nobody
+    chose, and a message that is `untaken`, as no row of its table is for it: `about` is the table.
     """
 
-    kind: Literal["premise", "domain", "part", "message", "end", "way", "said"]
+    kind: Literal["premise", "domain", "part", "message", "end", "way", "said", "wait", "untaken"]
     about: str
     shown: str
     expression: Expression
@@ -58,6 +65,8 @@ def probes(instance: Instance) -> tuple[Probe, ...]:
         found += (x for x in _premises(item.name, item.expression, of) if x.kind != "said")
     found += _messages(instance)
     found += _terminal(instance)
+    found += _waits(instance)
+    found += _untaken(instance)
     return tuple(dict.fromkeys(found))
 
 
@@ -230,6 +239,44 @@ def _holds_some(bag: Expression, kind: Type) -> Expression:
         return any_of(key, _holds_some(bag[key], kind.of))
     assert isinstance(kind, (Bag, Sequence))
     return size(bag) > 0
+
+
+def _waits(instance: Instance) -> Iterator[Probe]:
+    """Rows that can't be taken for want of room in a channel of the default capacity."""
+    default = {c.message for c in instance.system.channels if c.capacity is None}
+    for action in instance.actions:
+        found: dict[Message, list[Expression]] = {}
+        earlier = lift(True)
+        for row in action.rows:
+            for message, room in row.rooms:
+                if message in default:
+                    found.setdefault(message, []).append(earlier & row.guard & ~room)
+            earlier = earlier & ~row.guard
+        for message, conditions in found.items():
+            full = f"{message.name}, capacity {DEFAULT_CAPACITY}"
+            waits = _somewhere(action, any_true(*conditions))
+            yield Probe("wait", action.table, full, waits, "state")
+
+
+def _untaken(instance: Instance) -> Iterator[Probe]:
+    """Messages in flight that their table is for, and none of its rows."""
+    of = {table.name: table for table in instance.system.tables}
+    for action in instance.actions:
+        table = of.get(action.table)
+        if table is None or not isinstance(table.on, Message):
+            continue
+        guards = [row.guard for row in action.rows]
+        if not any(guard.same_as(lift(True)) for guard in guards):
+            none = all_true(*(~guard for guard in guards))
+            yield Probe("untaken", table.name, table.on.name, _somewhere(action, none), "state")
+
+
+def _somewhere(action: Action, condition: Expression) -> Expression:
+    """Whether an action may happen for some binding for which the condition holds."""
+    result = action.when & condition
+    for bound in reversed((*action.bounds, *([] if action.choice is None else [action.choice]))):
+        result = any_of(bound, result)
+    return result
 
 
 def fields_read(e: Expression) -> set[str]:

@@ -110,19 +110,25 @@ def trace_of(prepared: Prepared, found: Broken) -> Trace:
 
 
 def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
-    """The properties that hold for want of their premise."""
+    """The properties that hold for want of their premise, and those that ask for nothing."""
     declared = declared_unreached(prepared.instance)
     for name in progress.unmet:
         what = "holds vacuously: its premise is never true"
         yield Vacuity("premise", name, what, (), declared.get(name, ""), whole=True)
+    for item in prepared.instance.progress:
+        if item.name in progress.met - progress.asked:
+            where = "wherever its premise does" if item.kind == "leads to" else "in every state"
+            what = f"asks for nothing: its goal holds {where}"
+            yield Vacuity("premise", item.name, what, (), declared.get(item.name, ""))
 
 
 class Progress:
     """Checks properties of progress on the states that an explorer has found.
 
     All aims are checked together, by the components of the steps; then each broken one by itself,
-    for its run. `unmet` are the properties whose premise no state meets. Raises MemoryError where
-    the explorer's limit leaves no room.
+    for its run. `unmet` are the properties whose premise no state meets, `asked` those with a state
+    that meets their premise and not their goal. Raises MemoryError where the explorer's limit
+    leaves no room.
     """
 
     def __init__(self, prepared: Prepared, explorer: Explorer) -> None:
@@ -143,6 +149,7 @@ class Progress:
         self.room = np.zeros((5, self.fair.masks.shape[1]), dtype=np.uint64)
         self.none = self.order[:0]
         self.met: set[str] = set()
+        self.asked: set[str] = set()
 
     def _take(self, size: int) -> None:
         if not self.explorer.may_take(self.held + size):
@@ -218,18 +225,20 @@ class Progress:
         mark = marker(pairs, packing, self.steps.states)
         turns = count()
 
-        def part() -> int:
-            met = 0
+        def part() -> tuple[int, int]:
+            met = asked = 0
             for shard in takewhile(SHARDS.__gt__, turns):
                 at = int(starts[shard])
                 for rows in store.rows(shard):
                     end = at + len(rows)
                     met |= mark(in_words(rows, packing), begins[at:end], within[at:end])
+                    asked |= int(np.bitwise_or.reduce(begins[at:end]))
                     at = end
-            return met
+            return met, asked
 
-        for met in self.explorer.each(part, [()] * self.explorer.threads):
+        for met, asked in self.explorer.each(part, [()] * self.explorer.threads):
             self.met |= {aim.of.name for at, aim in enumerate(aims) if met >> at & 1}
+            self.asked |= {aim.of.name for at, aim in enumerate(aims) if asked >> at & 1}
 
     # One aim --------------------------------------------------------------------------------
 

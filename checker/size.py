@@ -258,7 +258,7 @@ class _Explanation:
         system = self.instance.system
         for channel in system.channels:
             if name == f"{NETWORK}.{channel.message.name}":
-                yield channel.capacity, _kind(channel)
+                yield channel.most, _kind(channel)
             if name == f"{BUDGET}.duplicate {channel.message.name}":
                 yield channel.duplicates, f"{channel.duplicates} in a run"
         for events, most in system.budgets.items():
@@ -278,7 +278,7 @@ def _slots(leaves: Iterable[Leaf]) -> list[list[Leaf]]:
 
 def _kind(channel: Channel) -> str:
     """The order and the faults of a channel, in a few words."""
-    parts = [f"{channel.capacity} at once for each address"]
+    parts = [f"{channel.most} at once for each address"]
     parts += ["ordered"] * channel.ordered + ["lossy"] * channel.lossy
     return ", ".join(parts)
 

@@ -90,12 +90,15 @@ def _verdict(result: Outcome, console: Console) -> None:
 def _title(result: Outcome) -> str:
     """The verdict as a sentence. Properties that hold vacuously don't count as holding."""
     untested = result.untested if isinstance(result, Result) else {}
-    if result.verdict is not Verdict.HOLDS or not untested:
+    if result.verdict is not Verdict.HOLDS:
         return TITLES[result.verdict]
+    ends = "; terminal=True: a run may end anywhere" if result.ends_anywhere else ""
+    if not untested:
+        return f"{TITLES[result.verdict][:-1]}{ends}."
     every = len(result.properties)
     tested = every - len(untested)
     hold = f"{tested} of {every} properties {'holds' if tested == 1 else 'hold'}"
-    return f"{hold} in every state within the bounds (exhaustive); {vacuously(untested)}."
+    return f"{hold} in every state within the bounds (exhaustive); {vacuously(untested)}{ends}."
 
 
 def _exit(result: Outcome) -> str:
@@ -240,7 +243,7 @@ def _unknown(result: Outcome) -> Iterator[str]:
         one = _count(len(items), "property", "properties")
         yield f"{one}, because the search ended early: {_names(items)}"
     if not result.deadlocks:
-        yield "deadlocks"
+        yield f"deadlocks ({'terminal=True' if result.ends_anywhere else '--no-deadlock'})"
 
 
 def _print_coverage(result: Result, console: Console) -> None:

@@ -70,6 +70,23 @@ def vacuities(
     return found
 
 
+def waits(met: Iterable[Probe]) -> list[Vacuity]:
+    """Which rows waited for a channel whose capacity is the default, as one item."""
+    found = [f"{probe.about} ({probe.shown})" for probe in met if probe.kind == "wait"]
+    what = f"waited for a full channel: {', '.join(found)}"
+    return [Vacuity("channel", "rows", what)] if found else []
+
+
+def untaken(met: Iterable[Probe]) -> list[str]:
+    """Notes on messages that no row takes in some state."""
+    return [
+        f"a message in flight that no row of {probe.about} takes: it waits, maybe for ever "
+        "(lint has an example; if it shall wait, say when in the table's when=)"
+        for probe in met
+        if probe.kind == "untaken"
+    ]
+
+
 def reason(item: Vacuity) -> str:
     """The short form of the reason."""
     return item.explained.partition(": ")[0] or NO_REASON

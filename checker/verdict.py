@@ -112,6 +112,8 @@ class Outcome(Rendered):
     """Features that differ from the release's: `with x and y`, `without z`."""
     deadlocks: bool = True
     """Whether deadlocks were checked: states without a next step where a run must not end."""
+    ends_anywhere: bool = False
+    """Whether they weren't because the declaration's `terminal` is true."""
     left_out: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     engine: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
+from .deciding import truth
 from .expressions import (
     ConstantInfo,
     Expression,
+    all_true,
     lift,
 )
 from .interned import Interned
@@ -39,13 +41,18 @@ class Variable:
 
 @dataclass(frozen=True, eq=False)
 class ActionRow(Interned):
-    """A row of an action: `room` says whether the channels have room for what it sends."""
+    """A row of an action: `rooms` says for each message that it sends whether there is room."""
 
     name: str
     guard: Expression
-    room: Expression
+    rooms: tuple[tuple[Message, Expression], ...]
     updates: tuple[tuple[Expression, Expression], ...]
     declared: Place | None = None
+
+    @cached_property
+    def room(self) -> Expression:
+        """Whether the channels have room for all that it sends."""
+        return all_true(*(room for _, room in self.rooms))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,3 +135,8 @@ class Instance:
 def ending_anywhere(instance: Instance) -> Instance:
     """The instance whose runs may end in any state, so that none is a deadlock."""
     return replace(instance, terminal=lift(True))
+
+
+def ends_anywhere(instance: Instance) -> bool:
+    """Whether the declaration itself says that a run may end in any state, as `terminal=True`."""
+    return truth(instance.system.end, instance.constants, instance.features) is True

@@ -15,7 +15,6 @@ from .expressions import (
     Expression,
     Field,
     Operand,
-    all_true,
     children_first,
     lift,
     resolve,
@@ -309,7 +308,7 @@ class _Builder:
                 yield f"duplicate {channel.message.name}", most
 
     def channel_type(self, channel: Channel) -> Type:
-        capacity = self.number(channel.capacity)
+        capacity = self.number(channel.most)
         of = channel.message.content
         kind: Type = Line(of, capacity) if channel.ordered else Bag(of, capacity)
         for _, key in reversed(channel.message.address):
@@ -365,8 +364,8 @@ class _Builder:
             if spent is not None:
                 updates.append((spent, spent + 1))
             updates += traffic.updates()
-            room = all_true(*traffic.room)
-            return ActionRow(row.name, place(row.guard), room, tuple(updates), row.declared)
+            rooms = tuple(traffic.room)
+            return ActionRow(row.name, place(row.guard), rooms, tuple(updates), row.declared)
 
         when, spent = _is_there(taken), None
         for chosen in (each for each in table.on.variables if each.op == "element"):
@@ -446,7 +445,7 @@ class _Builder:
         if channel.lossy:
             traffic = _Traffic(self)
             traffic.take(message, bounds, taken)
-            row = ActionRow("lost", lift(True), lift(True), traffic.updates())
+            row = ActionRow("lost", lift(True), (), traffic.updates())
             yield self.of_network(f"{NETWORK}.{message.name}", message, row)
         name = f"duplicate {message.name}"
         if name in dict(self.counters()):
@@ -455,7 +454,7 @@ class _Builder:
             spent = self.counter(name)
             guard = spent < dict(self.counters())[name]
             updates = ((spent, spent + 1), *traffic.updates())
-            row = ActionRow("duplicated", guard, all_true(*traffic.room), updates)
+            row = ActionRow("duplicated", guard, tuple(traffic.room), updates)
             yield self.of_network(f"{NETWORK}.{message.name} again", message, row, adds=True)
 
     def of_network(
@@ -517,7 +516,7 @@ class _Traffic:
     def __init__(self, builder: _Builder) -> None:
         self.builder = builder
         self.channels: dict[Message, Expression] = {}
-        self.room: list[Expression] = []
+        self.room: list[tuple[Message, Expression]] = []
 
     def take(self, message: Message, address: Sequence[Expression], content: Expression) -> None:
         """One message leaves."""
@@ -535,10 +534,10 @@ class _Traffic:
     ) -> None:
         """One message more, where `when` holds."""
         channel = self.builder.channels[message]
-        capacity = self.builder.number(channel.capacity)
+        capacity = self.builder.number(channel.most)
 
         def grown(bag: Expression) -> Expression:
-            self.room.append(when.implies(size(bag) < capacity))
+            self.room.append((message, when.implies(size(bag) < capacity)))
             more = append(bag, content) if channel.ordered else put(bag, content)
             return choose(when, more, bag)
 

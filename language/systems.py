@@ -25,8 +25,9 @@ from .typecheck import type_of
 from .types import Bool, Constants, Key, Type, named
 
 _NUMBER = (int, Expression)
+DEFAULT_CAPACITY = 1  # of a channel
 _OF_CHANNEL: dict[str, tuple[type, ...]] = {
-    "capacity": _NUMBER, "ordered": (bool,), "lossy": (bool,), "duplicates": _NUMBER,
+    "capacity": (*_NUMBER, type(None)), "ordered": (bool,), "lossy": (bool,), "duplicates": _NUMBER,
 }  # fmt: skip
 
 
@@ -34,14 +35,15 @@ _OF_CHANNEL: dict[str, tuple[type, ...]] = {
 class Channel(Interned):
     """How messages of one kind travel: delayed at will, at most `capacity` an address.
 
-    They overtake each other, unless the channel is `ordered`: then only the first one of an address
+    Without a `capacity` it is 1, and a check says which rows waited for it. They overtake each
+    other, unless the channel is `ordered`: then only the first one of an address
     can be taken, lost or doubled. A row that would send into a full channel waits. `lossy`: any
     message in flight may vanish, without bound. `duplicates`: how often in a run a message in
     flight may be doubled.
     """
 
     message: Message
-    capacity: Operand = 1
+    capacity: Operand = None
     ordered: bool = False
     lossy: bool = False
     duplicates: Operand = 0
@@ -54,6 +56,11 @@ class Channel(Interned):
         check_kind("a channel's message", self.message, Message)
         for name, kinds in _OF_CHANNEL.items():
             check_kind(f"channel {self.message.name}, {name}", getattr(self, name), *kinds)
+
+    @property
+    def most(self) -> Operand:
+        """How many messages of an address may be in flight."""
+        return DEFAULT_CAPACITY if self.capacity is None else self.capacity
 
 
 Budgets: TypeAlias = (

@@ -50,6 +50,11 @@ class ChartStep:
     sent: tuple[Arrow, ...]
     table: str = ""
 
+    def receiver(self, arrow: Arrow) -> str:
+        """Whom a message of the step goes to, where it sends several of the kind; empty if not."""
+        alike = sum(other.message == arrow.message for other in self.sent)
+        return f" to {arrow.target}" if alike > 1 else ""
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -64,7 +69,8 @@ class Chart:
     def left_over(self) -> Iterator[str]:
         """A line for each message that nobody took."""
         for arrow in self.in_flight:
-            yield f"{arrow.message} of step {arrow.sent} is still in flight."
+            to = self.steps[arrow.sent - 1].receiver(arrow) if arrow.sent else ""
+            yield f"{arrow.message} of step {arrow.sent}{to} is still in flight."
 
 
 def in_brief(chart: Chart, system: System) -> Chart:

@@ -84,8 +84,9 @@ class _Text:
             yield from self._wrapped([f"{name}={value}" for name, value in step.took.fields])
         yield from self._wrapped([f"{change};" for change in step.changes])
         for arrow in step.sent:  # what is taken at once shows by its arrow, but for one to oneself
-            if arrow.taken != step.number + 1 or arrow.target == step.lane:
-                yield from self._wrapped([f"sends {arrow.message}, {_taken(arrow)}"])
+            to, at_once = step.receiver(arrow), arrow.taken == step.number + 1
+            if to or not at_once or arrow.target == step.lane:
+                yield from self._wrapped([f"sends {arrow.message}{to}, {_taken(arrow)}"])
 
     def _wrapped(self, parts: list[str], indent: str = "  ") -> list[str]:
         """The parts in lines; one that fits into a line isn't broken."""

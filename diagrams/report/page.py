@@ -183,5 +183,7 @@ def _step(chart: Chart, step: ChartStep, row: Row | None) -> dict[str, Any]:
         "source": "" if row is None else row.source,
         "note": "" if row is None else row.note,
         "guard": "" if unguarded or row is None else "\n".join(readable(row.guard, GUARD)),
-        "waits": [arrow for arrow in step.sent if arrow.taken != step.number + 1],
+        "waits": [
+            arrow for arrow in step.sent if step.receiver(arrow) or arrow.taken != step.number + 1
+        ],
     }

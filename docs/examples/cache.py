@@ -109,7 +109,7 @@ system = System(
     ),
     constants=(READERS, WRITES, MISSES),
     protocols=Protocols(("1", "2"), (leases,)),
-    channels=(*(Channel(m) for m in (Get, Value, Read, Stored, Fill)), Channel(Delete, WRITES)),
+    channels=(*(Channel(m, 1) for m in (Get, Value, Read, Stored, Fill)), Channel(Delete, WRITES)),
     interchangeable=(READER,),
     terminal=misses == MISSES,
     reach="Two readers, two writes and three misses; nothing is lost.",

@@ -130,7 +130,7 @@ system = System(
     ),
     constants=(CLIENTS, LEASES, EXPIRIES),
     protocols=Protocols(("1", "2"), (fencing,)),
-    channels=tuple(Channel(m) for m in (Acquire, Granted, Write, Written, Release)),
+    channels=tuple(Channel(m, 1) for m in (Acquire, Granted, Write, Written, Release)),
     budgets={expire: EXPIRIES, (lost(Acquire), lost(Granted)): 1},
     interchangeable=(CLIENT,),
     terminal=(newest == LEASES) & is_free & all_of(i, waits & ~releases),

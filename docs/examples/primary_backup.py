@@ -132,7 +132,7 @@ system = System(
     ),
     constants=(ENTRIES, CRASHES),
     protocols=Protocols(("1", "2"), (leader_epochs,)),
-    channels=(Channel(Fetched),),
+    channels=(Channel(Fetched, 1),),
     budgets={crash: CRASHES},
     terminal=True,
     reach="Two replicas, two entries and two crashes.",

@@ -116,7 +116,7 @@ system = System(
     ),
     constants=(SERVERS, TERMS, CRASHES),
     protocols=Protocols(("1", "2"), (durable_votes,)),
-    channels=(Channel(RequestVote, lossy=True), Channel(Vote, lossy=True)),
+    channels=(Channel(RequestVote, 1, lossy=True), Channel(Vote, 1, lossy=True)),
     budgets={crash: CRASHES},
     interchangeable=(SERVER,),
     unreached=(

@@ -86,7 +86,7 @@ system = System(
     ),
     constants=(RECORDS, RESENDS),
     protocols=Protocols(("1", "2"), (has_sequences,)),
-    channels=(Channel(Produce, lossy=True), Channel(Answer, lossy=True)),
+    channels=(Channel(Produce, 1, lossy=True), Channel(Answer, 1, lossy=True)),
     budgets={resend: RESENDS},
     terminal=(state == State.READY) & (sequence == RECORDS) | (state == State.WAITING),
     reach="All of it within the constants.",

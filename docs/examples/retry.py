@@ -72,7 +72,7 @@ system = System(
     # an answer in flight is taken, or else what is asked, or else it is asked again
     rankings=(ranking("Answered", (), (helps(Answer), helps(Ask), helps(retry))),),
     protocols=Protocols(("1", "2"), (answers_again,)),
-    channels=(Channel(Ask, lossy=True), Channel(Answer, lossy=True)),
+    channels=(Channel(Ask, 1, lossy=True), Channel(Answer, 1, lossy=True)),
     terminal=state == State.DONE,
     reach="All of it: one call, sent again without bound.",
 )

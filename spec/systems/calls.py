@@ -27,9 +27,9 @@ from ..properties.calls import PROGRESS, PROPERTIES
 from .unreached import CALLS as UNREACHED
 
 _CHANNELS = (
-    Channel(InitProducerIdResponse),
-    Channel(AddPartitionsToTxnResponse),
-    Channel(EndTxnResponse),
+    Channel(InitProducerIdResponse, 1),
+    Channel(AddPartitionsToTxnResponse, 1),
+    Channel(EndTxnResponse, 1),
 )
 _BEHIND_BATCHES = "the end waits for batches"
 _CHOSEN = tuple(r.name for r in requests.request_chosen.rows if r.name != _BEHIND_BATCHES)

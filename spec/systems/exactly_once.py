@@ -92,7 +92,7 @@ system = System(
     },
     bounds={DEFAULT: {FAULTS: 0}, "small": {INPUTS: 1}},
     protocols=KAFKA.settling({transactional: True}),
-    channels=(*CHANNELS, Channel(TxnOffsetCommit), Channel(TxnOffsetCommitResponse)),
+    channels=(*CHANNELS, Channel(TxnOffsetCommit, 1), Channel(TxnOffsetCommitResponse, 1)),
     budgets={(requests.crash, transaction.timeout, change_leader): FAULTS},
     interchangeable=(PRODUCER,),
     # an instance without a call in progress, assigned or not, and a coordinator without a debt

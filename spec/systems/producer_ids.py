@@ -51,9 +51,9 @@ system = System(
     protocols=KAFKA.of_parts(),
     channels=(
         Channel(rpc.AllocateProducerIds, _SENT_AGAIN),
-        Channel(rpc.AllocateProducerIdsResponse),
+        Channel(rpc.AllocateProducerIdsResponse, 1),
         Channel(zk.SetData, _SENT_AGAIN),
-        Channel(zk.SetDataResponse),
+        Channel(zk.SetDataResponse, 1),
     ),
     budgets={
         (

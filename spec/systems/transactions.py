@@ -91,17 +91,17 @@ FIXED = {
 """Fields that systems with a transactional id leave out, and values for numbers without bounds."""
 CHANNELS = (
     Channel(InitProducerId, 2),
-    Channel(InitProducerIdResponse),
+    Channel(InitProducerIdResponse, 1),
     Channel(AddPartitionsToTxn, 2),
-    Channel(AddPartitionsToTxnResponse),
+    Channel(AddPartitionsToTxnResponse, 1),
     Channel(EndTxn, 2),
-    Channel(EndTxnResponse),
+    Channel(EndTxnResponse, 1),
     Channel(Produce, IN_FLIGHT),
     Channel(ProduceResponse, RECORDS),
-    Channel(AddPartitionsByLeader),
-    Channel(AddPartitionsByLeaderResponse),
+    Channel(AddPartitionsByLeader, 1),
+    Channel(AddPartitionsByLeaderResponse, 1),
     Channel(WriteTxnMarkers, 2),
-    Channel(WriteTxnMarkersResponse),
+    Channel(WriteTxnMarkersResponse, 1),
 )
 
 system = System(
