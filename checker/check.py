@@ -24,7 +24,15 @@ from .lasso import Label
 from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
 from .native.disk import Disk
-from .native.explore import DISK, INTERRUPTED, MEMORY, Bad, Carrier, Explorer, Progress, search
+from .native.explore import (
+    INTERRUPTED,
+    MEMORY,
+    Bad,
+    Carrier,
+    Explorer,
+    Progress,
+    search,
+)
 from .native.kernel import Kernel
 from .native.lower import lower
 from .native.memory import fair_limit
@@ -37,6 +45,7 @@ from .probes import fields_read
 from .sealed import program
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
+from .stopped import spilled, why_stopped
 from .trace import represent
 from .vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
 from .verdict import PropertyVerdict, Result, Verdict, counterexample_of
@@ -63,7 +72,8 @@ class Options:
     nor carried by Spark. If it is `brief` as well, the result has just verdicts and lengths: it
     shows no counterexample, and isn't asked what is vacuous. With `counterexamples_only` it has
     these, isn't asked either, and ends as soon as all that it looks for is broken. Of `all_traces`
-    counterexamples, those after the first take searches of their own, in this process.
+    counterexamples, those after the first take searches of their own, in this process. States are
+    looked at that `depth` steps lead to, until the moment `until` of time.monotonic.
     """
 
     threads: int = 1
@@ -82,6 +92,8 @@ class Options:
     counterexamples_only: bool = False
     spark: SparkOptions | None = None
     all_traces: int = 1
+    depth: int | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -247,8 +259,9 @@ def _check(
             from .progress import look_for_progress
 
             look_for_progress(
-                prepared, explorer, result, every=options.keep_going, brief=options.brief
-            )
+                prepared, explorer, result, every=options.keep_going, brief=options.brief,
+                until=options.until,
+            )  # fmt: skip
         if options.keep_going:
             judge(instance, result)
         _look_at_vacuity(result, options.strict)
@@ -289,7 +302,10 @@ def _without(
     try:
         explorer.switch_off([at for at, label in enumerate(prepared.labels) if label.row in off])
         _begin(prepared, explorer)
-        search(explorer, on_round=on_round, is_violation=is_violation)
+        search(
+            explorer, on_round=on_round, is_violation=is_violation, depth=options.depth,
+            until=options.until,
+        )  # fmt: skip
         found = explorer.found
         if not found.wrong:
             return Tried(None, found.stopped, found.states)
@@ -357,7 +373,10 @@ def _search(
     if folder is None:
         _begin(prepared, explorer)
         leave_out = _leave_out(prepared, explorer, options) if options.keep_going else None
-        search(explorer, on_level=on_progress, on_round=on_progress, leave_out=leave_out)
+        search(
+            explorer, on_level=on_progress, on_round=on_progress, leave_out=leave_out,
+            depth=options.depth, until=options.until,
+        )  # fmt: skip
         return
     rows = len(prepared.labels)
     checkpoint = Checkpoint(Path(folder), identity(prepared), prepared.packing.stride, rows)
@@ -375,7 +394,10 @@ def _search(
             _begin(prepared, explorer)
         elif not _taken_over(prepared, explorer, checkpoint):
             return
-        search(explorer, on_level=on_level, on_round=on_progress)
+        search(
+            explorer, on_level=on_level, on_round=on_progress, depth=options.depth,
+            until=options.until,
+        )  # fmt: skip
 
 
 def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Callable[[int], bool]:
@@ -493,7 +515,7 @@ def _result(
         symmetry=list(prepared.symmetry.keys),
         engine=engine,
         notes=[f"symmetry not used for {reason}" for reason in prepared.symmetry.refused]
-        + list(_spilled(carrier)),
+        + list(spilled(carrier)),
         progress_left=len(instance.system.progress) - len(instance.progress),
     )
     if found.wrong and not options.keep_going:
@@ -501,7 +523,7 @@ def _result(
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
         result.verdict = Verdict.INTERRUPTED if interrupted else Verdict.INCONCLUSIVE
-        result.reason = _why_stopped(carrier)
+        result.reason = why_stopped(carrier)
         result.properties = [PropertyVerdict(p.name, "unknown") for p in result.properties]
     elif not found.states:
         result.verdict, result.reason = Verdict.INCONCLUSIVE, "no state was explored"
@@ -511,31 +533,6 @@ def _result(
     if found.wrong and options.keep_going:
         tell_each(prepared, carrier, result, None if options.brief else _path)
     return result
-
-
-def _why_stopped(carrier: Carrier) -> str:
-    """Which limit ended a search early, and where."""
-    found = carrier.found
-    interrupted = found.stopped == INTERRUPTED
-    what = "it was interrupted" if interrupted else f"the {found.stopped} limit was reached"
-    more = ""
-    if isinstance(carrier, Explorer):
-        if found.stopped == DISK and carrier.disk is not None:
-            what = f"no disk space left in {carrier.disk.folder} ({carrier.disk.why})"
-        if found.stopped == MEMORY and not carrier.room:
-            base = carrier.base / 2**20
-            more = f": it is below the {base:,.0f} MiB that the process takes without any state"
-    return f"{what} after level {max(0, found.depth - 1)}{more}"
-
-
-def _spilled(carrier: Carrier) -> Iterator[str]:
-    """The data that a search has on disk because memory is short."""
-    if isinstance(carrier, Explorer) and carrier.disk is not None and carrier.spilled is not None:
-        size = carrier.disk.taken / 2**20
-        yield (
-            f"memory was short at level {carrier.spilled}: from there on states were kept in "
-            f"{carrier.disk.folder}, {size:,.0f} MiB"
-        )
 
 
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:

@@ -66,12 +66,19 @@ def look_for_progress(
     *,
     every: bool = False,
     brief: bool = False,
+    until: float | None = None,
 ) -> None:
     """Puts into the result of a search that saw all states what becomes of the properties of
     progress, up to the first that is broken, or of `every` one, with a run that shows it unless it
-    is `brief`. Raises Disagreement where the executable model differs."""
+    is `brief`. Nothing is begun after the moment `until`. Raises Disagreement where the executable
+    model differs."""
     names = [item.name for item in prepared.instance.progress]
     told = {name: PropertyVerdict(name, "unknown") for name in names}
+    if until is not None and time.monotonic() > until:
+        result.verdict = Verdict.INCONCLUSIVE
+        result.reason = "the time limit was reached after the last level, before progress"
+        result.properties += told.values()
+        return
     try:
         progress = Progress(prepared, explorer)
         found: dict[str, Broken] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 SHELF = "runs"
 MOST_BYTES = 4 << 20  # of all that is known of earlier runs
+LONG = 10.0  # seconds from which on a run may be warned of
+LEVELS, GROWS = 3, 1.1  # the last levels, and by what factor one is larger than the one before it
+SAMPLES = 20  # seconds over which the growth of memory is measured
+MOST_LEFT = 1800.0  # seconds until memory is full, from which on nothing is said
 NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 
 
@@ -60,17 +65,55 @@ class Runs:
             self._cache.put(self._key, json.dumps(asdict(found)).encode())
 
 
+class Growth:
+    """How the levels of a search grow, and when its memory is full."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, int] = {}
+        self._memory: deque[tuple[float, int]] = deque(maxlen=SAMPLES)
+        self._told = MOST_LEFT
+
+    def warning(self, now: Progress) -> str:
+        """A line on the growth, if the memory of a long run is soon full; empty if not. It comes
+        again when half of the time is over."""
+        self._sizes.setdefault(now.depth, now.frontier)  # the first time, all of it is left
+        if not self._memory or now.seconds - self._memory[-1][0] >= 1:
+            self._memory.append((now.seconds, now.memory))
+        last = [self._sizes[at] for at in sorted(self._sizes)[-1 - LEVELS :]]
+        if now.search > 1 or not now.limit or now.seconds < LONG or len(last) <= LEVELS:
+            return ""
+        factor = (last[-1] / last[0]) ** (1 / LEVELS)
+        (begun, had), (ended, has) = self._memory[0], self._memory[-1]
+        if factor < GROWS or has <= had:
+            return ""
+        left = (now.limit - now.memory) * (ended - begun) / (has - had)
+        if left > self._told:
+            return ""
+        self._told = left / 2
+        minutes = round(left / 60)
+        when = f"{minutes} minutes" if minutes > 1 else "a minute"
+        return (
+            f"levels grow by {factor:.1f}; memory is full in about {when}; try --explain-size "
+            "with smaller bounds"
+        )
+
+
 @contextmanager
 def shown(console: Console, earlier: Earlier | None) -> Generator[Callable[[Progress], None]]:
     """Shows the progress of a search: one line that is updated on a terminal, or a new line every
     five seconds in a log. Re-raises a Ctrl-C that came before the search, with that message."""
     shown_at = time.monotonic()
     live, begun, searching = console.is_terminal, False, False
+    growth = Growth()
 
     def show(now: Progress) -> None:
         nonlocal shown_at, begun, searching
         searching = True
         moment = time.monotonic()
+        if warning := growth.warning(now):
+            if live:
+                over("")
+            console.print(warning, highlight=False, soft_wrap=True)
         if moment - shown_at < (0.2 if live else 5.0):
             return
         shown_at = moment

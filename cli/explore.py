@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -94,6 +95,18 @@ class SearchOptions:
             "--explain-size", help="Show which parts cause most states, and what to bound first."
         ),
     ] = False
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            "--depth", metavar="N", min=0, help="End after N steps (exit 20, with what was found)."
+        ),
+    ] = None
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            "--deadline", metavar="S", help="End after S seconds (exit 20, with what was found)."
+        ),
+    ] = None
     checkpoint: Annotated[
         Path | None,
         typer.Option("--checkpoint", metavar="DIR", help="Save every finished level to DIR."),
@@ -246,6 +259,10 @@ def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> Non
     )
     if wanted.all_traces > 1 and (where.on_spark or wanted.progress):
         fail("--all-traces needs --engine local, without --progress")
+    if where.on_spark and (search.depth is not None or search.deadline is not None):
+        fail("--depth and --deadline need --engine local")
+    if search.deadline is not None and not 0 < search.deadline < 1e9:
+        fail(f"--deadline {search.deadline:g}: must be above 0 (seconds)")
     if where.on_spark and search.explain_size:
         fail("--explain-size needs --engine local: use smaller bounds, or --memory")
     if where.on_spark and saves:
@@ -287,6 +304,8 @@ def _options(
         strict=wanted.strict,
         all_traces=wanted.all_traces,
         keep_going=wanted.keep_going,
+        depth=search.depth,
+        until=None if search.deadline is None else time.monotonic() + search.deadline,
         spark=spark if where.on_spark else None,
     )
 

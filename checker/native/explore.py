@@ -44,7 +44,7 @@ LEAST_ROUND = 1 << 14  # states expanded between two turns of insertion
 MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # where they are whole, and where parts are kept
 TURNS = 32  # parts of the shards, each of which a thread fills in one go
 INTERRUPTED = "interrupted"  # what stopped a search that no limit did
-MEMORY, DISK = "memory", "disk"  # limits
+MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
 NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
 IMPROVED_FROM = {BEST: 1 << 22, PLAIN: 1 << 19}
 """States from which on a search gains by code that was made with more effort, the most first."""
@@ -64,7 +64,8 @@ class Bad:
 @dataclass
 class Progress:
     """How far a search has come; `frontier` is the number of states of the level in progress. It is
-    the first `search` of a run, or a later one."""
+    the first `search` of a run, or a later one. `limit` is the memory that it may take, 0 where
+    more goes on disk."""
 
     states: int
     transitions: int
@@ -73,6 +74,7 @@ class Progress:
     seconds: float
     memory: int
     search: int = 1
+    limit: int = 0
 
 
 @dataclass
@@ -492,8 +494,11 @@ def search(
     most: int | None = None,
     leave_out: Callable[[int], bool] | None = None,
     is_violation: Callable[[Bad], bool] | None = None,
+    depth: int | None = None,
+    until: float | None = None,
 ) -> bool:
-    """Expands level after level until nothing is new, something is wrong or memory runs out.
+    """Expands level after level until nothing is new, something is wrong or memory runs out, or
+    all states are expanded that `depth` steps lead to, or at the moment `until` of time.monotonic.
 
     With `leave_out` it goes on where something is wrong, but for a step that leaves a range: it is
     told the flags of all that is found by then, has the carrier look for the rest, and says whether
@@ -505,10 +510,17 @@ def search(
     carrier. What is wrong in a state ends the search where it is `is_violation`.
     """
     try:
-        return _levels(carrier, on_level, on_round, most, leave_out, is_violation)
+        return _levels(carrier, on_level, on_round, most, leave_out, is_violation, depth, until)
     except KeyboardInterrupt:
         carrier.found.stopped = INTERRUPTED
         return True
+    except _TimeIsUp:
+        carrier.found.stopped = TIME
+        return True
+
+
+class _TimeIsUp(Exception):
+    """The moment has come at which a search ends."""
 
 
 def _levels(
@@ -518,8 +530,12 @@ def _levels(
     most: int | None,
     leave_out: Callable[[int], bool] | None,
     is_violation: Callable[[Bad], bool] | None,
+    depth: int | None,
+    until: float | None,
 ) -> bool:
     found = carrier.found
+    spills = isinstance(carrier, Explorer) and carrier.disk is not None
+    limit = carrier.memory_limit if isinstance(carrier, Explorer) and not spills else 0
     before = compiling_seconds()
     begun = time.perf_counter() - found.seconds
 
@@ -536,15 +552,21 @@ def _levels(
 
         def progress(done: int = 0, frontier: int = frontier) -> Progress:
             steps = found.transitions + carrier.steps_so_far
-            memory = carrier.memory
-            return Progress(carrier.count, steps, found.depth, frontier - done, seconds(), memory)
+            memory, left = carrier.memory, frontier - done
+            return Progress(carrier.count, steps, found.depth, left, seconds(), memory, limit=limit)
 
         if on_level is not None:
             on_level(progress())
         if most is not None and frontier > most:
             return False
+        if depth is not None and found.depth > depth + 1:
+            found.stopped = DEPTH
+            return True
 
         def tell(done: int, progress: Callable[[int], Progress] = progress) -> None:
+            if until is not None and time.monotonic() > until:
+                found.seconds, found.memory = seconds(), carrier.memory
+                raise _TimeIsUp
             if on_round is not None:
                 on_round(progress(done))
 

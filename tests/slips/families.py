@@ -72,7 +72,7 @@ system = System(
             (state.at(i) == State.WAITING) | (state.at(i) == State.HOLDING))), "In turn."),
     ),
     constants=(CLIENTS, ROUNDS),
-    channels=(Channel(Acquire), Channel(Grant), Channel(Release)),
+    channels=(Channel(Acquire, 1), Channel(Grant, 1), Channel(Release, 1)),
     terminal=all_of(i, (left.at(i) == ROUNDS) & (freed[i] == ROUNDS)),
 )
 """
@@ -142,7 +142,7 @@ system = System(
             waits & (after(confirmed.at(i)) == confirmed.at(i) + 1))), "One at a time."),
     ),
     constants=(CLIENTS, CALLS, LOSSES),
-    channels=(Channel(Ask), Channel(Reply)),
+    channels=(Channel(Ask, 1), Channel(Reply, 1)),
     budgets={{(lost(Ask), lost(Reply)): LOSSES}},
     terminal=all_of(i, confirmed.at(i) == CALLS),
 )
@@ -208,7 +208,7 @@ system = System(
             after(choice.at(i)) == choice.at(i))), "A vote is final."),
     ),
     constants=(SERVERS,),
-    channels=(Channel(Ask), Channel(Vote)),
+    channels=(Channel(Ask, 1), Channel(Vote, 1)),
     terminal=all_of(i, (choice.at(i) != None)
         & (stands.implies((size(votes.at(i)) + size(refusals.at(i))) == SERVERS))),
 )
@@ -289,7 +289,7 @@ system = System(
             (state.at(m) == State.PREPARED) | committed)), "Nobody commits unprepared."),
     ),
     constants=(MEMBERS,),
-    channels=(Channel(Ready), Channel(Unable), Channel(Decide)),
+    channels=(Channel(Ready, 1), Channel(Unable, 1), Channel(Decide, 1)),
     terminal=(decision != Decision.NONE) & all_of(m, committed | aborted),
 )
 """
@@ -410,7 +410,7 @@ system = System(
             all_of(b, b.is_in(acknowledged)) & (after(committed) == version)), "..."),
     ),
     constants=(BACKUPS, WRITES),
-    channels=(Channel(Copy), Channel(Ack)),
+    channels=(Channel(Copy, 1), Channel(Ack, 1)),
     terminal=(committed == WRITES) & all_of(b, stored.at(b) == WRITES),
 )
 """
@@ -499,7 +499,7 @@ system = System(
             (state.at(i) == State.ASKING) | holds)), "In turn."),
     ),
     constants=(CLIENTS, LEASES, EXPIRIES),
-    channels=tuple(Channel(m) for m in (Acquire, Granted, Write, Written, Release)),
+    channels=tuple(Channel(m, 1) for m in (Acquire, Granted, Write, Written, Release)),
     budgets={{expire: EXPIRIES}},
     terminal=(newest == LEASES) & (owner == None) & all_of(i, asks & ~frees),
 )
