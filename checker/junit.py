@@ -20,10 +20,12 @@ WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 def to_junit(instance: Instance, result: Result) -> bytes:
     """The result as a test suite. A broken property is a failure, with its counterexample as a
     chart. One that isn't known is skipped, where another one ended the search; in a run that is
-    inconclusive it is an error. One that holds vacuously is skipped. A deadlock is a failure of a
+    inconclusive, or that went on behind what is broken, it is an error. One that holds vacuously is
+    skipped. A deadlock is a failure of a
     test case of its own, and so is a run without an end an error of one."""
     sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
     open_ended = result.verdict in WITHOUT_END
+    verdicts = {item.broken or DEADLOCK: item.verdict for item in result.counterexamples}
     suite = ElementTree.Element("testsuite", name=named(result))
     found = {"failures": 0, "errors": 0, "skipped": 0}
 
@@ -34,7 +36,7 @@ def to_junit(instance: Instance, result: Result) -> bytes:
             told = ElementTree.SubElement(of, tag, message=_xml(message))
             told.text = _xml(text) or None
             if tag != "skipped":  # some readers ask for a type
-                told.set("type", result.verdict.name)
+                told.set("type", verdicts.get(name, result.verdict).name)
             found["skipped" if tag == "skipped" else f"{tag}s"] += 1
 
     for item in (item for item in result.properties if item.name != DEADLOCK):
@@ -43,7 +45,7 @@ def to_junit(instance: Instance, result: Result) -> bytes:
             case(item.name, "failure", sentence or result.reason, _chart(result, item.name))
         elif item.verdict == "unknown":
             ended = "the search ended early"
-            case(item.name, "error" if open_ended else "skipped", ended)
+            case(item.name, "error" if open_ended or result.each else "skipped", ended)
         elif item.name in result.untested:
             case(item.name, "skipped", f"holds vacuously ({reason(result.untested[item.name])})")
         else:

@@ -1,5 +1,6 @@
 """A result as SARIF 2.1.0, which servers show at the lines of a change: what is broken, at the row
-whose step breaks it, with the run that leads there; and rows that nothing takes, for no reason that
+whose step breaks it, with the run that leads there; a deadlock, at the rows that can't be taken;
+and rows that nothing takes, for no reason that
 is known. Source of the format: OASIS, Static Analysis Results Interchange Format 2.1.0."""
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..language import Instance, Row
+from ..language import Instance, Row, Table
 from .report import named
 from .settled import declared_rows
 from .trace import TraceStep
@@ -71,8 +72,10 @@ class _Told:
             text = "\n".join([trace.conclusion, *trace.why])
             of = named(result)
             found = _result(name, "error", f"{text}\n({of}, after {len(trace.steps)} steps)")
-            if trace.steps:
-                found["locations"] = [self._location(trace.steps[-1])]
+            if trace.steps or trace.refused:
+                found["locations"] = [
+                    self._refused(*row) for row in dict.fromkeys(trace.refused)
+                ] or [self._location(trace.steps[-1])]
                 flow = [{"location": self._location(step, told=True)} for step in trace.steps]
                 found["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
             yield found
@@ -93,7 +96,14 @@ class _Told:
             found["message"] = {"text": f"{step.actor}: {step.action} [{step.row}]"}
         return found
 
-    def _at(self, row: Row | None, name: str) -> dict[str, Any]:
+    def _refused(self, table: str, row: str) -> dict[str, Any]:
+        """The row that a deadlock waits for, or the table whose own condition refuses it."""
+        if row:
+            return self._at(self.rows.get((table, row)), f"{table}/{row}")
+        declared = next(x for x in self.instance.system.tables if x.name == table)
+        return self._at(declared, table)
+
+    def _at(self, row: Row | Table | None, name: str) -> dict[str, Any]:
         found: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": name}]}
         if row is not None and row.declared is not None:
             file = Path(row.declared.file).resolve()

@@ -56,7 +56,9 @@ class Trace(Rendered):
     them than of `steps`, unless the last step leaves a range and reaches no state. `initial` shows
     the first one; `chosen` are the variables of it that may begin with another value. From the
     state of index `loop` on a run repeats for ever what follows; `fair` says what has to happen
-    along the loop, where it is possible. `why` are the parts of a broken property that are false.
+    along the loop, where it is possible. `why` are the parts of a broken property that are false;
+    for a deadlock, who waits for what. The `refused` are the rows that it would need then, each
+    with its table.
     """
 
     initial: tuple[tuple[str, str], ...]
@@ -68,6 +70,7 @@ class Trace(Rendered):
     loop: int | None = None
     fair: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
 
     @property
     def taken(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ from ..model.engine.interpreter import FullState, Interpreter, Step
 from .explain import why_broken
 from .trace import MOST_WAYS, Disagreement, Trace, shown_trace, ways_along
 from .verdict import Outcome, PropertyVerdict, Verdict
+from .waiting import told, waiting
 
 NO_ROW = "Deadlock: no step is possible in the last state."
 RANGE = "every value stays in the range of its type"
@@ -98,7 +99,7 @@ def seen(
     ways = ways_along(machine, levels, packed, off, most)
     states, steps = ways[0].run()
     properties = instance.properties if among is None else among
-    name, why = DEADLOCK, ()
+    name, why, refused = DEADLOCK, (), ()
     if kind is Kind.STATE:
         item = _broken_invariant(machine, properties, states[-1])
         name, conclusion = item.name, f"{item.name} is broken in the last state: {item.sentence}"
@@ -107,6 +108,9 @@ def seen(
         conclusion = NO_ROW
         if next(machine.steps(states[-1]), None) is not None:
             raise Disagreement("an engine sees a deadlock where the model can take a step")
+        who = waiting(instance, states[-1])
+        rows = sorted((x for x in who if x.table), key=lambda x: not x.row)  # single rows first
+        why, refused = told(who), tuple((item.table, item.row) for item in rows)
     else:
         found = [
             (way, step, item)
@@ -126,7 +130,8 @@ def seen(
             conclusion = f"{item.name} is broken by the last step: {item.sentence}"
             why = why_broken(instance, item.expression, states[-1], step.state)
             states.append(step.state)
-    return Seen(name, shown_trace(instance, states, steps, conclusion, why))
+    trace = shown_trace(instance, states, steps, conclusion, why)
+    return Seen(name, replace(trace, refused=refused))
 
 
 def _known(instance: Instance, item: Property) -> str:

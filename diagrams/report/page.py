@@ -160,8 +160,23 @@ def _told(
         "fair": trace.fair,
         "conclusion": trace.conclusion,
         "why": trace.why,
+        "refused": _refused(instance, trace),
         "data": {"changes": states.changes, "first": states.first},
     }
+
+
+def _refused(instance: Instance, trace: Trace) -> list[dict[str, str]]:
+    """The rows that a deadlock waits for, each with its table, source and guard."""
+    rows = declared_rows(instance)
+    tables = {table.name: table.guard for table in instance.system.tables}
+    found: list[dict[str, str]] = []
+    for table, name in dict.fromkeys(trace.refused):
+        row = rows.get((table, name))
+        guard = tables[table] if row is None else row.guard
+        shown = "" if guard.op == "const" else "\n".join(readable(guard, GUARD))
+        source = "" if row is None else row.source
+        found.append({"table": table, "row": name, "source": source, "guard": shown})
+    return found
 
 
 def steps_of(chart: Chart, rows: Mapping[tuple[str, str], Row]) -> list[dict[str, Any]]:

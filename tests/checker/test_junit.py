@@ -66,3 +66,29 @@ def test_a_failure_has_the_counterexample_as_a_chart() -> None:
     assert "1     ●     tick" in failure.text
     assert "tick [up \ufffd <b>]" in failure.text
     assert "Low is broken in the last state" in failure.text
+
+
+def _counting(*, beyond: bool) -> ElementTree.Element:
+    """A system of two properties that are broken, one that holds, and a deadlock, in a run that
+    goes on; its counter may go `beyond` its range."""
+    counter = Machine("counter")
+    x = counter.field("x", lang.Int(0, 3))
+    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=beyond | (x < 3))
+    every = [invariant(name, x < most, "S.") for name, most in (("A", 2), ("B", 3), ("C", 9))]
+    instance = instantiate(System("counting", (up,), tuple(every)))
+    result = check(instance, Options(keep_going=True))
+    (found,) = ElementTree.fromstring(to_junit(instance, result))
+    return found
+
+
+def test_a_run_that_goes_on_decides_each_case() -> None:
+    found = _counting(beyond=False)
+    failed = {"A": "failure", "B": "failure", "C": "", "no deadlock": "failure"}
+    assert outcomes(found) == failed
+    assert [each.attrib["type"] for each in found.iter("failure")] == [
+        "BROKEN", "BROKEN", "DEADLOCK",
+    ]  # fmt: skip
+
+
+def test_what_nothing_is_known_of_in_such_a_run_is_no_success() -> None:
+    assert outcomes(_counting(beyond=True))["C"] == "error"
