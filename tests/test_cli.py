@@ -122,7 +122,7 @@ def test_deadlocks_may_be_passed_over(declared: Path, tmp_path: Path, command: l
     assert "not checked" not in plain.out
     ended = epochfence(name, f"{declared}:stuck", *rest, "--no-deadlock", "--json", told)
     assert ended.code == 0
-    assert "\n  deadlocks\n" in ended.out or "Deadlocks: not checked." in ended.out
+    assert "\n  deadlocks (--no-deadlock)\n" in ended.out or "Deadlocks: not checked." in ended.out
     assert '"deadlocks": "not looked for"' in told.read_text()
 
 

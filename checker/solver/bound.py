@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language import Instance
-from ...language.instance import ending_anywhere
+from ...language.instance import ending_anywhere, ends_anywhere
 from ...language.instantiation import with_constants
 from ..ground import ground
 from ..slicing import sliced, without_constants
@@ -113,6 +113,7 @@ def _begun(instance: Instance, depth: int, only_properties: bool) -> Bounded:
         depth=0,
         seconds=0.0,
         deadlocks=instance.may_deadlock and not only_properties,
+        ends_anywhere=ends_anywhere(instance),
         most=depth,
         solver=VERSION,
     )
