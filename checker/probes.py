@@ -273,8 +273,11 @@ def _untaken(instance: Instance) -> Iterator[Probe]:
 
 def _somewhere(action: Action, condition: Expression) -> Expression:
     """Whether an action may happen for some binding for which the condition holds."""
+    names = list(action.bounds)
+    if action.choice is not None:
+        names.append(action.choice)
     result = action.when & condition
-    for bound in reversed((*action.bounds, *([] if action.choice is None else [action.choice]))):
+    for bound in reversed(names):
         result = any_of(bound, result)
     return result
 

@@ -523,6 +523,13 @@ class _TimeIsUp(Exception):
     """The moment has come at which a search ends."""
 
 
+def _limit(carrier: Carrier) -> int:
+    """The memory that a search may take; 0 where more goes on disk, or to others."""
+    if isinstance(carrier, Explorer) and carrier.disk is None:
+        return carrier.memory_limit
+    return 0
+
+
 def _levels(
     carrier: Carrier,
     on_level: Callable[[Progress], None] | None,
@@ -534,8 +541,7 @@ def _levels(
     until: float | None,
 ) -> bool:
     found = carrier.found
-    spills = isinstance(carrier, Explorer) and carrier.disk is not None
-    limit = carrier.memory_limit if isinstance(carrier, Explorer) and not spills else 0
+    limit = _limit(carrier)
     before = compiling_seconds()
     begun = time.perf_counter() - found.seconds
 
