@@ -21,13 +21,16 @@ from epochfence.tests.fuzz import (
     declarations,
     decoding,
     histories,
+    segments,
     sizes,
     traces,
 )
 from epochfence.tests.fuzz.harness import Case, Surface, write_failure
 from epochfence.tests.fuzz.workers import Figures, run_case, run_for
 
-ROOMS = (decoding, histories, traces, declarations, commands, checkpoints, sizes)
+ROOMS = (
+    decoding, histories, segments, traces, declarations, commands, checkpoints, sizes,
+)  # fmt: skip
 SURFACES = {room.SURFACE.name: room.SURFACE for room in ROOMS}
 FAILURES = Path(__file__).parents[2] / ".fuzz"
 ROUND = 60  # seconds, at least, of a round in which each surface has its turn

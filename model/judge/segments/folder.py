@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+LARGEST_OFFSET: Final = 2**63 - 1
 JUDGED: Final = (".log", ".txnindex", ".snapshot")
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
 _NAME: Final = re.compile(r"[0-9]{20}")
@@ -55,7 +56,7 @@ def files_of(folder: Path) -> Files:
     for path in sorted(folder.iterdir()):
         if path.suffix not in (*JUDGED, *INDEXES) or not path.is_file():
             continue
-        if not _NAME.fullmatch(path.stem):
+        if not _NAME.fullmatch(path.stem) or int(path.stem) > LARGEST_OFFSET:
             what = "isn't read: its name isn't an offset of 20 digits"
             found.findings.append(Finding(path, None, what, is_damage=True))
         elif path.suffix == ".log":

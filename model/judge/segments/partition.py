@@ -156,17 +156,27 @@ class _Reading:
         self.leader.truncate_fully(start)
         if not start or self.topic == _WITHOUT_PRODUCERS:
             return
-        path = self.snapshots.get(start)
+        path, before = self.snapshots.get(start), len(self.found.findings)
         if path is None:
             what = f"the log begins at offset {start}, without a snapshot of its producers there"
             self._say(self.logs[start], None, what, is_damage=True)
-        before = len(self.found.findings)
-        rows = {} if path is None else self._entries(path)
-        self.is_known_from_start = path is not None and len(self.found.findings) == before
-        producers = {key: as_entry(row) for key, (_, row) in rows.items()}
+        producers = {} if path is None else self._producers(path)
+        self.is_known_from_start = len(self.found.findings) == before
         manager = self.leader.producer_state_manager
         manager.snapshots = [Snapshot(start, producers)]
         manager.truncate_and_reload(start - 1, start, is_fresh=True)
+
+    def _producers(self, path: Path) -> dict[int, dict[str, Any]]:
+        """The producers of a snapshot, as far as they may be."""
+        found: dict[int, dict[str, Any]] = {}
+        for producer_id, (byte, row) in self._entries(path).items():
+            try:
+                self.leader.machine.put(producers={producer_id: as_entry(row)})
+            except ModelError:
+                self._say(path, byte, f"producer {producer_id} can't have such an entry")
+            else:
+                found[producer_id] = as_entry(row)
+        return found
 
     def _roll(self, base: int, log: Path) -> None:
         """A segment begins, where the one before ends."""
@@ -238,7 +248,6 @@ class _Reading:
         self.gaps.is_keyless |= stored.is_keyless
         found.batches += 1
         found.end = batch.last_offset + 1
-        self.leader.machine.put(log_end_offset=batch.base_offset)
         if wrong := _never_written(batch, self.origin):
             self._say(log, byte, f"{_shown(batch)}: {wrong}")
         self._append(batch, log, byte)
@@ -252,6 +261,7 @@ class _Reading:
     def _append(self, batch: Batch, log: Path, byte: int) -> None:
         """The leader takes the batch; behind a gap of compaction, as a follower does."""
         try:
+            self.leader.machine.put(log_end_offset=batch.base_offset)
             if self.gaps.count:
                 return self.leader.replicate([batch])
             error = self.leader.read_again(batch, self.origin)

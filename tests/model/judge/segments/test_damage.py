@@ -102,6 +102,8 @@ def _split(folder: Path, at: int = 4) -> None:
     every = batches(path)
     write(path, [batch for batch in every if batch.base_offset < at])
     write(log_of(folder, base=at), [batch for batch in every if batch.base_offset >= at])
+    index = folder / ORDERS / f"{0:020}.txnindex"
+    index.rename(index.with_name(f"{at:020}.txnindex"))
     open_ = ProducerEntry(
         producer_id=PID, epoch=0, last_sequence=3, last_offset=3, offset_delta=0, timestamp=1,
         coordinator_epoch=-1, current_txn_first_offset=0,
@@ -120,7 +122,6 @@ def _middle_segment(folder: Path) -> None:
 def _first_segment(folder: Path) -> None:
     _split(folder)
     log_of(folder).unlink()
-    (folder / ORDERS / f"{0:020}.txnindex").unlink()
     snapshot_of(folder, 4).unlink()
 
 
@@ -242,6 +243,38 @@ def test_no_release_has_a_batch_without_epoch(release: str | None, tmp_path: Pat
     log.data(0, 0)
     log.write(tmp_path / ORDERS)
     assert judge_segments([tmp_path], release).outcome.name == "UNEXPLAINED"
+
+
+def test_a_log_that_begins_with_an_impossible_producer(tmp_path: Path) -> None:
+    """A snapshot from which a leader can't start."""
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    _split(tmp_path)
+    log_of(tmp_path).unlink()
+    assert judge_segments([tmp_path]).every == []  # as deletion of old segments leaves it
+    path = snapshot_of(tmp_path, 4)
+    (entry,) = decode_snapshot(path.read_bytes())
+    path.write_bytes(encode_snapshot([replace(entry, epoch=-255)]))
+    found = judge_segments([tmp_path])
+    assert found.outcome.name == "UNEXPLAINED"
+    assert "byte 10: producer 4000 can't have such an entry" in str(found.every[0])
+
+
+def test_a_name_beyond_all_offsets(tmp_path: Path) -> None:
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    (tmp_path / ORDERS / f"{10**20 - 1}.log").write_bytes(b"")
+    (finding,) = judge_segments([tmp_path]).every
+    assert "isn't read: its name isn't an offset of 20 digits" in finding.what
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, -5])
+def test_an_offset_that_no_log_has(offset: int, tmp_path: Path) -> None:
+    """The checksum doesn't cover it."""
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    altered(4, base_offset=offset)(tmp_path)
+    assert judge_segments([tmp_path]).outcome.name == "UNEXPLAINED"
 
 
 def expired(folder: Path, *, after_ms: int, snapshot: list[ProducerEntry]) -> None:
