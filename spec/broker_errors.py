@@ -49,6 +49,21 @@ APPENDED: Final = (
 )
 """Of a leader that appends a batch, whoever sends it."""
 
+_STORED = "GroupMetadataManager.storeOffsets, CoordinatorOperationExceptionHelper"
+_GROUPS = "OffsetMetadataManager, KIP-848"
+_COMMITTED: Final = (
+    *ANY,
+    BrokerError("UNKNOWN_TOPIC_OR_PARTITION", "KafkaApis.handleOffsetCommitRequest"),
+    BrokerError("OFFSET_METADATA_TOO_LARGE", "GroupMetadataManager.validateOffsetMetadataLength"),
+    BrokerError("INVALID_COMMIT_OFFSET_SIZE", _STORED, before="4.0.0"),
+    BrokerError("REQUEST_TIMED_OUT", _STORED, before="4.0.0"),
+    BrokerError("COORDINATOR_NOT_AVAILABLE", _STORED),
+    BrokerError("NOT_COORDINATOR", _STORED),
+    BrokerError("COORDINATOR_LOAD_IN_PROGRESS", _STORED, since="2.0"),
+    BrokerError("STALE_MEMBER_EPOCH", _GROUPS, since="3.7"),
+)
+"""Of a group's coordinator that commits an offset."""
+
 BROKER_ERRORS: Final[dict[str, tuple[BrokerError, ...]]] = {
     "Produce": (
         *ANY,
@@ -96,7 +111,31 @@ BROKER_ERRORS: Final[dict[str, tuple[BrokerError, ...]]] = {
         BrokerError("OPERATION_NOT_ATTEMPTED", "KafkaApis.handleAddPartitionsToTxnRequest"),
         BrokerError("UNSUPPORTED_VERSION", _VERSION, before="4.0.0"),
     ),
+    "AddOffsetsToTxn": (*ANY, BrokerError("UNSUPPORTED_VERSION", _VERSION, before="4.0.0")),
     "EndTxn": (*ANY, BrokerError("UNSUPPORTED_VERSION", _VERSION, before="4.0.0")),
+    "TxnOffsetCommit": (
+        *_COMMITTED,
+        BrokerError("UNSUPPORTED_VERSION", _VERSION, before="4.0.0"),
+        BrokerError("OPERATION_NOT_ATTEMPTED", _VERIFY, since="3.7"),
+        BrokerError("SASL_AUTHENTICATION_FAILED", _VERIFY, since="3.7"),
+        BrokerError("UNSUPPORTED_SASL_MECHANISM", _VERIFY, since="3.7"),
+        BrokerError("ILLEGAL_SASL_STATE", _VERIFY, since="3.7"),
+    ),
+    "OffsetCommit": (
+        *_COMMITTED,
+        BrokerError("UNKNOWN_TOPIC_ID", "KafkaApis.handleOffsetCommitRequest", since="4.1"),
+        BrokerError("UNSUPPORTED_VERSION", _VERSION, since="2.3", before="4.0.0"),
+    ),
+    "OffsetFetch": (
+        *ANY,
+        BrokerError("UNKNOWN_TOPIC_OR_PARTITION", "KafkaApis.handleOffsetFetchRequest"),
+        BrokerError("COORDINATOR_NOT_AVAILABLE", "GroupCoordinator.validateGroupStatus"),
+        BrokerError("NOT_COORDINATOR", "GroupCoordinator.validateGroupStatus"),
+        BrokerError("UNKNOWN_TOPIC_ID", "KafkaApis.handleOffsetFetchRequest", since="4.1"),
+        BrokerError("UNKNOWN_MEMBER_ID", _GROUPS, since="3.7"),
+        BrokerError("STALE_MEMBER_EPOCH", _GROUPS, since="3.7"),
+        BrokerError("GROUP_ID_NOT_FOUND", _GROUPS, since="3.7"),
+    ),
 }
 """By requests. Errors of authorizers are in `authorization`, those of a coordinator that isn't the
 right one, is loading or can't append in `coordinator.ownership`."""

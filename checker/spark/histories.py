@@ -26,8 +26,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...model.engine.errors import ModelError
-from ...model.judge.decisions import AtPartition, Decisions
-from ...model.judge.histories import BadLine, operation_of, read_line, schema_of
+from ...model.judge.decisions import OFFSETS, AtPartition, Decisions
+from ...model.judge.histories import BadLine, kind_of, operation_of, read_line, schema_of
 from ...model.judge.judge import Finding, Judgement, begin, judge, worst
 from ...model.judge.operations import Operation, Settings
 from ...model.judge.windows import WINDOW, distinct, judge_windows
@@ -258,7 +258,7 @@ def _looked_at(file: str, number: int, text: bytes) -> LookedAt:
         ids = [(operation.response or {}).get("producer_id", -1)]
         ties = [f"partition {name}{run}" for name in operation.fields.get("partitions", ())]
     else:
-        ids, ties = [operation.fields["producer_id"]], [key]
+        ids, ties = [operation.fields.get("producer_id", -1)], [key]
     ties += [f"producer {each}{run}" for each in ids if each >= 0]
     return None, key, float(operation.start), ties
 
@@ -318,8 +318,9 @@ def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...
         name = json.loads(first[-1])["transactional_id"]
         ids.setdefault(name, []).append(_operation(*first))
         first = next(lines)
-    partition = json.loads(first[-1]).get("partition")
-    about = None if partition is None else Decisions(ids).at(partition)
+    line = json.loads(first[-1])
+    log = OFFSETS if kind_of(line) == "group_id" else line.get("partition")
+    about = None if log is None else Decisions(ids).at(log)
     coming = starmap(_operation, chain([first], lines))
     operations = list(islice(coming, judging.window))
     try:

@@ -25,10 +25,11 @@ from ..engine.errors import WrongType
 from ..engine.machine import Machine, Taken, watched
 from . import machines as judged
 from .decisions import AtPartition
+from .group import Offset
 from .leader import LEADER_REQUESTS, Leader
 from .machines import LARGEST_EPOCH, STEPS, Step
 from .operations import Judged, Operation, Rest, Settings, matches
-from .surroundings import COORDINATOR_REQUESTS
+from .surroundings import COORDINATOR_REQUESTS, GROUP_REQUESTS
 
 T = TypeVar("T")
 LOWEST, HIGHEST = 1, LARGEST_EPOCH - 10  # no request goes on by ten epochs
@@ -52,6 +53,8 @@ def machine_for(
         return Coordinator(_Names(operations), memory, memory.unknown, 0, (NEVER,) * len(TIMES))
     if requests <= {*LEADER_REQUESTS}:
         return Leader(operations, settings, about)
+    if requests <= {*GROUP_REQUESTS}:
+        return Offset(operations, settings, about)
     raise WrongType(f"no key has all of {', '.join(sorted(requests))}", "request")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -21,6 +21,8 @@ from .operations import Operation
 
 NEVER: Final = float("inf")
 RESULTS: Final = ("COMMIT", "ABORT")
+OFFSETS: Final = "__consumer_offsets"
+"""The partitions that have groups' offsets. Which one has whose is the brokers' setting."""
 Epoch = tuple[int, int]
 """A producer id and its epoch."""
 
@@ -48,7 +50,7 @@ class _Id:
         if operation.request == "InitProducerId":
             self.inits.append(operation)
             return
-        of = self.added if operation.request == "AddPartitionsToTxn" else self.ends
+        of = self.ends if operation.request == "EndTxn" else self.added
         of.setdefault(_held(operation.fields), []).append(operation)
 
 
@@ -69,6 +71,7 @@ class Decisions:
                     one.take(operation)
         self._from: dict[tuple[int, int, str], float] = {}
         self._added: dict[Epoch, list[_Added]] = {}
+        self._later: dict[int, _Earliest] = {}
         self._adding: dict[str, list[Epoch]] | None = None
 
     def at(self, partition: str) -> AtPartition:
@@ -96,6 +99,22 @@ class Decisions:
             self._from[about] = min(found, default=NEVER)
         return self._from[about]
 
+    def later_from(self, producer_id: int, epoch: int) -> float:
+        """The earliest time at which a client may have got a later epoch of a producer id."""
+        one = self.id_of(producer_id)
+        if one is None:
+            return 0
+        if producer_id not in self._later:
+            found: list[tuple[float, float]] = []
+            for o in (*one.inits, *(each for those in one.ends.values() for each in those)):
+                told = _told(o)
+                if told is not None and told[0] == producer_id:
+                    found.append((told[1], o.start))
+                elif o.response is None:
+                    found.append((NEVER, o.start))
+            self._later[producer_id] = _Earliest(found)
+        return self._later[producer_id].behind(epoch)
+
     def _times_out(self, one: _Id, held: Epoch) -> float:
         """The earliest time at which a transaction of this epoch may have timed out."""
         producer_id, epoch = held
@@ -117,7 +136,7 @@ class Decisions:
             self._adding = {}
             for one in self._ids.values():
                 for held, operations in () if one is None else one.added.items():
-                    for part in {str(p) for o in operations for p in o.fields["partitions"]}:
+                    for part in {p for o in operations for p in _partitions(o)}:
                         self._adding.setdefault(part, []).append(held)
         return self._adding.get(partition, [])
 
@@ -152,6 +171,10 @@ class AtPartition:
             self.partition in one.partitions and one.start <= until and one.over >= start
             for one in self.decisions.added_in((producer_id, epoch))
         )
+
+    def may_be_later(self, producer_id: int, epoch: int, until: float) -> bool:
+        """Whether a client may have had a later epoch of the producer by a time."""
+        return self.decisions.later_from(producer_id, epoch) <= until
 
     def added(self) -> list[Epoch]:
         """The producers, in their epochs, that may have had the partition in a transaction by a
@@ -216,11 +239,19 @@ def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
     over = _Earliest((o.start, o.end or 0) for o in ended)
     return [
         _Added(
-            frozenset(map(str, o.fields["partitions"])), o.start,
+            frozenset(_partitions(o)), o.start,
             NEVER if o.end is None else over.behind(o.end),
         )
         for o in one.added.get(held, ())
     ]  # fmt: skip
+
+
+def _partitions(added: Operation) -> Iterator[str]:
+    """The partitions that a request adds; those of groups' offsets go by one name besides."""
+    for part in map(str, added.fields["partitions"]):
+        yield part
+        if part.startswith(OFFSETS):
+            yield OFFSETS
 
 
 class _Earliest:

@@ -15,8 +15,9 @@ import fastjsonschema
 
 from ...spec.errors import Errors
 from ...strict_json import NotJson, read_json
-from .decisions import Decisions
+from .decisions import OFFSETS, Decisions
 from .operations import Operation
+from .surroundings import GROUP_REQUESTS
 
 Line = dict[str, Any]
 UNKNOWN_SERVER_ERROR = -1  # no code is lower; what is lower are failures of a client's own
@@ -166,7 +167,7 @@ def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
     for path in paths:
         for number, line in read_lines(path, "history"):
             named = line.get("run")
-            kind = "partition" if "partition" in line else "transactional_id"
+            kind = kind_of(line)
             name = line[kind]
             key, operation = operation_of(path, number, line)
             if named is None:
@@ -184,11 +185,22 @@ def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
     return [*found.values()]
 
 
+def kind_of(line: Line) -> str:
+    """The field that the key of a line is called by."""
+    if line["request"] in GROUP_REQUESTS:
+        return "group_id"
+    return "partition" if "partition" in line else "transactional_id"
+
+
 def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operation]:
     """A valid line of a history as its key and an operation. Raises BadLine where its answer is
     there by half, or before it was asked. What it takes from the line is gone there."""
-    kind = "partition" if "partition" in line else "transactional_id"
+    kind = kind_of(line)
     key = f"{kind} {line.pop(kind)}"
+    if kind == "group_id":
+        key += f", partition {line.pop('partition')}"
+    elif line["request"] == "AddOffsetsToTxn":
+        line["partitions"] = [f"{OFFSETS} of {line.pop('group_id')}"]
     run = line.pop("run", None)
     if run is not None:
         key += f" of run {run}"

@@ -133,7 +133,8 @@ class Coordinator:
     def errors(self, request: str) -> frozenset[str]:
         """See Judged."""
         found = (
-            answers_of(tables.DRIVEN, self.protocol, request, on) for on in (request, "log append")
+            answers_of(tables.DRIVEN, self.protocol, request, on)
+            for on in (_EVENTS.get(request, request), "log append")
         )
         looked_up = answers_of((ownership.looked_up,), self.protocol, request, "look up")
         return from_around(request, self.protocol).union(looked_up - _TO_OTHERS, *found)
@@ -247,7 +248,17 @@ def _end(coordinator: TransactionCoordinator, fields: Mapping[str, Any], append:
     )
 
 
+def _add_offsets(
+    coordinator: TransactionCoordinator, fields: Mapping[str, Any], append: str
+) -> Any:
+    """AddOffsetsToTxn: it adds the partition of the group's offsets, and comes from a client."""
+    asked = fields.get("api_version")
+    version = None if asked is None else min(asked, api_versions.OF_BROKERS - 1)
+    return _add(coordinator, {**fields, "api_version": version}, append)
+
+
 _REQUESTS: dict[str, Callable[[TransactionCoordinator, Mapping[str, Any], str], Any]] = {
+    "AddOffsetsToTxn": _add_offsets,
     "InitProducerId": _init,
     "AddPartitionsToTxn": _add,
     "EndTxn": _end,
@@ -259,6 +270,7 @@ def without_keys(value: Sparse) -> Hashable:
     return tuple(sorted(map(repr, value.values()))) if value else ()
 
 
+_EVENTS = {"AddOffsetsToTxn": "AddPartitionsToTxn"}
 UNSEEN = frozenset({"coordinator_epoch"})  # only markers have it
 _TO_OTHERS = frozenset({"TRANSACTIONAL_ID_NOT_FOUND", "UNSUPPORTED_VERSION"})
 """Answers before an entry is looked at, to requests that histories don't have."""

@@ -44,6 +44,7 @@ class Settings:
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
+    offsets_retention_ms: int = 86_400_000  # before 2.0; later a week
     verification: bool = True
 
 

@@ -12,14 +12,23 @@ from ...spec.authorization import ANY_TOPIC, AUTHORIZERS, CHECKS
 from ...spec.authorization import TABLES as AUTHORIZATION
 from ...spec.broker_errors import BROKER_ERRORS
 from ...spec.coordinator import ownership
+from ...spec.features import KAFKA
+from ...spec.groups.tables import DRIVEN as GROUP_TABLES
 from ..broker.coordinator import TransactionCoordinator
 from ..engine.machine import Machine
 
-COORDINATOR_REQUESTS: Final = ("InitProducerId", "AddPartitionsToTxn", "EndTxn")
+COORDINATOR_REQUESTS: Final = (
+    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"
+)  # fmt: skip
 """Requests to the coordinator of a transactional id."""
+
+GROUP_REQUESTS: Final = ("TxnOffsetCommit", "OffsetCommit", "OffsetFetch")
+"""Requests to the coordinator of a group about its offset of a partition."""
 
 _Asked = Mapping[str, Any]
 _TO_WRITE: Final[tuple[str, _Asked]] = ("a topic is asked for", {"use": "WRITE"})
+_TO_READ: Final[tuple[str, _Asked]] = ("a topic is asked for", {"use": "READ"})
+_OF_GROUP: Final = "a group is asked for"
 _ASKS: Final[dict[str, tuple[tuple[str, _Asked], ...]]] = {
     "InitProducerId": (("InitProducerId asks", {"has_id": True, "enable_2pc": False}),),
     "AddPartitionsToTxn": (
@@ -27,7 +36,14 @@ _ASKS: Final[dict[str, tuple[tuple[str, _Asked], ...]]] = {
         ("AddPartitionsToTxn asks", {"from_broker": True}),
         _TO_WRITE,
     ),
+    "AddOffsetsToTxn": (("AddOffsetsToTxn asks", {}),),
     "EndTxn": (("EndTxn asks", {}),),
+    "TxnOffsetCommit": (("TxnOffsetCommit asks", {}), _TO_READ),
+    "OffsetCommit": ((_OF_GROUP, {"use": "READ"}), _TO_READ),
+    "OffsetFetch": (
+        (_OF_GROUP, {"use": "DESCRIBE"}),
+        ("a topic is asked for", {"use": "DESCRIBE"}),
+    ),
     "Produce": (
         ("Produce asks", {"transactional": True, "idempotent": True}),
         ("Produce asks", {"transactional": False, "idempotent": True}),
@@ -46,6 +62,8 @@ def from_around(request: str, protocol: str) -> frozenset[str]:
     found |= {*_unauthorized(request, protocol)}
     if request in COORDINATOR_REQUESTS:
         found |= _not_here(protocol)
+    if request in GROUP_REQUESTS:
+        found |= _group_not_here(request, protocol)
     return frozenset(found)
 
 
@@ -68,3 +86,18 @@ def _not_here(protocol: str) -> frozenset[str]:
     blank.elect(blank.state_partition_of("any"), 0, is_loading=True)
     found.add(blank.lookup("OTHER", "any").error)
     return frozenset(found | {*ownership.PASSED_ON.values()})
+
+
+def _group_not_here(request: str, protocol: str) -> set[str]:
+    """Answers of a group's coordinator that is loading, or is asked for no group."""
+    machine = Machine(GROUP_TABLES, KAFKA, protocol=protocol)
+    kind = "OTHER" if request == "TxnOffsetCommit" else "MAY_BE_EMPTY"
+    found = {
+        str(
+            machine.handle(
+                "group asked for", request=kind, names_group=names, is_loading=is_loading
+            ).reply.error
+        )
+        for names, is_loading in product((False, True), repeat=2)
+    }
+    return found - {"NONE"}

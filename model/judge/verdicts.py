@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .anomalies import ANOMALIES, find_anomalies
+from .decisions import OFFSETS
 from .histories import Run, read_lines, read_runs
 from .inputs import places
 from .judge import Finding, Judgement, judge, worst
@@ -57,7 +58,9 @@ def judge_run(
     decisions = run.decisions()
     partitions = run.names.get("partition", {})
     for key, operations in run.keys.items():
-        about = decisions.at(partitions[key]) if key in partitions else None
+        offsets = OFFSETS if key in run.names.get("group_id", {}) else None
+        log = partitions.get(key, offsets)
+        about = None if log is None else decisions.at(log)
         yield key, judge(operations, settings, limit, about=about)
 
 

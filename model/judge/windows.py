@@ -83,7 +83,9 @@ def distinct(operations: Iterable[Operation], about: AtPartition | None = None) 
         fields, response = operation.fields, operation.response or {}
         asked = [fields.get(name) for name in ("producer_id", "producer_epoch", "transactional")]
         in_ = 0 if transaction_of is None else transaction_of(operation)
-        found.setdefault((operation.request, *asked, response.get("producer_id"), in_), operation)
+        told = response.get("error") if operation.request == "OffsetFetch" else None
+        key = operation.request, *asked, response.get("producer_id"), in_, told
+        found.setdefault(key, operation)
     return list(found.values())
 
 

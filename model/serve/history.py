@@ -8,16 +8,18 @@ from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
 from ...spec import api_versions
-from ..cluster import offsets_partition
 from ..records import Flag, RecordError, decode_batch
+from .groups import identity
 from .partitions import partition_name
 from .wire import Answer, Request
 
 Line = dict[str, Any]
-RECORDED: Final = frozenset(
-    ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "Produce")
-)
+RECORDED: Final = frozenset({
+    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "Produce",
+    "TxnOffsetCommit", "OffsetCommit", "OffsetFetch",
+})  # fmt: skip
 """The requests that a history has."""
+_Answers = dict[tuple[str, int], Mapping[str, Any]]
 
 
 class History:
@@ -58,12 +60,14 @@ def _lines(request: Request, told: Mapping[str, Any] | None) -> Iterator[tuple[L
                 response = _identity(told)
             yield _who(fields, request.name) | {"result": result}, response
         case "AddOffsetsToTxn":
-            line = _who(fields, "AddPartitionsToTxn")
-            line["partitions"] = [offsets_partition(fields["group_id"])]
-            line["api_version"] = min(request.version, api_versions.OF_BROKERS - 1)
+            line = _who(fields, request.name) | {"group_id": fields["group_id"]}
             yield line, None if told is None else {"error": told["error_code"]}
         case "AddPartitionsToTxn":
             yield from _added(request, told)
+        case "TxnOffsetCommit" | "OffsetCommit":
+            yield from _committed(request, told)
+        case "OffsetFetch":
+            yield from _fetched(request, told)
         case _:
             yield from _produced(fields, told)
 
@@ -139,3 +143,74 @@ def _produced(
                         "base_offset": answer["base_offset"],
                     },
                 )
+
+
+def _committed(
+    request: Request, told: Mapping[str, Any] | None
+) -> Iterator[tuple[Line, Line | None]]:
+    """Offsets that are committed, a line for each partition."""
+    fields = request.fields
+    if request.name == "OffsetCommit" and request.version == 0:
+        return  # it goes to ZooKeeper
+    about: Line = {"request": request.name, "group_id": fields["group_id"]}
+    if request.name == "TxnOffsetCommit":
+        names = "transactional_id", "producer_id", "producer_epoch"
+        about |= {name: fields[name] for name in names}
+    of = identity(fields)
+    about |= {"member_id": of.member_id, "generation_id": of.generation_id}
+    if of.group_instance_id is not None:
+        about["group_instance_id"] = of.group_instance_id
+    answers = _answers(told)
+    for place, part in _answers(fields).items():
+        answer = answers.get(place)
+        line = about | {"partition": partition_name(*place), "offset": part["committed_offset"]}
+        yield line, None if answer is None else {"error": answer["error_code"]}
+
+
+def _fetched(
+    request: Request, told: Mapping[str, Any] | None
+) -> Iterator[tuple[Line, Line | None]]:
+    """Offsets that are fetched, a line for each partition; of all that there are, those that were
+    answered."""
+    if request.version == 0:
+        return  # they are in ZooKeeper
+    fields = request.fields
+    stable = fields.get("require_stable", False)
+    groups = fields.get("groups", [fields])
+    results = {} if told is None else {one.get("group_id"): one for one in told.get("groups", ())}
+    for group in groups:
+        result = results.get(group["group_id"]) if "groups" in fields else told
+        answers = _answers(result)
+        asked = [
+            (_topic(topic), number)
+            for topic in group["topics"] or ()
+            for number in topic["partition_indexes"]
+        ]
+        error = "NONE" if result is None else result.get("error_code", "NONE")
+        for place in dict.fromkeys((*asked, *answers)):
+            line: Line = {
+                "request": request.name, "group_id": group["group_id"],
+                "partition": partition_name(*place), "require_stable": stable,
+            }  # fmt: skip
+            answer = answers.get(place)
+            if error != "NONE":
+                yield line, {"error": error}
+            elif answer is None:
+                yield line, None
+            else:
+                offset = answer["committed_offset"]
+                yield line, {"error": answer["error_code"], "offset": offset}
+
+
+def _answers(told: Mapping[str, Any] | None) -> _Answers:
+    """What is said of each partition, by topic and number."""
+    return {
+        (_topic(topic), part["partition_index"]): part
+        for topic in (() if told is None else told.get("topics") or ())
+        for part in topic["partitions"]
+    }
+
+
+def _topic(topic: Mapping[str, Any]) -> str:
+    """The name of a topic, or its id, where a request has that alone."""
+    return topic.get("name") or str(topic["topic_id"])

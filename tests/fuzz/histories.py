@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
+from epochfence.spec.features import KAFKA
 from epochfence.tests.fuzz.harness import REFUSED, Case, Surface
 from epochfence.tests.fuzz.mutations import (
     changed_lines,
@@ -16,6 +17,9 @@ from epochfence.tests.fuzz.mutations import (
     same_meaning,
     unreadable,
 )
+from epochfence.tests.model.judge.honest import without_markers
+from epochfence.tests.model.judge.test_group import steady
+from epochfence.tests.model.judge.test_inputs import application
 
 HISTORIES = Path(__file__).parents[2] / "docs" / "examples" / "histories"
 FILE = "history.jsonl"
@@ -23,11 +27,21 @@ FILE = "history.jsonl"
 
 @cache
 def examples() -> tuple[tuple[str, list[bytes], int], ...]:
-    """Each example: its name, its lines, and the exit code that is documented for it."""
-    return tuple(
+    """Each example: its name, its lines, and the exit code that is documented for it; and runs that
+    process inputs, in which all is right."""
+    documented = (
         (path.name, path.read_bytes().splitlines(), 0 if path.stem == "sound" else 12)
         for path in sorted(HISTORIES.glob("*.jsonl"))
     )
+    runs = {
+        "offsets": without_markers(steady(KAFKA.newest)),
+        "inputs": application(Random(0)),
+        "other inputs": application(Random(5)),
+    }
+    right = (
+        (name, [json.dumps(line).encode() for line in lines], 0) for name, lines in runs.items()
+    )
+    return *documented, *right
 
 
 def is_application(lines: list[bytes]) -> bool:
@@ -53,6 +67,16 @@ def less_known(random: Random, lines: list[bytes]) -> list[bytes]:
     return [line for at, line in enumerate(lines) if at != dropped]
 
 
+def never_committed(random: Random, lines: list[bytes]) -> list[bytes]:
+    """A history in which an offset was fetched that nobody has committed."""
+    told = [at for at, line in enumerate(lines) if b'"OffsetFetch"' in line and b"NONE" in line]
+    made, at = list(lines), random.choice(told)
+    found = json.loads(lines[at])
+    found["response"]["offset"] = random.choice((-2, 2**40, 2**63 - 1))
+    made[at] = json.dumps(found).encode()
+    return made
+
+
 def generate(random: Random) -> Case:
     """A history, and what its verdict may be."""
     _, lines, code = random.choice(examples())
@@ -65,6 +89,8 @@ def generate(random: Random) -> Case:
     match random.randrange(9):
         case 8 if application:
             made, bound = less_known(random, lines), 20 if code else None
+        case 8 if not limited and any(b'"OffsetFetch"' in line for line in lines):
+            made, exactly = never_committed(random, lines), 12
         case 0:
             made = changed_lines(random, lines, same_meaning, most=len(lines))
             exactly = None if limited else code

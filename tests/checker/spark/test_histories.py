@@ -18,11 +18,12 @@ from epochfence.checker.spark import histories
 from epochfence.checker.spark.hadoop import Paths
 from epochfence.checker.spark.histories import Judging, columns, judge_histories
 from epochfence.checker.spark.options import SparkError
-from epochfence.model.judge.histories import read_history, read_runs
+from epochfence.model.judge.histories import operation_of, read_history, read_runs
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation, Settings
 from epochfence.model.judge.verdicts import judge_run
 from epochfence.tests.model.judge.damage import DAMAGES, honest
+from epochfence.tests.model.judge.test_group import steady as group_run
 from epochfence.tests.model.judge.test_judge import Recorder, coordinator_run, leader_run
 from epochfence.tests.test_cli import Ended, epochfence
 
@@ -250,6 +251,18 @@ def damaged(release: str) -> Iterator[list[Row]]:
     yield never_written()
     for damage in ("EndTxn: COMMIT and ABORT swapped", "a line of AddPartitionsToTxn is removed"):
         yield from islice(DAMAGES[damage]([*honest(release, has_markers=True)]), 2)
+    yield from of_a_group(release)
+
+
+def of_a_group(release: str) -> Iterator[list[Row]]:
+    """Runs in which offsets are committed: as they were, one that is fetched is another, and an end
+    is another, so that what is fetched can't be."""
+    lines = group_run(release)
+    yield lines
+    at = max(at for at, line in enumerate(lines) if line["request"] == "OffsetFetch")
+    wrong = {"response": {"error": "NONE", "offset": 4}}
+    yield [line | (wrong if number == at else {}) for number, line in enumerate(lines)]
+    yield [line | ({"result": "ABORT"} if "result" in line else {}) for line in lines]
 
 
 def never_written() -> list[Row]:
@@ -298,15 +311,15 @@ def test_what_ids_tell_is_held_against_partitions_in_a_task(
     for lines in damaged(release):
         here = as_here(lines, tmp_path / "lines.jsonl", settings)
         rows = [
-            (f"{kind} {line[kind]}", number, line) for number, line in enumerate(lines, 1)
-            for kind in ("partition", "transactional_id") if kind in line
-        ]  # fmt: skip
-        of_ids = [row for row in rows if "partition" not in row[2]]
+            (operation_of("f", number, dict(line))[0], number, line)
+            for number, line in enumerate(lines, 1)
+        ]
+        of_ids = [row for row in rows if row[0].startswith("transactional_id")]
         sent = [
             (key, of, "f", number, json.dumps(line))
             for key in here
             for of, number, line in (
-                *(of_ids if key.startswith("partition") else ()),
+                *(of_ids if not key.startswith("transactional_id") else ()),
                 *(("", number, line) for mine, number, line in sorted(
                     (row for row in rows if row[0] == key), key=lambda row: row[2]["start"]
                 )),

@@ -85,9 +85,16 @@ def test_a_pipeline_is_explained(tmp_path: Path) -> None:
         producer.produce("in", "one")
         assert producer.flush(TIMEOUT_S) == 0
         PIPELINES["aiokafka"](server.bootstrap, 1, (0,))
-    (tmp_path / "history.jsonl").write_bytes(data.getvalue())
-    assert b"__consumer_offsets-" in data.getvalue()
-    assert judged(tmp_path / "history.jsonl", "4.3") == 0
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(data.getvalue())
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    asked = {line["request"] for line in lines}
+    assert {"AddOffsetsToTxn", "TxnOffsetCommit", "OffsetFetch"} <= asked
+    assert judged(path, "4.3") == 0
+    fetch = next(line for line in lines if line.get("response", {}).get("offset") == -1)
+    fetch["response"]["offset"] = 1
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert judged(path, "4.3") == 12
 
 
 def test_the_command_writes_a_history(tmp_path: Path) -> None:
