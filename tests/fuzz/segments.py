@@ -362,14 +362,15 @@ def generate(random: Random) -> Case:
             more, bound = _unjudged(broker), 20
         case _:
             more, bound = Files(), 0
-    times = random.choice((1, 1, 2, 4)) if bound else 1
+    times, noticed = random.choice((1, 1, 2, 4)) if bound else 1, None
     for _ in range(times):
-        name = random.choice(names)
-        noticed = None
-        with suppress(RecordError):  # damaged already
-            noticed = random.choice(DAMAGE)(random, files, name) if name in files else None
-        bound = max(bound, 20) if noticed and not bound else bound
-    return case({**files, **more}, bound=bound)
+        for damage in random.sample(DAMAGE, len(DAMAGE)):
+            name = random.choice(names)
+            with suppress(RecordError):  # damaged already
+                noticed = damage(random, files, name) if name in files else None
+            if noticed is not None:
+                break
+    return case({**files, **more}, bound=bound or (20 if noticed else 0))
 
 
 SURFACE = Surface("segments", generate, weight=2, seconds=20)

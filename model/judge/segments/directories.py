@@ -91,6 +91,7 @@ def partition_as_json(part: Partition) -> dict[str, Any]:
         "producers": len(part.producers),
         "commits": results["COMMIT"],
         "aborts": results["ABORT"],
+        "markers_that_end_nothing": part.idle_markers,
         "open": [
             {
                 "producer_id": key,

@@ -63,6 +63,8 @@ class Partition:
     """Transactions without an end, by producer id."""
     epochs: dict[tuple[int, int], Begun] = field(default_factory=dict[tuple[int, int], Begun])
     """The first transactional batch of each producer id in each epoch."""
+    idle_markers: int = 0
+    """Markers that end nothing, as of a partition that was added and never written to."""
     index_entries: int = 0
     snapshots: int = 0
     findings: list[Finding] = field(default_factory=list[Finding])
@@ -260,6 +262,9 @@ class _Reading:
 
     def _append(self, batch: Batch, log: Path, byte: int) -> None:
         """The leader takes the batch; behind a gap of compaction, as a follower does."""
+        if batch.kind == "marker":
+            entry = self.leader.machine.at("producers", batch.producer_id)
+            self.found.idle_markers += entry.current_txn_first_offset is None
         try:
             self.leader.machine.put(log_end_offset=batch.base_offset)
             if self.gaps.count:
@@ -293,7 +298,10 @@ class _Reading:
     def _compare_snapshots(self, following: _Stored | None) -> None:
         """Those of offsets up to this batch (none: all), with the producers as they are now."""
         until = None if following is None else following.row.fields["offset"]
-        for offset in [each for each in self.snapshots if until is None or each <= until]:
+        while self.snapshots:
+            offset = next(iter(self.snapshots))
+            if until is not None and offset > until:
+                return
             path = self.snapshots.pop(offset)
             if offset < self.found.start:
                 continue
@@ -323,16 +331,18 @@ class _Reading:
     def _compare_index(self) -> None:
         """The entries of the transaction indexes with those that the markers make."""
         wanted = {entry.last_offset: entry for entry in self.leader.index.entries}
-        if self.gaps.count:
-            return
-        for log in self.logs.values():
+        for base, log in self.logs.items():
             path = log.with_suffix(".txnindex")
+            end = min((other for other in self.logs if other > base), default=self.found.end)
             for byte, row in self._rows(path) if path.exists() else ():
                 self.found.index_entries += 1
-                entry = wanted.pop(row["last_offset"], None)
+                if self.gaps.count:
+                    continue
+                is_here = base <= row["last_offset"] < end
+                entry = wanted.pop(row["last_offset"], None) if is_here else None
                 told = (row["producer_id"], row["first_offset"])
                 if entry is None:
-                    what = f"no transaction is aborted at offset {row['last_offset']}"
+                    what = f"no transaction of the segment is aborted at {row['last_offset']}"
                     if self.is_known_from_start:
                         self._say(path, byte, what)
                 elif told != (entry.producer_id, entry.first_offset):
@@ -343,7 +353,7 @@ class _Reading:
                     self._say(
                         path, byte, f"last stable offset {row['last_stable_offset']} is {stable}"
                     )
-        for entry in wanted.values():
+        for entry in () if self.gaps.count else wanted.values():
             log = self.logs[max(base for base in self.logs if base <= entry.last_offset)]
             what = f"lacks producer {entry.producer_id}'s, aborted at offset {entry.last_offset}"
             self._say(log.with_suffix(".txnindex"), None, what)

@@ -49,6 +49,8 @@ def _of_transactions(log: TransactionLog) -> str:
 def _of_partition(part: Partition) -> str:
     results = Counter(marker.result for marker in part.markers)
     open_ = f", {len(part.open)} open" if part.open else ""
+    idle = part.idle_markers
+    open_ += f", {_of(idle, 'marker ends', 'markers end')} nothing" if idle else ""
     return (
         f"{part.folder}: offsets {part.start} to {part.end}, "
         f"{_of(part.batches, 'batch', 'batches')} of {_of(len(part.producers), 'producer')}; "

@@ -14,11 +14,13 @@ from epochfence.model.judge.segments.between import time_of
 from epochfence.model.judge.segments.directories import judge_segments
 from epochfence.model.judge.segments.transactions import are_all
 from epochfence.model.records import (
+    AbortedTransaction,
     ProducerEntry,
     RecordBatch,
     decode_batch,
     decode_snapshot,
     encode_batch,
+    encode_index,
     encode_snapshot,
 )
 from epochfence.tests.model.judge.segments.test_directories import PID, Broker, Log, honest
@@ -353,6 +355,60 @@ def test_which_bug_may_have_left_a_transaction_open(tmp_path: Path) -> None:
         assert "t is COMPLETE_ABORT in epoch 0 since 1970-01-01T00:00:00.000Z" in told[0]
         decided = "nothing was decided for others-0" if folder == added else "t decided ABORT in"
         assert decided in told[0]
+
+
+@pytest.mark.parametrize("producer", [PID, OTHER])
+def test_a_hanging_transaction_beside_a_compacted_transaction_log(
+    producer: int, tmp_path: Path
+) -> None:
+    """Compaction keeps the newest record of each transactional id, and so what is still to end."""
+    broker = Broker(tmp_path)
+    broker.aborted()
+    broker.committed()
+    broker.orders.data(2, 0, producer=producer)
+    broker.judge()
+    without(0, 1, 3, topic=DECISIONS)(tmp_path)
+    found = judge_segments([tmp_path])
+    (wrong,) = [each for each in found.every if "end to come" in each.what]
+    assert f"producer {producer}'s transaction from offset 7 has no end to come" in wrong.what
+    path = log_of(tmp_path, DECISIONS)
+    path.rename(path.with_name(f"{2:020}.log"))  # what was before may have the newest of others
+    found = judge_segments([tmp_path])
+    assert any("nothing shows whether its end comes" in each.what for each in found.every)
+
+
+def test_an_index_has_the_transactions_of_its_segment(tmp_path: Path) -> None:
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    _split(tmp_path)
+    index = tmp_path / ORDERS / f"{4:020}.txnindex"
+    index.rename(index.with_name(f"{0:020}.txnindex"))
+    told = [str(each) for each in judge_segments([tmp_path]).every]
+    assert len(told) == 2
+    assert "0.txnindex, byte 0: no transaction of the segment is aborted at 4" in told[0]
+    assert "4.txnindex: lacks producer 4000's, aborted at offset 4" in told[1]
+
+
+def test_a_marker_that_ends_nothing_is_counted(tmp_path: Path) -> None:
+    """A partition that was added and never written to gets one: no contradiction."""
+    broker = Broker(tmp_path)
+    broker.aborted()
+    for state in ("ONGOING", "PREPARE_COMMIT", "COMPLETE_COMMIT"):
+        broker.transactions.state("t", state, 1, "orders-0")
+    broker.orders.marker(1, "COMMIT")
+    broker.judge()
+    (tmp_path / ORDERS / f"{0:020}.txnindex").write_bytes(
+        encode_index(
+            [
+                AbortedTransaction(
+                    producer_id=PID, first_offset=0, last_offset=4, last_stable_offset=5
+                )
+            ]
+        )
+    )
+    ended = epochfence("judge", "--segments", tmp_path)
+    assert "1 commit, 1 abort, 1 marker ends nothing; 1 index entry" in ended.out
+    assert ended.code == 0
 
 
 def test_a_copy_that_lags_says_nothing_of_what_is_missing(tmp_path: Path) -> None:
