@@ -348,6 +348,11 @@ system = System(
         step_property("OneByOne", (after(taken_count) == taken_count)
             | ((after(taken_count) == taken_count + 1) & (after(put_count) == put_count)), "..."),
     ),
+    progress=(
+        leads_to("Room", mode == Mode.FULL, mode == Mode.OPEN, "A full queue gets room."),
+        always_possible("Ends", mode == Mode.CLOSED, "All can be done."),
+    ),
+    fairness=weak_fairness(dequeue),
     constants=(CAPACITY, ITEMS),
     terminal=(mode == Mode.CLOSED) & (newest == ITEMS),
 )

@@ -128,7 +128,7 @@ def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
     file.write_text(slipped)
     try:
         system = declared(str(file))
-        instance = instantiate(system)
+        instance = instantiate(system, progress=True)
         result = check(instance)
     except DeclarationError as error:
         said = str(error)
@@ -142,16 +142,17 @@ def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
         return Fate.TOLD, "; ".join(said)
     file.write_text(source)
     meant = declared(str(file))
-    if is_equivalent(instantiate(meant), instance):
+    if is_equivalent(instantiate(meant, progress=True), instance):
         return Fate.EQUIVALENT, ""
     told = faults(system) - faults(meant)
     return (Fate.LINTED, "; ".join(sorted(told))) if told else (Fate.UNNOTICED, "")
 
 
 def could_say_more(result: Result) -> list[str]:
-    """What a result notes of properties and `terminal`: notes that begin with the name of one."""
+    """What a result notes of properties and `terminal`, in notes that begin with the name of one,
+    and of messages that no row takes."""
     names = tuple(f"{name} " for name in (*(item.name for item in result.properties), TERMINAL))
-    return [note for note in result.notes if note.startswith(names)]
+    return [note for note in result.notes if note.startswith((*names, "a message in flight"))]
 
 
 def faults(system: System) -> set[str]:
@@ -166,8 +167,11 @@ def is_equivalent(meant: Instance, slipped: Instance) -> bool:
         return False
     if steps(meant) != steps(slipped):
         return False
-    names = {item.name: item for item in slipped.properties}
-    if {item.name for item in meant.properties} != set(names):
+    every = [(*of.properties, *of.progress) for of in (meant, slipped)]
+    names = {item.name: item for item in every[1]}
+    if {item.name for item in every[0]} != set(names):
+        return False
+    if set(meant.system.fairness) != set(slipped.system.fairness):
         return False
     random = Random(0)
     machine = Interpreter(meant)
@@ -184,7 +188,8 @@ def is_equivalent(meant: Instance, slipped: Instance) -> bool:
     return alike(meant.terminal, slipped.terminal, of_step=False) and all(
         item.kind == names[item.name].kind
         and alike(item.expression, names[item.name].expression, of_step=item.kind == "step")
-        for item in meant.properties
+        and alike(item.premise, names[item.name].premise, of_step=False)
+        for item in every[0]
     )
 
 

@@ -456,6 +456,100 @@ def _(s: Source) -> Iterator[Place]:
         yield lambda node=node: s.replace(node, node.func)
 
 
+@kind("channel of the default capacity")
+def _(s: Source) -> Iterator[Place]:
+    for call in s.calls("Channel"):
+        if len(call.args) == 2:
+            yield lambda call=call: call.args.pop()
+
+
+@kind("premise implies the goal")
+def _(s: Source) -> Iterator[Place]:
+    for call in s.calls("leads_to"):
+        premise, goal = call.args[1:3]
+        yield lambda call=call, premise=premise, goal=goal: call.args.__setitem__(
+            2, ast.BinOp(deepcopy(premise), ast.BitOr(), goal)
+        )
+    for call in s.calls("always_possible"):
+        goal = call.args[1]
+        yield lambda call=call, goal=goal: call.args.__setitem__(
+            1, ast.BinOp(deepcopy(goal), ast.BitOr(), ast.UnaryOp(ast.Invert(), goal))
+        )
+
+
+@kind("row for one value alone")
+def _(s: Source) -> Iterator[Place]:
+    messages = {
+        _text(a.targets[0]): a.value for a in s.tree.body
+        if isinstance(a, ast.Assign) and _text(a.value).startswith("message(")
+    }  # fmt: skip
+    for table in s.calls("Table"):
+        made = messages.get(_text(table.args[1]))
+        fields = [] if made is None or not isinstance(made, ast.Call) else made.keywords
+        rows = next((x.value for x in table.keywords if x.arg == "rows"), None)
+        last = rows.elts[-1] if isinstance(rows, ast.Tuple) and rows.elts else None
+        if not isinstance(last, ast.Call) or any(x.arg == "when" for x in last.keywords):
+            continue
+        for each in fields:
+            kind_of = _text(each.value)
+            if each.arg in ("answers", "to", "sender") or kind_of[0] in "'\"":
+                continue
+            value = f"{kind_of}.{s.members[kind_of][0]}" if kind_of in s.members else "0"
+            value = "False" if kind_of == "Bool()" else value
+            when = ast.parse(f"{_text(table.args[1])}.{each.arg} == {value}", mode="eval").body
+            yield lambda last=last, when=when: last.keywords.append(ast.keyword("when", when))
+
+
+@kind("binder of the caller")
+def _(s: Source) -> Iterator[Place]:
+    quantifiers = ("all_of", "any_of")
+    for outer in s.calls(*quantifiers):
+        for inner in ast.walk(outer.args[1]):
+            if not isinstance(inner, ast.Call) or _text(inner.func) not in quantifiers:
+                continue
+            own, other = _text(inner.args[0]), _text(outer.args[0])
+            if own.isidentifier() and other.isidentifier() and own != other:
+                for node in ast.walk(inner):
+                    if isinstance(node, ast.Name) and node.id == own:
+                        yield lambda inner=inner, own=own, other=other: _renamed(inner, own, other)
+                        break
+
+
+def _renamed(inner: ast.AST, own: str, other: str) -> None:
+    for node in ast.walk(inner):
+        if isinstance(node, ast.Name) and node.id == own:
+            node.id = other
+
+
+@kind("position of a name that nothing binds")
+def _(s: Source) -> Iterator[Place]:
+    keys = [
+        _text(a.targets[0]) for a in s.tree.body
+        if isinstance(a, ast.Assign) and _text(a.value).startswith("Key(")
+    ]  # fmt: skip
+    for node in s.all(ast.Compare):
+        if not isinstance(node, ast.Compare) or not isinstance(node.comparators[0], ast.Constant):
+            continue
+        for key in keys if isinstance(node.comparators[0].value, int) else ():
+            text = f"position({key}.variable('u'))"
+            yield lambda node=node, text=text: s.replace(node.comparators[0], text)
+    for call in s.calls("position"):
+        yield lambda call=call: s.replace(call.args[0], "element('u', held)")
+
+
+@kind("fairness of a fault")
+def _(s: Source) -> Iterator[Place]:
+    for call in s.calls("System"):
+        budgets = next((x.value for x in call.keywords if x.arg == "budgets"), None)
+        for events in budgets.keys if isinstance(budgets, ast.Dict) else ():
+            each = events.elts if isinstance(events, ast.Tuple) else [events]
+            for event in each:
+                made = ast.parse(f"weak_fairness({_text(event)})", mode="eval").body
+                yield lambda call=call, made=made: call.keywords.append(
+                    ast.keyword("fairness", made)
+                )
+
+
 def plant(source: str, name: str, random: Random) -> str | None:
     """The source with a slip of a kind at some place; None where no place is fit for it."""
     parsed = Source(ast.parse(source))

@@ -24,7 +24,7 @@ def test_what_slips_are_planted_into_holds_and_is_not_vacuous(name: str, tmp_pat
     source, ranges = FAMILIES[name]
     file = tmp_path / "drawn.py"
     file.write_text(HEAD + source.format(**{key: of[0] for key, of in ranges.items()}))
-    result = check(instantiate(declared(str(file))))
+    result = check(instantiate(declared(str(file)), progress=True))
     assert result.verdict is Verdict.HOLDS
     assert not result.vacuous
     assert not could_say_more(result)
