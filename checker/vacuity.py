@@ -158,7 +158,7 @@ def _premises(
     never_met = {probe.expression for probe in unmet}
     untested = {x.name for x in instance.properties if is_untested(x.name, x.expression, never_met)}
     for name in unbreakable:
-        what = "can't be broken: no row changes what it depends on"
+        what = "can't be broken: nothing that rows change can make it false"
         premises = [x for x in unmet if x.about == name and x.kind == "premise"]
         of_settings = all(names_settings(x.expression) for x in premises)
         reason = explained(name, by_name[name].expression, settled=of_settings)

@@ -305,7 +305,7 @@ def test_faults_and_losses_are_no_way_to_go_on() -> None:
 def test_a_property_of_constants_alone_is_vacuous_whatever_they_are() -> None:
     of_constants = invariant("P", lang.lift(NODES) >= 1, "It holds.")
     assert lines_of(system(properties=(FEW, of_constants))) == [
-        "P can't be broken: no row changes what it depends on"
+        "P can't be broken: nothing that rows change can make it false"
     ]
 
 
@@ -319,7 +319,7 @@ def test_a_premise_that_excludes_itself_is_vacuous_whatever_constants_say() -> N
 def test_a_quantifier_over_what_is_always_empty() -> None:
     holds = invariant("Items", all_of(i, all_of(item, item == granted)), "It holds.")
     assert lines_of(system(properties=(FEW, holds))) == [
-        "Items can't be broken: no row changes what it depends on"
+        "Items can't be broken: nothing that rows change can make it false"
     ]
 
     def growing(when: lang.Expression) -> list[str]:
@@ -336,7 +336,7 @@ def test_a_property_that_nothing_can_break() -> None:
     untouched = invariant("Untouched", all_of(i, ~never_set.at(i)), "It is never set.")
     by_type = invariant("ByType", granted >= 0, "Numbers begin with 0.")
     of_steps = step_property("Kept", all_of(i, after(never_set.at(i)) == never_set.at(i)), "Kept.")
-    what = "can't be broken: no row changes what it depends on"
+    what = "can't be broken: nothing that rows change can make it false"
     found = lines_of(system(properties=(FEW, untouched, by_type, of_steps)))
     assert found == [f"{name} {what}" for name in ("Untouched", "ByType", "Kept")]
 
@@ -416,7 +416,7 @@ def test_a_property_of_what_only_another_release_writes_is_told_apart() -> None:
         Row("grant before", set={granted: granted + 1}, reply=Granted()),
     ))  # fmt: skip
     kept = step_property("Kept", flag.implies(after(flag)), "It stays.")
-    what = "Kept can't be broken: no row changes what it depends on"
+    what = "Kept can't be broken: nothing that rows change can make it false"
     assert explained(system(table, protocol="1", properties=(FEW, kept))).keys() == {what}
     of_none = system(properties=(FEW, kept))
     assert lines_of(of_none) == [what]
@@ -522,7 +522,7 @@ NO_RUN = {
     ),
     "a property of what no row writes": (
         system(properties=(FEW, UNTOUCHED)),
-        ["Untouched can't be broken: no row changes what it depends on"],
+        ["Untouched can't be broken: nothing that rows change can make it false"],
     ),
     "a premise that no value meets": (
         system(properties=(FEW, invariant("Safe", all_of(i, LOST.implies(granted > 0)), "Safe."))),
