@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...language import Action, DeclarationError, Expression, Instance, Map, Record
+from ...language.errors import declared_at
 from ...language.expressions import folded, lift
 from ...language.instance import ActionRow
 from ...language.typecheck import type_of
@@ -101,8 +102,10 @@ class _Module:
                 scope[action.choice] = self.names.bound("message", scope.values())
             for row, row_name in zip(action.rows, rows, strict=True):
                 found = declared.get((action.table, row.name))  # none of the network's own rows
-                yield self.row(row, row_name, scope, "" if found is None else found.source)
-            yield self.action(action, name, rows, scope)
+                with declared_at(row.declared, f"table {action.table}, row {row.name!r}"):
+                    yield self.row(row, row_name, scope, "" if found is None else found.source)
+            with declared_at(action.declared, f"table {action.table}"):
+                yield self.action(action, name, rows, scope)
 
     def row(self, row: ActionRow, name: str, scope: Scope, source: str) -> str:
         updates: dict[str, list[tuple[str, Formula]]] = {}
@@ -182,7 +185,9 @@ class _Module:
     def every_property(self) -> Iterator[str]:
         for item, name in zip(self.instance.properties, self.properties, strict=True):
             begin, end = ("[][ ", " ]_vars") if item.kind == "step" else ("", "")
-            body = hung(begin, self.writer.formula(item.expression, {}), WIDTH - 6 + len(begin))
+            with declared_at(item.declared, f"property {item.name}"):
+                formula = self.writer.formula(item.expression, {})
+            body = hung(begin, formula, WIDTH - 6 + len(begin))
             body[-1] += end
             text = "\n".join(f"  {part}" for part in body)
             yield "\n".join((*_comment(item.sentence), f"{name} ==", text))
