@@ -84,7 +84,8 @@ def test_a_property_without_a_case_is_counted_apart() -> None:
     shown = told(check(instantiate(System("one", (ticking,), (below, far), terminal=True))))
     assert "\n  1 property holds: Below\n  1 holds vacuously: Far\n" in shown
     first = "1 of 2 properties holds in every state within the bounds (exhaustive)"
-    verdict = f"{first}; Far (no known reason) holds vacuously. (exit 0, HOLDS) HOLDS, but: "
+    ends = "terminal=True: a run may end anywhere. (exit 0, HOLDS) HOLDS, but: "
+    verdict = f"{first}; Far (no known reason) holds vacuously; {ends}"
     assert shown.replace(" \n", " ").replace("\n", " ").startswith(verdict)
 
 
@@ -129,7 +130,8 @@ def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:
     result = check(instantiate(counting(after=2)))
     lines = told(result).splitlines()
     assert lines[0].startswith("Every property holds in every state")
-    assert lines[1] == "HOLDS, but: plain.tick/far is never taken."
+    assert lines[1] == "anywhere. (exit 0, HOLDS)"
+    assert lines[2] == "HOLDS, but: plain.tick/far is never taken."
     checked, not_checked = lines.index("Checked"), lines.index("Not checked")
     assert checked < lines.index("  1 of 3 rows are taken") < not_checked
     assert "    1 z is never 3" in lines[not_checked:]
