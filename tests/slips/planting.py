@@ -542,8 +542,9 @@ def _(s: Source) -> Iterator[Place]:
     for call in s.calls("System"):
         budgets = next((x.value for x in call.keywords if x.arg == "budgets"), None)
         for events in budgets.keys if isinstance(budgets, ast.Dict) else ():
-            each = events.elts if isinstance(events, ast.Tuple) else [events]
-            for event in each:
+            for event in events.elts if isinstance(events, ast.Tuple) else [events]:
+                if event is None:
+                    continue
                 made = ast.parse(f"weak_fairness({_text(event)})", mode="eval").body
                 yield lambda call=call, made=made: call.keywords.append(
                     ast.keyword("fairness", made)
