@@ -136,7 +136,9 @@ def search(of: type[Conformance], settings: Settings) -> None:
     if of.saves_to is not None:
         write_whole(Path(of.saves_to), told.lines())
     # a new one, as Hypothesis has put notes of its own to the one that it met
-    raise Disagreement(told.trace, told.allowed, told.protocol, told.reasons)
+    raise Disagreement(
+        told.trace, told.allowed, told.protocol, told.reasons, is_beside=told.is_beside
+    )
 
 
 class Conformance(RuleBasedStateMachine):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -27,6 +28,7 @@ from .connection import (
     Gone,
     NoAnswer,
     Security,
+    Silent,
     Unreachable,
 )
 from .refusals import Refused, refusal
@@ -107,6 +109,8 @@ class LiveCluster:
         self.is_hurt = False
         """Whether a request has had no answer since `revive` was called."""
         self._hurt_at = -1
+        self.timeouts: Counter[tuple[str, int]] = Counter()
+        """How often each version of a request had no answer in time."""
         self._granted: set[tuple[Any, ...]] = set()
         self._leaders: dict[tuple[str, int], int] = {}
         self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
@@ -242,8 +246,10 @@ class LiveCluster:
         version = self.newest(name) if version is None else version
         try:
             told = self._asked(node, name, fields, version)
-        except NoAnswer:
+        except NoAnswer as error:
             self.is_hurt, self._hurt_at = True, node
+            if isinstance(error, Silent):
+                self.timeouts[name, version] += 1
             self.meanwhile = self._early = None
             raise
         error = refusal(told, fields)

@@ -168,8 +168,9 @@ class Connection:
         try:
             self._socket = socket.create_connection((host, port), timeout=timeout_s)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            raise Unreachable(f"{self.place} doesn't answer: {error.strerror or error}") from None
+        except (OSError, OverflowError, UnicodeError) as error:  # also a place that is none
+            why = getattr(error, "strerror", None) or error
+            raise Unreachable(f"{self.place} doesn't answer: {why}") from None
         try:
             if how.context is not None:
                 self._socket = how.context.wrap_socket(self._socket, server_hostname=host)
@@ -313,7 +314,7 @@ def response_of(name: str, version: int, data: bytes) -> dict[str, Any]:
         _, at = entity_reader(response.__header_schema__)(data, 0)
         # not by kio, which makes room for an array of any length that is claimed
         return plain(decode(response, data, at).entity)
-    except (RecordError, SerialError, LookupError, ValueError) as error:
+    except (RecordError, SerialError, LookupError, ValueError, OverflowError, OSError) as error:
         raise BrokerError(f"its response to {name} can't be read: {error}") from None
 
 

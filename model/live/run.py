@@ -44,6 +44,8 @@ BARREN: Final = 20
 """After so many runs of requests one after another without any answer a suite ends."""
 BACK_S: Final = 10
 """So long a broker that has gone is waited for, if there is no --restart-command."""
+MOST_TIMEOUTS: Final = 3
+"""After so many answers that didn't come in time the directed suite doesn't send such a request."""
 START: Final = "start"
 """What is asked before the suites."""
 
@@ -298,7 +300,18 @@ class Run:
             return _NOT_ALLOWED
         return _NOT_FOUND if is_given else why
 
+    def _is_silent(self, line: Line) -> bool:
+        """Whether a line's request has had no answer in time again and again."""
+        name = line.get("request")
+        if name not in self.cluster.versions:
+            return False
+        version = line.get("api_version", self.cluster.newest(name))
+        return self.cluster.timeouts[name, version] >= MOST_TIMEOUTS
+
     def _go(self, row: RowName, way: Way) -> None:
+        if any(map(self._is_silent, way.lines)):
+            self.report.missed[row] = _SILENT
+            return
         for _ in range(TRIES if way.races else TRIES_AGAIN):
             for _ in self._taking(self._session(), way):
                 pass
@@ -487,6 +500,7 @@ def _is_answer(exchange: Exchange) -> bool:
 _NOT_FOUND = "the search finds no way to it"
 _NOT_ALLOWED = "the search finds no way to it without what takes CLUSTER_ACTION"
 _NOT_HONEST = "no honest client comes to it"
+_SILENT = "a request on the way to it gets no answer in time"
 _DISAGREES = "the brokers disagree on the way to it"
 _RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
 _OTHERWISE = "its way was gone, and another row may have answered alike"

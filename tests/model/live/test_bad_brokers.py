@@ -134,6 +134,49 @@ def test_a_crash_that_a_command_repairs_is_shrunk(monkeypatch: pytest.MonkeyPatc
     assert finding.is_repeated
 
 
+def test_what_never_comes_in_time_is_not_waited_for_on_each_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = {"request": "InitProducerId", "transactional_id": "a", "transaction_timeout_ms": 60_000}
+    who = {"transactional_id": "a", "producer_id": 0, "producer_epoch": 0}
+    end = {"request": "EndTxn", **who, "result": "COMMIT"}
+    given = {
+        ("EndTxn", "commit of nothing"): Way((line, end)),
+        ("EndTxn", "other epoch"): Way((line, {**end, "producer_epoch": 7})),
+        ("InitProducerId", "new producer"): Way((line,)),
+    }
+
+    def fault(request: Request, told: Told) -> Told | Answer:
+        return Answer(told, after=30) if request.name == "EndTxn" else told
+
+    with running(OracleBroker("4.3", fault=fault)) as place:
+        cluster = LiveCluster(place, timeout_s=1)
+        made = Run(cluster, place, "4.3")
+        rows = {(row.event, row.row): row for row in made.report.rows}
+        found = {rows[name]: way for name, way in given.items()}
+        monkeypatch.setattr(run, "ways", lambda **_: found)  # pyright: ignore
+        made.directed()
+        cluster.close()
+    assert [finding.suite for finding in made.report.findings] == ["directed"]
+    assert rows["InitProducerId", "new producer"] in made.report.provoked
+    whys = {made.report.missed[row] for row in found if row.event == "EndTxn"}
+    assert whys == {
+        "the brokers disagree on the way to it", "a request on the way to it gets no answer in time"
+    }  # fmt: skip
+    assert made.report.ended_early is None
+
+
+@pytest.mark.parametrize("place", [("\0", 9092), ("127.0.0.1", 70_000), ("a" * 70, 9092)])
+def test_a_broker_may_name_a_place_that_is_none(place: tuple[str, int]) -> None:
+    broker = OracleBroker("4.3")
+    with running(broker) as bootstrap:
+        broker.addresses = {0: place}
+        done = conform(bootstrap, "--suite", "random", "--seconds", "1")
+    assert done.exit_code == 2
+    assert "doesn't answer: " in done.stderr
+    assert "Traceback" not in done.output
+
+
 def test_what_is_asked_beside_the_protocol_is_a_finding_as_well(tmp_path: Path) -> None:
     """A broker closes the connection at DescribeConfigs, AddPartitionsToTxn 5 and
     DescribeTransactions, and has no topic of offsets: a run does without."""
