@@ -155,6 +155,7 @@ def test_what_never_comes_in_time_is_not_waited_for_on_each_way(
         rows = {(row.event, row.row): row for row in made.report.rows}
         found = {rows[name]: way for name, way in given.items()}
         monkeypatch.setattr(run, "ways", lambda **_: found)  # pyright: ignore
+        monkeypatch.setattr(run, "MOST_TIMEOUTS", 1)
         made.directed()
         cluster.close()
     assert [finding.suite for finding in made.report.findings] == ["directed"]
