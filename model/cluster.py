@@ -318,6 +318,8 @@ class Cluster(GroupRequests):
         error = batch.verdict(leader, told)
         if error == "NONE" and commits is not None:
             error = self.groups.may_commit_in_transaction(commits.group_id, commits.of)
+        if commits is not None:
+            error = self.groups.told(error, batch.api_version)
         if error != "NONE":
             return ProduceResponse(error)
         answer = batch.append(leader, guard)
@@ -481,7 +483,7 @@ class Cluster(GroupRequests):
         if refusal == "NONE":
             refusal = self.groups.validate("TxnOffsetCommit", group_id)
         if refusal != "NONE":
-            return refusal
+            return self.groups.told(refusal, api_version)
         partition = offsets_partition(group_id)
         leader = self.leader(partition)
         if api_version is None:

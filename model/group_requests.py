@@ -81,6 +81,7 @@ class GroupRequests(Permissions):
         if refusal != "NONE":
             return refusal
         leader = self.leader(offsets_partition(group_id))
+        self.groups.writes(group_id, offsets)
         self.groups.appended(group_id, offsets, leader.log_end_offset)
         leader.append_plain(1)
         leader.move_high_watermark(leader.log_end_offset)

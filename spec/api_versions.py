@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .features import abortable_error, producer_fenced_error, transaction_version_2
+from .group_features import load_error_known
 
 _FIRST = {
     producer_fenced_error: {
         "InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2,
     },
     abortable_error: {"Produce": 11, "TxnOffsetCommit": 4},
+    load_error_known: {"TxnOffsetCommit": 2},
     transaction_version_2: {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5},
 }  # fmt: skip
-"""The first version of each API that has a feature, by feature: KIP-588, KIP-1050, KIP-890."""
+"""The first version of each API that has a feature, by feature: KIP-588, KIP-1050,
+KAFKA-9656, KIP-890."""
 COUNTS = frozenset(request for of in _FIRST.values() for request in of)
 """The requests whose version makes a difference."""
 OF_BROKERS = 4

@@ -75,6 +75,29 @@ load_in_progress_error = feature(
     "Before, NOT_COORDINATOR.",
     source="GroupCoordinator.validateGroupStatus",
 )
+load_error_retried = feature(
+    "load_error_retried",
+    "2.0",
+    parts=(CLIENT,),
+    sentence="A client sends TxnOffsetCommit again after COORDINATOR_LOAD_IN_PROGRESS. Before "
+    "2.0.1, it failed for good.",
+    source="KAFKA-7296",
+)
+load_error_known = feature(
+    "load_error_known",
+    "2.1",
+    parts=(CLIENT, LEADER),
+    sentence="TxnOffsetCommit has version 2, whose clients all know COORDINATOR_LOAD_IN_PROGRESS.",
+    source="KIP-320, TxnOffsetCommitRequest",
+)
+load_error_spared = feature(
+    "load_error_spared",
+    "2.6",
+    parts=(LEADER,),
+    sentence="A TxnOffsetCommit below version 2 gets COORDINATOR_NOT_AVAILABLE instead of "
+    "COORDINATOR_LOAD_IN_PROGRESS, at which its client might fail for good.",
+    source="KAFKA-9656, KafkaApis.handleTxnOffsetCommitRequest",
+)
 group_ids_checked = feature(
     "group_ids_checked",
     "2.0",
@@ -167,7 +190,7 @@ group_coordinator_service = feature(
 OF_GROUPS: Final[tuple[Expression, ...]] = (
     members_fenced, stable_offsets, completed_by_scheduler, offsets_in_place_first,
     offsets_staged_last, refused_offset_harmless, loaded_once_replicated, load_in_progress_error,
-    group_ids_checked, member_ids_required,
+    load_error_retried, load_error_known, load_error_spared, group_ids_checked, member_ids_required,
     static_members, static_restart_rebalances, static_protocols_compared, rebalance_checked_last,
     heartbeats_while_completing, instances_needed, empty_groups_first, assignments_skipped,
     group_coordinator_service,

@@ -28,6 +28,10 @@ UNEXPLORED = (
         ),
     ),
     Unexplored(
+        "what a client of another release hears: in a system its answer has the same rule",
+        ("group.TxnOffsetCommit told",),
+    ),
+    Unexplored(
         "a fault of a trunk, which no release has: epochfence bugs KAFKA-10080 runs it",
         ("transaction.completion written again/the record before is the last in the log",),
     ),

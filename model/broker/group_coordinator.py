@@ -11,9 +11,10 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...spec import api_versions
 from ...spec.api_versions import LARGEST
 from ...spec.features import KAFKA
-from ...spec.group_features import group_coordinator_service
+from ...spec.group_features import group_coordinator_service, load_error_known
 from ...spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
 from ..engine.machine import Machine
 from .group_messages import (
@@ -66,6 +67,8 @@ class Group:
     offsets: dict[Hashable, Machine] = field(default_factory=dict[Hashable, Machine])
     read: dict[Hashable, Machine] = field(default_factory=dict[Hashable, Machine])
     """The offsets as who reads the log has them."""
+    writing: frozenset[Hashable] = frozenset()
+    """The partitions whose OffsetCommit is being replicated."""
 
     def copy(self) -> Group:
         """Another group in the same state."""
@@ -87,6 +90,14 @@ class Group:
         self.machine.put(is_known=known, pending_members=frozenset())
         self.members = {n: m for n, m in self.members.items() if n in self.machine["members"]}
         self.promised.clear()
+        self.writing = frozenset()
+
+    @property
+    def successor(self) -> str | None:
+        """The member that leads if the leader goes: the oldest of the others, where Kafka takes
+        the first in the order of their hashes."""
+        members, leader = self.machine["members"], self.machine["leader"]
+        return next((name for name in self.members if name in members - {leader}), None)
 
     @property
     def status(self) -> str:
@@ -177,6 +188,14 @@ class GroupCoordinator:
             "group asked for", request=_KINDS.get(request, "OTHER"), names_group=bool(group_id),
             is_loading=self.is_loading(group_id),
         ).reply.error  # fmt: skip
+
+    def told(self, error: str, api_version: int | None) -> str:
+        """What a client is told for an error of TxnOffsetCommit."""
+        older = api_versions.without("TxnOffsetCommit", api_version)
+        knows = load_error_known.data.name not in older
+        return self._blank.handle(
+            "TxnOffsetCommit told", error=error, knows_loading=knows
+        ).reply.error
 
     def is_loading(self, group_id: str) -> bool:
         """Whether the group's partition is being read."""
@@ -276,8 +295,10 @@ class GroupCoordinator:
     def _go_on(self, group_id: str, *, is_late: bool = False) -> None:
         """The rebalance is over where all have joined, or where it `is_late`."""
         group = self.groups[group_id]
-        joined = group.machine["awaiting_join"]
-        first = next((name for name in group.members if name in joined), None)
+        joined, stays = group.machine["awaiting_join"], group.machine["with_instances"]
+        candidates = [name for name in group.members if name in joined]
+        candidates = candidates or [name for name in group.members if name in stays]
+        first = next(iter(candidates), None)
         done = group.machine.attempt("complete join", is_late=is_late, successor=first)
         if done is None:
             return
@@ -354,7 +375,9 @@ class GroupCoordinator:
             return error
         group, before = self._group(group_id), self._group(group_id).status
         of = Identity(member_id, group_instance_id=group_instance_id)
-        error = group.machine.handle("LeaveGroup", **of.without_generation).reply.error
+        error = group.machine.handle(
+            "LeaveGroup", **of.without_generation, successor=group.successor
+        ).reply.error
         self._renew(group_id, before, "UNKNOWN_MEMBER_ID")
         self._go_on(group_id)
         return error
@@ -369,7 +392,7 @@ class GroupCoordinator:
             late = [name for name, until in group.promised.items() if self.now_ms > until]
             for name in (*silent, *late):
                 before = group.status
-                group.machine.attempt("session ends", member=name)
+                group.machine.attempt("session ends", member=name, successor=group.successor)
                 self._renew(group_id, before, "UNKNOWN_MEMBER_ID")
             is_late = self.now_ms > group.rebalance_until
             if silent or late or (is_late and group.status == "PREPARING_REBALANCE"):
@@ -444,6 +467,10 @@ class GroupCoordinator:
         machine = self._group(group_id).machine
         return machine.handle("TxnOffsetCommit for the group", **of.fields).reply.error
 
+    def writes(self, group_id: str, offsets: Iterable[Hashable]) -> None:
+        """An OffsetCommit of these partitions is in the log, and not replicated yet."""
+        self._group(group_id).writing |= frozenset(offsets)
+
     def appended(
         self, group_id: str, offsets: Mapping[Any, int], appended: int,
         producer_id: int | None = None,
@@ -454,6 +481,8 @@ class GroupCoordinator:
         said: dict[str, Any] = {"appended": appended}
         said |= {} if producer_id is None else {"producer_id": producer_id}
         event = "offset appended" if producer_id is None else "offset of a transaction appended"
+        if producer_id is None:
+            group.writing -= frozenset(offsets)
         for place, offset in offsets.items():
             for machines in (group.offsets, group.read):
                 machine = machines.setdefault(place, self._no_offset.copy())
@@ -485,7 +514,10 @@ class GroupCoordinator:
             return Committed(error)
         group = self.groups.get(group_id)
         machine = (group.offsets.get(place) if group else None) or self._no_offset
-        answer = machine.handle("OffsetFetch", require_stable=require_stable).reply
+        is_writing = group is not None and place in group.writing
+        answer = machine.handle(
+            "OffsetFetch", require_stable=require_stable, is_writing=is_writing
+        ).reply
         if answer.committed is None:
             return Committed(answer.error)
         return Committed(answer.error, answer.committed.offset, answer.committed.appended)

@@ -29,6 +29,7 @@ from ..features import (
     transactional,
     unauthorized_abortable,
 )
+from ..group_features import load_error_retried
 from ..messages import (
     producer,
 )
@@ -411,7 +412,7 @@ def offset_commit_rows(
         tried_again(
             error,
             _COMMITTED,
-            _LOADING,
+            if_(load_error_retried, _LOADING, _NO_PARTITION),
             _NO_PARTITION,
             by_kind=offsets_retried_by_kind,
             again=again,

@@ -187,7 +187,10 @@ OffsetFetchResponse = message(
     "OffsetFetchResponse", asker, only_real=True, error=Errors, committed=Optional(PendingOffset),
     message_doc="None: there is no offset.",
 )  # fmt: skip
-fetch = event("OffsetFetch", require_stable=Bool(), event_doc="Of one partition.")
+fetch = event(
+    "OffsetFetch", require_stable=Bool(), is_writing=Bool(),
+    event_doc="Of one partition. An OffsetCommit of it may be in the log that isn't replicated.",
+)  # fmt: skip
 offset_fetch = Table(
     group,
     on=fetch,
@@ -200,6 +203,13 @@ offset_fetch = Table(
             during=stable_offsets,
             source="KIP-447, OffsetMetadataManager.hasPendingTransactionalOffsets, "
             "GroupMetadata.hasPendingOffsetCommitsForTopicPartition",
+        ),
+        Row(
+            "an offset that isn't replicated may change it",
+            when=fetch.require_stable & fetch.is_writing,
+            reply=OffsetFetchResponse(error=Errors.UNSTABLE_OFFSET_COMMIT, committed=None),
+            during=stable_offsets & ~group_coordinator_service,
+            source="GroupMetadata.hasPendingOffsetCommitsForTopicPartition",
         ),
         Row(
             "what is committed",

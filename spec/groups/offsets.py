@@ -30,6 +30,8 @@ from ..errors import Errors
 from ..features import followers_only_warn, offset_errors_unchanged
 from ..group_features import (
     completed_by_scheduler,
+    load_error_known,
+    load_error_spared,
     members_fenced,
     offsets_in_place_first,
     offsets_staged_last,
@@ -81,9 +83,14 @@ def answer(
 ) -> Sending:
     """The answer to a client, where it still waits for one.
 
-    GroupMetadataManager.maybeConvertOffsetCommitError
+    GroupMetadataManager.maybeConvertOffsetCommitError, KafkaApis.handleTxnOffsetCommitRequest
     """
-    of_client = if_(error == Errors.NOT_ENOUGH_REPLICAS, Errors.COORDINATOR_NOT_AVAILABLE, error)
+    is_unknown = load_error_spared & ~load_error_known
+    of_client = if_(
+        (error == Errors.NOT_ENOUGH_REPLICAS)
+        | (is_unknown & (error == Errors.COORDINATOR_LOAD_IN_PROGRESS)),
+        Errors.COORDINATOR_NOT_AVAILABLE, error,
+    )  # fmt: skip
     return answer_on(
         connection.at(to), TxnOffsetCommitResponse, asked_on, producer=to, partition=OFFSETS,
         error=of_client, member_error=of_member,

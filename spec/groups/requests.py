@@ -33,6 +33,7 @@ from ..group_features import (
     group_coordinator_service,
     group_ids_checked,
     heartbeats_while_completing,
+    load_error_spared,
     load_in_progress_error,
     member_ids_required,
     static_members,
@@ -152,6 +153,28 @@ validated = Table(
             ),
         ),
         Row("a group id", reply=answered(Errors.NONE)),
+    ),
+)
+
+offsets_told = event(
+    "TxnOffsetCommit told", error=Errors, knows_loading=Bool(),
+    event_doc="The answer to it, before it is sent. From version 2 on, its client knows "
+    "COORDINATOR_LOAD_IN_PROGRESS.",
+)  # fmt: skip
+converted = Table(
+    group,
+    on=offsets_told,
+    response=GroupResponse,
+    rows=(
+        Row(
+            "still being read, for an older client",
+            when=~offsets_told.knows_loading
+            & (offsets_told.error == Errors.COORDINATOR_LOAD_IN_PROGRESS),
+            reply=answered(Errors.COORDINATOR_NOT_AVAILABLE),
+            during=load_error_spared,
+            source="KafkaApis.handleTxnOffsetCommitRequest, KAFKA-9656",
+        ),
+        Row("as it is", reply=answered(offsets_told.error)),
     ),
 )
 
@@ -312,16 +335,18 @@ join_group = Table(
 complete = event(
     "complete join", is_late=Bool(), successor=Optional(PRODUCER),
     event_doc="All members have joined, or the time for that is over (`is_late`). The `successor`, "
-    "one of those that have joined, leads the group where its leader hasn't.",
+    "one of those that have joined, leads the group where its leader hasn't; where nobody has, it "
+    "is one of those that stay, and leads where the leader goes.",
 )  # fmt: skip
 _stay = members & (joined | have_instances)
 _here = members & joined
+_next = if_(_here == set_of(), _stay, _here)
 join_completed = Table(
     group,
     on=complete,
     when=(status == PREPARING)
     & (complete.is_late | ((members - joined == set_of()) & (promised == set_of())))
-    & if_(complete.successor.is_set, complete.successor.value.is_in(_here), _here == set_of()),
+    & if_(complete.successor.is_set, complete.successor.value.is_in(_next), _next == set_of()),
     rows=(
         Row(
             "nobody is left",
@@ -332,8 +357,11 @@ join_completed = Table(
         Row(
             "nobody has joined",
             when=_here == set_of(),
-            set={members: _stay},
-            source="GroupMetadata.maybeElectNewJoinedLeader",
+            set={
+                members: _stay,
+                leader: if_(leader.is_set & leader.value.is_in(_stay), leader, complete.successor),
+            },
+            source="GroupMetadata.maybeElectNewJoinedLeader, GroupMetadata.remove",
             note="Static members that are silent are waited for until their sessions end.",
         ),
         Row(
@@ -352,23 +380,33 @@ join_completed = Table(
 _GONE = "GroupCoordinator.removeMemberAndUpdateGroup"
 
 
-def _removed(who: Expression) -> _Updates:
-    """The others have to join anew."""
+def _removed(who: Expression, successor: Expression) -> _Updates:
+    """The others have to join anew, and one of them leads.
+
+    GroupMetadata.remove, ClassicGroup.remove
+    """
     return {
         members: members - set_of(who),
         joined: joined - set_of(who),
-        leader: if_(leader == some(who), None, leader),
+        leader: if_(leader == some(who), successor, leader),
         status: if_(status.is_in(STABLE, COMPLETING), PREPARING, status),
     }
 
 
+def _may_succeed(successor: Expression) -> Expression:
+    others = members - if_(leader.is_set, set_of(leader.value), set_of())
+    return if_(successor.is_set, successor.value.is_in(others), others == set_of())
+
+
+_SUCCESSOR = "The `successor`, another member than the leader, leads if the leader goes."
 expire = event(
-    "session ends", member=PRODUCER, event_doc="A member was silent for longer than it may be."
-)
+    "session ends", member=PRODUCER, successor=Optional(PRODUCER),
+    event_doc=f"A member was silent for longer than it may be. {_SUCCESSOR}",
+)  # fmt: skip
 member_expires = Table(
     group,
     on=expire,
-    when=expire.member.is_in(members | promised),
+    when=expire.member.is_in(members | promised) & _may_succeed(expire.successor),
     rows=(
         Row(
             "a member that was promised",
@@ -378,7 +416,7 @@ member_expires = Table(
         ),
         Row(
             "a member",
-            set=_removed(expire.member),
+            set=_removed(expire.member, expire.successor),
             source=f"GroupCoordinator.onExpireHeartbeat, {_GONE}",
         ),
     ),
@@ -457,19 +495,23 @@ heartbeat = Table(
     ),
 )
 
-leave = event("LeaveGroup", member=Optional(PRODUCER), instance=Optional(INSTANCE))
+leave = event(
+    "LeaveGroup", member=Optional(PRODUCER), instance=Optional(INSTANCE),
+    successor=Optional(PRODUCER), event_doc=_SUCCESSOR,
+)  # fmt: skip
 _LEAVE = "GroupCoordinator.handleLeaveGroup, GroupMetadataManager.classicGroupLeaveToClassicGroup"
 _leaving = refusing(_LEAVE)
 leave_group = Table(
     group,
     on=leave,
     response=GroupResponse,
+    when=_may_succeed(leave.successor),
     doc="One member; a request from version 3 on has several.",
     rows=(
         Row(
             "by its instance id",
             when=~leave.member.is_set & is_held(leave.instance),
-            set=_removed(static[leave.instance.value].value),
+            set=_removed(static[leave.instance.value].value, leave.successor),
             reply=answered(Errors.NONE),
             during=static_members,
             source=f"{_LEAVE}, KIP-345",
@@ -484,11 +526,15 @@ leave_group = Table(
         *refused_instances(leave.member, leave.instance, _leaving),
         refusals(is_member(leave.member), generation, _leaving)[0],
         Row(
-            "a member", set=_removed(leave.member.value), reply=answered(Errors.NONE), source=_GONE
+            "a member",
+            set=_removed(leave.member.value, leave.successor),
+            reply=answered(Errors.NONE),
+            source=_GONE,
         ),
     ),
 )
 
 TABLES = (
-    validated, join_group, join_completed, member_expires, sync_group, heartbeat, leave_group,
+    validated, converted, join_group, join_completed, member_expires, sync_group, heartbeat,
+    leave_group,
 )  # fmt: skip

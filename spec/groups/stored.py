@@ -199,11 +199,12 @@ completed = joined(offsets_completed, store, when=is_loaded)
 
 # OffsetFetch ------------------------------------------------------------------------------------
 
+_is_written = any_of(_e, (_e.kind == Kind.OFFSET) & is_heard(_e))
 _newest = maximum(fetched.value, committed.value.appended.value)
 offset_fetch = joined(
     commits.offset_fetch,
     store,
-    when=is_loaded,
+    when=is_loaded & (commits.fetch.is_writing == _is_written),
     updates={
         "what is committed": {
             fetched_unstable: fetched_unstable

@@ -6,6 +6,7 @@ from ...language import (
     KnownBug,
     after,
     always_possible,
+    if_,
     invariant,
     leads_to,
     set_of,
@@ -46,9 +47,9 @@ only_joined = step_property(
 )
 leader_member = invariant(
     "LeaderIsMember",
-    _has_begun.implies(leader.is_set & leader.value.is_in(members)),
-    "Once all have joined, a member of the generation leads it, because nobody else may assign.",
-    "GroupMetadata.maybeElectNewJoinedLeader, GroupMetadata.replaceStaticMember",
+    if_(members == set_of(), ~leader.is_set, leader.is_set & leader.value.is_in(members)),
+    "A member of the group leads it, as long as there is one, because nobody else may assign.",
+    "GroupMetadata.add, GroupMetadata.remove, GroupMetadata.maybeElectNewJoinedLeader",
 )
 one_leader = step_property(
     "OneLeader",

@@ -30,8 +30,8 @@ RED = {
 CLASSES = {
     "KAFKA-9666": (("2.5", "3.6"), "the log has epoch 0, the coordinator 2"),
     "KAFKA-16352": (("3.6", "3.9"), "the transaction is preparecommit for good"),
-    "KAFKA-20090": (("4.0.1", "4.4"), "producer1 has the largest epoch"),
-    "KAFKA-20310": (("4.0.1", "4.4"), "producer0 was told 1001, 0, and the coordinator has 1000"),
+    "KAFKA-20090": (("4.0.1", "4.3"), "producer1 has the largest epoch"),
+    "KAFKA-20310": (("4.0.1", "4.3"), "producer0 was told 1001, 0, and the coordinator has 1000"),
 }
 """What the test of a bug on Kafka's classes says at the first of two releases, where it is red; at
 the second one it is green, and takes the whole run."""

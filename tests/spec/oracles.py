@@ -36,10 +36,12 @@ SAYS |= {
     "complete join": {"is_late": False, "successor": None},
     "SyncGroup": {**_OF_MEMBER, "names_other_protocol": False},
     "Heartbeat": _OF_MEMBER,
-    "LeaveGroup": {"member": None, "instance": None},
+    "LeaveGroup": {"member": None, "instance": None, "successor": None},
+    "TxnOffsetCommit told": {"error": "NONE", "knows_loading": True},
+    "session ends": {"successor": None},
     "OffsetCommit": {**_OF_MEMBER, "knows_not_found": True},
     "TxnOffsetCommit for the group": _OF_MEMBER,
-    "OffsetFetch": {"require_stable": False},
+    "OffsetFetch": {"require_stable": False, "is_writing": False},
     "transaction ended": {"heard": "REPLICATED"},
 }  # fmt: skip
 

@@ -395,3 +395,55 @@ def test_an_offset_without_its_partition_is_told() -> None:
             "producer_epoch": 0, "group_id": "g", "offset": 1}  # fmt: skip
     with pytest.raises(MissingField, match="lacks its partition"):
         run([line])
+
+
+@pytest.mark.parametrize("release", KAFKA.releases)
+def test_an_older_client_isnt_told_that_the_group_is_read(release: str) -> None:
+    """KafkaApis.handleTxnOffsetCommitRequest, KAFKA-9656"""
+    made, who = with_offset(release)
+    made.fail_over_group("g")
+    told = [
+        made.commit_offsets("a", *who, "g", offsets={"t-0": 6}, api_version=version)
+        for version in (1, 2, None)
+    ]
+    index = KAFKA.releases.index
+    if index(release) < index("2.0"):
+        assert set(told) == {"NOT_COORDINATOR"}
+    else:
+        first = "COORDINATOR_NOT_AVAILABLE" if index(release) >= index("2.6") else told[1]
+        assert told == [first, *["COORDINATOR_LOAD_IN_PROGRESS"] * 2]
+
+
+@pytest.mark.parametrize("release", KAFKA.releases)
+def test_an_ordinary_commit_in_flight_makes_an_offset_unstable(release: str) -> None:
+    """GroupMetadata.hasPendingOffsetCommitsForTopicPartition; OffsetMetadataManager from 4.0 on
+    looks at transactions alone."""
+    groups = GroupCoordinator(protocol=release)
+    groups.appended("g", {"t-0": 5, "t-1": 5}, 0)
+    groups.writes("g", ["t-0"])
+    index = KAFKA.releases.index
+    is_told = index("2.5") <= index(release) < index("4.0.0")
+    told = groups.fetch("g", "t-0", require_stable=True)
+    assert told.error == ("UNSTABLE_OFFSET_COMMIT" if is_told else "NONE")
+    assert groups.fetch("g", "t-0").offset == 5
+    assert groups.fetch("g", "t-1", require_stable=True).offset == 5
+    groups.appended("g", {"t-0": 6}, 1)
+    assert groups.fetch("g", "t-0", require_stable=True).offset == 6
+
+
+@pytest.mark.parametrize("release", KAFKA.releases)
+@pytest.mark.parametrize("ends", ["leaves", "is silent"])
+def test_the_next_leader_is_named_as_the_leader_goes(release: str, ends: str) -> None:
+    """GroupMetadata.remove, ClassicGroup.remove"""
+    groups = stable(release, "a", "b")
+    machine = groups.groups["g"].machine
+    if ends == "leaves":
+        assert groups.leave("g", "a") == "NONE"
+    else:
+        groups.now_ms += 40_000
+        groups.heartbeat("g", Identity("b", machine["generation"]))
+        groups.now_ms += 40_000
+        groups.expire()
+    assert (machine["leader"], machine["members"]) == ("b", frozenset("b"))
+    assert groups.leave("g", "b") == "NONE"
+    assert machine["leader"] is None
