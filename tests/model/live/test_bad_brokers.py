@@ -55,6 +55,7 @@ BAD: dict[str, tuple[str, Callable[[Request, Told], Told | Answer | Silence], st
 """What is bad: of which request, what comes in place of its answer, and how that is reported."""
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("what", BAD)
 def test_no_answer_is_a_finding_and_the_run_goes_on(what: str, tmp_path: Path) -> None:
     name, bad, reported = BAD[what]
@@ -134,6 +135,7 @@ def test_a_crash_that_a_command_repairs_is_shrunk(monkeypatch: pytest.MonkeyPatc
     assert finding.is_repeated
 
 
+@pytest.mark.slow(3)
 def test_what_never_comes_in_time_is_not_waited_for_on_each_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -286,6 +288,7 @@ def test_other_brokers_take_over() -> None:
     assert "0 disagreements: UNJUDGED (exit 20)" in done.output
 
 
+@pytest.mark.slow(2)
 def test_coordinators_and_leaders_that_move_are_found() -> None:
     """After some requests broker 0 says that it leads and coordinates nothing; it stays."""
     broker = OracleBroker("4.3")
@@ -313,6 +316,7 @@ def test_coordinators_and_leaders_that_move_are_found() -> None:
     assert 0 < len(refused) < 5  # then the others are asked
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(("signal_", "ends"), [(signal.SIGTERM, 130), (signal.SIGINT, 12)])
 def test_a_signal_keeps_all_results(signal_: signal.Signals, ends: int, tmp_path: Path) -> None:
     junit, found = tmp_path / "j.xml", tmp_path / "j.json"
