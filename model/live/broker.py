@@ -292,13 +292,13 @@ class BrokerSystem(System):
         self.cluster.drop()
         until = time.monotonic() + SLOWEST_LOAD_S
         while time.monotonic() < until:
-            with suppress(Unreachable):
+            with suppress(Unreachable, NoAnswer):  # it is still starting
                 if self._is_back():
                     break
             time.sleep(0.1)
 
     def _is_back(self) -> bool:
-        """Whether coordinators and leaders answer again. Raises Unreachable if not even that."""
+        """Whether coordinators and leaders answer again. Raises Unreachable or NoAnswer."""
         for name in self._requests.ids if self.settles else ():
             if self._state(name)["error_code"] in PASSING:
                 self.cluster.forget_places()
