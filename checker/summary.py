@@ -133,6 +133,7 @@ def _so_far(result: Result) -> str:
 
 def _checked(result: Result) -> Iterator[str]:
     yield from _named(result, result.untested)
+    yield from (f"within this bound: {item}" for item in result.vacuous if item.kind == "channel")
     if not result.seen_whole and result.verdict is Verdict.INCONCLUSIVE:
         yield _so_far(result)
     rate = result.states / result.seconds if result.seconds else 0

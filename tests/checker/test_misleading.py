@@ -113,6 +113,7 @@ def test_rows_that_wait_for_a_channel_of_the_default_capacity_are_named(tmp_path
     result = _run(tmp_path, OVERTAKING)
     assert result.verdict is Verdict.HOLDS
     assert f"HOLDS, but: {WAITED}." in _told(result)
+    assert f"  within this bound: {WAITED}" in _told(result).splitlines()
     strict = _run(tmp_path, OVERTAKING, strict=True)
     assert (strict.verdict, strict.reason) == (
         Verdict.INCONCLUSIVE, "1 thing is vacuous (--strict)",
