@@ -20,6 +20,7 @@ from .options import EngineOptions, Json, JsonLines, Protocol
 from .screen import screen
 
 if TYPE_CHECKING:
+    from ..model.judge.operations import Settings
     from ..model.records.errors import RecordError
     from ..model.records.files import Kind, Row
 
@@ -176,6 +177,10 @@ class JudgeOptions(EngineOptions):
         Literal["one", "each"] | None,
         typer.Option("--runs", help="If lines have no field run: files are one run, or one each."),
     ] = None
+    excerpt: Annotated[
+        bool,
+        typer.Option("--excerpt", help="The recording begins in the middle of a log."),
+    ] = False
     inputs: Annotated[
         list[str] | None,
         typer.Option("--input", metavar="URI", help="On Spark: *.jsonl, Parquet, or folders."),
@@ -184,6 +189,15 @@ class JudgeOptions(EngineOptions):
         str | None,
         typer.Option("--output", metavar="URI", help="On Spark: a new folder for the results."),
     ] = None
+
+    @property
+    def settings(self) -> Settings:
+        """The brokers of the histories."""
+        from ..model.judge.operations import Settings
+
+        if self.protocol is None:
+            return Settings(excerpt=self.excerpt)
+        return Settings(protocol=self.protocol, excerpt=self.excerpt)
 
 
 def judge(
@@ -200,11 +214,11 @@ def judge(
     """Judge recorded histories: can some allowed order of events explain the recorded answers?"""
     asked.heed(**{"--input": asked.inputs, "--output": asked.folder})
     if asked.segments:
-        others = (asked.runs, asked.limit, asked.inputs)
+        others = (asked.runs, asked.limit, asked.inputs, asked.excerpt)
         if asked.application or any(others) or not files:
             fail(
-                "--segments needs data directories; it excludes --application, --runs, --limit and "
-                "--input"
+                "--segments needs data directories; it excludes --application, --runs, --limit, "
+                "--input and --excerpt"
             )
         if asked.on_spark:
             return judge_files_on_spark(files, asked, output)
@@ -224,6 +238,8 @@ def judge(
     if asked.application:
         if asked.runs is not None:
             fail("--runs can't be used with --application: such a history is one run")
+        if asked.excerpt:
+            fail("--excerpt can't be used with --application")
         if asked.protocol is not None or asked.limit is not None:
             fail("--protocol and --limit can't be used with --application, which needs neither")
     try:
@@ -235,7 +251,7 @@ def judge(
         if asked.application:
             code, data = print_anomalies(files)
         else:
-            code, data = print_judgements(files, asked.protocol, asked.limit or LIMIT, asked.runs)
+            code, data = print_judgements(files, asked.settings, asked.limit or LIMIT, asked.runs)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
     except (BadLine, NoHistory, DeclarationError, ModelError) as error:
@@ -312,10 +328,7 @@ def judge_on_spark(
         from ..checker.spark.histories import Judging, judge_histories
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.session import session
-        from ..model.judge.operations import Settings
-    protocol = asked.protocol
-    settings = Settings() if protocol is None else Settings(protocol=protocol)
-    judging = Judging(settings, asked.limit or LIMIT)
+    judging = Judging(asked.settings, asked.limit or LIMIT)
     options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
     try:
         with session(options, "judge") as running:

@@ -30,6 +30,7 @@ from ...model.judge.decisions import OFFSETS, AtPartition, Decisions
 from ...model.judge.histories import BadLine, kind_of, operation_of, read_line, schema_of
 from ...model.judge.judge import Finding, Judgement, begin, judge, worst
 from ...model.judge.operations import Operation, Settings
+from ...model.judge.verdicts import EXCERPT
 from ...model.judge.windows import WINDOW, distinct, judge_windows
 from .hadoop import LOCAL, Paths, local
 from .options import SparkError
@@ -373,7 +374,7 @@ def _told(key: str, found: Judgement) -> tuple[Any, ...]:
     allowed = [json.dumps(answer) for answer in found.allowed]
     return (
         found.finding.name, key, found.operations, found.answers, found.configurations,
-        *first, allowed, found.against or None, found.note or None,
+        *first, allowed, found.against or None, found.note or (EXCERPT if found.may_be_excerpt else None),
     )  # fmt: skip
 
 

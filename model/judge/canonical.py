@@ -38,6 +38,8 @@ TIMES = tuple(name for name, info in transaction.fields.items() if info.type == 
 NEVER = -1
 LATER = 2**62
 """Now, in a form; what happened before is at 0, 1, ..., one for each of `TIMES`."""
+SHORTEST_MS = 1
+"""The timeout of a transaction whose own isn't recorded: it may time out at any time."""
 MOST = 100_000
 """So many outcomes are remembered."""
 
@@ -254,6 +256,9 @@ class _Request:
         self.name, self.start = operation.request, int(operation.start)
         self.fields, asked = names.numbered(operation.fields)
         self.response, told = names.numbered(operation.response or {})
+        if self.name == "InitProducerId" and "transaction_timeout_ms" not in self.fields:
+            is_refused = self.response.get("error") == "INVALID_TRANSACTION_TIMEOUT"
+            self.fields["transaction_timeout_ms"] = 0 if is_refused else SHORTEST_MS
         new_id = self.response.get("producer_id", -1)
         self.ids = (new_id,) if new_id >= 0 else range(len(names.ids))
         content = f"{self.name} {self.fields} {self.ids} {self.response}"

@@ -120,7 +120,7 @@ class Decisions:
         producer_id, epoch = held
         if epoch < 0:
             return NEVER
-        timeout_ms = min((o.fields["transaction_timeout_ms"] for o in one.inits), default=0)
+        timeout_ms = min((o.fields.get("transaction_timeout_ms", 0) for o in one.inits), default=0)
         began = [o.start for o in one.ends.get((producer_id, epoch - 1), ())]
         began += (o.start for o in one.inits if _may_begin(o, held))
         late = min(began, default=0) + timeout_ms

@@ -23,6 +23,9 @@ Line = dict[str, Any]
 UNKNOWN_SERVER_ERROR = -1  # no code is lower; what is lower are failures of a client's own
 _ERRORS = frozenset(name for name, code in Errors.members if code >= UNKNOWN_SERVER_ERROR)
 TIMES = ("start", "end")
+SECONDS = (10**9, 10**10)
+"""Seconds since 1970 are between these from 2001 to 2286. In ms that is 12 to 116 days, for which a
+clock that counts fractions of ms seldom goes on."""
 MOST_TOLD = 300
 """Characters of what is wrong with a line; the line itself may be in it."""
 
@@ -88,6 +91,11 @@ def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
         raise BadLine(path, number, what, _remedy(line, schema)) from None
     except RecursionError:
         raise BadLine(path, number, "it is nested too deep", f"see {schema}.schema.json") from None
+    for name in TIMES:
+        value = line.get(name)
+        if isinstance(value, float) and value % 1 and SECONDS[0] <= value < SECONDS[1]:
+            what = f"{name} is {value}, which looks like seconds since 1970"
+            raise BadLine(path, number, what, f"give ms: {value * 1000:.0f}")
     offsets = (("inputs", each) for those in line.get("inputs", {}).values() for each in those)
     for name, value in (*line.items(), *(line.get("response") or {}).items(), *offsets):
         if isinstance(value, float) and name not in TIMES:  # to the schema 1.0 is whole

@@ -14,7 +14,7 @@ pickled.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -69,6 +69,8 @@ class Judgement:
     note: str = ""
     reasons: tuple[tuple[str, ...], ...] = ()
     against: str = ""
+    may_be_excerpt: bool = False
+    """Whether it fails at the first answer, as a recording does that begins in the middle."""
 
 
 def explanation(answers: int) -> Finding:
@@ -98,10 +100,26 @@ def judge(
     found = _judge([*carried.operations, *given], carried, budget)
     if found.operation is not None:
         found = replace(found, against=_against(found.operation, carried.ways[0].machine))
-    answers = sum(operation.end is not None for operation in given)
+    answers = sum(map(judging(carried), sorted(given, key=lambda operation: operation.start)))
     if found.finding is Finding.EXPLAINED:
         found = replace(found, finding=explanation(answers))
+    elif found.finding is Finding.UNEXPLAINED and not carried.is_excerpt:
+        found = replace(found, may_be_excerpt=_is_first(found.operation, given))
     return replace(found, operations=len(given), answers=answers, configurations=budget.spent)
+
+
+def judging(carried: Carried) -> Callable[[Operation], bool]:
+    """What tells of operations, in the order of their starts, whether they have an answer that is
+    judged; of an excerpt, by a known state."""
+    from .excerpts import Shown
+
+    return Shown().is_judged if carried.is_excerpt else lambda operation: operation.end is not None
+
+
+def _is_first(operation: Operation | None, operations: Iterable[Operation]) -> bool:
+    """Whether no other answer came before that of this operation."""
+    ends = (other.end for other in operations if other.end is not None)
+    return operation is not None and operation.end == min(ends, default=None)
 
 
 def _against(operation: Operation, machine: Judged) -> str:
@@ -159,8 +177,12 @@ def begin(
     """Where a history begins. `operations` is the history, or what tells as much of it: each
     producer id and epoch that a kind of request has. Raises as `judge` does."""
     from .canonical import machine_for
+    from .excerpts import unknown_machine_for
 
-    return Carried((Way(machine_for(list(operations), settings or Settings(), about)),))
+    given, settings = list(operations), settings or Settings()
+    if settings.excerpt:
+        return Carried((Way(unknown_machine_for(given, settings)),), is_excerpt=True)
+    return Carried((Way(machine_for(given, settings, about)),))
 
 
 def carry(
@@ -206,6 +228,7 @@ def carry(
         ),
         tuple(history[place] for place in left),
         is_whole and not search.met_horizon,
+        carried.is_excerpt,
     )
 
 

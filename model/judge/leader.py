@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from ...spec.coordinator import tables
 from ...spec.leader.tables import DRIVEN as LEADER_TABLES
@@ -142,7 +142,7 @@ class Leader:
         """See Judged."""
         return frozenset(self.marked.items()), self.leader.machine.kept(_NEVER_READ, frozen)
 
-    def _copy(self, now: float) -> Leader:
+    def _copy(self, now: float) -> Self:
         made = shallow(self)
         made._known = None
         made.leader = leader = shallow(self.leader)

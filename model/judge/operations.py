@@ -46,6 +46,8 @@ class Settings:
     producer_id_expiration_ms: int = 86_400_000
     offsets_retention_ms: int = 86_400_000  # before 2.0; later a week
     verification: bool = True
+    excerpt: bool = False
+    """The recording begins in the middle of a log: the state there isn't known."""
 
 
 class Rest(Protocol):

@@ -34,12 +34,13 @@ class Way(NamedTuple):
 class Carried:
     """Where a history has come to: the ways there, and the operations that some of them lack.
 
-    `is_whole` says that there are no other ways.
+    `is_whole` says that there are no other ways, `is_excerpt` that it began in an unknown state.
     """
 
     ways: tuple[Way, ...]
     operations: tuple[Operation, ...] = ()
     is_whole: bool = True
+    is_excerpt: bool = False
 
 
 _NOTHING: Iterator[Any] = iter(())

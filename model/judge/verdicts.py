@@ -16,13 +16,12 @@ from .operations import Settings, shown
 
 
 def print_judgements(
-    paths: Sequence[Path], protocol: str | None, limit: int, runs: str | None = None
+    paths: Sequence[Path], settings: Settings, limit: int, runs: str | None = None
 ) -> tuple[int, Mapping[str, Any]]:
     """Judges each key of the files' history; the exit code and the result for machines. The worst
     finding counts. Ctrl-C leaves what was judged before it. Raises BadLine, ModelError,
     DeclarationError and OSError.
     """
-    settings = Settings() if protocol is None else Settings(protocol=protocol)
     recorded = read_runs(paths, runs)
     history = {key: those for run in recorded for key, those in run.keys.items()}
     empty = without_lines(paths, (o.file for operations in history.values() for o in operations))
@@ -33,7 +32,7 @@ def print_judgements(
             found.update(judge_run(run, settings, limit))
         left.clear()
     for key, judgement in found.items():
-        _tell(key, judgement)
+        _tell(key, judgement, is_excerpt=settings.excerpt)
     findings = [judgement.finding for judgement in found.values()]
     overall = worst([*left, *findings, *[Finding.UNJUDGED] * len(empty)])
     operations = sum(judgement.operations for judgement in found.values())
@@ -45,6 +44,7 @@ def print_judgements(
     )
     by_key = {key: _as_json(judgement) for key, judgement in found.items()}
     told = {"operations": operations, "answers": answers, "empty": empty}
+    told["excerpt"] = settings.excerpt
     return overall.exit_code, {
         "finding": overall.name, "protocol": settings.protocol, **told, "keys": by_key
     }  # fmt: skip
@@ -72,10 +72,13 @@ def without_lines(paths: Sequence[Path], files: Iterable[str]) -> list[str]:
     return found
 
 
-def _tell(key: str, judgement: Judgement) -> None:
+EXCERPT = "Does the recording begin in the middle of a log? Then use --excerpt."
+
+
+def _tell(key: str, judgement: Judgement, *, is_excerpt: bool) -> None:
     print(
         f"{key}: {judgement.operations} operations, {judgement.answers} answers judged, "
-        f"{judgement.finding.name}"
+        f"{judgement.finding.name}{' from an unknown state' if is_excerpt else ''}"
     )
     operation = judgement.operation
     if operation is None:
@@ -93,6 +96,8 @@ def _tell(key: str, judgement: Judgement) -> None:
             print(f"      {line}")
     if not judgement.allowed and not judgement.note and not judgement.against:
         print("    none: what was answered by then can't be followed by this request")
+    if judgement.may_be_excerpt:
+        print(f"  {EXCERPT}")
 
 
 def _as_json(judgement: Judgement) -> Mapping[str, Any]:
@@ -109,6 +114,7 @@ def _as_json(judgement: Judgement) -> Mapping[str, Any]:
         "reasons": list(judgement.reasons),
         "note": judgement.note,
         "against": judgement.against,
+        "may_be_excerpt": judgement.may_be_excerpt,
     }
 
 

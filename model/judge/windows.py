@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from .decisions import AtPartition
-from .judge import Finding, Judgement, begin, carry, decided, explanation, judge
+from .judge import Finding, Judgement, begin, carry, decided, explanation, judge, judging
 from .operations import Operation, Settings
 from .search import Budget, Carried
 
@@ -43,7 +43,7 @@ def judge_windows(
     """
     carried = begin(seen, settings, about)
     budget = Budget(limit)
-    coming = _Counted(decided(operation, carried) for operation in operations)
+    coming = _Counted((decided(operation, carried) for operation in operations), carried)
     while True:
         window = list(islice(coming, size))
         if len(window) < size:
@@ -114,8 +114,9 @@ def _goal(answered: Sequence[Operation]) -> int:
 class _Counted:
     """Operations, counted as they are taken, and those of them that are answered."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Iterable[Operation], carried: Carried) -> None:
         self.left = iter(operations)
+        self.is_judged = judging(carried)
         self.count = self.answers = 0
 
     def __iter__(self) -> Iterator[Operation]:
@@ -124,5 +125,5 @@ class _Counted:
     def __next__(self) -> Operation:
         found = next(self.left)
         self.count += 1
-        self.answers += found.end is not None
+        self.answers += self.is_judged(found)
         return found

@@ -1,0 +1,273 @@
+"""Machines in an unknown state: a recording that begins in the middle of a log.
+
+Each part is unknown until an answer shows it: of a partition the log's end and then each producer,
+by an acknowledged batch; of a transactional id its entry, by an InitProducerId or an
+AddPartitionsToTxn that was answered with NONE. Until then a broker may have answered with any error
+that its release has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..broker.leader import Batch
+from ..broker.transaction_metadata import NEW_ENTRY
+from ..engine.machine import Taken
+from .canonical import LATER, SHORTEST_MS, Coordinator, machine_for
+from .leader import Leader
+from .machines import NAME
+from .operations import Judged, Operation, Rest, Settings
+
+LARGEST_SEQUENCE = 2**31 - 1
+MOST = 5
+"""So many batches of a producer are remembered (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
+
+
+class Shown:
+    """Which operations show an unknown state. They are taken in the order of their starts."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+
+    def is_judged(self, operation: Operation) -> bool:
+        """Whether the operation is answered, and by a state that it or an earlier one shows."""
+        response, fields = operation.response, operation.fields
+        if operation.end is None or response is None:
+            return False
+        of = fields.get("producer_id", -1) if "base_sequence" in fields else -1
+        if operation.request == "WriteTxnMarkers":
+            of = fields["producer_id"]
+        elif response["error"] == "NONE" and operation.request != "EndTxn":
+            self._known.add(of)
+        return of in self._known
+
+
+class UnknownCoordinator(Coordinator):
+    """The coordinator of a transactional id whose entry isn't known."""
+
+    __slots__ = ()
+
+    def key(self) -> Hashable:
+        """See Judged."""
+        return "unknown"
+
+    def is_idle(self, operation: Operation) -> bool:
+        """See Judged."""
+        return False
+
+    def outcomes(self, request: Any) -> Iterable[tuple[Coordinator, bool]]:
+        """See Judged. An operation without an answer is part of what isn't known."""
+        error, told = request.response.get("error"), request.response.get("producer_epoch")
+        if error is None:
+            return ()
+        if error != "NONE":
+            return ((self, True),) if error in self.errors(request.name) else ()
+        _, asked, told = request.exactly
+        if request.name == "AddPartitionsToTxn":
+            return self._with(request.fields["producer_id"], asked or 0, request).outcomes(request)
+        if request.name != "InitProducerId" or told is None:
+            return ((self, True),)
+        number = request.response.get("producer_id")
+        if number is None:
+            return ((self, True),)
+        if told == 0:
+            return Coordinator(
+                self.names, self.memory, self.memory.unknown, 0, self.times
+            ).outcomes(request)
+        return self._with(number, told - 1, request).outcomes(request)
+
+    def _with(self, number: int, epoch: int, request: Any) -> Coordinator:
+        """The coordinator with an entry in this epoch, without a transaction."""
+        exact = self.memory.exact.at(None, LATER)
+        entry = NEW_ENTRY._replace(
+            transactional_id=NAME, producer_id=number, producer_epoch=epoch,
+            txn_timeout_ms=SHORTEST_MS, txn_last_update_timestamp=LATER,
+        )  # fmt: skip
+        exact.coordinator.put(entry)
+        change = self.memory.change(self.form, exact.entry, None)
+        assert change is not None
+        fresh = Coordinator(self.names, self.memory, self.memory.unknown, 0, self.times)
+        made = fresh._after(change, request.start)
+        made.told = made.held
+        return made
+
+    def answers(self, request: Any) -> Iterator[Mapping[str, Any]]:
+        """See Judged."""
+        return iter(())
+
+    def rows(self, request: Any, answer: Mapping[str, Any]) -> Sequence[Taken]:
+        """See Judged."""
+        return ()
+
+    def events(
+        self, since: float, until: float, rest: Rest | None = None
+    ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
+        """See Judged."""
+        return iter(())
+
+
+_Batch = tuple[int, int, int]
+"""The first and the last sequence of a batch, and its offset."""
+_NO_BATCHES: tuple[int, frozenset[_Batch]] = -1, frozenset()
+
+
+def _is_later(sequence: int, other: int) -> bool:
+    """Whether a sequence comes behind another one: after the largest comes 0."""
+    return 0 < (sequence - other) % (LARGEST_SEQUENCE + 1) <= LARGEST_SEQUENCE // 2
+
+
+def _may_both_be(one: _Batch, other: _Batch) -> bool:
+    """Whether two batches of a producer may both be in a log."""
+    before, behind = sorted((one, other), key=lambda batch: batch[2])
+    return one == other or _is_later(behind[0], before[1])
+
+
+class _First(NamedTuple):
+    """The first batch of a producer that is known."""
+
+    offset: int
+    epoch: int
+    sequence: int
+
+
+class UnknownLeader(Leader):
+    """The leader of a partition whose log's end and producers aren't known."""
+
+    def __init__(self, operations: Sequence[Operation], settings: Settings) -> None:
+        super().__init__(operations, settings)
+        self.start: int | None = None  # the log's end at the first batch that is known
+        self.firsts: Mapping[int, _First] = {}
+        # the batches that were there before, of producers that aren't known
+        self.before: Mapping[int, tuple[int, frozenset[_Batch]]] = {}
+        # a transaction may be open where the recording begins
+        self.most_marked = {producer: most + 1 for producer, most in self.most_marked.items()}
+
+    def key(self) -> Hashable:
+        """See Judged."""
+        known = frozenset(self.firsts.items()), frozenset(self.before.items())
+        return self.start, *known, super().key()
+
+    def is_idle(self, operation: Operation) -> bool:
+        """See Judged."""
+        return operation.fields.get("producer_id", -1) in self.firsts and super().is_idle(operation)
+
+    def _may_be_at(self, operation: Operation) -> bool:
+        offset = (operation.response or {}).get("base_offset", -1)
+        first = self.firsts.get(operation.fields["producer_id"])
+        if self.start is None or offset < (self.start if first is None else first.offset):
+            return True
+        return super()._may_be_at(operation)
+
+    def events(
+        self, since: float, until: float, rest: Rest | None = None
+    ) -> Iterator[tuple[Leader, None] | None]:
+        """See Judged. What happens before the log's end is known is part of what isn't known."""
+        return iter(()) if self.start is None else super().events(since, until, rest)
+
+    def _all(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
+        fields, told = operation.fields, operation.response or {}
+        producer_id = fields["producer_id"]
+        is_known = producer_id in self.firsts if producer_id >= 0 else self.start is not None
+        if is_known:
+            yield from super()._all(operation)
+            if self._is_before(operation):
+                yield from self._repeated(operation)
+            return
+        error = told.get("error", "NONE")
+        if error != "NONE":
+            if error in self.errors(operation.request):
+                yield self, told
+            return
+        if self.start is None and not told:
+            return
+        offset = told.get("base_offset")
+        if operation.request == "WriteTxnMarkers":
+            yield self._marked_at_end(operation), {"error": "NONE"}
+            return
+        if not told or self.start is None or offset in (None, self.leader.log_end_offset):
+            if self._is_behind(operation):
+                yield self._appended(operation, offset)
+            elif self.start is not None:  # it may be forgotten
+                yield from super()._all(operation)
+        if offset is not None and (self.start is None or offset + fields["count"] <= self.start):
+            yield from self._repeated(operation)
+
+    def _is_behind(self, operation: Operation) -> bool:
+        """Whether a batch may come behind those of its producer that were there before."""
+        fields = operation.fields
+        epoch, batches = self.before.get(fields["producer_id"], _NO_BATCHES)
+        if fields["producer_epoch"] != epoch:
+            return fields["producer_epoch"] > epoch
+        return all(_is_later(fields["base_sequence"], last) for _, last, _ in batches)
+
+    def _repeated(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:
+        """The leader, if the batch may be one that was there before, and is remembered."""
+        fields, told = operation.fields, operation.response or {}
+        producer_id, epoch, first = (
+            fields[name] for name in ("producer_id", "producer_epoch", "base_sequence")
+        )
+        known, batches = self.before.get(producer_id, _NO_BATCHES)
+        if producer_id < 0 or epoch < known:
+            return
+        batch: _Batch = (
+            first,
+            (first + fields["count"] - 1) % (LARGEST_SEQUENCE + 1),
+            told["base_offset"],
+        )
+        found = frozenset([*(batches if epoch == known else ()), batch])
+        is_in_order = all(_may_both_be(one, batch) for one in found)
+        if is_in_order and len(found) <= MOST:
+            after = self._copy(operation.start)
+            after.before = {**self.before, producer_id: (epoch, found)}
+            yield after, told
+
+    def _is_before(self, operation: Operation) -> bool:
+        """Whether a batch may be one that the producer wrote before the first that is known."""
+        fields, told = operation.fields, operation.response or {}
+        first = self.firsts.get(fields["producer_id"])
+        if first is None or operation.request != "Produce" or told.get("error") != "NONE":
+            return False
+        back = (first.sequence - fields["base_sequence"]) % (LARGEST_SEQUENCE + 1)
+        is_before = fields["count"] <= back <= LARGEST_SEQUENCE // 2
+        ends = told.get("base_offset", -1) + fields["count"]
+        return fields["producer_epoch"] == first.epoch and is_before and ends <= first.offset
+
+    def _marked_at_end(self, operation: Operation) -> Leader:
+        """The leader with a marker behind its log, if that has a known end."""
+        if self.start is None:
+            return self
+        fields, after = operation.fields, self._copy(operation.start)
+        end = after.leader.log_end_offset
+        held = fields["producer_id"], fields["producer_epoch"]
+        after.leader.replicate([Batch("plain", end, end, *held)])
+        return after
+
+    def _appended(
+        self, operation: Operation, offset: int | None
+    ) -> tuple[Leader, Mapping[str, Any]]:
+        """The leader with the batch of a producer that isn't known, and the answer."""
+        fields, after = operation.fields, self._copy(operation.start)
+        leader, count, sequence = after.leader, fields["count"], fields["base_sequence"]
+        if after.start is None and offset is not None:
+            leader.machine.put(log_end_offset=offset)
+            after.start = offset
+        base, held = leader.log_end_offset, (fields["producer_id"], fields["producer_epoch"])
+        if held[0] < 0:
+            leader.append_plain(count)
+            return after, {"error": "NONE", "base_offset": base}
+        last = (sequence + count - 1) % (LARGEST_SEQUENCE + 1)
+        is_in = bool(fields.get("transactional"))
+        batch = Batch("data", base, base + count - 1, *held, sequence, last, is_in, leader.now_ms)
+        leader.replicate([batch])
+        after.marked = {at: n for at, n in self.marked.items() if at != held[0]}
+        after.firsts = {**self.firsts, held[0]: _First(base, held[1], sequence)}
+        return after, {"error": "NONE", "base_offset": base}
+
+
+def unknown_machine_for(operations: Sequence[Operation], settings: Settings) -> Judged:
+    """The machine that judges these operations of one key, in an unknown state."""
+    known = machine_for(operations, settings)
+    if isinstance(known, Coordinator):
+        return UnknownCoordinator(known.names, known.memory, known.form, 0, known.times)
+    return UnknownLeader(operations, settings)
