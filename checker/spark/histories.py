@@ -372,9 +372,10 @@ def _told(key: str, found: Judgement) -> tuple[Any, ...]:
             operation.file, operation.line, json.dumps(asked), json.dumps(operation.response),
         )  # fmt: skip
     allowed = [json.dumps(answer) for answer in found.allowed]
+    hint = EXCERPT if found.may_be_excerpt else None
     return (
         found.finding.name, key, found.operations, found.answers, found.configurations,
-        *first, allowed, found.against or None, found.note or (EXCERPT if found.may_be_excerpt else None),
+        *first, allowed, found.against or None, found.note or hint,
     )  # fmt: skip
 
 

@@ -15,9 +15,11 @@ from ..broker.leader import Batch
 from ..broker.transaction_metadata import NEW_ENTRY
 from ..engine.machine import Taken
 from .canonical import LATER, SHORTEST_MS, Coordinator, machine_for
+from .group import Offset
 from .leader import Leader
 from .machines import NAME
 from .operations import Judged, Operation, Rest, Settings
+from .surroundings import GROUP_REQUESTS
 
 LARGEST_SEQUENCE = 2**31 - 1
 MOST = 5
@@ -33,7 +35,7 @@ class Shown:
     def is_judged(self, operation: Operation) -> bool:
         """Whether the operation is answered, and by a state that it or an earlier one shows."""
         response, fields = operation.response, operation.fields
-        if operation.end is None or response is None:
+        if operation.end is None or response is None or operation.request in GROUP_REQUESTS:
             return False
         of = fields.get("producer_id", -1) if "base_sequence" in fields else -1
         if operation.request == "WriteTxnMarkers":
@@ -265,9 +267,31 @@ class UnknownLeader(Leader):
         return after, {"error": "NONE", "base_offset": base}
 
 
+class UnknownOffset(Offset):
+    """A group's offset that isn't known, and stays so: no answer of an excerpt is judged by it, but
+    for errors that no broker has."""
+
+    def outcomes(self, operation: Operation) -> Iterator[tuple[Offset, bool]]:
+        """See Judged."""
+        if (operation.response or {}).get("error") in self.errors(operation.request):
+            yield self, True
+
+    def answers(self, operation: Operation) -> Iterator[Mapping[str, Any]]:
+        """See Judged."""
+        return iter(())
+
+    def events(
+        self, since: float, until: float, rest: Rest | None = None
+    ) -> Iterator[tuple[Offset, None] | None]:
+        """See Judged."""
+        return iter(())
+
+
 def unknown_machine_for(operations: Sequence[Operation], settings: Settings) -> Judged:
     """The machine that judges these operations of one key, in an unknown state."""
     known = machine_for(operations, settings)
+    if isinstance(known, Offset):
+        return UnknownOffset(operations, settings)
     if isinstance(known, Coordinator):
         return UnknownCoordinator(known.names, known.memory, known.form, 0, known.times)
     return UnknownLeader(operations, settings)

@@ -335,3 +335,26 @@ def test_files_of_one_key_are_only_merged_where_that_is_said(tmp_path: Path) -> 
 def test_the_other_kind_of_history_gets_a_hint(tmp_path: Path) -> None:
     assert "is judged with --application" in judged(tmp_path, WHOLE).err
     assert "is judged without --application" in judged(tmp_path, [LINE], "--application").err
+
+
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_seconds_are_not_taken_for_ms(name: str, tmp_path: Path) -> None:
+    line = LINE | {"start": 1_700_000_000_000, "end": 1_700_000_000_001.5}
+    assert judged(tmp_path, [line]).code == 0
+    ended = judged(tmp_path, [line | {name: 1_700_000_000.25}])
+    assert ended.code == 2
+    assert (
+        f"line 1: {name} is 1700000000.25, which looks like seconds since 1970: give ms"
+        in ended.err
+    )
+    assert judged(tmp_path, [line | {"start": 1, "end": 1_700_000_000_000_000}]).code == 2  # in µs
+
+
+def test_a_timeout_need_not_be_recorded(tmp_path: Path) -> None:
+    init = {
+        "request": "InitProducerId", "transactional_id": "t", "start": 0, "end": 1,
+        "response": {"error": "NONE", "producer_id": 4, "producer_epoch": 0},
+    }  # fmt: skip
+    refused = init | {"start": 2, "end": 3, "response": {"error": "INVALID_TRANSACTION_TIMEOUT"}}
+    assert judged(tmp_path, [init, refused]).code == 0
+    assert judged(tmp_path, [init, refused | {"transaction_timeout_ms": 60_000}]).code == 12
