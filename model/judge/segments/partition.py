@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from ....spec.features import state_outlives_records
 from ....spec.releases import RELEASES
 from ...broker.leader import Batch, PartitionLeader
 from ...broker.producer_state_manager import Snapshot
@@ -120,6 +121,7 @@ class _Reading:
         release = RELEASES[-1] if protocol is None else protocol.partition("+")[0]
         is_kept = RELEASES[RELEASES.index(SNAPSHOT_FOR_EACH_SEGMENT) :]
         self.has_all_snapshots = release in is_kept
+        self.may_be_deleted = not self.leader.machine.value(state_outlives_records)
         self.gaps = Gaps(folder, policy_of(folder, policies))
         self.is_known_from_start = True
         self.is_unreadable = False  # something since the last batch
@@ -324,8 +326,9 @@ class _Reading:
             for key, entry in self.leader.producers.items()
         }
         for byte, what, is_doubtful in compare(
-            rows, known, written_ms=written, is_known_from_start=self.is_known_from_start
-        ):
+            rows, known, written_ms=written, is_known_from_start=self.is_known_from_start,
+            may_be_deleted=self.may_be_deleted,
+        ):  # fmt: skip
             self._say(path, byte, what, is_damage=is_doubtful)
 
     def _compare_index(self) -> None:

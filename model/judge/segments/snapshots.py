@@ -42,11 +42,12 @@ def as_entry(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def compare(
     rows: Mapping[int, tuple[int, Mapping[str, Any]]], known: Mapping[int, Known], *,
-    written_ms: int, is_known_from_start: bool,
+    written_ms: int, is_known_from_start: bool, may_be_deleted: bool,
 ) -> Iterator[Difference]:  # fmt: skip
     """A snapshot's entries with their places, by producer id, beside the producers of the log.
 
-    `written_ms`: the snapshot was written then, or later. ProducerStateManager.writeSnapshot
+    `written_ms`: the snapshot was written then, or later. `may_be_deleted`: a producer may have
+    gone with its records. ProducerStateManager.writeSnapshot
     """
     for producer_id, (byte, row) in rows.items():
         if producer_id in known:
@@ -60,7 +61,8 @@ def compare(
     ]
     for producer_id, producer in known.items():
         if producer_id not in rows:
-            yield from _missing(producer_id, producer, idle, written_ms)
+            for missing in _missing(producer_id, producer, idle, written_ms):
+                yield missing._replace(is_doubtful=missing.is_doubtful or may_be_deleted)
 
 
 def _fields(

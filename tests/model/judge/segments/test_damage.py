@@ -317,6 +317,16 @@ def test_an_idle_producer_may_have_expired(
     assert all(told in complaint for complaint in complaints)
 
 
+def test_a_producer_may_have_gone_with_its_records(tmp_path: Path) -> None:
+    """Before 2.4, deleting records made a leader forget their producers (KAFKA-7190)."""
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    _empty_inside_a_transaction(tmp_path)
+    for release, is_doubtful in (("2.3", True), ("2.4", False)):
+        told = [each for each in judge_segments([tmp_path], release).every if "lacks" in each.what]
+        assert [each.is_damage for each in told] == [is_doubtful]
+
+
 def test_a_broker_that_stood_for_a_day_has_forgotten_all(tmp_path: Path) -> None:
     """The times of the files show how long nothing was written before the snapshot."""
     expired(tmp_path, after_ms=0, snapshot=[])
