@@ -241,7 +241,7 @@ def test_a_command_that_ends_by_itself() -> None:
     )
     assert done.exit_code == 0, done.output
     first, last = done.output.splitlines()
-    assert first.startswith("Kafka 4.3 in memory: bootstrap.servers=127.0.0.1:")
+    assert first.startswith("Kafka 4.4 in memory: bootstrap.servers=127.0.0.1:")
     assert first.count("127.0.0.1:") == 2
     assert last == "0 requests answered"
 
