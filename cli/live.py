@@ -133,6 +133,14 @@ class RequestOptions:
             help="Time to wait for an answer; none within it is a disagreement.",
         ),
     ] = 30
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            metavar="FILE",
+            help="Count and skip the differences that this file names, one cause or row a line.",
+        ),
+    ] = None
     raw: Annotated[
         bool,
         typer.Option("--raw", help="Don't wait for markers; accept answers from before and after."),
@@ -223,9 +231,23 @@ def _made(
         threads=Threads(broker.debugger) if broker.debugger else None,
         alters=broker.alter_configs,
         level=sent.level,
+        known=_known(sent.known),
         searches=Searches(cache_of("searches", MOST_BYTES)),
         shows=shows,
     )
+
+
+def _known(path: Path | None) -> list[str]:
+    """The lines of a file of known differences."""
+    from ..model.live.causes import known_in
+
+    if path is None:
+        return []
+    try:
+        return known_in(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        fail(f"can't read {path}: {reason}")
 
 
 def _close(cluster: LiveCluster, *, keeps: bool) -> None:

@@ -97,6 +97,11 @@ class System(ABC):
         `prompt` alone. Without this method it is never known."""
         raise NotImplementedError
 
+    def tolerates(self, found: Disagreement) -> bool:
+        """Whether an answer that isn't allowed is known: then the run goes on as if that answer was
+        lost. Without this method none is."""
+        return False
+
     def close(self) -> None:  # noqa: B027
         """It is needed no longer."""
 
@@ -207,7 +212,10 @@ class Session:
         if allowed := self.possible.ask(line, response):
             shown = [self.guide.inward(answer) for answer in allowed]
             reasons = [self.possible.reasons(line, response or {}, answer) for answer in allowed]
-            raise Disagreement(self.trace, shown, self.protocol, reasons)
+            found = Disagreement([*self.trace], shown, self.protocol, reasons)
+            if not self.system.tolerates(found):
+                raise found
+            self.possible.ask(line, None)
         if self.system.can("settle"):
             with self._needing():
                 is_settled = self.system.settle()

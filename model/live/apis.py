@@ -25,6 +25,7 @@ _NOT_TESTED = "its rows aren't tested"
 OPTIONAL: Final[Mapping[str, str]] = {
     "AddPartitionsToTxn": _NOT_TESTED,
     "AddOffsetsToTxn": _NOT_TESTED,
+    "EndTxn": "transactions end by a newer instance or a timeout alone",
     "TxnOffsetCommit": _NOT_TESTED,
     "WriteTxnMarkers": _NOT_TESTED,
     "DescribeProducers": "the producers of a partition aren't compared",

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
-from ..conformance import System
+from ..conformance import Disagreement, System
 from .cluster import OF_TABLES, LiveCluster
 from .connection import BrokerError, NoAnswer, Unreachable
 from .epochs import Skip, use_up
@@ -56,11 +56,12 @@ class BrokerSystem(System):
     def __init__(
         self, cluster: LiveCluster, *, settles: bool = True,
         restarts: Callable[[], None] | None = None, threads: Threads | None = None,
+        tolerates: Callable[[Disagreement], bool] = lambda _: False,
     ) -> None:  # fmt: skip
         self.cluster = cluster
         self.transaction_version = cluster.transaction_version
         self.settles = settles and "DescribeTransactions" in cluster.versions
-        self._restarts, self._threads = restarts, threads
+        self._restarts, self._threads, self._tolerates = restarts, threads, tolerates
         self._withheld: list[int] = []
         self._refuses = False
         self._held: dict[str, tuple[Future[Mapping[str, Any]], list[int]]] = {}
@@ -248,6 +249,10 @@ class BrokerSystem(System):
                 self.resume(place)
 
     # Time and crashes -------------------------------------------------------------------------
+
+    def tolerates(self, found: Disagreement) -> bool:
+        """See System."""
+        return self._tolerates(found)
 
     def sleep(self, ms: int) -> None:
         """Waits, also until transactions that have timed out by then are aborted. `elapsed_ms`

@@ -183,6 +183,8 @@ class Drawn:
                 self.session.ask("Fetch", partition=partition, committed=is_committed)
 
     def _add(self, client: Client) -> None:
+        if "AddPartitionsToTxn" not in self.versions:
+            return
         if client.transactional_id is not None and self.draw.random() < 0.8:
             who = identity(self._wrong("OWN", _WHO), client, self.clients)
             wanted = self.draw.choice((PARTITIONS, PARTITIONS[:1], PARTITIONS[1:]))
@@ -207,6 +209,8 @@ class Drawn:
             known.append(one)
 
     def _end(self, client: Client) -> None:
+        if "EndTxn" not in self.versions:
+            return
         if client.transactional_id is not None:
             who = self._wrong("OWN", _WHO)
             told = self._ask(

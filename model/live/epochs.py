@@ -17,6 +17,10 @@ PATIENCE_S: Final = 30
 """So long no id may come any further."""
 
 
+class Stalled(BrokerError):
+    """A broker gives an id no new epochs."""
+
+
 class Skip(NamedTuple):
     """A transactional id, the epoch that it has, and the one that it is to have."""
 
@@ -27,7 +31,8 @@ class Skip(NamedTuple):
 
 def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
     """Brings ids to their epochs. Each has a connection of its own, because a broker answers the
-    requests of a connection one after another. Raises BrokerError."""
+    requests of a connection one after another. Raises BrokerError, and Stalled if an id gets no
+    further."""
     version = min(cluster.newest("InitProducerId"), 2)
     until = time.monotonic() + PATIENCE_S
     with ExitStack() as numbers:
@@ -55,4 +60,4 @@ def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
                 if now < skip.epoch:
                     left[skip._replace(now=now)] = connection
             if time.monotonic() > until:
-                raise BrokerError(f"{next(iter(left.values())).place} gives an id no new epochs")
+                raise Stalled(f"{next(iter(left.values())).place} gives an id no new epochs")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree as Xml
 
 from ..possible_states import RowName
-from .run import Report, why_not
+from .causes import RANKS, Cause, causes, name_of, rank_of
+from .run import Finding, Report, why_not
 
+SHOWN: Final = 2
+"""So many disagreements of a cause are shown in full."""
 _RANDOM: Final = "random requests didn't come to it"
 _NOT_RUN: Final = "the directed suite, which tests each row, didn't finish"
 
@@ -40,16 +44,39 @@ def text(report: Report) -> str:
         )
     lines.append(f"{len(report.answers)} outcomes: {_outcomes(report)}")
     lines += _rows(report)
-    for number, finding in enumerate(report.findings, 1):
-        how = "" if finding.count == 1 else f", {finding.count} times"
-        how += ", not again by the same requests" if finding.is_repeated is False else ""
-        lines += [f"disagreement {number}, {finding.suite}{how}:", str(finding.disagreement)]
+    if report.findings:
+        ranks = Counter(cause.rank for cause in causes(report.findings))
+        lines.append(
+            f"causes: {', '.join(f'{ranks[rank]} of {rank}' for rank in RANKS if ranks[rank])}"
+        )
+    number = 0
+    for at, cause in enumerate(causes(report.findings), 1):
+        lines.append(f"cause {at}, {cause.rank}: {cause.name}")
+        for place, finding in enumerate(shortest_first(cause)):
+            number += 1
+            lines += _shown(number, finding, is_whole=place < SHOWN)
+    for name, times in report.known.items():
+        lines.append(f"known, {_count(times, 'time') if times else 'not met'}: {name}")
     lines += dict.fromkeys(f"{each}, and others took over" for each in report.went_away)
     if report.ended_early is not None:
         lines.append(f"ended early: {report.ended_early}")
     found = _count(len(report.findings), "disagreement")
+    if report.known.total():
+        found += f" but those that are known ({_count(report.known.total(), 'time')})"
     lines.append(f"{found}: {verdict(report)} (exit {exit_code(report)})")
     return "\n".join(lines)
+
+
+def _shown(number: int, finding: Finding, *, is_whole: bool) -> list[str]:
+    """A disagreement: its run, or of one whose cause others show in full how long its run is."""
+    how = "" if finding.count == 1 else f", {finding.count} times"
+    how += ", not again by the same requests" if finding.is_repeated is False else ""
+    head = f"disagreement {number}, {finding.suite}{how}:"
+    if is_whole:
+        return [head, str(finding.disagreement)]
+    rows = " or ".join(sorted(finding.difference.rows))
+    lines = len(finding.disagreement.trace)
+    return [f"{head} {_count(lines, 'line')} to {rows or finding.difference.request} (--save)"]
 
 
 def _rows(report: Report) -> list[str]:
@@ -84,6 +111,16 @@ def _rows(report: Report) -> list[str]:
         events = ", ".join(dict.fromkeys(row.event for row in rows))
         lines.append(f"  {_count(len(rows), 'row')} of {events}: {why}")
     return lines
+
+
+def shortest_first(cause: Cause) -> list[Finding]:
+    """The disagreements of a cause, those with the shortest runs first."""
+    return sorted(cause.findings, key=lambda finding: len(finding.disagreement.trace))
+
+
+def in_order(report: Report) -> list[Finding]:
+    """All disagreements, in the order of their causes."""
+    return [finding for cause in causes(report.findings) for finding in shortest_first(cause)]
 
 
 def exit_code(report: Report) -> int:
@@ -132,6 +169,7 @@ def as_json(report: Report) -> Mapping[str, Any]:
         ],
         "disagreements": [
             {
+                "cause": name_of(finding.disagreement), "rank": rank_of(finding.disagreement),
                 "suite": finding.suite, "text": str(finding.disagreement),
                 "count": finding.count, "repeated": finding.is_repeated,
                 "trace": [exchange.line for exchange in finding.disagreement.trace],
@@ -139,14 +177,19 @@ def as_json(report: Report) -> Mapping[str, Any]:
                 "allowed": finding.disagreement.allowed,
                 "reasons": [list(lines) for lines in finding.disagreement.reasons],
             }
-            for finding in report.findings
+            for finding in in_order(report)
         ],
+        "causes": [
+            {"rank": cause.rank, "name": cause.name, "count": cause.count, "rows": cause.rows}
+            for cause in causes(report.findings)
+        ],
+        "known": dict(report.known),
     }  # fmt: skip
 
 
 def junit(report: Report) -> str:
-    """A test case for each row, skipped where it wasn't provoked, and one for each disagreement. Of
-    random requests alone those rows that were provoked."""
+    """A test case for each row, skipped where it wasn't provoked, and one for each cause of
+    disagreements. Of random requests alone those rows that were provoked."""
     suite = Xml.Element("testsuite", name=f"epochfence {report.protocol}")
     for row in report.rows:
         name = f"{row.event}, {row.row}"
@@ -156,11 +199,15 @@ def junit(report: Report) -> str:
                 suite.remove(case)
                 continue
             Xml.SubElement(case, "skipped", message=_why(row, report))
-    for number, finding in enumerate(report.findings, 1):
-        name = f"{finding.suite} {number}"
-        case = Xml.SubElement(suite, "testcase", classname="disagreement", name=name)
-        text = str(finding.disagreement)
-        Xml.SubElement(case, "failure", message=text.partition("\n")[0]).text = text
+    for cause in causes(report.findings):
+        kind = f"disagreement: {cause.rank}"
+        case = Xml.SubElement(suite, "testcase", classname=kind, name=cause.name)
+        texts = [str(finding.disagreement) for finding in shortest_first(cause)]
+        message = f"{texts[0].partition(chr(10))[0]}, {_count(cause.count, 'time')}"
+        Xml.SubElement(case, "failure", message=message).text = "\n\n".join(texts)
+    for name, times in report.known.items():
+        case = Xml.SubElement(suite, "testcase", classname="known difference", name=name)
+        Xml.SubElement(case, "skipped", message=_count(times, "time"))
     if report.ended_early is not None:
         case = Xml.SubElement(suite, "testcase", classname="run", name="to the end")
         Xml.SubElement(case, "error", message=report.ended_early)
@@ -176,7 +223,7 @@ def junit(report: Report) -> str:
 
 def traces(report: Report) -> Iterator[tuple[str, str]]:
     """A file for each disagreement, its name and its lines, for `replay` and `epochfence diff`."""
-    for number, finding in enumerate(report.findings, 1):
+    for number, finding in enumerate(in_order(report), 1):
         yield f"disagreement-{number}.jsonl", finding.disagreement.lines()
 
 

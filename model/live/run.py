@@ -7,7 +7,7 @@ import random
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,11 +20,13 @@ from ..shrink import shows_again, shrinking
 from .apis import Lacking
 from .beginning import begin
 from .broker import BrokerSystem, NotHeld
+from .causes import changes_nothing, is_known
 from .clients import Versions, of_releases, versions_of
 from .cluster import LiveCluster
 from .connection import BrokerError, NoAnswer
 from .directed import PATIENCE, Line, Way, existing, ways
 from .drawn import Drawn, DrawnHonest
+from .epochs import Stalled
 from .searches import Searches
 from .threads import Threads
 from .together import Going, Shared, at_once, is_slow, takes_long, together
@@ -134,6 +136,8 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     ended_early: str | None = None
     level: Level = "any"
+    known: Counter[str] = field(default_factory=Counter[str])
+    """How often each known difference came, by the line that names it."""
     without: list[str] = field(default_factory=list[str])
     """The requests that weren't sent because the user lacks permission."""
     lacking: list[Lacking] = field(default_factory=list[Lacking])
@@ -183,6 +187,7 @@ class Run:
         seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
         threads: Threads | None = None, alters: bool = False, level: Level = "any",
         searches: Searches | None = None, shows: Callable[[str], None] = lambda _: None,
+        known: Iterable[str] = (),
     ) -> None:  # fmt: skip
         self.cluster, self.protocol = cluster, protocol
         self.restarts, self.threads, self.alters = restarts, threads, alters
@@ -201,10 +206,13 @@ class Run:
             bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed,
             rows=existing(oracle, self.versions), level=level, without=cluster.without,
             lacking=cluster.lacking(), went_away=cluster.went_away, ended_early=gone,
+            level=level, known=Counter(dict.fromkeys(known, 0)),
         )  # fmt: skip
         self._releases = [*of_releases(self.versions, oracle)]
         self._known: dict[Difference, Finding] = {}
         self._unshrunk: list[Disagreement] = []
+        self._shrunk: Difference | None = None
+        self._tolerated = 0
         self._unused, self._most_unused = 0.0, math.inf
         self._barren = 0
         for error in cluster.silences:
@@ -221,7 +229,7 @@ class Run:
             try:
                 return BrokerSystem(
                     self.cluster, settles=self.settles, restarts=restarts or self.restarts,
-                    threads=self.threads,
+                    threads=self.threads, tolerates=self._tolerates,
                 )  # fmt: skip
             except NoAnswer as error:  # of a coordinator's epoch, which markers alone need
                 self._beside(error)
@@ -312,6 +320,7 @@ class Run:
         if any(map(self._is_silent, way.lines)):
             self.report.missed[row] = _SILENT
             return
+        before = self._tolerated
         for _ in range(TRIES if way.races else TRIES_AGAIN):
             for _ in self._taking(self._session(), way):
                 pass
@@ -319,7 +328,7 @@ class Run:
             self._shrink()
             if row in self.report.provoked:
                 return
-            if met:  # it would again
+            if met or self._tolerated > before:  # it would again
                 self.report.missed[row] = _DISAGREES
                 return
         self.report.missed[row] = _RACE if way.races else _OTHERWISE
@@ -335,6 +344,9 @@ class Run:
                 session = Session(system, self.protocol, keeps_rows=True)
                 going.append(Going(system, self._taking(session, way)))
             together(going, shared)
+        except Stalled as error:
+            self.report.missed |= {row: str(error) for row in found}
+            return
         finally:
             for one in going:
                 one.rest.close()
@@ -362,6 +374,8 @@ class Run:
                 session.take(line)
         except Disagreement as found:
             self._unshrunk.append(found)
+        except Stalled:
+            self._tolerated += 1
         except (NotHeld, TooManyStates):
             pass  # the way is gone, or so much is open that anything would be allowed
         finally:
@@ -454,6 +468,7 @@ class Run:
             f"{', '.join(difference.given)}"
         )
         left = min(SHRINK_S, self._most_unused - self._unused)
+        self._shrunk = difference
         try:
             if left > 0:
                 finding.is_repeated = shows_again(found, self.system)
@@ -461,6 +476,7 @@ class Run:
                 for smaller in shrinking(found, self.system, seconds=left):
                     finding.disagreement = smaller
         finally:  # also where the brokers go away meanwhile
+            self._shrunk = None
             self._unused += time.monotonic() - began
             other = self._known.setdefault(finding.difference, finding)
             if other is not finding:
@@ -469,7 +485,10 @@ class Run:
                 self.report.findings.remove(finding)
 
     def _kept(self, suite: str, found: Disagreement) -> Finding | None:
-        """A disagreement that is like none before; others are counted."""
+        """A disagreement that is like none before; others are counted, as are known ones."""
+        if (name := is_known(found, self.report.known)) is not None:
+            self.report.known[name] += 1
+            return None
         known = self._known.get(Difference.of(found))
         if known is not None:
             known.count += 1
@@ -477,6 +496,21 @@ class Run:
         finding = self._known[Difference.of(found)] = Finding(suite, found)
         self.report.findings.append(finding)
         return finding
+
+    def _tolerates(self, found: Disagreement) -> bool:
+        """Whether a run goes on after a difference that is known, or was found before: if both
+        answers are refusals, the states are as declared."""
+        difference = Difference.of(found)
+        if not changes_nothing(found):
+            return False
+        if self._shrunk is not None and self._shrunk.is_shown_by(difference):
+            return False
+        if difference not in self._known and is_known(found, self.report.known) is None:
+            return False
+        self._tolerated += 1
+        if self._shrunk is None:
+            self._kept("", found)
+        return True
 
     def _beside(self, error: NoAnswer) -> None:
         """Keeps that a request of our own had no answer."""
