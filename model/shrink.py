@@ -116,7 +116,7 @@ def _again(
                 line["producer_id"], epoch = told[step.teller]
                 if step.further is not None:
                     line["producer_epoch"] = epoch + step.further
-                    if not 0 <= line["producer_epoch"] < 2**15:
+                    if line["producer_id"] < 0 or not 0 <= line["producer_epoch"] < 2**15:
                         return None
             before = len(session.trace)
             session.take(line)

@@ -206,7 +206,7 @@ class Run:
             bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed,
             rows=existing(oracle, self.versions), level=level, without=cluster.without,
             lacking=cluster.lacking(), went_away=cluster.went_away, ended_early=gone,
-            level=level, known=Counter(dict.fromkeys(known, 0)),
+            known=Counter(dict.fromkeys(known, 0)),
         )  # fmt: skip
         self._releases = [*of_releases(self.versions, oracle)]
         self._known: dict[Difference, Finding] = {}

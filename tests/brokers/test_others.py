@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from epochfence.model.cluster import Cluster
-from epochfence.model.live.apis import NEWEST, OLDEST
+from epochfence.model.live.apis import NEWEST, OLDEST, OPTIONAL
 from epochfence.model.live.causes import RANKS
 from epochfence.model.live.directed import existing
 from epochfence.tests.brokers import others
@@ -67,6 +67,16 @@ def test_the_page_tells_of_each_broker_and_names_rows_that_there_are(other: othe
         for name in names.split("; ") if names else ():
             first = name.split(", then ")[0]
             assert any(first == row or first.startswith(f"{row} (") for row in rows), (cause, name)
+
+
+def test_the_docs_list_the_apis_that_a_run_sends() -> None:
+    text = (PAGE.parent / "conformance.md").read_text(encoding="utf-8")
+    part = text.partition("### A broker other than Kafka")[2].partition("\n### ")[0]
+    shown = [line for line in part.splitlines() if line.startswith("| ") and " to " in line]
+    assert shown == [
+        f"| {name} | {OLDEST.get(name, 0)} to {newest} | {OPTIONAL.get(name, 'needed')} |"
+        for name, newest in NEWEST.items()
+    ]
 
 
 def test_a_missing_tool_is_told_in_a_line(tmp_path: Path) -> None:
