@@ -155,7 +155,7 @@ def section(other: Other, results: Sequence[Result]) -> str:
         end = result["ended_early"] or "yes"
         found = len(result["disagreements"])
         lines.append(f"| {level} | {asked[0]} | {asked[1]} | {rows} | {found} | {end} |")
-    if lacking := [one for one in results[-1]["lacking"] if one["sent"] != one["offered"]]:
+    if lacking := results[-1]["lacking"]:
         names = ", ".join(f"{one['name']} ({one['why']})" for one in lacking)
         lines += ["", f"Not sent: {names}."]
     lines += ["", "| what | cause | row and source | honest clients meet it | times |"]
@@ -173,7 +173,8 @@ def _causes(results: Sequence[Result]) -> list[str]:
     lines: list[str] = []
     for cause in found:
         name = cause["name"]
-        rows = "; ".join(dict.fromkeys((*honest.get(name, {"rows": []})["rows"], *cause["rows"])))
+        every_row = (*honest.get(name, {"rows": []})["rows"], *cause["rows"])
+        rows = "; ".join(dict.fromkeys(row.split(", then ")[0] for row in every_row))
         times = sum(one[name]["count"] for one in (honest, every) if name in one)
         meets = "yes" if name in honest else ""
         lines.append(f"| {cause['rank']} | {name} | {rows} | {meets} | {times} |")
