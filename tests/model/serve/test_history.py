@@ -76,25 +76,40 @@ def test_what_was_served_is_explained(release: str, tmp_path: Path) -> None:
     assert judged(path, release) == 12
 
 
-@pytest.mark.slow(1)
-def test_a_pipeline_is_explained(tmp_path: Path) -> None:
+LOST: tuple[dict[str, Any], ...] = (
+    {"do": "lose_answer", "on": {"request": "TxnOffsetCommit", "nth": 2}},
+    {"do": "lose_answer", "on": {"request": "EndTxn", "nth": 2}},
+    {"do": "fail_over_coordinator", "on": {"request": "EndTxn", "nth": 3}, "loading_ms": 50},
+)
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize(("client", "release"), [("aiokafka", "4.3"), ("librdkafka", "3.9")])
+def test_a_pipeline_is_explained_and_no_offset_but_its_own(
+    client: str, release: str, tmp_path: Path
+) -> None:
+    """Also if answers are lost, and if what it aborts is taken again."""
     data = io.BytesIO()
-    with Server("4.3", topics={"in": 1, "out": 1}) as server:
+    with Server(release, topics={"in": 1, "out": 1}) as server:
         server.record_in(History(data))
+        for fault in LOST:
+            server.faults.add(fault)
         producer = librdkafka(server.bootstrap)
-        producer.produce("in", "one")
+        for value in ("one", "two", "three"):
+            producer.produce("in", value)
         assert producer.flush(TIMEOUT_S) == 0
-        PIPELINES["aiokafka"](server.bootstrap, 1, (0,))
+        PIPELINES[client](server.bootstrap, 3, (0,))
+        assert server.faults.unfired == [], server.report()
     path = tmp_path / "history.jsonl"
     path.write_bytes(data.getvalue())
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     asked = {line["request"] for line in lines}
     assert {"AddOffsetsToTxn", "TxnOffsetCommit", "OffsetFetch"} <= asked
-    assert judged(path, "4.3") == 0
+    assert judged(path, release) == 0
     fetch = next(line for line in lines if line.get("response", {}).get("offset") == -1)
-    fetch["response"]["offset"] = 1
+    fetch["response"]["offset"] = 9
     path.write_text("\n".join(map(json.dumps, lines)))
-    assert judged(path, "4.3") == 12
+    assert judged(path, release) == 12
 
 
 def test_the_command_writes_a_history(tmp_path: Path) -> None:
