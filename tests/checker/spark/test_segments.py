@@ -142,4 +142,4 @@ def test_what_the_command_takes(tmp_path: Path) -> None:
         2, "epochfence: --segments with --engine spark needs --output URI\n",
     )  # fmt: skip
     ended = epochfence("judge", "--segments", tmp_path / "no", "--engine", "spark", "--input", "x")
-    assert "it excludes --application, --runs, --limit and --input" in ended.err
+    assert "--application, --runs, --limit, --input and --excerpt" in ended.err
