@@ -318,6 +318,14 @@ class Coordinator:
         """See Judged."""
         return self.memory.exact.errors(request)
 
+    def open(self) -> Iterator[str]:
+        """See Judged."""
+        state = None if self.form.entry is None else self.form.entry["state"]
+        if state in ("ONGOING", "PREPARE_COMMIT", "PREPARE_ABORT"):
+            number, epoch = self.held
+            word = "open" if state == "ONGOING" else f"in {state}"
+            yield f"the transaction of producer {self.names.ids[number]}, epoch {epoch}, is {word}"
+
     def against(self, operation: Operation) -> str:
         """See Judged."""
         return ""

@@ -122,6 +122,10 @@ class Offset:
     def _versions(self) -> tuple[int | None, ...]:
         return versions_of("TxnOffsetCommit", self.leader.machine.features)
 
+    def open(self) -> Iterable[str]:
+        """See Judged."""
+        return ()
+
     def against(self, operation: Operation) -> str:
         """See Judged."""
         if self.about is None or operation.request != "TxnOffsetCommit":

@@ -69,6 +69,8 @@ class Judgement:
     note: str = ""
     reasons: tuple[tuple[str, ...], ...] = ()
     against: str = ""
+    open: tuple[str, ...] = ()
+    """What isn't over at the end of the order that was found, each in a sentence."""
     may_be_excerpt: bool = False
     """Whether it fails at the first answer, as a recording does that begins in the middle."""
 
@@ -134,8 +136,8 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
     """The judgement, but for what is counted."""
     whole = Search(dict(enumerate(history)), carried.ways, budget)
     try:
-        if whole.finds():
-            return Judgement(Finding.EXPLAINED)
+        if (end := whole.found()) is not None:
+            return Judgement(Finding.EXPLAINED, open=tuple(end.machine.open()))
     except Limit:
         return Judgement(Finding.GAVE_UP)
     if not carried.is_whole:

@@ -226,6 +226,13 @@ class Leader:
         """Whether a decision may have been taken by this time that such a marker comes of."""
         return self.about is None or self.about.may_mark(producer_id, epoch, until, results)
 
+    def open(self) -> Iterator[str]:
+        """See Judged."""
+        for producer_id, entry in self.producers.items():
+            if entry.current_txn_first_offset is not None:
+                first = entry.current_txn_first_offset
+                yield f"producer {producer_id}'s transaction from offset {first} is open"
+
     def against(self, operation: Operation) -> str:
         """See Judged."""
         if self.about is None:

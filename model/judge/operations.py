@@ -127,6 +127,10 @@ class Judged(Protocol):
         """The errors that brokers of the release answer a request with, in some state."""
         ...
 
+    def open(self) -> Iterable[str]:
+        """The transactions that aren't over, each in a sentence."""
+        ...
+
     def against(self, operation: Operation) -> str:
         """The objection of another key to an operation, in a sentence; empty for none."""
         ...

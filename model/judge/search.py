@@ -216,7 +216,11 @@ class Search:
 
     def finds(self) -> bool:
         """Whether there is such an order. Raises Limit."""
-        return next(self.arrivals(len(self.known)), None) is not None
+        return self.found() is not None
+
+    def found(self) -> Config | None:
+        """Where such an order leads, if there is one. Raises Limit."""
+        return next(self.arrivals(len(self.known)), None)
 
     def arrivals(self, goal: int) -> Iterator[Config]:
         """All configurations in which the first `goal` answered operations are done, by their

@@ -80,6 +80,8 @@ def _tell(key: str, judgement: Judgement, *, is_excerpt: bool) -> None:
         f"{key}: {judgement.operations} operations, {judgement.answers} answers judged, "
         f"{judgement.finding.name}{' from an unknown state' if is_excerpt else ''}"
     )
+    for still in judgement.open:
+        print(f"  at the end {still}")
     operation = judgement.operation
     if operation is None:
         return
@@ -115,6 +117,7 @@ def _as_json(judgement: Judgement) -> Mapping[str, Any]:
         "note": judgement.note,
         "against": judgement.against,
         "may_be_excerpt": judgement.may_be_excerpt,
+        "open": list(judgement.open),
     }
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.model.engine.errors import ModelError
+from epochfence.model.judge.histories import schema_of
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation
 from epochfence.model.requests import read, run
@@ -358,3 +359,20 @@ def test_a_timeout_need_not_be_recorded(tmp_path: Path) -> None:
     refused = init | {"start": 2, "end": 3, "response": {"error": "INVALID_TRANSACTION_TIMEOUT"}}
     assert judged(tmp_path, [init, refused]).code == 0
     assert judged(tmp_path, [init, refused | {"transaction_timeout_ms": 60_000}]).code == 12
+
+
+def test_what_is_open_at_the_end_is_printed(tmp_path: Path) -> None:
+    ended = judged(tmp_path, [LINE | {"transactional": True, "producer_id": 1}])
+    assert ended.code == 0
+    assert "  at the end producer 1's transaction from offset 0 is open\n" in ended.out
+    assert "at the end" not in judged(tmp_path, [LINE]).out
+
+
+def test_the_page_lists_the_fields_of_each_request() -> None:
+    page = (EXAMPLES.parents[1] / "judge.md").read_text(encoding="utf-8")
+    common = {"request", "client", "run", "start", "end", "api_version", "response"}
+    for request, kind in schema_of("history")["definitions"].items():
+        rows = [line for line in page.splitlines() if line.startswith(f"| `{request}` |")]
+        (row,) = [line for line in rows if line.count("|") == 5]
+        told = {word for word in row.split("`")[1::2] if word != request}
+        assert told == set(kind["properties"]) - common, request
