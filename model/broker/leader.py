@@ -50,6 +50,23 @@ class GuardResponse(NamedTuple):
     guard: int | None
 
 
+_OFFLINE = "KAFKA_STORAGE_ERROR"
+
+
+class Refused(NamedTuple):
+    """The answer to a batch once a write has failed: its directory is offline, until the broker
+    starts again.
+
+    LocalLog.maybeHandleIOException, LogDirFailureChannel; before LocalLog a thread of the broker
+    takes the partition offline soon after.
+    """
+
+    error: str = _OFFLINE
+    first_offset: int = -1
+    last_offset: int = -1
+    is_duplicate: bool = False
+
+
 class PartitionLeader:
     """The leader of one partition, with an empty log.
 
@@ -64,13 +81,8 @@ class PartitionLeader:
     ) -> None:  # fmt: skip
         settings = {"producer_id_expiration_ms": producer_id_expiration_ms}
         machine = Machine(DRIVEN, KAFKA, protocol=protocol, constants=settings)
-        machine.put(verification_enabled=verification)
-        self._asks = {
-            "CLIENT": verification and machine.value(asks_coordinator),
-            "COORDINATOR": verification and machine.value(asks_about_offsets),
-            "REPLICATION": False,
-        }
         self.producer_state_manager = ProducerStateManager(machine)
+        self.enable_verification(enabled=verification)
         self.now_ms = now_ms
         self._expiration_ms = producer_id_expiration_ms
         self.late_ms = max_transaction_timeout_ms + late_transaction_buffer_ms
@@ -78,6 +90,22 @@ class PartitionLeader:
         self.segments = [0]
         self.index = TransactionIndex()
         self.index_fails = False
+        """Whether the index of aborted transactions can't be written to."""
+        self.is_offline = False
+        """Whether a write to the leader's directory has failed."""
+
+    def enable_verification(self, *, enabled: bool) -> None:
+        """Changes transaction.partition.verification.enable. Once it is off, no batch needs a
+        guard, and an appended one removes its own.
+
+        DynamicProducerStateManagerConfig, UnifiedLog.batchMissingRequiredVerification
+        """
+        self.machine.put(verification_enabled=enabled)
+        self._asks = {
+            "CLIENT": enabled and self.machine.value(asks_coordinator),
+            "COORDINATOR": enabled and self.machine.value(asks_about_offsets),
+            "REPLICATION": False,
+        }
 
     def copy(self) -> PartitionLeader:
         """Another leader in the same state."""
@@ -174,6 +202,8 @@ class PartitionLeader:
         if timestamp is None:
             timestamp = self._now_ms
         whole("base_sequence", base_sequence, -1, 2**31 - 1)
+        if self.is_offline:
+            return Refused()
         last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
         off = api_versions.before(transaction_version)
         if transactional and self._asks[origin]:
@@ -221,6 +251,8 @@ class PartitionLeader:
             timestamp=self.now_ms if timestamp is None else timestamp, result=result,
             coordinator_epoch=coordinator_epoch,
         )  # fmt: skip
+        if self.is_offline:
+            return MarkerResponse(_OFFLINE, None)
         return self._marker(batch, "COORDINATOR", transaction_version)
 
     def read_again(self, batch: Batch, origin: str = "CLIENT") -> str:
@@ -268,7 +300,8 @@ class PartitionLeader:
             if is_aborted and self.index_fails:
                 # the marker is in the log by then, and the state is as if it ended nothing
                 self.producer_state_manager.map_end_offset = map_end
-                return answer._replace(error="KAFKA_STORAGE_ERROR")
+                self.is_offline = True
+                return answer._replace(error=_OFFLINE)
             if is_aborted:
                 stable = self.producer_state_manager.last_stable_offset(producer_id, last)
                 self.index.append(AbortedTxn(producer_id, first, last, stable))
@@ -419,7 +452,7 @@ class PartitionLeader:
         end = self.log_end_offset
         if clean:
             self.producer_state_manager.take_snapshot()
-        self.index_fails = False
+        self.index_fails = self.is_offline = False
         self.machine.put(verification_states={}, high_watermark=self.log_start_offset)
         if not clean:
             self.index.truncate(0)

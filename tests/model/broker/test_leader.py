@@ -280,15 +280,51 @@ def test_retention_rolls_before_it_deletes_the_last_segment() -> None:
 
 
 def test_a_marker_that_is_not_in_the_index_is_in_the_log() -> None:
-    """UnifiedLog.append: the next append comes behind it, and the last stable offset stays."""
+    """UnifiedLog.append: the last stable offset stays, and the directory is offline, so that no
+    append follows until the broker starts again (LogDirFailureChannel)."""
     one = leader("4.3")
     assert append(one, 0, 0, transactional=True) == "NONE"
     one.index_fails = True
     assert marker(one, 1).error == "KAFKA_STORAGE_ERROR"
     assert (one.log_end_offset, one.producer_state_manager.map_end_offset) == (2, 1)
     assert one.first_unstable_offset == 0
-    answer = one.append(producer_id=1, producer_epoch=0, base_sequence=0, count=1)
-    assert (answer.error, answer.first_offset) == ("NONE", 2)
+    one.index_fails = False
+    for made in (one, one.copy()):
+        answer = made.append(producer_id=1, producer_epoch=0, base_sequence=0, count=1)
+        assert (answer.error, answer.first_offset) == ("KAFKA_STORAGE_ERROR", -1)
+        assert marker(made, 1).error == "KAFKA_STORAGE_ERROR"
+        assert made.log_end_offset == 2
     one.reopen(clean=False)
+    assert append(one, 0, 0, producer_id=1) == "NONE"
     one.move_high_watermark(3)
     assert (one.last_stable_offset, len(one.aborted(0))) == (3, 1)
+
+
+@pytest.mark.parametrize("release", ["3.6", "3.9", "4.4"])
+def test_verification_may_be_switched_off_at_runtime(release: str) -> None:
+    """DynamicProducerStateManagerConfig: the batch that waits for an answer needs no guard now, and
+    removes it as it is appended."""
+    one = leader(release, verification=True)
+    asked = one.maybe_start_transaction_verification(
+        producer_id=ID, producer_epoch=0, base_sequence=0, transaction_version=0
+    )
+    assert asked.guard is not None
+    refused = one.append(
+        producer_id=ID, producer_epoch=0, base_sequence=0, count=1, transactional=True,
+        transaction_version=0,
+    )  # fmt: skip
+    assert refused.error == "INVALID_TXN_STATE"
+    one.enable_verification(enabled=False)
+    taken = one.append(
+        producer_id=ID, producer_epoch=0, base_sequence=0, count=1, transactional=True,
+        transaction_version=0,
+    )  # fmt: skip
+    assert taken.error == "NONE"
+    assert one.machine.at("verification_states", ID) is None
+    one.enable_verification(enabled=True)
+    assert marker(one, 1).error == "NONE"
+    again = one.append(
+        producer_id=ID, producer_epoch=1, base_sequence=1, count=1, transactional=True,
+        transaction_version=0, guard=asked.guard,
+    )  # fmt: skip
+    assert again.error == "INVALID_TXN_STATE"
