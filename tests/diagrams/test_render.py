@@ -142,7 +142,7 @@ def test_svg_by_graphviz_where_it_is_installed(
 
 
 @pytest.mark.skipif(shutil.which("dot") is None, reason="Graphviz's program dot isn't installed")
-@pytest.mark.parametrize("name", ["transactions", "idempotence", "two-phase-commit"])
+@pytest.mark.parametrize("name", ["transactions", "idempotence", "transactions+two-phase-commit"])
 def test_the_library_draws_what_graphviz_draws(name: str) -> None:
     """The same nodes, arrows and words, in a picture of about the same size: fonts differ."""
     drawn = to_dot(system_graph(load_system(name)))
