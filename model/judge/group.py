@@ -197,7 +197,8 @@ class Offset:
             stable = bool(fields.get("require_stable", False))
             if self.staged is not None and stable and self._hides_staged():
                 yield self, {"error": "UNSTABLE_OFFSET_COMMIT", "offset": -1}
-            told = self.offset.copy().handle("OffsetFetch", require_stable=stable).reply
+            here = self.offset.copy()  # `staged` isn't in it
+            told = here.handle("OffsetFetch", require_stable=stable, is_writing=False).reply
             offset = -1 if told.committed is None else told.committed.offset
             yield self, {"error": told.error, "offset": offset}
             return
@@ -216,7 +217,8 @@ class Offset:
         does."""
         probe = self.offset.copy()
         probe.handle("offset of a transaction appended", producer_id=0, offset=0, appended=0)
-        return probe.handle("OffsetFetch", require_stable=True).reply.error != "NONE"
+        fetched = probe.handle("OffsetFetch", require_stable=True, is_writing=False).reply
+        return fetched.error != "NONE"
 
     def _of_members(self, operation: Operation) -> frozenset[str]:
         fields = operation.fields
