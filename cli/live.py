@@ -80,6 +80,14 @@ class BrokerOptions:
         ),
     ] = False
 
+    alter_features: Annotated[
+        bool,
+        typer.Option(
+            "--alter-features",
+            help="Change transaction.version among random requests, and set it back.",
+        ),
+    ] = False
+
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
@@ -172,10 +180,17 @@ def conform(
     for release in filter(None, (sent.protocol, sent.as_client)):
         if release not in RELEASED:
             fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
+    if sent.suite == "directed" and broker.alter_features:
+        fail("--alter-features is for random requests, which --suite directed leaves out")
     if sent.suite == "directed" and (sent.seconds is not None or sent.seed is not None):
         fail("--seconds and --seed are for random requests, which --suite directed leaves out")
-    if sent.level == "well-behaved" and (broker.debugger or broker.alter_configs):
-        fail("--level well-behaved sends what --debugger and --alter-configs can't help: omit them")
+    given = {
+        "--debugger": broker.debugger,
+        "--alter-configs": broker.alter_configs,
+        "--alter-features": broker.alter_features,
+    }
+    if sent.level == "well-behaved" and (name := next(filter(given.get, given), None)):
+        fail(f"{name} is for requests of any level: omit it, or --level well-behaved")
     if save is not None:
         make_folder("--save", save)
     with _stopping():
@@ -232,6 +247,7 @@ def _made(
         alters=broker.alter_configs,
         level=sent.level,
         known=_known(sent.known),
+        alters_features=broker.alter_features,
         searches=Searches(cache_of("searches", MOST_BYTES)),
         shows=shows,
     )

@@ -23,7 +23,9 @@ from .engine.errors import ModelError
 from .possible_states import PossibleState, PossibleStates
 from .requests import Answer, Line, checked, text_of
 
-CAUSED = {"log_refuses", "withhold_ids", "expire_producers", "delete_records"}
+CAUSED = {
+    "log_refuses", "withhold_ids", "expire_producers", "delete_records", "transaction_version",
+}  # fmt: skip
 """Faults of brokers by their settings, or by another's request, as lines of a trace."""
 
 NO_ANSWER = "no_answer"

@@ -39,6 +39,7 @@ What brokers may do by their settings, or by another's request:
     {"withhold_ids": true}
     {"expire_producers": true}
     {"delete_records": "t-0"}
+    {"transaction_version": 0}
 
 Time goes by; the brokers stop and start again; ACLs are those of the line from then on, and who
 asks is a request's `principal` (without one it is the cluster's own); an id without a transaction
@@ -462,6 +463,10 @@ def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
             _no_others("withhold_ids", others)
             _truth("withhold_ids", withheld)
             return lambda cluster: _nothing(cluster.withhold_ids(withheld))
+        case {"transaction_version": level, **others}:
+            _no_others("transaction_version", others)
+            to_level = whole("transaction_version", level, 0, 2)
+            return lambda cluster: _nothing(cluster.update_features(transaction_version=to_level))
         case {"expire_producers": True, **others}:
             _no_others("expire_producers", others)
             return lambda cluster: _nothing(cluster.expire_producers())
@@ -489,7 +494,7 @@ def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
 
 _HAPPENINGS = (
     "sleep_ms", "restart", "release", "acls", "skip_to_epoch", "log_refuses", "withhold_ids",
-    "expire_producers", "delete_records",
+    "expire_producers", "delete_records", "transaction_version",
 )  # fmt: skip
 
 

@@ -12,13 +12,13 @@ NEWEST: Final = {
     "InitProducerId": 6, "AddPartitionsToTxn": 5, "AddOffsetsToTxn": 4, "EndTxn": 5,
     "TxnOffsetCommit": 5, "WriteTxnMarkers": 2, "DescribeProducers": 0, "DescribeTransactions": 0,
     "CreateTopics": 5, "DeleteTopics": 5, "DeleteGroups": 2, "DeleteRecords": 2,
-    "DescribeConfigs": 4, "IncrementalAlterConfigs": 1,
+    "DescribeConfigs": 4, "IncrementalAlterConfigs": 1, "UpdateFeatures": 1,
 }  # fmt: skip
 """The newest versions that are sent. Above them topics go by ids, and coordinators are asked for
 in groups."""
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 2, "Metadata": 4, "FindCoordinator": 1,
-    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1,
+    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1, "UpdateFeatures": 1,
 }  # fmt: skip
 """The oldest versions that are sent, where it isn't 0."""
 _NOT_TESTED = "its rows aren't tested"
@@ -35,6 +35,7 @@ OPTIONAL: Final[Mapping[str, str]] = {
     "DeleteRecords": "--alter-configs doesn't delete records",
     "DescribeConfigs": "settings of the brokers aren't checked",
     "IncrementalAlterConfigs": "--alter-configs doesn't change settings",
+    "UpdateFeatures": "--alter-features doesn't change transaction.version",
 }
 """What a run does without each API that it doesn't need."""
 NEEDED: Final = tuple(name for name in NEWEST if name not in OPTIONAL)

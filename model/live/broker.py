@@ -183,6 +183,8 @@ class BrokerSystem(System):
             self.cluster.settings.altered("producer.id.expiration.ms", "1")
             time.sleep(EXPIRY_CHECKS * self.cluster.settings.value(EXPIRY_CHECK_MS) / 1000)
             self.cluster.settings.restore()
+        elif "transaction_version" in line:
+            self.cluster.settings.alter_features(line["transaction_version"])
         elif "withhold_ids" in line:
             self._withhold_ids(line["withhold_ids"])
         else:
@@ -242,6 +244,7 @@ class BrokerSystem(System):
             if self._refuses:
                 self._refuse(False)
             self.cluster.settings.restore()
+            self.cluster.settings.restore_features()
             if self._withheld:
                 self._withhold_ids(False)
         for place in list(self._held):

@@ -180,6 +180,12 @@ class LiveCluster:
         """The release of the tables that its versions speak for; None where they speak for none."""
         return broker_versions.release_of(self.supported, self.levels)
 
+    def level_at(self, node: int) -> int:
+        """The level of transaction.version that a broker has now."""
+        told = self.connection(node).api_versions()
+        levels = {one["name"]: one["max_version_level"] for one in told["finalized_features"]}
+        return levels.get("transaction.version", 0)
+
     @property
     def transaction_version(self) -> int:
         """The finalized feature level."""
@@ -505,6 +511,7 @@ class LiveCluster:
         left: list[str] = []
         with suppress(BrokerError):
             self.settings.restore()
+            self.settings.restore_features()
         for remove, names in (
             ()
             if keeps

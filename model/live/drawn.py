@@ -17,6 +17,11 @@ IDS: Final = ("a", "b")
 PARTITIONS: Final = ("t-0", "t-1")
 WRONG: Final = 0.15
 """The share of requests that are wrong in one of their fields."""
+LEVELS: Final = (1, 2)
+"""The levels of transaction.version that it changes between. At 0 a coordinator can't write the
+entries of clients that use version 2 (TransactionLog.valueToBytes)."""
+CHANGES: Final = 0.05
+"""How often transaction.version changes, if it may."""
 RESTARTS: Final = 0.02
 """How often the brokers restart."""
 OLD: Final = 0.25
@@ -69,10 +74,10 @@ class Drawn:
 
     def __init__(
         self, draw: Random, session: Session, clients: list[Client], versions: Versions,
-        restarts: bool,
+        restarts: bool, alters_features: bool = False,
     ) -> None:  # fmt: skip
         self.draw, self.session, self.clients, self.versions = draw, session, clients, versions
-        self.restarts = restarts
+        self.restarts, self.alters_features = restarts, alters_features
 
     def step(self) -> None:
         """Has some client do something."""
@@ -80,6 +85,8 @@ class Drawn:
         ways += [self.begin, self.bump, self.look, self.offsets, self.repeat, self.mark]
         if self.restarts and self.draw.random() < RESTARTS:
             return self.session.restart()
+        if self.alters_features and self.draw.random() < CHANGES:
+            return self.session.take({"transaction_version": self.draw.choice(LEVELS)})
         step = self.begin if not self.clients else self.draw.choice(ways)
         step()
 

@@ -25,7 +25,7 @@ from .clients import Versions, of_releases, versions_of
 from .cluster import LiveCluster
 from .connection import BrokerError, NoAnswer
 from .directed import PATIENCE, Line, Way, existing, ways
-from .drawn import Drawn, DrawnHonest
+from .drawn import LEVELS, Drawn, DrawnHonest
 from .epochs import Stalled
 from .searches import Searches
 from .threads import Threads
@@ -187,11 +187,16 @@ class Run:
         seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
         threads: Threads | None = None, alters: bool = False, level: Level = "any",
         searches: Searches | None = None, shows: Callable[[str], None] = lambda _: None,
-        known: Iterable[str] = (),
+        known: Iterable[str] = (), alters_features: bool = False,
     ) -> None:  # fmt: skip
         self.cluster, self.protocol = cluster, protocol
         self.restarts, self.threads, self.alters = restarts, threads, alters
-        self._searches, self._shows = searches, shows
+        self._searches, self._shows, self.alters_features = searches, shows, alters_features
+        if alters_features and cluster.transaction_version not in LEVELS:
+            raise BrokerError(
+                f"{cluster.place} has transaction.version {cluster.transaction_version}: "
+                "--alter-features needs 1 or 2"
+            )
         oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
         gone = None
         try:
@@ -204,9 +209,9 @@ class Run:
         self.versions = versions_of(cluster.versions, as_client)
         self.report = Report(
             bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed,
-            rows=existing(oracle, self.versions), level=level, without=cluster.without,
-            lacking=cluster.lacking(), went_away=cluster.went_away, ended_early=gone,
-            known=Counter(dict.fromkeys(known, 0)),
+            rows=existing(oracle, self.versions), level=level,
+            without=cluster.without, lacking=cluster.lacking(), went_away=cluster.went_away,
+            ended_early=gone, known=Counter(dict.fromkeys(known, 0)),
         )  # fmt: skip
         self._releases = [*of_releases(self.versions, oracle)]
         self._known: dict[Difference, Finding] = {}
@@ -428,7 +433,7 @@ class Run:
         session = self._session()
         restarts = self.restarts is not None
         one: DrawnHonest | Drawn = (
-            Drawn(draw, session, [], self.versions, restarts)
+            Drawn(draw, session, [], self.versions, restarts, self.alters_features)
             if self.report.level == "any"
             else DrawnHonest(draw, session, [], self._releases, restarts)
         )
@@ -442,6 +447,7 @@ class Run:
         except TooManyStates:
             pass  # so much is open that anything would be allowed
         finally:
+            session.system.close()
             self._count(session)
 
     # What came of it --------------------------------------------------------------------------

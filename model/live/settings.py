@@ -3,6 +3,7 @@ for a moment and set back."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,9 @@ from .refusals import Refused
 if TYPE_CHECKING:
     from .cluster import LiveCluster
 
+TRANSACTION_VERSION: Final = "transaction.version"
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
+PATIENCE_S: Final = 10
 _TOPIC, _BROKER, _TOPIC_CONFIG = 2, 4, 1
 LOG: Final = "__transaction_state"
 ALTERED: Final[Mapping[str, tuple[int, str]]] = {
@@ -42,6 +46,7 @@ class Settings:
     def __init__(self, cluster: LiveCluster) -> None:
         self._cluster = cluster
         self._restores: list[tuple[str, str | None]] = []
+        self._level: int | None = None
 
     @property
     def _place(self) -> str:
@@ -97,6 +102,29 @@ class Settings:
         while self._restores:
             self._set(*self._restores[-1])
             self._restores.pop()
+
+    def alter_features(self, level: int) -> None:
+        """Has all brokers follow a change of transaction.version to this level, until
+        `restore_features`. Raises BrokerError."""
+        now = self._cluster.transaction_version if self._level is None else self._level
+        if level == now:
+            return
+        kind = _UPGRADE if level > now else _SAFE_DOWNGRADE
+        update = {"feature": TRANSACTION_VERSION, "max_version_level": level, "upgrade_type": kind}
+        asked = {"timeout": 1000 * PATIENCE_S, "feature_updates": [update], "validate_only": False}
+        told = self._cluster.ask(self._cluster.controller, "UpdateFeatures", asked)
+        for one in (told, *(told.get("results") or ())):
+            if one["error_code"] != "NONE":
+                raise BrokerError(f"{self._place}: {TRANSACTION_VERSION}: {one['error_code']}")
+        self._level, until = level, time.monotonic() + PATIENCE_S
+        while any(self._cluster.level_at(node) != level for node in self._cluster.brokers):
+            if time.monotonic() > until:
+                raise BrokerError(f"{self._place} doesn't follow a change of {TRANSACTION_VERSION}")
+            time.sleep(0.02)
+
+    def restore_features(self) -> None:
+        """Sets transaction.version back."""
+        self.alter_features(self._cluster.transaction_version)
 
     def _set(self, name: str, value: str | None) -> None:
         kind, of = ALTERED[name]

@@ -115,7 +115,7 @@ def test_a_run_without_requests_is_no_success(tmp_path: Path) -> None:
     ("more", "told"),
     [
         (["--protocol", "9.9"], "9.9: unknown release: choose one of "),
-        (["--level", "well-behaved", "--alter-configs"], "--level well-behaved"),
+        (["--level", "well-behaved", "--alter-configs"], "--alter-configs is for"),
         (["--config", "nowhere.properties"], "can't read nowhere.properties: No such file"),
     ],
 )
