@@ -22,11 +22,22 @@ def list_(
     rows: Annotated[
         bool, typer.Option("--rows", help="List every row in spec/ with the systems that use it.")
     ] = False,
+    unwatched: Annotated[
+        bool,
+        typer.Option(
+            "--unwatched", help="List the rules of Kafka that no property notices, with the reason."
+        ),
+    ] = False,
 ) -> None:
     """List the shipped systems: properties, releases, constants with their ranges and defaults."""
-    from ..spec.catalogue import describe
+    from ..spec.catalogue import describe, describe_unwatched
     from ..spec.explored import declared_tables, places, print_rows
 
+    if rows and unwatched:
+        fail("--rows and --unwatched: choose one")
+    if unwatched:
+        describe_unwatched(screen())
+        return
     if rows:
         for line in print_rows(places(declared_tables(), map(shipped, SHIPPED))):
             print(line)

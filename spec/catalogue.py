@@ -8,6 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..language import System
+from .features import KAFKA
+from .unwatched import UNWATCHED
 
 
 def describe(system: System, console: Console) -> None:
@@ -36,6 +38,20 @@ def describe(system: System, console: Console) -> None:
         if table.row_count:
             console.print(Padding(table, (0, 0, 0, 2)))
     console.print()
+
+
+def describe_unwatched(console: Console) -> None:
+    """Prints the rules that no property notices, by reason."""
+    infos = {info.name: info for info in KAFKA.infos}
+    for group in UNWATCHED:
+        console.print(Text(f"{group.reason}:", "bold"))
+        table = _columns("feature", "from", "what it does", "source")
+        for name in group.features:
+            info = infos[name]
+            table.add_row(*map(Text, (name, info.since or "none", info.sentence, info.source)))
+        console.print(Padding(table, (0, 0, 1, 2)))
+    count = sum(len(group.features) for group in UNWATCHED)
+    console.print(f"{count} of {len(infos)} features; the gallery or a test has the others.")
 
 
 def _alike(system: System) -> list[list[str]]:

@@ -1,0 +1,60 @@
+"""A property notices each missing rule of Kafka, or the rule stands on a list with a reason."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from epochfence.checker.check import Options, check
+from epochfence.checker.verdict import Verdict
+from epochfence.cli import app
+from epochfence.language import instantiate
+from epochfence.spec.bugs import BUGS
+from epochfence.spec.features import KAFKA
+from epochfence.spec.load import load_system
+from epochfence.spec.systems import SHIPPED
+from epochfence.spec.unwatched import NO_SYSTEM, UNWATCHED, WATCHED, Watched
+from epochfence.spec.variants import VARIED
+
+RULES = {info.name: info for info in KAFKA.infos if info.since is not None}
+"""What a release does; the others are proposals."""
+FIXES = {feature for bug in BUGS for feature in bug.fix}
+LISTED = [name for group in UNWATCHED for name in group.features]
+
+
+def test_each_rule_is_watched_or_listed_once() -> None:
+    watched = {item.feature for item in WATCHED}
+    assert sorted(LISTED) == sorted({*LISTED})
+    assert not {*LISTED} & (watched | FIXES)
+    assert {*LISTED} | watched | (FIXES & RULES.keys()) == RULES.keys()
+
+
+@pytest.mark.long
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("item", WATCHED, ids=lambda item: item.feature)
+def test_a_property_breaks_without_a_watched_rule(item: Watched) -> None:
+    found: list[Verdict] = []
+    for switched in ((), (item.feature,)):
+        instance = instantiate(
+            load_system(item.system), item.release, item.constants, switch_off=switched,
+            properties=[item.property],
+        )  # fmt: skip
+        options = Options(threads=2, deadlock=False, brief=True, keep_going=True)
+        found.append(check(instance, options).verdict)
+    assert found == [Verdict.HOLDS, Verdict.BROKEN]
+
+
+def test_no_system_has_what_the_oracle_alone_has() -> None:
+    (group,) = (group for group in UNWATCHED if group.reason == NO_SYSTEM)
+    for name in (*SHIPPED, *VARIED):
+        assert not {*group.features} & load_system(name).feature_names
+
+
+def test_list_unwatched_prints_each_with_its_reason() -> None:
+    done = CliRunner().invoke(app, ["list", "--unwatched"], env={"COLUMNS": "200"})
+    assert done.exit_code == 0
+    for group in UNWATCHED:
+        assert group.reason in done.stdout
+        assert all(name in done.stdout for name in group.features)
+    both = CliRunner().invoke(app, ["list", "--unwatched", "--rows"])
+    assert (both.exit_code, both.stderr.count("\n")) == (2, 1)
