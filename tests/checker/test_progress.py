@@ -20,6 +20,7 @@ from epochfence.checker.progress import Progress
 from epochfence.checker.trace import Disagreement
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
+from epochfence.language.systems import events_of
 from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.plain_progress import (
@@ -127,7 +128,11 @@ def with_progress(instance: Instance, random: Random) -> Instance:
     for at, goal in enumerate(conditions):
         premise = random.choice([lang.lift(True), *(~x for x in conditions)])
         progress.append(lang.leads_to(f"L{at}", premise, goal, "L."))
-    events = dict.fromkeys(table.on for table in instance.system.tables)
+    bounded = {event for each in instance.system.budgets for event in events_of(each)}
+    events = [
+        event for event in dict.fromkeys(table.on for table in instance.system.tables)
+        if event not in bounded
+    ]  # fmt: skip
     fairness = [
         item
         for event in events if random.random() < 0.7

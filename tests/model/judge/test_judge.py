@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.model import PartitionLeader, TransactionCoordinator
-from epochfence.model.judge.anomalies import find_anomalies
 from epochfence.model.judge.canonical import TIMES, machine_for
 from epochfence.model.judge.histories import BadLine, read_history
 from epochfence.model.judge.judge import NOT_ALL, Finding, _until, begin, judge  # type: ignore[reportPrivateUsage]
@@ -509,57 +508,6 @@ def test_the_command_ends_by_what_it_finds(tmp_path: Path) -> None:
     assert found["allowed"] == [{"error": "NONE", "base_offset": 0}]
     assert CliRunner().invoke(app, ["judge", str(file), "--limit", "1"]).exit_code in (12, 20)
     assert CliRunner().invoke(app, ["judge", str(tmp_path / "none")]).exit_code == 2
-
-
-# An application's view --------------------------------------------------------------------------
-
-Lines = list[dict[str, Any]]
-
-
-def sound_application(random: Random) -> tuple[Lines, Lines]:
-    """What one producer was told in some transactions, and what was then read."""
-    told, reads = Lines(), Lines()
-    for txn in range(6):
-        outcome = ("committed", "committed", "aborted", "unknown")[txn % 4]
-        committed = outcome == "committed" or (outcome == "unknown" and random.random() < 0.5)
-        for at in range(4):
-            where = {"partition": f"orders-{at % 2}", "record": f"{txn}.{at}"}
-            send = {"event": "send", "producer": "p", "transaction": f"t{txn}", **where}
-            told.append(send | {"outcome": "acknowledged"})
-            if committed:
-                read = {"event": "read", "consumer": "c", "offset": len(reads), **where}
-                reads.append(read)
-        told.append({"event": "end", "transaction": f"t{txn}", "outcome": outcome})
-    ends = [{"event": "caught_up", "consumer": "c", "partition": f"orders-{n}"} for n in (0, 1)]
-    return told, reads + ends
-
-
-def names(lines: Lines) -> set[str]:
-    view = find_anomalies(("f", n, x) for n, x in enumerate(lines))
-    return {anomaly.name for anomaly in view.anomalies}
-
-
-@given(random=seeds)
-@few
-def test_an_application_sees_what_is_planted(random: Random) -> None:
-    told, seen = sound_application(random)
-    assert names(told + seen) == set()
-    reads = [line for line in seen if line["event"] == "read"]
-    one = random.choice(reads[:8])
-    two = next(r for r in reads if r["partition"] == one["partition"] and r is not one)
-    swapped = {id(one): one | {"offset": two["offset"]}, id(two): two | {"offset": one["offset"]}}
-    aborted = {"partition": "orders-0", "record": "2.0", "offset": 99}
-    planted = {
-        "DUPLICATE": [*seen, one | {"offset": 99}],
-        "LOSS": [line for line in seen if line is not one],
-        "ORDER_BREAK": [swapped.get(id(line), line) for line in seen],
-        "ABORTED_READ": [*seen, {"event": "read", "consumer": "c", **aborted}],
-        "TORN_TRANSACTION": [line for line in seen if line is not one],
-        "PHANTOM": [*seen, one | {"offset": 99, "record": "nobody's"}],
-        "CONFLICT": [*seen, one | {"record": two["record"]}],
-    }
-    for name, lines in planted.items():
-        assert name in names(told + lines), name
 
 
 def test_no_two_fields_of_a_machine_are_one() -> None:

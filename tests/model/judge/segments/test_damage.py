@@ -293,6 +293,8 @@ def expired(folder: Path, *, after_ms: int, snapshot: list[ProducerEntry]) -> No
     ]  # fmt: skip
     write(path, later)
     snapshot_of(folder, 4).write_bytes(encode_snapshot(snapshot))
+    for file in (path, snapshot_of(folder, 4)):
+        os.utime(file, (1, 1))  # written at one moment
 
 
 @pytest.mark.parametrize(
