@@ -176,7 +176,7 @@ def test_a_cluster_of_others_is_left_alone() -> None:
 
 def test_what_a_broker_lacks_is_told() -> None:
     with (
-        running(OracleBroker("4.3"), without=("EndTxn",)) as place,
-        pytest.raises(BrokerError, match="offers no EndTxn of version 0 to 5"),
+        running(OracleBroker("4.3"), without=("InitProducerId",)) as place,
+        pytest.raises(BrokerError, match="offers no InitProducerId of version 0 to 6"),
     ):
         LiveCluster(place)
