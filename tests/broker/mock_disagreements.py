@@ -55,6 +55,7 @@ NOBODY = 2**62
 
 NEW_IDS = "each InitProducerId without an id makes a new one; what an id's state is isn't looked at"
 CODES = "one check serves all requests, with a leader's error codes"
+NO_NEW = "a new transactional id is checked as a known one; a coordinator gives it a producer id"
 NO_STATE = "an end is taken whether there is a transaction or not"
 NO_IDEMPOTENCE = "a batch without a transactional id isn't checked at all"
 COORDINATOR_S = "the epoch is compared with the coordinator's, which a leader doesn't know"
@@ -86,6 +87,21 @@ DISAGREEMENTS = (
         "a bump of nobody's id",
         (init(), init(held=OWN | {"producer_id": NOBODY})), "UNKNOWN_PRODUCER_ID",
         "PRODUCER_FENCED", CODES,
+    ),
+    Disagreement(
+        "a bump of another transactional id's producer id",
+        (init(), init("b"), init("b", held=OWN)), "INVALID_PRODUCER_ID_MAPPING", "PRODUCER_FENCED",
+        CODES,
+    ),
+    Disagreement(
+        "a bump of another's producer id, of a new transactional id",
+        (init(), init("b", held=OWN)), "INVALID_PRODUCER_ID_MAPPING", "NONE, producer_epoch 0",
+        NO_NEW,
+    ),
+    Disagreement(
+        "a bump of nobody's id, of a new transactional id",
+        (init(held=OWN | {"producer_id": NOBODY}),), "UNKNOWN_PRODUCER_ID",
+        "NONE, producer_epoch 0", NO_NEW,
     ),
     Disagreement(
         "a bump of another epoch",
