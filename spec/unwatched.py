@@ -2,6 +2,7 @@
 
 A rule is a feature of a release. Each was switched off at the release that introduced it, and at
 the newest one, in every system that has it, in default bounds (`transactions` with one partition).
+Properties of progress were looked at for most rules of `transactions`, `idempotence` and `calls`.
 The fixes of the gallery (`bugs/`) are noticed by the property of their bug; `WATCHED` has the
 others. `UNWATCHED` has the rest with a reason. It should get shorter.
 """
@@ -12,16 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..language import DEFAULT
+
 
 @dataclass(frozen=True)
 class Watched:
-    """A rule, and the property of a system that breaks without it at a release."""
+    """A rule, and the property (of states, steps or progress) of a system that breaks without it at
+    a release."""
 
     feature: str
     system: str
     release: str
     property: str
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
+    bounds: str = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ WATCHED: Final = (
     Watched("offsets_verified", "exactly-once", "4.4", "NoHangingTransaction"),
     Watched("ongoing_by_epoch", "exactly-once", "4.0.0", "NoneSkipped"),
     Watched("calls_in_turn", "calls", "3.3", "AskedOnce"),
+    Watched("illegal_state_fatal", "calls", "4.4", "CloseEnds", bounds="small"),
     Watched("truncated_by_epoch", "delivery", "0.11.0.0", "NoSilentLoss"),
     Watched("epoch_asked_again", "replication", "2.0", "FollowerInLine"),
     Watched("isr_from_epoch_start", "replication", "2.0", "AcknowledgedKept"),
@@ -95,7 +101,7 @@ UNWATCHED: Final = (
         "it decides whether a client goes on, aborts or fails; no property asks for one of these",
         (
             "abortable_error", "unauthorized_abortable", "failed_abort_fatal",
-            "failed_batch_abortable", "illegal_state_fatal", "errors_reported_alike",
+            "failed_batch_abortable", "errors_reported_alike",
             "retried_by_kind", "offsets_retried_by_kind", "commit_may_bump", "version_looked_up",
             "failed_send_counts", "close_ends",
         ),
