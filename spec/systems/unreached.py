@@ -24,6 +24,7 @@ from ..features import (
     unauthorized_abortable,
     unknown_producer_accepted,
 )
+from ..group_features import load_error_retried
 from ..messages import FAULTS, PRODUCER_IDS, RECORDS
 from ..messages import TRANSACTIONS as IN_A_ROW
 
@@ -418,6 +419,11 @@ CALLS = (
         ~close_ends,
     ),
     Unreached("impossible: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
+    Unreached(
+        "impossible: the only error of this broker that is retried is fatal before 2.0.1",
+        ("producer.TxnOffsetCommit for a partition/try again",),
+        ~load_error_retried,
+    ),
     Unreached(
         "impossible: without transactional id an error is fatal, and nobody asks again",
         ("NothingTakenInError",),
