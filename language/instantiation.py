@@ -379,13 +379,11 @@ class _Builder:
             places[chosen] = bound
         when = when & place(table.guard)
         if table.on in self.budget_of:
-            name = self.budget_of[table.on]
-            spent = self.counter(name)
+            spent = self.counter(name := self.budget_of[table.on])
             when = when & (spent < self.budgets[name])
-        settled_rows = tuple(settled(row) for row in rows)
         message = travelling if isinstance(travelling, Message) else None
         return Action(
-            table.name, tuple(bounds), taken, when, settled_rows, this, message,
+            table.name, tuple(bounds), taken, when, tuple(map(settled, rows)), this, message,
             declared=table.declared,
         )  # fmt: skip
 

@@ -214,6 +214,12 @@ class System(Rendered):
                 self._check_names(part, known)
             except DeclarationError as error:
                 raise DeclarationError(f"{where}: {error}") from None
+        self._check_tables()
+        self._check_types()
+        self._check_unreached()
+        self._check_progress()
+
+    def _check_tables(self) -> None:
         for event in (event for events in self.budgets for event in events_of(events)):
             if all(table.on != event for table in self.tables):
                 raise DeclarationError(f"system {self.name}: no table takes {event.name}")
@@ -223,10 +229,6 @@ class System(Rendered):
                 raise DeclarationError(
                     f"system {self.name}: {missing.name} (table {table.name}) has no channel"
                 )
-
-        self._check_types()
-        self._check_unreached()
-        self._check_progress()
 
     def _check_kinds(self) -> None:
         where = f"system {self.name}"
