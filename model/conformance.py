@@ -249,7 +249,7 @@ class Session:
             self.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
         elif "release" in fields:
             self._put(dict(line), lambda: self.system.resume(fields["release"]))
-        elif CAUSED & fields.keys():
+        elif "request" not in fields and CAUSED & fields.keys():
             self._happens(dict(line))
             with self._needing():
                 self.system.cause(fields)

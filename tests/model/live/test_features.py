@@ -16,6 +16,7 @@ from epochfence.model.live.connection import BrokerError
 from epochfence.model.live.drawn import LEVELS, Drawn
 from epochfence.model.live.settings import Settings
 from epochfence.model.requests import answer, checked
+from epochfence.tests.fuzz.traces import Oracle
 
 VERSIONS = {
     "InitProducerId": (0, 5), "AddPartitionsToTxn": (0, 5), "EndTxn": (0, 5), "Produce": (3, 12),
@@ -89,3 +90,15 @@ def test_a_refused_change_ends_the_run() -> None:
     settings = Settings(cast("LiveCluster", Updated("INVALID_UPDATE_VERSION")))
     with pytest.raises(BrokerError, match="INVALID_UPDATE_VERSION"):
         settings.alter_features(1)
+
+
+def test_a_marker_with_a_transaction_version_is_a_request() -> None:
+    """It has the field that a change of the level has as well."""
+    marker = {
+        "request": "WriteTxnMarkers", "partition": "t-0", "producer_id": 0, "producer_epoch": 0,
+        "result": "ABORT", "coordinator_epoch": 0, "transaction_version": 2, "api_version": 2,
+    }  # fmt: skip
+    session = Session(Oracle("4.4"), "4.4")
+    session.take({"request": "InitProducerId", "transactional_id": "a"})
+    session.take(marker)
+    assert session.trace[-1].response is not None
