@@ -34,8 +34,11 @@ def most_connections(wanted: int) -> int:
 
 def without_descriptor(context: Mapping[str, Any]) -> bool:
     """Whether an event loop reports that no descriptor was left for a connection. It tries again
-    by itself, so there is nothing to print."""
-    return "out of system resource" in str(context.get("message"))
+    by itself after a second, so there is nothing to print; nor if the server is closed by then."""
+    message = str(context.get("message"))
+    return "out of system resource" in message or (
+        "_start_serving" in message and isinstance(context.get("exception"), ValueError)
+    )
 
 
 def raise_file_limit() -> None:

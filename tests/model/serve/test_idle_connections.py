@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from epochfence import loopback
 from epochfence.model.serve import wire
 from epochfence.model.serve.control import Control
 from epochfence.model.serve.server import Server
+from epochfence.sockets import without_descriptor
 
 COMMAND = [sys.executable, "-m", "epochfence.cli", "serve", "--port", "0", "--control", "0"]
 VERSIONS = b"\x00\x00\x00\x0a" + b"\x00\x12\x00\x00" + b"\x00\x00\x00\x07" + b"\xff\xff"
@@ -53,6 +56,20 @@ def closed(one: socket.socket, within: float = 5) -> bool:
         except TimeoutError:
             return False
     return True
+
+
+def test_a_server_closed_before_it_accepts_again_prints_nothing() -> None:
+    contexts: list[dict[str, Any]] = []
+    loop: Any = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda _, context: contexts.append(context))
+    one = socket.socket()
+    one.close()
+    loop.call_soon(loop._start_serving, asyncio.Protocol, one)
+    loop.call_soon(loop.stop)
+    loop.run_forever()
+    loop.close()
+    assert list(map(without_descriptor, contexts)) == [True]
+    assert not without_descriptor({"message": "_start_serving", "exception": OSError()})
 
 
 @pytest.mark.slow(4)
