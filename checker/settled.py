@@ -47,7 +47,7 @@ def only_unchanged(instance: Instance, fields: Collection[str], off: Collection[
     has and that isn't `off`."""
     present = set(instance.row_names) - set(off)
     writers = [
-        f"{table.name}/{row.name}" for table in instance.system.tables for row in table.rows
+        f"{table.name}/{row.id}" for table in instance.system.tables for row in table.rows
         for target, _ in table.updates(row)
         if {field_name(n.data) for n in children_first(target) if n.op == "field"} & set(fields)
     ]  # fmt: skip
@@ -70,7 +70,7 @@ class _Search:
     def run(self) -> RuledOut:
         tables = self.system.tables
         off = {
-            f"{table.name}/{row.name}" for table in tables for row in self._rows_of(table)
+            f"{table.name}/{row.id}" for table in tables for row in self._rows_of(table)
             if self._excluded(table, row)
         }  # fmt: skip
         for table in tables:
@@ -81,7 +81,7 @@ class _Search:
                 if self._unsent(channel.message, off)
             }  # fmt: skip
             more = {
-                f"{table.name}/{row.name}" for table in tables for row in table.rows
+                f"{table.name}/{row.id}" for table in tables for row in table.rows
                 if message_of(table.on) in silent
             } - off  # fmt: skip
             if not more:
@@ -102,7 +102,7 @@ class _Search:
         for at, row in enumerate(rows):
             of_settings = row.during is not TRUE or names_settings(row.guard)
             if of_settings and truth(row.guard, self.instance.constants, self.instance.features):
-                return {f"{table.name}/{other.name}" for other in rows[at + 1 :]}
+                return {f"{table.name}/{other.id}" for other in rows[at + 1 :]}
         return set()
 
     def _rows_of(self, table: Table) -> list[Row]:
@@ -120,7 +120,7 @@ class _Search:
 
     def _unsent(self, message: Message, off: Collection[str]) -> bool:
         senders = [
-            (f"{table.name}/{row.name}", sending) for table in self.system.tables
+            (f"{table.name}/{row.id}", sending) for table in self.system.tables
             for row in table.rows for sending in table.sendings(row) if sending.message == message
         ]  # fmt: skip
         return bool(senders) and all(
@@ -132,7 +132,7 @@ class _Search:
 def declared_rows(instance: Instance) -> dict[tuple[str, str], Row]:
     """The rows that there are at the instance's release and features, by table and name."""
     return {
-        (table.name, row.name): row
+        (table.name, row.id): row
         for table in instance.system.tables
         for row in table.rows
         if truth(row.during, instance.constants, instance.features)

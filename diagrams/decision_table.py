@@ -45,13 +45,13 @@ def decision_table(
         for release in every if happens is None else (r for r in happens if r in every):
             for row, _ in taken(table, each, release, {}):
                 there[row].add(release)
-    had = {row.name: _Told.of(seen.table, row) for row in seen.table.rows} if seen else {}
+    had = {row.id: _Told.of(seen.table, row) for row in seen.table.rows} if seen else {}
     parts: list[str] = []
     above: set[str] = set()
     for number, row in enumerate(table.rows, start=1):
         releases = there[row]
         told = _Told.of(table, row)
-        body, alike = told.beside(had.get(row.name)), ""
+        body, alike = told.beside(had.get(row.id)), ""
         if seen is None or body is None:
             otherwise = "otherwise" if above & releases else "always"
             body = [*(told.when or [otherwise]), *(told.does or ["nothing changes"])]

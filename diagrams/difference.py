@@ -132,12 +132,12 @@ def _differences(
 
     if old and new and old[""] != new[""]:
         yield Difference("", "changed", "", behind([table.guard]), old[""], new[""])
-    for name in dict.fromkeys(row.name for row in table.rows):
+    for name in dict.fromkeys(row.id for row in table.rows):
         one, other = old.get(name), new.get(name)
         if one == other:
             continue
         change = "added" if one is None else "removed" if other is None else "changed"
-        alike = [row for row in table.rows if row.name == name]
+        alike = [row for row in table.rows if row.id == name]
         features = behind(part for row in alike for part in _parts(table, row)) or behind(
             part for row in alike for part in _above(table, row)
         )
@@ -152,7 +152,7 @@ def _rows(table: Table, system: System | None, release: str) -> dict[str, Told]:
         return {}
     facts = feature_facts(system.protocols, release)
     rows = [row for row, _ in taken(table, system.protocols, release, {})]
-    told = {row.name: _told(table, _settled_row(row, facts)) for row in rows}
+    told = {row.id: _told(table, _settled_row(row, facts)) for row in rows}
     return {"": Told(_condition(settled(table.guard, facts))), **told} if told else {}
 
 

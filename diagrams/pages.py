@@ -206,10 +206,10 @@ class _Pages:
 
 def _alike(table: Table, seen: Iterable[Seen]) -> Seen | None:
     """The table on the same event that has the most rows of the same name, if one has any."""
-    names = {row.name for row in table.rows}
+    names = {row.id for row in table.rows}
 
     def shared(each: Seen) -> int:
-        return sum(row.name in names for row in each.table.rows if each.table.on is table.on)
+        return sum(row.id in names for row in each.table.rows if each.table.on is table.on)
 
     return max((each for each in seen if shared(each)), key=shared, default=None)
 

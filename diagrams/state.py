@@ -249,7 +249,7 @@ class _Search:
                     updates = dict(table.updates(row))
                     if place and not any(field in updates for field in fields):
                         continue
-                    names = table.name, table.on.name, row.name
+                    names = table.name, table.on.name, row.id
                     step = Transition("", "", *names, moves=fields[0] in updates)
                     for following in product(*(_after(f, updates, here) for f in fields)):
                         yield following, step
@@ -314,8 +314,8 @@ class _Search:
         """All found, by source and target, then as the tables order them."""
         places = {name: i for i, name in enumerate(self.kind.names)}
         rows = [(table, row) for table in self.system.tables for row in table.rows]
-        order = {(table.name, row.name): i for i, (table, row) in enumerate(rows)}
-        events = {(table.on.name, row.name): i for i, (table, row) in enumerate(rows)}
+        order = {(table.name, row.id): i for i, (table, row) in enumerate(rows)}
+        events = {(table.on.name, row.id): i for i, (table, row) in enumerate(rows)}
         return sorted(
             (replace(step, releases=tuple(names)) for step, names in self.found.items()),
             key=lambda t: (

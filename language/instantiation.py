@@ -357,7 +357,7 @@ class _Builder:
             for dropped in table.droppings(row):
                 traffic.drop(dropped.message, {n: place(v) for n, v in dropped.address})
             for sending in table.sendings(row):
-                with declared_at(row.declared, f"table {table.name}, row {row.name!r}"):
+                with declared_at(row.declared, f"table {table.name}, row {row.id!r}"):
                     self.check_sent(sending)
                     self.send(traffic, sending, place)
             updates = [(place(target), place(value)) for target, value in table.updates(row)]
@@ -365,7 +365,7 @@ class _Builder:
                 updates.append((spent, spent + 1))
             updates += traffic.updates()
             rooms = tuple(traffic.room)
-            return ActionRow(row.name, place(row.guard), rooms, tuple(updates), row.declared)
+            return ActionRow(row.id, place(row.guard), rooms, tuple(updates), row.declared)
 
         when, spent = _is_there(taken), None
         for chosen in (each for each in table.on.variables if each.op == "element"):

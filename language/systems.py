@@ -281,7 +281,7 @@ class System(Rendered):
                     f"{where}, fairness: {item.event.name} has a budget, as faults have: a run "
                     "must be able to go without it; leave out its fairness, or its budget"
                 )
-            rows = {row.name for table in tables for row in table.rows}
+            rows = {row.id for table in tables for row in table.rows}
             for name in item.rows:
                 if name not in rows:
                     raise DeclarationError(
@@ -291,7 +291,7 @@ class System(Rendered):
 
     def _check_unreached(self) -> None:
         known = {table.name for table in self.tables}
-        known |= {f"{table.name}/{row.name}" for table in self.tables for row in table.rows}
+        known |= {f"{table.name}/{row.id}" for table in self.tables for row in table.rows}
         known |= {item.name for item in self.every_property}
         for item in self.unreached:
             for name in item.names:

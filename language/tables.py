@@ -39,6 +39,10 @@ from .types import Bool, Sequence
 class Row:
     """One line of a table: where `when` holds, what changes and what is answered.
 
+    `id` is a short key within its table. It never changes: results, coverage, traces and changes
+    name the row by it. `name` is a sentence for readers, and may be improved at any time; without
+    one it is the id.
+
     `goto` is the machine's next state, `set` its other updates (all read the state before),
     `reply` the answer to the request (an error alone stands for the response with that error),
     `send` further messages, `during` the features under which the row exists, `source` where the
@@ -49,7 +53,8 @@ class Row:
     those; one that is `only_bounded` is in all others.
     """
 
-    name: str
+    id: str
+    name: str = ""
     when: Operand = True
     goto: Operand = None
     set: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
@@ -69,8 +74,11 @@ class Row:
     def __post_init__(self) -> None:
         if self.declared is None:
             object.__setattr__(self, "declared", here())
-        check_name("a row", self.name)
-        where = f"row {self.name!r}"
+        check_name("a row", self.id)
+        where = f"row {self.id!r}"
+        check_kind(f"{where}, name", self.name, str)
+        if not self.name:
+            object.__setattr__(self, "name", self.id)
         for name, kinds, what in (
             ("send", Sending, "message"), ("drop", (Message, Dropping), "message"),
         ):  # fmt: skip
@@ -152,8 +160,8 @@ class Table:
         for name, kind in (("rows", Row), ("others", Machine)):
             given = items(f"{where}, {name}", getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
-        names = [row.name for row in self.rows]
-        if not names:
+        ids = [row.id for row in self.rows]
+        if not ids:
             raise DeclarationError(f"{where}: it has no rows, so that nothing is done on its event")
         try:
             self._check_parameters()
@@ -173,17 +181,15 @@ class Table:
             try:
                 self._check(row)
             except DeclarationError as error:
-                raise DeclarationError(f"table {self.name}, row {row.name!r}: {error}") from None
+                raise DeclarationError(f"table {self.name}, row {row.id!r}: {error}") from None
             object.__setattr__(row, "fits_in", where)
         for row in self.rows:
-            if names.count(row.name) > 1 and any(
-                other is not row
-                and other.name == row.name
-                and not exclude(other.during, row.during)
+            if ids.count(row.id) > 1 and any(
+                other is not row and other.id == row.id and not exclude(other.during, row.during)
                 for other in self.rows
             ):
                 raise DeclarationError(
-                    f"table {self.name}: two rows are called {row.name!r}, and no release or "
+                    f"table {self.name}: two rows are called {row.id!r}, and no release or "
                     "feature separates them: rename one of them"
                 )
 
@@ -198,9 +204,9 @@ class Table:
         return lift(self.when)
 
     def label(self, row: Row) -> str:
-        """Machine, event and the row's name; with its features where another row is called so."""
-        alike = sum(other.name == row.name for other in self.rows)
-        return f"{self.name}/{row.name}" + (f" ({row.during})" if alike > 1 else "")
+        """Machine, event and the row's id; with its features where another row is called so."""
+        alike = sum(other.id == row.id for other in self.rows)
+        return f"{self.name}/{row.id}" + (f" ({row.during})" if alike > 1 else "")
 
     def _check_parameters(self) -> None:
         """A parameter that is called as the instance itself would be taken for it."""
@@ -271,7 +277,7 @@ class Table:
                 parts += [sending.when, *(value for _, value in sending.fields)]
             for dropped in self.droppings(row):
                 parts += [value for _, value in dropped.address]
-            found += [(f"table {self.name}, row {row.name!r}", part) for part in parts]
+            found += [(f"table {self.name}, row {row.id!r}", part) for part in parts]
         return tuple(found)
 
     @cached_property

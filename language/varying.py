@@ -184,11 +184,11 @@ class _Varied:
 
     def named(self, row: Row, was: Row, rows: Iterable[Row]) -> Row:
         """The row under a name of its own."""
-        alike = [r for r in rows if r.name == row.name and not exclude(r.during, row.during)]
+        alike = [r for r in rows if r.id == row.id and not exclude(r.during, row.during)]
         there = rewrite(was.during, lambda node: TRUE if node is self.feature else None)
         if len(alike) < 2 or not folded(there).same_as(lift(False)):
             return row
-        return replace(row, name=f"{row.name}, {self.change.without}")
+        return replace(row, id=f"{row.id}, {self.change.without}", name="")
 
     def row(self, row: Row, holds: Expression) -> Row:
         """The row, with the feature as a part of its guard."""

@@ -41,7 +41,7 @@ class RowName(NamedTuple):
     @staticmethod
     def of(table: Table, row: Row) -> RowName:
         """The name of a table's row."""
-        return RowName(table.machine.name, table.on.name, row.name, row.source or "")
+        return RowName(table.machine.name, table.on.name, row.id, row.source or "")
 
 
 class PossibleState:

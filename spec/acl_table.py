@@ -196,7 +196,7 @@ def _asking(asked: Table, request: Expression) -> Table:
         asked,
         table,
         when=all_true(*_as_allowed(asked.on)),
-        updates={row.name: {answer: some(_answer(row, request))} for row in asked.rows},
+        updates={row.id: {answer: some(_answer(row, request))} for row in asked.rows},
     )
 
 

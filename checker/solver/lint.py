@@ -187,7 +187,7 @@ def _errors(instance: Instance, table: Table) -> Iterator[Finding]:
                 continue
             for member in _members(said, instance):
                 if member not in allowed:
-                    yield Finding("error", table.name, (row.name,), member)
+                    yield Finding("error", table.name, (row.id,), member)
 
 
 def _members(said: Expression, instance: Instance) -> list[str]:

@@ -73,7 +73,7 @@ def _writers(
     for release, tables in taken_in(system, releases).items():
         for table, row in ((table, row) for table, rows in tables.items() for row in rows):
             for part in _parts(machine, table, row):
-                found.setdefault((part, (table.name, row.name)), []).append(release)
+                found.setdefault((part, (table.name, row.id)), []).append(release)
     return found
 
 

@@ -104,9 +104,9 @@ def _names(system: System, machine: str, steps: Steps) -> tuple[Name, ...]:
     tables = sorted(system.tables, key=lambda table: table.machine.name != machine)
     return tuple(
         next(
-            (table.name, row.name)
+            (table.name, row.id)
             for table in tables if table.on.name == event
-            for row in table.rows if row.name == name
+            for row in table.rows if row.id == name
         )
         for event, name in steps
     )  # fmt: skip
@@ -136,7 +136,7 @@ def rows_of(system: System, releases: tuple[str, ...], names: Iterable[Name]) ->
         for release in releases:
             rows = live[release].get(table, ())
             for at, row in enumerate(rows, 1):
-                if row.name == name:
+                if row.id == name:
                     there.setdefault(row, []).append(release)
                     places[row] = at, len(rows)
         variants = tuple(

@@ -70,7 +70,7 @@ class States:
             for goal in goals(row) or (None,):
                 self.fsm.add_transition(
                     trigger_name(table.on.name), "*", "=" if goal is None else goal,
-                    conditions=_Takes(self, table.on.name, row.name, goal),
+                    conditions=_Takes(self, table.on.name, row.id, goal),
                     before=_Take(self, table.on.name),
                 )  # fmt: skip
 

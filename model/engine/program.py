@@ -272,7 +272,7 @@ class Program:
         made = compiler.function(
             self.parameters(table), self.settled(table.guard, features), rules, apply=apply
         )
-        self.rows[event, features] = tuple(row.name for row in rows)
+        self.rows[event, features] = tuple(row.id for row in rows)
         self.functions[event, features, apply] = made
         return made
 
@@ -299,7 +299,7 @@ class Program:
 
         sends = tuple(sent(sending) for sending in table.sendings(row))
         updates = tuple((target, settled(value)) for target, value in table.updates(row))
-        return Rule(row.name, settled(row.guard), updates, sends)
+        return Rule(row.id, settled(row.guard), updates, sends)
 
     def _nothing(self, kind: Type) -> Expression:
         from ...language.types import literal

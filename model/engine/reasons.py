@@ -59,7 +59,7 @@ def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | No
 
 def _named(one: Taken, row: Row) -> str:
     source = f" ({row.source})" if row.source else ""
-    return f"{one.table.machine.name}: {one.table.on.name}, row {row.name}{source}"
+    return f"{one.table.machine.name}: {one.table.on.name}, row {row.id}{source}"
 
 
 def _errors(one: Taken, row: Row, response: str, *, is_last: bool) -> set[str]:

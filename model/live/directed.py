@@ -76,9 +76,7 @@ def existing(cluster: Cluster, versions: Versions) -> list[RowName]:
         for event in machine.events:
             for off in _switched_off(event, cluster, versions):
                 for row in machine.rows_of(event, switch_off=off):
-                    name = RowName(
-                        machine.tables[0].machine.name, event, row.name, row.source or ""
-                    )
+                    name = RowName(machine.tables[0].machine.name, event, row.id, row.source or "")
                     found[name] = None
     return list(found)
 

@@ -73,7 +73,7 @@ def _watched(table: Table, when: Expression, **looked_at: Expression) -> Table:
     at."""
     fields = {name: answers.fields[name].expression for name in looked_at}
     updates: dict[str, Updates] = {
-        row.name: {
+        row.id: {
             fields[what]: fields[what] | wrong
             for what, wrong in looked_at.items()
             if _shows(row, what)

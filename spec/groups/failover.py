@@ -97,7 +97,7 @@ fails_over = joined(
     ),
     when=~change_leader.from_snapshot,
     updates={
-        _row.name: {
+        _row.id: {
             **{of: if_(_is_here, said, of) for of, said in READ.items()},
             verifying: each(c, if_(_is_here, None, verifying[c])),
             completions: if_(_is_here, sequence_of(), completions),

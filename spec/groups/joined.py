@@ -27,15 +27,15 @@ def joined(
     Raises DeclarationError for a row that isn't there.
     """
     updates, send = updates or {}, send or {}
-    unknown = {*updates, *send} - {row.name for row in table.rows}
+    unknown = {*updates, *send} - {row.id for row in table.rows}
     if unknown:
         raise DeclarationError(f"table {table.name} has no row {min(unknown)!r} to join")
 
     def more(row: Row) -> Row:
         return dataclasses.replace(
             row,
-            set={**row.set, **updates.get(row.name, {})},
-            send=(*row.send, *send.get(row.name, ())),
+            set={**row.set, **updates.get(row.id, {})},
+            send=(*row.send, *send.get(row.id, ())),
         )
 
     known = (*table.others, *(each for each in others if each not in table.others))
@@ -53,5 +53,6 @@ def joined(
 def apart(name: str, when: Expression, rows: tuple[Row, ...]) -> tuple[Row, ...]:
     """The rows where `when` holds as well, each called after `name` first."""
     return tuple(
-        dataclasses.replace(row, name=f"{name}, {row.name}", when=when & row.guard) for row in rows
+        dataclasses.replace(row, id=f"{name}, {row.id}", name="", when=when & row.guard)
+        for row in rows
     )

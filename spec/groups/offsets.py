@@ -305,7 +305,7 @@ _joined.append(
     joined(
         write_markers,
         group,
-        updates={row.name: _by_marker for row in write_markers.rows if log_end_offset in row.set},
+        updates={row.id: _by_marker for row in write_markers.rows if log_end_offset in row.set},
     )
 )
 

@@ -178,9 +178,9 @@ _rows = offset_commit_rows(
 )
 _AGAIN = ("the coordinator has moved", "try again")
 _answered: dict[str, dict[Expression, Operand]] = {
-    row.name: {_offsets: _COMMITTED if row.name == "committed" else _NONE}
+    row.id: {_offsets: _COMMITTED if row.id == "committed" else _NONE}
     for row in _rows
-    if row.name not in _AGAIN
+    if row.id not in _AGAIN
 }
 _joined.append(
     joined(

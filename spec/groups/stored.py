@@ -132,7 +132,7 @@ def _taken(table: Table, place: Expression, when: Expression, reads: Expression)
         replicated: if_(reads, replicated, replicated | set_of(place)),
         read: if_(reads, read + 1, read),
     }
-    return joined(table, store, when=when, updates={row.name: found for row in table.rows})
+    return joined(table, store, when=when, updates={row.id: found for row in table.rows})
 
 
 def _offset_taken(

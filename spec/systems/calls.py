@@ -32,13 +32,13 @@ _CHANNELS = (
     Channel(EndTxnResponse, 1),
 )
 _BEHIND_BATCHES = "the end waits for batches"
-_CHOSEN = tuple(r.name for r in requests.request_chosen.rows if r.name != _BEHIND_BATCHES)
+_CHOSEN = tuple(r.id for r in requests.request_chosen.rows if r.id != _BEHIND_BATCHES)
 _PASSING = ("try again", "the coordinator has moved")
 
 
 def _answered(table: Table) -> tuple[Fairness, ...]:
     """An answer comes at last that isn't to be asked for again."""
-    final = tuple(row.name for row in table.rows if row.name not in _PASSING)
+    final = tuple(row.id for row in table.rows if row.id not in _PASSING)
     return strong_fairness(table.on, rows=final)
 
 

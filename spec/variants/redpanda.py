@@ -68,7 +68,7 @@ term_pinned = rule(
 
 def _row(table: Table, name: str) -> Row:
     """The first row of that name, which a variant's row is made of."""
-    return next(row for row in table.rows if row.name == name)
+    return next(row for row in table.rows if row.id == name)
 
 
 kept = Machine("kept", doc="The coordinator's log if a begin isn't in it.")
@@ -78,7 +78,11 @@ kept_state = kept.field("state", TransactionState, EMPTY)
 def _completed(name: str, ended: Expression) -> Row:
     row = _row(log_appended, name)
     return dataclasses.replace(
-        row, name=f"{name}, and kept", set={**row.set, kept_state: ended}, during=~begin_logged
+        row,
+        id=f"{name}, and kept",
+        name="",
+        set={**row.set, kept_state: ended},
+        during=~begin_logged,
     )
 
 
@@ -111,7 +115,8 @@ variant = Variant(
             rows=(
                 dataclasses.replace(
                     _lost,
-                    name="the begin is in no log",
+                    id="the begin is in no log",
+                    name="",
                     when=(state == ONGOING) & ~failover.record_kept,
                     goto=kept_state,
                     set={**_lost.set, partitions: set_of(), logged_partitions: set_of()},
@@ -153,7 +158,8 @@ variant = Variant(
             rows=(
                 dataclasses.replace(
                     _end,
-                    name="end what a newer epoch has open",
+                    id="end what a newer epoch has open",
+                    name="",
                     when=_opened & _older,
                     set=_newer_kept,
                     during=~own_epoch_ended,
@@ -161,14 +167,16 @@ variant = Variant(
                 ),
                 dataclasses.replace(
                     _none,
-                    name="no transaction: an error",
+                    id="no transaction: an error",
+                    name="",
                     when=~_opened & ~_older,
                     during=~replay_acknowledged,
                     source=replay_acknowledged.data.source,
                 ),
                 dataclasses.replace(
                     _end,
-                    name="end it in a later term",
+                    id="end it in a later term",
+                    name="",
                     when=_opened
                     & ~_older
                     & (WriteTxnMarkers.coordinator_epoch < _entry.coordinator_epoch),

@@ -242,7 +242,7 @@ def _placed(value: Expression) -> Expression:
 
 def _leads(row: Row) -> Row:
     """The row of a broker that becomes leader: it loses what the one before hadn't written."""
-    if row.name != "lead":
+    if row.id != "lead":
         return row
     gone = {_placed(target): _placed(lift(value)) for target, value in _died.set.items()}
     gone[leader.producers.at(_ONLY)] = each(n, rebuilt)
@@ -293,12 +293,13 @@ def _at_leader(table: Table, **logged: Expression) -> Table:
     """The table of a leader that appends, where it leads, with enough replicas in sync. A refusal
     is answered as one for a stale epoch."""
     table = _in_place(**logged).table(table)
-    names = [row.name for row in table.rows]
+    names = [row.id for row in table.rows]
     first = min(names.index(name) for name in _FIRST_CHECK if name in names)
     refusal = table.rows[names.index("stale epoch")]
     few = replace(
         refusal,
-        name=_want_of_replicas.name,
+        id=_want_of_replicas.id,
+        name="",
         when=_too_few,
         reply=_with_error(refusal, Errors.NOT_ENOUGH_REPLICAS),
         during=lift(True),
@@ -314,7 +315,7 @@ _verified = _at_leader(
     last_sequence=waiting[AddPartitionsByLeaderResponse.producer].value.base_sequence,
 )
 _marked = _at_leader(markers.write_markers, coordinator_epoch=WriteTxnMarkers.coordinator_epoch)
-_in_log = next(row for row in _marked.rows if row.name == "end the transaction").set[_log]
+_in_log = next(row for row in _marked.rows if row.id == "end the transaction").set[_log]
 _every_marker = replace(
     _marked,
     doc="A marker that ends nothing is in the log as well: replicas know its epoch by it.",
@@ -421,7 +422,7 @@ def replicated_system(system: System) -> System:
     )
     tables = (*kept, *_REPLICAS, transaction_log.loses_record)
     properties = (*map(_property, PROPERTIES), state_from_log)
-    rows = (f"{table.name}/{row.name}" for table in tables for row in table.rows)
+    rows = (f"{table.name}/{row.id}" for table in tables for row in table.rows)
     names = (*rows, *(table.name for table in tables), *(item.name for item in properties))
     ((faulty, most),) = system.budgets.items()
     faults = (event for event in events_of(faulty) if event not in left)

@@ -174,7 +174,7 @@ after that of the transaction, and the client gets the one after its own, or a n
 
 
 def _row(table: Table, name: str) -> Row:
-    return next(row for row in table.rows if row.name == name)
+    return next(row for row in table.rows if row.id == name)
 
 
 def _tell_keeper(error: Expression, epoch: Operand, when: Expression) -> Sending:
@@ -272,7 +272,8 @@ def _completed(name: str) -> Row:
     row = _row(log_appended, name)
     return dataclasses.replace(
         row,
-        name=f"{name}, and the client's epoch with it",
+        id=f"{name}, and the client's epoch with it",
+        name="",
         when=row.guard & _is_kept,
         set={**row.set, **_AFTER_END},
     )
@@ -290,7 +291,7 @@ def _found(row: Row, is_new: Expression) -> Row:
         logged_client_id: found,
         **_NOT_KEEPING,
     }
-    if "completed" in row.name:
+    if "completed" in row.id:
         found_then = {
             **_AFTER_END,
             entry.last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
@@ -301,7 +302,8 @@ def _found(row: Row, is_new: Expression) -> Row:
         }
     return dataclasses.replace(
         row,
-        name=f"{row.name}, and what is kept",
+        id=f"{row.id}, and what is kept",
+        name="",
         set={**row.set, **more},
         send=(*row.send, _tell_keeper(Errors.NOT_COORDINATOR, NO_EPOCH, _is_keeping)),
     )
@@ -416,7 +418,8 @@ _OF_COORDINATORS = (
         rows=(
             dataclasses.replace(
                 _ended,
-                name="answer with the client's next epoch and send markers",
+                id="answer with the client's next epoch and send markers",
+                name="",
                 when=_is_kept,
                 send=(
                     *_ended.send[:1],
@@ -510,7 +513,8 @@ _OF_COORDINATORS = (
         rows=(
             dataclasses.replace(
                 _row(append_fails, "forget the transition"),
-                name="forget the transition, and what was to be kept",
+                id="forget the transition, and what was to be kept",
+                name="",
                 when=_is_keeping,
                 set={**_row(append_fails, "forget the transition").set, **_NOT_KEEPING},
                 send=(

@@ -59,7 +59,7 @@ def drawn_graph(random: Random, states: int) -> Instance:
     for table in tables:
         if random.random() < 0.7:
             declare = random.choice((lang.weak_fairness, lang.strong_fairness))
-            rows = tuple(row.name for row in table.rows if random.random() < 0.6)
+            rows = tuple(row.id for row in table.rows if random.random() < 0.6)
             item = declare(table.on, rows=rows if random.random() < 0.4 else ())[0]
             fairness[item.name] = item
     side = key.variable("s")

@@ -271,7 +271,7 @@ def test_the_file_says_what_it_is_of() -> None:
 @pytest.mark.parametrize("named", ["up", "also up"])
 def test_of_two_rows_with_one_outcome_the_one_that_is_named_is_taken(named: str) -> None:
     two = lang.event("tick again")
-    tables = (Table(counter, tick, (up,)), Table(counter, two, (replace(up, name="also up"),)))
+    tables = (Table(counter, tick, (up,)), Table(counter, two, (replace(up, id="also up"),)))
     instance = instantiate(System("counting", tables, (), terminal=True))
     told = {"states": [{"counter.x": 0}, {"#meta": {"row": named}, "counter.x": 1}]}
     trace = again(instance, json.dumps(told)).trace

@@ -44,7 +44,7 @@ def drawn(system: System = ORDERS, name: str = "order") -> StateDiagram:
 def changed(table: str, row: str, *rows: Row) -> System:
     """The orders with other rows in the place of one."""
     tables = tuple(
-        replace(t, rows=tuple(n for r in t.rows for n in (rows if r.name == row else (r,))))
+        replace(t, rows=tuple(n for r in t.rows for n in (rows if r.id == row else (r,))))
         if t.name == table
         else t
         for t in ORDERS.tables
@@ -54,7 +54,7 @@ def changed(table: str, row: str, *rows: Row) -> System:
 
 
 def row_of(table: str, row: str) -> Row:
-    return next(r for t in ORDERS.tables if t.name == table for r in t.rows if r.name == row)
+    return next(r for t in ORDERS.tables if t.name == table for r in t.rows if r.id == row)
 
 
 def order_state(name: str) -> Expression:
@@ -131,7 +131,7 @@ def test_a_row_follows_those_that_prepared_its_state() -> None:
 
 @pytest.mark.parametrize(
     ("table", "row"),
-    [(t.name, r.name) for t in ORDERS.tables if t.machine.name == "order" for r in t.rows],
+    [(t.name, r.id) for t in ORDERS.tables if t.machine.name == "order" for r in t.rows],
 )
 def test_each_row_counts(table: str, row: str) -> None:
     assert drawn(changed(table, row)).transitions != drawn().transitions

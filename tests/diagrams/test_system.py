@@ -19,7 +19,7 @@ def without_row(system: System, row: str) -> System:
     """Without its effects, that is: what a machine does on an event is said by one row at least."""
     nothing = {"goto": None, "set": {}, "reply": None, "send": ()}
     tables = tuple(
-        replace(t, rows=tuple(replace(r, **nothing) if r.name == row else r for r in t.rows))
+        replace(t, rows=tuple(replace(r, **nothing) if r.id == row else r for r in t.rows))
         for t in system.tables
     )
     return replace(system, tables=tables)

@@ -165,8 +165,8 @@ def crossing_system(*real: Expression) -> System:
 
 def test_a_system_may_name_fields_of_real_ranges_and_has_their_rows() -> None:
     small, whole = crossing_system(), crossing_system(before, waiting)
-    assert [row.name for row in small.tables[0].rows] == ["at once"]
-    assert [row.name for row in whole.tables[0].rows] == ["as before", "remembered"]
+    assert [row.id for row in small.tables[0].rows] == ["at once"]
+    assert [row.id for row in whole.tables[0].rows] == ["as before", "remembered"]
     assert (str(small.tables[0].guard), str(whole.tables[0].guard)) == (
         "switch.to != shown", "True",
     )  # fmt: skip

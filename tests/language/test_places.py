@@ -25,7 +25,7 @@ def made_by_a_helper() -> Row:
 def test_a_row_is_declared_where_it_is_made() -> None:
     row = made_by_a_helper()
     assert row.declared == Place(__file__, made_by_a_helper.__code__.co_firstlineno + 1)
-    assert dataclasses.replace(row, name="another").declared == row.declared
+    assert dataclasses.replace(row, id="another").declared == row.declared
 
 
 def test_rows_of_what_is_shipped_are_declared_in_the_specification() -> None:
@@ -33,7 +33,7 @@ def test_rows_of_what_is_shipped_are_declared_in_the_specification() -> None:
         for table in shipped(name).tables:
             for row in table.rows:
                 assert row.declared is not None
-                assert "spec" in row.declared.file.split("/"), (table.name, row.name)
+                assert "spec" in row.declared.file.split("/"), (table.name, row.id)
 
 
 def test_what_a_program_makes_by_itself_is_in_no_file() -> None:

@@ -39,7 +39,7 @@ class Run:
         with noted() as taken:
             told = answer(self.cluster, line)
             self.cluster.deliver_markers()
-        self.rows |= {(table.on.name, row.name) for table, row in taken}
+        self.rows |= {(table.on.name, row.id) for table, row in taken}
         return told
 
 

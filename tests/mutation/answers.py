@@ -140,7 +140,7 @@ def _looked(items: list[pytest.Item]) -> dict[pytest.Item, _Looked]:
             with machine.noted() as taken:
                 passes = _passes(item)
             now.tables |= {table.name for table, _ in taken}
-            now.rows |= {f"{table.name}/{row.name}" for table, row in taken}
+            now.rows |= {f"{table.name}/{row.id}" for table, row in taken}
             if passes and now.tables:
                 found[item] = now
     finally:
@@ -213,12 +213,12 @@ def at_real_ranges(mutant: Mutant, table: Table) -> Table:
     first, *below = mutant.places[0].touched
     if table.name != mutant.places[0].table.name:
         return table
-    at = next((at for at, row in enumerate(table.rows) if row.name == first), None)
+    at = next((at for at, row in enumerate(table.rows) if row.id == first), None)
     if at is None:
         return table
     row, rows = table.rows[at], table.rows
     if below:
-        if [each.name for each in rows[at + 1 : at + 2]] != below:
+        if [each.id for each in rows[at + 1 : at + 2]] != below:
             return table
         return replace(table, rows=(*rows[:at], rows[at + 1], row, *rows[at + 2 :]))
     what = re.sub(r" \(\d+\)$", "", mutant.what)

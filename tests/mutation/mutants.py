@@ -110,13 +110,13 @@ def mutants(table: Table, systems: list[System]) -> Iterator[Mutant]:
         for what, right, other, inside in faults(row):
             rows = (*table.rows[:at], other, *table.rows[at + 1 :])
             if _can_be(table, other):
-                yield Mutant((Place(table, at, (row.name,), rows),), what, right, inside)
+                yield Mutant((Place(table, at, (row.id,), rows),), what, right, inside)
         below = table.rows[at + 1 : at + 2]
         if below and _may_both_hold(systems, row, below[0]):
             rows = (*table.rows[:at], *below, row, *table.rows[at + 2 :])
-            place = Place(table, at, (row.name, below[0].name), rows)
+            place = Place(table, at, (row.id, below[0].id), rows)
             guards = f"{show(row.guard)}; {show(below[0].guard)}"
-            yield Mutant((place,), f"below {below[0].name!r}", guards)
+            yield Mutant((place,), f"below {below[0].id!r}", guards)
 
 
 def _can_be(table: Table, row: Row) -> bool:

@@ -73,9 +73,9 @@ def test_a_mutant_differs_in_the_rows_that_it_names(name: str) -> None:
     mutant = MUTANTS[name]
     (place,) = mutant.places
     (changed,) = [t for t in mutant.of(system).tables if t.name == place.table.name]
-    others = [row for row in place.table.rows if row.name not in place.touched]
+    others = [row for row in place.table.rows if row.id not in place.touched]
     assert changed.rows != place.table.rows
-    assert [row for row in changed.rows if row.name not in place.touched] == others
+    assert [row for row in changed.rows if row.id not in place.touched] == others
 
 
 UNSEEN, ALIKE = "lamp.Ask/refuse: replies NOT_YET", "lamp.turn/never: below 'stop'"

@@ -57,7 +57,7 @@ def test_small_runs_see_mutants(draw: int, seed: int) -> None:
 def test_reasons_are_of_mutants_or_rows_that_there_are() -> None:
     rows = {name.rpartition(": ")[0] for name in every_mutant()}
     for table in chain.from_iterable(shipped(name).tables for name in SHIPPED):
-        rows |= {f"{table.name}/{row.name}" for row in table.rows}
+        rows |= {f"{table.name}/{row.id}" for row in table.rows}
     assert report.reasons().keys() - rows - every_mutant().keys() == set()
 
 

@@ -45,7 +45,7 @@ def test_scenarios_know_every_property_and_all_together_every_row(system: System
     rows = {name for counts in recorded for name in counts.rows}
     protocols = system.protocols
     every = {
-        f"{table.name}/{row.name}"
+        f"{table.name}/{row.id}"
         for release in protocols.releases
         for table in system.tables
         for row in table.rows

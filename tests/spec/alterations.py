@@ -17,7 +17,7 @@ def rows_of(system: System) -> set[str]:
     another kind of client, nor of a release alone that isn't checked."""
     settled = {feature: truth_of(truth) for feature, truth in system.protocols.settled}
     return {
-        f"{table.name}/{row.name}"
+        f"{table.name}/{row.id}"
         for table in system.tables
         for row in table.rows
         if assume(row.during, True, settled) is not None and has_row(system, row)
@@ -55,7 +55,7 @@ def altered(
 
     Raises LookupError where no such row is.
     """
-    found = [t for t in system.tables if t.name == table and row in [r.name for r in t.rows]]
+    found = [t for t in system.tables if t.name == table and row in [r.id for r in t.rows]]
     if not found:
         raise LookupError(f"{system.name} has no row {table}/{row}")
 

@@ -60,7 +60,7 @@ def test_a_feature_that_is_assumed_holds_unless_it_is_switched_off() -> None:
     system = System("assumed", (without,), (), protocols=protocols)
     assert [place.systems for place in places([without], [system], ())] == [("assumed",)]
     settled = lang.instantiate(system, switch_off=("proposed",))
-    assert [row.name for action in settled.actions for row in action.rows] == ["ever"]
+    assert [row.id for action in settled.actions for row in action.rows] == ["ever"]
 
 
 @pytest.mark.slow(1)

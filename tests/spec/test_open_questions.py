@@ -261,5 +261,5 @@ def test_the_epoch_before_is_asked_by_one_row_alone_which_grants_a_retry() -> No
                 asking.add(table.label(row))
     assert asking == {"transaction.InitProducerId/retry of a bump"}
     (table,) = (each for each in declared_tables() if each.name == "transaction.InitProducerId")
-    names = [row.name for row in table.rows]
+    names = [row.id for row in table.rows]
     assert names[names.index("retry of a bump") + 1 :] == ["stale producer"]

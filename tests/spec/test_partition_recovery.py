@@ -99,7 +99,7 @@ def explored(release: str, *properties: str, on: tuple[str, ...] = (), **bounds:
 def test_with_transactions_of_version_2_everything_holds() -> None:
     result = explored(NEWEST)
     assert result.verdict is Verdict.HOLDS, result.reason
-    rows = {f"{table.name}/{row.name}" for table in recovery.TABLES for row in table.rows}
+    rows = {f"{table.name}/{row.id}" for table in recovery.TABLES for row in table.rows}
     taken = {name for name, count in result.rows if count}
     assert rows - taken == {"partition.records are deleted/producers go with their records"}
     assert {name for name in taken if name.endswith("asked by a leader before")} == {

@@ -405,7 +405,7 @@ def covered(constants: Mapping[str, int], threads: int = 1) -> set[str]:
 
 def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
     """tests/mutation/test_scenarios.py has these runs."""
-    every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
+    every = {f"{table.name}/{row.id}" for table in SYSTEM.tables for row in table.rows}
     assert every - rows_taken(SYSTEM) == set(NEVER_TAKEN)
 
 

@@ -30,13 +30,13 @@ def refusing(table: str, row: str, like: str) -> System:
     found = next(each for each in SYSTEM.tables if each.name == table)
 
     def changed(line: Row) -> Row:
-        if line.name != row:
+        if line.id != row:
             return line
         refusal = next(
-            each for each in found.rows if each.name == like
+            each for each in found.rows if each.id == like
             and (each.during is line.during or like in HONEST_REFUSALS)
         )  # fmt: skip
-        return replace(refusal, name=line.name, when=line.when, during=line.during)
+        return replace(refusal, id=line.id, when=line.when, during=line.during)
 
     return with_rows(SYSTEM, found, tuple(map(changed, found.rows)))
 

@@ -157,7 +157,7 @@ def dropping() -> Row:
     """The row in which the consumer drops a batch."""
     return next(
         row for table in SYSTEM.tables for row in table.rows
-        if (table.name, row.name) == (NEXT, DROPPED)
+        if (table.name, row.id) == (NEXT, DROPPED)
     )  # fmt: skip
 
 

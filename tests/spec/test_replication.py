@@ -302,7 +302,7 @@ def test_kip_101_loses_by_a_restart_before_the_high_watermark_has_come() -> None
 
 def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
     """tests/mutation/test_scenarios.py has these runs."""
-    every = {f"{table.name}/{row.name}" for table in SYSTEM.tables for row in table.rows}
+    every = {f"{table.name}/{row.id}" for table in SYSTEM.tables for row in table.rows}
     assert every - rows_taken(SYSTEM) == set(never_reached(SYSTEM))
 
 

@@ -27,7 +27,7 @@ def resets() -> Instance:
     for at in range(RESETS):
         nothing = dict.fromkeys(bits, False) | dict.fromkeys(wide, 0)
         rows.append(Row(f"reset{at}", when=~gone, set={**nothing, gone: True}))
-    tables = tuple(Table(machine, lang.event(row.name), (row,)) for row in rows)
+    tables = tuple(Table(machine, lang.event(row.id), (row,)) for row in rows)
     nothing_set = ~bits[0] & (wide[0] == 0) & (wide[1] == 0)
     empty = lang.invariant("Empty", ~gone | nothing_set, "Nothing is set when all is gone.")
     return instantiate(System("resets", tables, (empty,), terminal=True))

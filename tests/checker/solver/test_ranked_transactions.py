@@ -165,7 +165,7 @@ def test_without_what_it_needs_there_is_no_proof_and_the_row_is_named(what: str)
 def marker_row(name: str) -> Any:
     """A row of a leader's on a marker."""
     (table,) = (table for table in system.tables if table.name == "partition.WriteTxnMarkers")
-    return next(row for row in table.rows if row.name == name)
+    return next(row for row in table.rows if row.id == name)
 
 
 # What breaks the lemmas: a leader that refuses the honest retry of a marker, a loss after which

@@ -57,7 +57,7 @@ def test_every_row_is_taken_by_a_vector(machine: str, tables: tuple[Table, ...])
     for step in (step for group in groups for case in group["cases"] for step in case[1:]):
         rows = re.findall(r"\[([^]]+)\] ", json.dumps(step[-1]))
         taken |= {(step[0], row) for row in rows}
-    assert {(table.on.name, row.name) for table in tables for row in table.rows} == taken
+    assert {(table.on.name, row.id) for table in tables for row in table.rows} == taken
 
 
 def test_a_rebalance_ends_when_all_have_joined_and_the_leader_has_assigned() -> None:
