@@ -146,9 +146,9 @@ class _Search:
                 full = [f"no room for {m.name}" for m, room in row.rooms
                         if not self.holds(room, bound)]  # fmt: skip
                 why = tuple(dict.fromkeys(full))
-                return _Near((len(why), 0), action.table, row.name, why, in_flight)
+                return _Near((len(why), 0), action.table, row.id, why, in_flight)
             away, why = self.away(row.guard, bound), self.why(row.guard, bound)
-            found.append(_Near((away, 1), action.table, row.name, why, in_flight))
+            found.append(_Near((away, 1), action.table, row.id, why, in_flight))
         return min(found, key=lambda near: near.distance)
 
     def holds(self, condition: Expression, bound: Scope) -> bool:

@@ -43,7 +43,7 @@ class Variable:
 class ActionRow(Interned):
     """A row of an action: `rooms` says for each message that it sends whether there is room."""
 
-    name: str
+    id: str
     guard: Expression
     rooms: tuple[tuple[Message, Expression], ...]
     updates: tuple[tuple[Expression, Expression], ...]
@@ -104,7 +104,7 @@ class Instance:
     @cached_property
     def row_names(self) -> tuple[str, ...]:
         """Every row, as table and row name, in the order that coverage counts them."""
-        return tuple(f"{action.table}/{row.name}" for action in self.actions for row in action.rows)
+        return tuple(f"{action.table}/{row.id}" for action in self.actions for row in action.rows)
 
     @property
     def chosen(self) -> dict[str, int]:

@@ -240,7 +240,7 @@ class _Grounder:
         g = self.graph
         earlier: list[Node] = []
         for offset, row in enumerate(action.rows):
-            with _placed(f"row {row.name!r}", row.declared):
+            with _placed(f"row {row.id!r}", row.declared):
                 own = self.expressions.node(row.guard, scope)
                 room = self.expressions.node(row.room, scope)
                 guard = g.and_(*(g.not_(node) for node in earlier), own, room)

@@ -48,7 +48,7 @@ class _Module:
         self.properties = [self.names.operator(item.name) for item in instance.properties]
         self.actions = [self.names.operator(action.table) for action in instance.actions]
         self.rows = [
-            [self.names.operator(f"{action.table} {row.name}") for row in action.rows]
+            [self.names.operator(f"{action.table} {row.id}") for row in action.rows]
             for action in instance.actions
         ]
         self.writer = Writer(self.names, instance.constants)
@@ -101,8 +101,8 @@ class _Module:
             if action.choice is not None:
                 scope[action.choice] = self.names.bound("message", scope.values())
             for row, row_name in zip(action.rows, rows, strict=True):
-                found = declared.get((action.table, row.name))  # none of the network's own rows
-                with declared_at(row.declared, f"table {action.table}, row {row.name!r}"):
+                found = declared.get((action.table, row.id))  # none of the network's own rows
+                with declared_at(row.declared, f"table {action.table}, row {row.id!r}"):
                     yield self.row(row, row_name, scope, "" if found is None else found.source)
             with declared_at(action.declared, f"table {action.table}"):
                 yield self.action(action, name, rows, scope)
@@ -113,7 +113,7 @@ class _Module:
             variable, path = self.target(target, scope)
             new = self.writer.of_type(folded(lift(value)), type_of(target), scope)
             updates.setdefault(variable, []).append((path, new))
-        said = ". ".join(part for part in (row.name, source) if part)
+        said = ". ".join(part for part in (row.id, source) if part)
         parts: list[Formula] = list(self.conditions(row.room, scope))
         for variable, changes in updates.items():
             paths = [path for path, _ in changes]

@@ -195,9 +195,9 @@ class Session:
         refusals: list[Refusal] = []
         for row in action.rows:
             if holds(row.guard):
-                refusals.append(Refusal(row.name, ("no room for what it sends", *why(row.room))))
+                refusals.append(Refusal(row.id, ("no room for what it sends", *why(row.room))))
                 break
-            refusals.append(Refusal(row.name, why(row.guard)))
+            refusals.append(Refusal(row.id, why(row.guard)))
         return Blocked(who, (), tuple(refusals))
 
     def who(self, action: Action, bound: Mapping[Expression, Value]) -> str:
@@ -238,5 +238,5 @@ def _fingerprint(instance: Instance) -> str:
     for action in instance.actions:
         found.update(f"{action.table} {action.when}\n".encode())
         for row in action.rows:
-            found.update(f"{row.name}: {row.guard} {row.room} {row.updates}\n".encode())
+            found.update(f"{row.id}: {row.guard} {row.room} {row.updates}\n".encode())
     return found.hexdigest()[:10]

@@ -54,7 +54,7 @@ class Stepper:
             bag = self._compiler(names).expression(action.choice.args[0], parameters)
             names[action.choice] = "choice"
         parameters = dict.fromkeys(names.values())
-        rules = [Rule(row.name, row.guard, row.updates, room=row.room) for row in action.rows]
+        rules = [Rule(row.id, row.guard, row.updates, room=row.room) for row in action.rows]
         function = self._compiler(names).function(
             parameters,  # type: ignore[reportArgumentType]  # unchecked, they have no types
             action.when,

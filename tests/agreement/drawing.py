@@ -128,7 +128,7 @@ class LargeDrawing(SystemDrawing):
                 new = on.p
             scope = Scope(tuple(self.fields(machine)), self.names_keys)
             when = self.truth(scope, 2) if self.chance(30) else True
-            row = self.kept_apart(Row("move", when, set={info.expression: new}))
+            row = self.kept_apart(Row("move", when=when, set={info.expression: new}))
             self.tables.append(Table(machine, on, (row,)))
 
     def property(self, name: str) -> Property:

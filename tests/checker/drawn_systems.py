@@ -304,7 +304,7 @@ class SystemDrawing(Drawing):
             during = self.pick((FAST, OLD, ~FAST, FAST & ~OLD, FAST | OLD))
         when = self.truth(scope, self.number(1, 3)) if self.chance(60) else True
         drop = tuple(lang.dropping(m) if self.chance(30) else m for m in lost if self.chance(15))
-        return Row(name, when, goto, updates, reply, send, during, drop=drop)
+        return Row(name, "", when, goto, updates, reply, send, during, drop=drop)
 
     def target(self, machine: Machine, scope: Scope) -> tuple[Expression, Type]:
         """A field of the machine or a part of one."""

@@ -55,7 +55,7 @@ def explored(instance: Instance, limit: int) -> Graph:
 
 def fair_by(instance: Instance, step: Step) -> Iterator[Fair]:
     """What a step counts for: fairness by its place, for what the event names."""
-    row = step.action.rows[step.row - first_row(instance, step)].name
+    row = step.action.rows[step.row - first_row(instance, step)].id
     keys = tuple(v for name, v in step.bound if isinstance(getattr(name.data, "type", 0), Key))
     tables = {table.name: table for table in instance.system.tables}
     for at, item in enumerate(instance.system.fairness):

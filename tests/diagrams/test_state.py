@@ -143,7 +143,7 @@ def test_an_altered_row_changes_the_diagram() -> None:
     assert ("Placed", "Refunded", "Pay: pay", (), ALL) in moves(
         drawn(changed("order.Pay", "pay", elsewhere))
     )
-    named = replace(pay, name="settle")
+    named = replace(pay, id="settle")
     assert any(t.row == "settle" for t in drawn(changed("order.Pay", "pay", named)).transitions)
     never = replace(pay, when=False)
     assert not any(t.row == "pay" for t in drawn(changed("order.Pay", "pay", never)).transitions)
