@@ -22,7 +22,7 @@ from run import Aim, publish, tell
 from epochfence.model import PartitionLeader, TransactionCoordinator
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation, Settings
-from epochfence.spec.api_versions import OF_BROKERS
+from epochfence.spec.releases.api_versions import OF_BROKERS
 
 REQUESTS, QUICK = 60_000, 2_000
 TIMES = 3

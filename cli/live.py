@@ -19,7 +19,7 @@ import typer
 
 from ..files import Output, write_whole
 from ..language import DeclarationError
-from ..spec.features import RELEASED
+from ..spec.releases.features import RELEASED
 from .endings import fail, in_a_line, needing, write_json
 from .options import Json, a_number, make_folder, output_of, seconds_option
 

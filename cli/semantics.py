@@ -27,7 +27,7 @@ from ..spec.delivery.cells import (
 )
 from ..spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED, WINDOW
 from ..spec.delivery.promised import window as window_constants
-from ..spec.features import KAFKA
+from ..spec.releases.features import KAFKA
 from ..spec.systems import shipped
 from .endings import INCONCLUSIVE, UNDECIDED, fail, internal, needing, write_json
 from .options import EngineOptions, Jobs, Json, MemoryOfEach, Protocol, Results, memory_of

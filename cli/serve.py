@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..files import CantWrite, Output
-from ..spec.features import NEWEST, RELEASED
+from ..spec.releases.features import NEWEST, RELEASED
 from .endings import INCONCLUSIVE, fail, internal, needing
 from .live import properties_of, restarts, security_of
 from .options import a_number, output_of, seconds_option

@@ -31,7 +31,7 @@ def list_(
 ) -> None:
     """List the shipped systems: properties, releases, constants with their ranges and defaults."""
     from ..spec.catalogue import describe, describe_unwatched
-    from ..spec.explored import declared_tables, places, print_rows
+    from ..spec.systems.explored import declared_tables, places, print_rows
 
     if rows and unwatched:
         fail("--rows and --unwatched: choose one")

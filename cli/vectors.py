@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..files import Output, is_folder
-from ..spec.features import NEWEST, RELEASED
+from ..spec.releases.features import NEWEST, RELEASED
 from .endings import fail, needing
 from .options import make_folder
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..language import DeclarationError, Machine, System, Table
 from ..language.given import meant, one_of
+from ..spec.changes import VARIED
 from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
-from ..spec.variants import VARIED
 from .graph import Graph
 from .overview import overview
 from .state import state_diagram

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..spec import api_versions
+from ..spec.releases import api_versions
 from .broker.group_messages import Identity
 from .broker.leader import Batch, PartitionLeader
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..spec import api_versions
-from ..spec.acls import Acls
+from ..spec.access.acls import Acls
 from ..spec.leader.state import asks_coordinator
 from ..spec.leader.verification import asks_about_offsets
+from ..spec.releases import api_versions
 from .batches import GroupOffsets, ProduceResponse, VerifiedBatch, data, kept
 from .broker.coordinator import (
     ProducerIdAndEpoch,

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from ..spec import api_versions
+from ..spec.releases import api_versions
 from .asking import Client
 from .requests import Answer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..language.protocols import Protocols
 from ..language.tables import Table
-from ..spec.features import KAFKA
+from ..spec.releases.features import KAFKA
 from .engine import machine
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..spec import api_versions
-from ..spec.acls import Acls
+from ..spec.access.acls import Acls
+from ..spec.releases import api_versions
 from .broker.authorizer import Authorizer
 from .broker.coordinator import each_once
 from .client.accumulator import topic_of

@@ -54,8 +54,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from ..spec.acls import Acl, Acls
-from ..spec.api_versions import LARGEST
+from ..spec.access.acls import Acl, Acls
+from ..spec.releases.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
 from .broker.coordinator import ThreadHeld
 from .client.accumulator import topic_of

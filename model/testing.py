@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..files import write_whole
-from ..spec.features import KAFKA, expected_epoch
+from ..spec.releases.features import KAFKA, expected_epoch
 from .asking import Client, batch, identity
 from .conformance import Disagreement, Session, System
 from .honest import Honest, Level

@@ -8,8 +8,8 @@ from __future__ import annotations
 from ..language import Expression, Sending, if_
 from ..language.expressions import Operand
 from .client.state import SENT, batches, txn
-from .features import client_epoch_bump, transactional
 from .messages import NO_OFFSET, ProduceResponse
+from .releases.features import client_epoch_bump, transactional
 
 # A bounded run does without offsets where a leader forgets a producer id with the last of its
 # records alone, or calls none unknown.

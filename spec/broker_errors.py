@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .releases import RELEASES
+from .releases.release import RELEASES
 
 
 class BrokerError(NamedTuple):

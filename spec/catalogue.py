@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..language import System
-from .features import KAFKA
-from .unwatched import UNWATCHED
+from .properties.unwatched import UNWATCHED
+from .releases.features import KAFKA
 
 
 def describe(system: System, console: Console) -> None:

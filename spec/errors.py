@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..language import Expression, enum, if_
 from ..language.expressions import any_true
-from .features import replica_retriable, retried_by_kind
 from .ranges import REAL
+from .releases.features import replica_retriable, retried_by_kind
 
 Errors = enum(
     "Errors",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ..language import DeclarationError, System
 from ..language.given import meant, nearest
+from .changes import VARIED
 from .systems import SHIPPED, shipped
-from .variants import VARIED
 
 MEMORY = 4 * 2**30  # bytes that a file may take while it is run; declarations take a few millions
 LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of them

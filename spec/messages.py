@@ -28,8 +28,8 @@ from ..language import (
 )
 from ..language.expressions import Operand
 from .errors import Errors
-from .features import abortable_error, producer_fenced_error
 from .ranges import REAL as REAL
+from .releases.features import abortable_error, producer_fenced_error
 
 PRODUCERS = constant(
     "producers", 2, 1, 4, meaning="client instances that share the transactional id"

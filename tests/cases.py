@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.spec.releases.features import RELEASED as RELEASES
 
 Test = Callable[..., None]
 Outcome: TypeAlias = str | dict[str, str]  # in all releases, or from each of those named on

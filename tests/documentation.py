@@ -32,10 +32,10 @@ from epochfence.language import Protocols, System, Table, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.records import schema
 from epochfence.model.records.codec import shapes
-from epochfence.spec.broker_config import BROKER_SETTINGS, BROKERS
 from epochfence.spec.bugs import BUGS
-from epochfence.spec.config import CLIENTS, SETTINGS, STEPS, Setting
-from epochfence.spec.consumer_config import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
+from epochfence.spec.settings.broker import BROKER_SETTINGS, BROKERS
+from epochfence.spec.settings.consumer import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
+from epochfence.spec.settings.producer import CLIENTS, SETTINGS, STEPS, Setting
 from epochfence.spec.systems import shipped
 from epochfence.tests import house
 from epochfence.tests.broker import mock_disagreements

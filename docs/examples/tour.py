@@ -7,7 +7,7 @@ happens, and its counterexample is the shortest run in which it does: docs/tour.
 from dataclasses import replace
 
 from epochfence.language import Expression, all_of, any_of, invariant
-from epochfence.spec import application
+from epochfence.spec.client import application
 from epochfence.spec.client import state as client
 from epochfence.spec.leader.isolation import ending, log_entry
 from epochfence.spec.leader.state import Kind

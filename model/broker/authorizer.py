@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...spec.acls import CLUSTER_NAME, OPERATIONS, RESOURCES, Acl, Acls
-from ...spec.authorization import ANY_TOPIC, AUTHORIZERS, CHECKS, NEEDS, TABLES
+from ...spec.access.acls import CLUSTER_NAME, OPERATIONS, RESOURCES, Acl, Acls
+from ...spec.access.authorization import ANY_TOPIC, AUTHORIZERS, CHECKS, NEEDS, TABLES
 from ..engine.errors import ModelError, refusal, text
 from ..engine.machine import Machine
 

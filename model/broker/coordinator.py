@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, NamedTuple, cast
 
-from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
+from ...spec.releases import api_versions
 from ..engine.errors import ModelError, NotNow, refusal
 from ..engine.machine import Machine
 from .marker_channel_manager import Leaders, TransactionMarkerChannelManager

@@ -11,11 +11,11 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...spec import api_versions
-from ...spec.api_versions import LARGEST
-from ...spec.features import KAFKA
-from ...spec.group_features import group_coordinator_service, load_error_known
 from ...spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
+from ...spec.releases import api_versions
+from ...spec.releases.api_versions import LARGEST
+from ...spec.releases.features import KAFKA
+from ...spec.releases.group_features import group_coordinator_service, load_error_known
 from ..engine.machine import Machine
 from .group_messages import (
     Answered,

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from ...spec import api_versions
-from ...spec.features import KAFKA
 from ...spec.leader import produce
 from ...spec.leader.state import asks_coordinator, last_stable_offset
 from ...spec.leader.tables import DRIVEN
 from ...spec.leader.verification import asks_about_offsets
 from ...spec.messages import Errors
+from ...spec.releases import api_versions
+from ...spec.releases.features import KAFKA
 from ..engine.errors import whole
 from ..engine.machine import Machine
 from .producer_state_manager import MarkerResponse, ProducerStateManager

@@ -11,9 +11,9 @@ from copy import copy
 from typing import Any
 
 from ...language.machines import Event
-from ...spec.features import KAFKA, controller_hands_out_ids
 from ...spec.producer_ids import controller, rpc_manager, zookeeper
 from ...spec.producer_ids.state import NO_PRODUCER_ID, Errors
+from ...spec.releases.features import KAFKA, controller_hands_out_ids
 from ..engine.errors import ModelError
 from ..engine.machine import Machine, Outcome
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import ownership, tables
 from ...spec.coordinator.listing import is_listed
-from ...spec.features import KAFKA
 from ...spec.messages import Errors
+from ...spec.releases.features import KAFKA
 from ..engine.errors import NotNow, whole
 from ..engine.machine import Machine, is_watched
 from .transaction_log import TombstoneBatch, add_tombstone

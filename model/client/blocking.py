@@ -12,7 +12,7 @@ from typing import Any
 
 from ...language import Expression
 from ...spec.client import blocking, calls
-from ...spec.client_features import close_wakes, request_limit_named
+from ...spec.releases.client_features import close_wakes, request_limit_named
 from .accumulator import Accumulator, topic_of
 from .metrics import NS_PER_MS, Metrics
 from .requests import CallFailed, CallResult, Record

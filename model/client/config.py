@@ -1,8 +1,8 @@
 """Resolves the settings of a producer, consumer or broker: to the values that it uses, or the
 exception that it throws.
 
-The settings and the rules are declared in `spec/config.py`, `spec/consumer_config.py` and
-`spec/broker_config.py`; nothing is decided here.
+The settings and the rules are declared in `spec/settings/producer.py`, `consumer.py` and
+`broker.py`; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,19 @@ from ...language import Expression, Machine, Protocols, Table
 from ...language.given import ALIKE
 from ...language.types import initial_value
 from ...language.values import assign, evaluate, field_name
-from ...spec.broker_config import BROKER_SETTINGS, BROKERS
-from ...spec.config import (
+from ...spec.settings.broker import BROKER_SETTINGS, BROKERS
+from ...spec.settings.consumer import (
+    CONSUMER_FACTS,
+    CONSUMER_SETTINGS,
+    CONSUMER_STEPS,
+    CONSUMERS,
+    OTHER_CONSUMER_SETTINGS,
+    auto_commit,
+    consumer_client_id,
+    consumer_config,
+    consumer_words,
+)
+from ...spec.settings.producer import (
     CLIENTS,
     LARGEST_INT,
     OTHER_PREFIXES,
@@ -30,17 +41,6 @@ from ...spec.config import (
     client_id,
     config,
     linger,
-)
-from ...spec.consumer_config import (
-    CONSUMER_FACTS,
-    CONSUMER_SETTINGS,
-    CONSUMER_STEPS,
-    CONSUMERS,
-    OTHER_CONSUMER_SETTINGS,
-    auto_commit,
-    consumer_client_id,
-    consumer_config,
-    consumer_words,
 )
 
 Kind: TypeAlias = Literal["producer", "consumer", "broker"]

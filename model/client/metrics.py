@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ...language.given import ALIKE
 from ...spec.client.metrics import CLIENT, METRICS, TOPIC, Stat, metrics_at
-from ...spec.client_features import none_is_no_number, overlapping_samples
-from ...spec.features import KAFKA
+from ...spec.releases.client_features import none_is_no_number, overlapping_samples
+from ...spec.releases.features import KAFKA
 from ..engine.errors import UnknownField
 
 WINDOW_MS: Final = 30_000

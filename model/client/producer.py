@@ -23,7 +23,7 @@ from ...spec.client import sender as sending
 from ...spec.client import transaction_manager as manager
 from ...spec.client.metrics import TIMES
 from ...spec.errors import Errors
-from ...spec.features import KAFKA, transactional
+from ...spec.releases.features import KAFKA, transactional
 from ..engine.errors import NotNow, text, whole
 from ..engine.machine import Machine
 from .accumulator import Accumulator, topic_of

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ...spec.client.blocking import BATCH_OVERHEAD
-from ...spec.client_features import memory_kept_in_flight
 from ...spec.messages import now
+from ...spec.releases.client_features import memory_kept_in_flight
 from .accumulator import Accumulator, topic_of
 from .metrics import Metrics
 from .requests import Produce

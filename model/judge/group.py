@@ -12,13 +12,13 @@ from functools import lru_cache
 from itertools import product
 from typing import Any, Final
 
-from ...spec import api_versions
 from ...spec.coordinator import tables
-from ...spec.features import KAFKA
-from ...spec.group_features import group_coordinator_service
 from ...spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
 from ...spec.leader.tables import DRIVEN as LEADER_TABLES
 from ...spec.leader.verification import asks_about_offsets
+from ...spec.releases import api_versions
+from ...spec.releases.features import KAFKA
+from ...spec.releases.group_features import group_coordinator_service
 from ..broker.group_coordinator import KNOWS_NOT_FOUND
 from ..broker.leader import PartitionLeader
 from ..broker.producer_state_manager import TxnMetadata

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from ...language.expressions import EnumValue, children_first
 from ...language.tables import Table
-from ...spec import api_versions
 from ...spec.coordinator import entry as transaction
 from ...spec.coordinator import ownership, tables
-from ...spec.features import KAFKA
+from ...spec.releases import api_versions
+from ...spec.releases.features import KAFKA
 from ..broker.coordinator import TransactionCoordinator
 from ..broker.transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ..broker.transaction_state_manager import PENDING

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, cast
 
-from ...spec import api_versions
-from ...spec.features import KAFKA
+from ...spec.releases import api_versions
+from ...spec.releases.features import KAFKA
 from ..engine.machine import Taken
 
 

@@ -8,12 +8,12 @@ from functools import cache
 from itertools import product
 from typing import Any, Final
 
-from ...spec.authorization import ANY_TOPIC, AUTHORIZERS, CHECKS
-from ...spec.authorization import TABLES as AUTHORIZATION
+from ...spec.access.authorization import ANY_TOPIC, AUTHORIZERS, CHECKS
+from ...spec.access.authorization import TABLES as AUTHORIZATION
 from ...spec.broker_errors import BROKER_ERRORS
 from ...spec.coordinator import ownership
-from ...spec.features import KAFKA
 from ...spec.groups.tables import DRIVEN as GROUP_TABLES
+from ...spec.releases.features import KAFKA
 from ..broker.coordinator import TransactionCoordinator
 from ..engine.machine import Machine
 

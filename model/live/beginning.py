@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ...spec.api_versions import OF_BROKERS
+from ...spec.releases.api_versions import OF_BROKERS
 from .cluster import PARTITIONS, PATIENCE_S, SOON, LiveCluster
 from .connection import BrokerError, NoAnswer
 from .refusals import Refused

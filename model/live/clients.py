@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ...spec import api_versions
-from ...spec.features import KAFKA, RELEASED
+from ...spec.releases import api_versions
+from ...spec.releases.features import KAFKA, RELEASED
 from ..cluster import Cluster
 from ..honest import Honest, sends
 

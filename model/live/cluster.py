@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, Final
 
-from ...spec import broker_versions
-from ...spec.api_versions import OF_BROKERS
+from ...spec.releases import broker_versions
+from ...spec.releases.api_versions import OF_BROKERS
 from .answers import only
 from .apis import NEEDED, NEWEST, OLDEST, OPTIONAL, Lacking, sent
 from .connection import (

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from itertools import chain, count
 from typing import Any, Final, NamedTuple, cast
 
-from ...spec import api_versions
+from ...spec.releases import api_versions
 from ..asking import UNKNOWN_ID
 from ..cluster import Cluster, offsets_partition
 from ..engine.errors import ModelError

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, Final
 
-from ...spec.api_versions import OF_BROKERS
+from ...spec.releases.api_versions import OF_BROKERS
 from ..asking import UNKNOWN_ID
 from ..batches import kept
 from ..broker.transaction_index import AbortedTxn

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ...spec.broker_config import BROKER_SETTINGS
+from ...spec.settings.broker import BROKER_SETTINGS
 from .answers import only
 from .connection import BrokerError
 from .refusals import Refused

@@ -16,7 +16,7 @@ from kio.serial.readers import read_int16
 from kio.static.protocol import Entity
 
 from ...spec.coordinator.entry import EMPTY, TransactionState
-from ...spec.features import KAFKA, rotation_in_log, transaction_version_2
+from ...spec.releases.features import KAFKA, rotation_in_log, transaction_version_2
 from .codec import UnknownTag, decode, encode, read, shapes
 from .errors import RecordError
 from .schema import (

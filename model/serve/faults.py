@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from ...spec.broker_versions import newest_of
-from ...spec.features import NEWEST
+from ...spec.releases.broker_versions import newest_of
+from ...spec.releases.features import NEWEST
 from ...strict_json import NotJson, read_json
 from .wire import Request
 

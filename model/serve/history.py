@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
-from ...spec import api_versions
+from ...spec.releases import api_versions
 from ..records import Flag, RecordError, decode_batch
 from .groups import identity
 from .partitions import partition_name

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from kio.index import UnknownEntity, load_request_schema, load_response_schema
 
-from ...spec.broker_versions import newest_of
-from ...spec.features import NEWEST
+from ...spec.releases.broker_versions import newest_of
+from ...spec.releases.features import NEWEST
 from ..live.cluster import addresses
 from ..live.connection import (
     ABOUT_US,

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ...spec.acls import Acls
-from ...spec.broker_versions import metadata_version, newest_of
-from ...spec.features import RELEASED
+from ...spec.access.acls import Acls
+from ...spec.releases.broker_versions import metadata_version, newest_of
+from ...spec.releases.features import RELEASED
 from ..cluster import Cluster
 from .actions import Actions
 from .faulted import Faulted, now_ms

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import starmap
 from typing import Any
 
-from ...spec import api_versions
+from ...spec.releases import api_versions
 from ..broker.coordinator import ProducerIdAndEpoch, TransactionCoordinator
 from ..cluster import Cluster
 from ..permissions import REFUSED_WITH_OTHERS

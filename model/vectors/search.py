@@ -16,8 +16,8 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from ...language.types import Bool, Enum, Int, Key, Optional, Set, Type
-from ...spec import api_versions
-from ...spec.features import KAFKA, expected_epoch, strict_marker_epoch, verification
+from ...spec.releases import api_versions
+from ...spec.releases.features import KAFKA, expected_epoch, strict_marker_epoch, verification
 from ..cluster import Cluster, offsets_partition
 from ..engine.errors import ModelError
 from ..engine.machine import Machine, Taken, noted, watched

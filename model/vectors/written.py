@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ...spec.features import KAFKA, RELEASED
+from ...spec.releases.features import KAFKA, RELEASED
 from ..engine.machine import Machine
 from ..live.run import why_not
 from ..possible_states import RowName

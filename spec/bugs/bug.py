@@ -8,8 +8,8 @@ from functools import cached_property
 
 from ...language import Instance, System, instantiate
 from ...language.instance import ending_anywhere
-from ..features import RELEASED
 from ..load import load_system
+from ..releases.features import RELEASED
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,6 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..errors import Errors
-from ..features import (
-    bump_when_settled,
-    client_epoch_bump,
-    epoch_by_partition,
-    several_in_flight,
-    transaction_version_2,
-    transactional,
-)
 from ..messages import (
     IN_FLIGHT,
     PARTITION,
@@ -49,6 +41,14 @@ from ..messages import (
     clock,
     now,
     producer,
+)
+from ..releases.features import (
+    bump_when_settled,
+    client_epoch_bump,
+    epoch_by_partition,
+    several_in_flight,
+    transaction_version_2,
+    transactional,
 )
 from . import state as client
 from .state import s

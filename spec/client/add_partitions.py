@@ -10,7 +10,6 @@ from __future__ import annotations
 from ...language import Expression, Row, Sending, Table, enum, if_, lift, set_of, size
 from ...language.expressions import Operand
 from ..errors import Errors, asks_again
-from ..features import client_epoch_bump, retried_by_kind
 from ..messages import (
     REAL,
     AddPartitionsToTxn,
@@ -19,6 +18,7 @@ from ..messages import (
     moved,
     producer,
 )
+from ..releases.features import client_epoch_bump, retried_by_kind
 from .answers import in_transaction, is_abortable
 from .queue import Request, at_once, taken_up
 from .state import ABORTABLE_ERROR, FATAL_ERROR, added, adding, producer_epoch, producer_id, state

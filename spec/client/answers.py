@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...language import Expression, Row, Sending, if_
 from ...language.expressions import Operand
 from ..errors import Errors, asks_again
-from ..features import (
+from ..releases.features import (
     abortable_error,
     client_epoch_bump,
     errors_reported_alike,

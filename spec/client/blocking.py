@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...language import Expression, if_, lift
-from ..client_features import (
+from ..errors import Errors
+from ..releases.client_features import (
     end_waits_so_long,
     exhausted_by_name,
     init_waits_so_long,
     offsets_wait_so_long,
 )
-from ..errors import Errors
 
 BATCH_OVERHEAD: Final = 61
 """Bytes of a batch without its records: DefaultRecordBatch.RECORD_BATCH_OVERHEAD."""

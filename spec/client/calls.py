@@ -25,7 +25,20 @@ from ...language import (
     some,
 )
 from ...language.expressions import Operand, any_true
-from ..application import (
+from ..errors import Errors
+from ..messages import PARTITION, REAL, TRANSACTION, Result, connection, producer
+from ..releases.features import (
+    calls_in_turn,
+    client_epoch_bump,
+    close_ends,
+    fenced_as_it_is,
+    offsets_name_members,
+    transaction_version_2,
+    transactional,
+)
+from . import state as client
+from .add_partitions import add
+from .application import (
     Outcome,
     abort_transaction,
     application,
@@ -35,19 +48,6 @@ from ..application import (
     init_transactions,
     outcome,
 )
-from ..errors import Errors
-from ..features import (
-    calls_in_turn,
-    client_epoch_bump,
-    close_ends,
-    fenced_as_it_is,
-    offsets_name_members,
-    transaction_version_2,
-    transactional,
-)
-from ..messages import PARTITION, REAL, TRANSACTION, Result, connection, producer
-from . import state as client
-from .add_partitions import add
 from .end_txn import end
 from .init_producer_id import init
 from .queue import QUEUE, Request, answered, at_once, current, in_order, joins, queued

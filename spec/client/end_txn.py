@@ -6,15 +6,7 @@ import dataclasses
 
 from ...language import Expression, Row, Sending, Table, if_, lift, set_of, some
 from ...language.expressions import Operand
-from ..application import application, end_reported
 from ..errors import Errors
-from ..features import (
-    client_epoch_bump,
-    commit_may_bump,
-    failed_abort_fatal,
-    illegal_state_fatal,
-    transaction_version_2,
-)
 from ..messages import (
     NO_EPOCH,
     EndTxn,
@@ -23,7 +15,14 @@ from ..messages import (
     connection,
     producer,
 )
-from ..proposals import downgrade_waits
+from ..releases.features import (
+    client_epoch_bump,
+    commit_may_bump,
+    failed_abort_fatal,
+    illegal_state_fatal,
+    transaction_version_2,
+)
+from ..releases.proposals import downgrade_waits
 from . import state as client
 from .answers import (
     fenced,
@@ -32,6 +31,7 @@ from .answers import (
     moved,
     tried_again,
 )
+from .application import application, end_reported
 from .init_producer_id import init
 from .queue import Request, at_once, taken_up
 from .transaction_manager import (

@@ -26,7 +26,6 @@ from ...language import (
     wrap,
 )
 from ...language.expressions import Operand
-from ..features import bump_when_settled, client_epoch_bump, renumbered_under_new_id
 from ..messages import (
     DELAYS,
     LARGEST_EPOCH,
@@ -37,6 +36,7 @@ from ..messages import (
     Produce,
     producer,
 )
+from ..releases.features import bump_when_settled, client_epoch_bump, renumbered_under_new_id
 from . import state as client
 from .sender import given_up, under_old_id
 from .state import q, s

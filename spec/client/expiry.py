@@ -17,12 +17,6 @@ from ...language import (
     position,
 )
 from ...language.expressions import Operand
-from ..features import (
-    client_epoch_bump,
-    expires_in_flight,
-    sequence_used_when_sent,
-    transactional,
-)
 from ..messages import (
     EXPIRIES,
     PARTITION,
@@ -33,6 +27,12 @@ from ..messages import (
     clock,
     now,
     producer,
+)
+from ..releases.features import (
+    client_epoch_bump,
+    expires_in_flight,
+    sequence_used_when_sent,
+    transactional,
 )
 from . import state as client
 from .accumulator import LINGER

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...language import Bool, Expression, Row, Table, event, lift
 from ..errors import Errors
-from ..features import failed_send_counts, transactional
 from ..messages import producer
-from ..proposals import failed_send_leaves_end
+from ..releases.features import failed_send_counts, transactional
+from ..releases.proposals import failed_send_leaves_end
 from .queue import batches_are_left, in_order, is_distinguished
 from .state import ABORTING, INITIALIZING, is_completing, state
 from .transaction_manager import (

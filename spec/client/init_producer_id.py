@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from ...language import Expression, Row, Sending, Table, if_, lift, some
 from ..errors import Errors, is_retriable
-from ..features import (
+from ..messages import InitProducerId, InitProducerIdResponse, connection, producer
+from ..releases.features import (
     one_way_to_ids,
     stale_epoch_abortable,
     transactional,
     unauthorized_abortable,
     version_looked_up,
 )
-from ..messages import InitProducerId, InitProducerIdResponse, connection, producer
 from .answers import fenced, is_abortable, moved, tried_again
 from .queue import Request, at_once, taken_up
 from .state import (

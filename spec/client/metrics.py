@@ -14,14 +14,14 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from ...language import Expression, lift
-from ..client_features import (
+from ..releases.client_features import (
     blocked_time_measured,
     metadata_wait_measured,
     no_deprecated_totals,
     prepares,
     totals_measured,
 )
-from ..features import KAFKA
+from ..releases.features import KAFKA
 
 CLIENT: Final = "producer-metrics"
 TOPIC: Final = "producer-topic-metrics"

@@ -26,9 +26,6 @@ from ...language import (
     to_each,
 )
 from ...language.expressions import Operand
-from ..features import (
-    transaction_version_2,
-)
 from ..messages import (
     CRASHES,
     DELAYS,
@@ -44,6 +41,9 @@ from ..messages import (
     Produce,
     connection,
     producer,
+)
+from ..releases.features import (
+    transaction_version_2,
 )
 from . import state as client
 from .add_partitions import add, added_to_transaction, not_again

@@ -21,7 +21,10 @@ from ...language import (
     some,
 )
 from ..errors import Errors
-from ..features import (
+from ..messages import (
+    producer,
+)
+from ..releases.features import (
     errors_reported_alike,
     offsets_name_members,
     offsets_retried_by_kind,
@@ -29,10 +32,7 @@ from ..features import (
     transactional,
     unauthorized_abortable,
 )
-from ..group_features import load_error_retried
-from ..messages import (
-    producer,
-)
+from ..releases.group_features import load_error_retried
 from .add_partitions import added_to_transaction
 from .answers import (
     fenced,

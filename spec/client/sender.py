@@ -34,17 +34,6 @@ from ...language import (
 from ...language.expressions import TRUE, Operand
 from ..answers import awaits, compares_offsets
 from ..errors import is_retriable
-from ..features import (
-    backoff_grows,
-    client_epoch_bump,
-    epoch_by_partition,
-    expires_in_flight,
-    late_errors_ignored,
-    old_acks_ignored,
-    renumbered_in_order,
-    sequence_used_when_sent,
-    transactional,
-)
 from ..messages import (
     LARGEST_SEQUENCE,
     LOSSES,
@@ -58,6 +47,17 @@ from ..messages import (
     clock,
     now,
     producer,
+)
+from ..releases.features import (
+    backoff_grows,
+    client_epoch_bump,
+    epoch_by_partition,
+    expires_in_flight,
+    late_errors_ignored,
+    old_acks_ignored,
+    renumbered_in_order,
+    sequence_used_when_sent,
+    transactional,
 )
 from . import state as client
 from .accumulator import LINGER, drained, muted, produce

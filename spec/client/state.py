@@ -32,12 +32,6 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..errors import Errors
-from ..features import (
-    client_epoch_bump,
-    stale_epoch_abortable,
-    transactional,
-    unknown_id_fatal,
-)
 from ..messages import (
     EPOCH,
     LARGEST_SEQUENCE,
@@ -52,6 +46,12 @@ from ..messages import (
     TIMESTAMP,
     TRANSACTION,
     producer,
+)
+from ..releases.features import (
+    client_epoch_bump,
+    stale_epoch_abortable,
+    transactional,
+    unknown_id_fatal,
 )
 
 FIRST_EPOCH = constant(

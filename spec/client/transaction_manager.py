@@ -26,7 +26,8 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..errors import Errors, is_retriable
-from ..features import (
+from ..messages import NO_EPOCH, PARTITION, REAL, producer
+from ..releases.features import (
     aborted_by_name,
     client_epoch_bump,
     close_ends,
@@ -39,8 +40,7 @@ from ..features import (
     upgrade_bumps_epoch,
     version_looked_up,
 )
-from ..messages import NO_EPOCH, PARTITION, REAL, producer
-from ..proposals import downgrade_waits
+from ..releases.proposals import downgrade_waits
 from . import state as client
 
 OLDEST_VERSION = constant(

@@ -6,12 +6,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from ...language import Expression, Message, Row, Sending, Table, if_, only, set_of
-from ..features import (
-    abortable_error,
-    pending_first,
-    transaction_version_2,
-    verification,
-)
 from ..messages import (
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
@@ -24,6 +18,12 @@ from ..messages import (
     now,
     producer,
     transaction,
+)
+from ..releases.features import (
+    abortable_error,
+    pending_first,
+    transaction_version_2,
+    verification,
 )
 from . import entry
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...language import Row, Table, event, set_of
-from ..features import completes_once, own_completion_cancelled
 from ..messages import FAILOVERS, FAULTS, Errors, clock, producer, transaction
+from ..releases.features import completes_once, own_completion_cancelled
 from . import entry
 from .failover import reloaded
 from .log import completed_record, logged_epoch, logged_partitions, tell_all

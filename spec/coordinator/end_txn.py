@@ -12,13 +12,6 @@ from typing import NamedTuple
 
 from ...language import Expression, Row, Sending, Table, if_, lift, minimum, only, to_each
 from ...language.expressions import TRUE, Operand
-from ..features import (
-    failed_fence_kept,
-    late_fence_end_refused,
-    rotation_on_fence,
-    single_fence_bump,
-    transaction_version_2,
-)
 from ..messages import (
     LARGEST_EPOCH,
     NO_EPOCH,
@@ -36,7 +29,14 @@ from ..messages import (
     producer_id_manager,
     transaction,
 )
-from ..proposals import retry_by_entry
+from ..releases.features import (
+    failed_fence_kept,
+    late_fence_end_refused,
+    rotation_on_fence,
+    single_fence_bump,
+    transaction_version_2,
+)
+from ..releases.proposals import retry_by_entry
 from . import entry
 from .entry import c
 

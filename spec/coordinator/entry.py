@@ -28,13 +28,6 @@ from ...language import (
     record,
     some,
 )
-from ..features import (
-    controller_hands_out_ids,
-    exact_end_epoch,
-    producer_fenced_error,
-    strict_end_txn_epoch,
-    transaction_version_2,
-)
 from ..messages import (
     CONNECTION,
     COORDINATOR_EPOCH,
@@ -52,6 +45,13 @@ from ..messages import (
     now,
     offered_id,
     transaction,
+)
+from ..releases.features import (
+    controller_hands_out_ids,
+    exact_end_epoch,
+    producer_fenced_error,
+    strict_end_txn_epoch,
+    transaction_version_2,
 )
 
 TransactionState = enum(

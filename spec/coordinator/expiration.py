@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...language import Row, Table, constant, event
-from ..features import unused_id_expires
 from ..messages import ID_EXPIRIES, clock, is_past, producer_id_manager, transaction
+from ..releases.features import unused_id_expires
 from .entry import DEAD, is_known, is_settled, pending, txn_last_update_timestamp
 from .log import may_come_back
 

@@ -5,11 +5,6 @@ from __future__ import annotations
 from ...language import Bool as Truth
 from ...language import Expression, Row, Table, each, event, if_, set_of, size, some
 from ...language.expressions import TRUE, Operand
-from ..features import (
-    last_epoch_in_log,
-    own_completion_cancelled,
-    rotation_in_log,
-)
 from ..messages import (
     FAILOVERS,
     FAULTS,
@@ -21,6 +16,11 @@ from ..messages import (
     producer,
     producer_id_manager,
     transaction,
+)
+from ..releases.features import (
+    last_epoch_in_log,
+    own_completion_cancelled,
+    rotation_in_log,
 )
 from . import entry
 from .entry import p

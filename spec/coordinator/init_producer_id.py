@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from ...language import Expression, Row, Sending, Table, if_, some
 from ...language.expressions import Operand
-from ..features import expected_epoch, fence_bumps_epoch, rotation_on_fence
 from ..messages import (
     LARGEST_EPOCH,
     NO_EPOCH,
@@ -21,6 +20,7 @@ from ..messages import (
     producer_id_manager,
     transaction,
 )
+from ..releases.features import expected_epoch, fence_bumps_epoch, rotation_on_fence
 from . import entry
 
 Updates = Mapping[Expression, Operand]

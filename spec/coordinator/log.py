@@ -30,12 +30,6 @@ from ...language import (
     to_each,
 )
 from ...language.expressions import Operand
-from ..features import (
-    completes_once,
-    overflow_answered,
-    previous_id_forgotten,
-    transaction_version_2,
-)
 from ..messages import (
     APPEND_FAILURES,
     EPOCH,
@@ -58,6 +52,12 @@ from ..messages import (
     producer,
     producer_id_manager,
     transaction,
+)
+from ..releases.features import (
+    completes_once,
+    overflow_answered,
+    previous_id_forgotten,
+    transaction_version_2,
 )
 from . import entry
 from .end_txn import answer_fencers

@@ -21,7 +21,6 @@ from ...language import (
     message,
     set_of,
 )
-from ..features import markers_in_order, own_completion_cancelled, storage_error_retried
 from ..messages import (
     CONNECTION,
     COORDINATOR_EPOCH,
@@ -34,6 +33,7 @@ from ..messages import (
     WriteTxnMarkersResponse,
     transaction,
 )
+from ..releases.features import markers_in_order, own_completion_cancelled, storage_error_retried
 from .entry import (
     COMPLETE_COMMIT,
     completing,

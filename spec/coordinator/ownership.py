@@ -33,8 +33,8 @@ from ...language import (
     some,
     to_each,
 )
-from ..features import expected_epoch, newer_epoch_cancels_load, two_phase_commit
 from ..messages import Errors
+from ..releases.features import expected_epoch, newer_epoch_cancels_load, two_phase_commit
 from .markers import caller
 
 MAX_TIMEOUT = constant(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...language import Row, Table, if_
-from ..features import rotation_on_fence, timeout_bumps_epoch, two_phase_commit
 from ..messages import LARGEST_EPOCH, LONGEST, TIMEOUTS, clock, is_past, transaction
+from ..releases.features import rotation_on_fence, timeout_bumps_epoch, two_phase_commit
 from . import entry
 
 transaction_timeout = Table(

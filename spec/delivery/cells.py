@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ...language import DeclarationError
-from ..features import KAFKA
+from ..releases.features import KAFKA
 from ..replication.state import NOT_ENOUGH_REPLICAS
 from .state import AFTER, BEFORE, TOGETHER
 

@@ -29,8 +29,8 @@ from ...language import (
     without_first,
 )
 from ...language.expressions import Expression, Operand
-from ..features import batches_kept, unknown_producer_accepted
 from ..leader.state import Kind, asks_coordinator
+from ..releases.features import batches_kept, unknown_producer_accepted
 from ..replication import fetch
 from ..replication import state as replicas
 from ..replication.state import ACKS, RECORD, RECORDS, REPLICA, SESSIONS, Entry, State, replica

@@ -23,7 +23,8 @@ from ...language import (
     some,
 )
 from ..errors import Errors
-from ..group_features import (
+from ..messages import OFFSET, PRODUCER, PRODUCER_ID, Result
+from ..releases.group_features import (
     completed_by_scheduler,
     empty_groups_first,
     group_coordinator_service,
@@ -32,7 +33,6 @@ from ..group_features import (
     rebalance_checked_last,
     stable_offsets,
 )
-from ..messages import OFFSET, PRODUCER, PRODUCER_ID, Result
 from .members import is_member, refusals, refused_instances
 from .offsets import completed, ended, is_newer, not_appended, offsets_completed
 from .requests import COMPLETING, EMPTY, GroupResponse, answered, asker, refusing

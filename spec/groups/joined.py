@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...language import DeclarationError, Expression, Machine, Row, Sending, Table, lift
 from ...language.expressions import Operand
 from ...language.tables import exclude
-from ..features import transactional
+from ..releases.features import transactional
 
 Updates = Mapping[Expression, Operand]
 

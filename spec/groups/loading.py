@@ -21,13 +21,13 @@ from ...language import (
     sequence_of,
     size,
 )
-from ..group_features import (
+from ..messages import OFFSET
+from ..releases.group_features import (
     completed_by_scheduler,
     group_coordinator_service,
     loaded_once_replicated,
     offsets_in_place_first,
 )
-from ..messages import OFFSET
 from .log import is_replicated, log, replicated, store
 from .state import committed, completions, group, n, pending
 

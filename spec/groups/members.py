@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...language import Expression, Row, only
-from ..group_features import instances_needed, static_members
+from ..releases.group_features import instances_needed, static_members
 from .state import generation, members, static
 
 Refused = Callable[[str, Expression, str], Row]

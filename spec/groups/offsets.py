@@ -27,16 +27,6 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..errors import Errors
-from ..features import followers_only_warn, offset_errors_unchanged
-from ..group_features import (
-    completed_by_scheduler,
-    load_error_known,
-    load_error_spared,
-    members_fenced,
-    offsets_in_place_first,
-    offsets_staged_last,
-    refused_offset_harmless,
-)
 from ..leader.markers import write_markers
 from ..leader.produce import DataBatch, Question, append_rows, asking_rows
 from ..leader.state import has_ongoing_transaction, log_end_offset, orphaned, unguarded
@@ -52,6 +42,16 @@ from ..messages import (
     partition,
     producer,
     waiting,
+)
+from ..releases.features import followers_only_warn, offset_errors_unchanged
+from ..releases.group_features import (
+    completed_by_scheduler,
+    load_error_known,
+    load_error_spared,
+    members_fenced,
+    offsets_in_place_first,
+    offsets_staged_last,
+    refused_offset_harmless,
 )
 from .joined import apart, joined
 from .members import refusals as member_refusals

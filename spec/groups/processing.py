@@ -25,9 +25,9 @@ from ..client.state import (
 )
 from ..client.transaction_manager import Reaction
 from ..errors import asks_again
-from ..features import offsets_retried_by_kind, transaction_version_2
-from ..group_features import members_fenced, stable_offsets
 from ..messages import connection, moved, producer
+from ..releases.features import offsets_retried_by_kind, transaction_version_2
+from ..releases.group_features import members_fenced, stable_offsets
 from .joined import joined
 from .state import (
     INPUTS,

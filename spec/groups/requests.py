@@ -28,7 +28,8 @@ from ...language import (
 from ...language.expressions import Operand
 from ..coordinator.ownership import GIVEN_MS
 from ..errors import Errors
-from ..group_features import (
+from ..messages import PRODUCER
+from ..releases.group_features import (
     assignments_skipped,
     group_coordinator_service,
     group_ids_checked,
@@ -40,7 +41,6 @@ from ..group_features import (
     static_protocols_compared,
     static_restart_rebalances,
 )
-from ..messages import PRODUCER
 from .members import Refused, is_held, is_member, refusals, refused_instances
 from .state import (
     INSTANCE,

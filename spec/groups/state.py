@@ -27,7 +27,6 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..errors import Errors
-from ..features import abortable_error
 from ..messages import (
     CONNECTION,
     EPOCH,
@@ -41,6 +40,7 @@ from ..messages import (
     partition,
     producer,
 )
+from ..releases.features import abortable_error
 
 INPUTS = constant("inputs", 2, 1, 8, meaning="records in the input's partition")
 GENERATIONS = constant(

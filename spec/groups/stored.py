@@ -27,8 +27,8 @@ from ...language import (
     size,
     some,
 )
-from ..group_features import loaded_once_replicated
 from ..messages import PRODUCER_ID, Result
+from ..releases.group_features import loaded_once_replicated
 from . import commits
 from .joined import Updates, joined
 from .loading import (

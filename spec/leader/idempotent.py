@@ -26,9 +26,9 @@ from ...language.expressions import Operand
 from ..answers import answer_batch
 from ..client import state as client
 from ..client.epochs import DelayedProduce
-from ..features import client_epoch_bump, idempotent_starts_at_0
 from ..messages import NO_EPOCH, NO_OFFSET, RECORD, Errors, Produce, clock, partition, producer
-from . import recovery as recovery
+from ..releases.features import client_epoch_bump, idempotent_starts_at_0
+from . import recovery
 from .produce import Answer, AppendResponse, DataBatch, append_rows
 from .state import Kind, LogEntry, log, producers
 

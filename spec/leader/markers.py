@@ -25,17 +25,6 @@ from ...language import (
 )
 from ...language.expressions import TRUE, Operand
 from ..coordinator.markers import marker_connection
-from ..features import (
-    empty_marker_ends_nothing,
-    followers_only_warn,
-    last_epoch_ends_open,
-    marker_is_use,
-    ongoing_by_epoch,
-    stale_epoch_first,
-    state_outlives_records,
-    strict_marker_epoch,
-    transaction_version_2,
-)
 from ..messages import (
     DELETIONS,
     LARGEST_EPOCH,
@@ -48,6 +37,17 @@ from ..messages import (
     partition,
     transaction,
     waiting,
+)
+from ..releases.features import (
+    empty_marker_ends_nothing,
+    followers_only_warn,
+    last_epoch_ends_open,
+    marker_is_use,
+    ongoing_by_epoch,
+    stale_epoch_first,
+    state_outlives_records,
+    strict_marker_epoch,
+    transaction_version_2,
 )
 from .produce import CHECK_EPOCH, asker, bounded_alone
 from .state import (

@@ -39,7 +39,6 @@ from ...language import (
     wrap,
 )
 from ...language.expressions import TRUE, Operand
-from .. import features
 from ..answers import answer_batch
 from ..messages import (
     ANY_OFFSET,
@@ -56,6 +55,7 @@ from ..messages import (
     producer,
     waiting,
 )
+from ..releases import features
 from . import state as leader
 
 Updates = Mapping[Expression, Operand]

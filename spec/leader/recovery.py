@@ -26,7 +26,6 @@ from ...language import (
     to_each,
 )
 from ..answers import answer_batch
-from ..features import state_outlives_records
 from ..messages import (
     DELETIONS,
     LEADER_CHANGES,
@@ -39,6 +38,7 @@ from ..messages import (
     producer,
     waiting,
 )
+from ..releases.features import state_outlives_records
 from .state import (
     OFFSET,
     UNKNOWN,

@@ -41,11 +41,6 @@ from ...language import (
     some,
 )
 from ...language.expressions import TRUE, Operand
-from ..features import (
-    ongoing_by_epoch,
-    transaction_version_2,
-    verification,
-)
 from ..messages import (
     ANY_SEQUENCE,
     CACHED_BATCHES,
@@ -66,7 +61,12 @@ from ..messages import (
     partition,
     waiting,
 )
-from ..proposals import newest_question_counts
+from ..releases.features import (
+    ongoing_by_epoch,
+    transaction_version_2,
+    verification,
+)
+from ..releases.proposals import newest_question_counts
 
 GUARDS = constant("guards", 0, 0, 0, real=2**63 - 1, meaning="distinct verification guards")
 PRODUCER_ID_EXPIRATION = constant(

@@ -5,13 +5,6 @@ from __future__ import annotations
 from ...language import Expression, Message, Row, Sending, Table, lift, lost, only, set_of, updated
 from ...language.expressions import TRUE, Operand
 from ..answers import answer_batch
-from ..features import (
-    abortable_error,
-    followers_only_warn,
-    offset_errors_unchanged,
-    offsets_verified,
-    transaction_version_2,
-)
 from ..messages import (
     LOSSES,
     NO_OFFSET,
@@ -22,6 +15,13 @@ from ..messages import (
     partition,
     producer,
     waiting,
+)
+from ..releases.features import (
+    abortable_error,
+    followers_only_warn,
+    offset_errors_unchanged,
+    offsets_verified,
+    transaction_version_2,
 )
 from .produce import (
     AppendResponse,

@@ -19,8 +19,8 @@ from ...language import (
     invariant,
     lift,
 )
-from ..application import Outcome, outcome
 from ..client import state as client
+from ..client.application import Outcome, outcome
 from ..client.calls import EARLY_ENDS
 from ..coordinator import entry as coordinator
 from ..coordinator.entry import (
@@ -33,7 +33,6 @@ from ..coordinator.entry import (
     PREPARE_COMMIT,
 )
 from ..coordinator.log import unsettled
-from ..features import late_fence_end_refused, transaction_version_2
 from ..leader import state as leader
 from ..messages import (
     NO_EPOCH,
@@ -51,6 +50,7 @@ from ..messages import (
 )
 from ..properties.rivals import has_no_rival
 from ..properties.transactions import is_older
+from ..releases.features import late_fence_end_refused, transaction_version_2
 from .clients import has_epoch
 from .coordinator import is_complete, is_followed, is_replaced
 

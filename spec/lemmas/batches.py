@@ -23,11 +23,10 @@ from ...language import (
     position,
     sum_of,
 )
-from ..application import Outcome, outcome
 from ..client import state as client
-from ..coordinator import log as log
+from ..client.application import Outcome, outcome
+from ..coordinator import log
 from ..coordinator.entry import is_prepared, producer_epoch, producer_id
-from ..features import transaction_version_2
 from ..leader import state as leader
 from ..leader.isolation import log_entry
 from ..messages import (
@@ -41,6 +40,7 @@ from ..messages import (
     Produce,
 )
 from ..properties.transactions import is_older
+from ..releases.features import transaction_version_2
 from .clients import Pair, claims, is_current, is_given_out
 from .counting import Place, named
 from .leaders import each_live

@@ -28,14 +28,13 @@ from ...language import (
 from ..client import state as client
 from ..client.calls import EARLY_ENDS
 from ..coordinator import entry as coordinator
-from ..coordinator import log as log
+from ..coordinator import log
 from ..coordinator.entry import (
     EMPTY,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
-from ..features import failed_fence_kept, transaction_version_2
 from ..messages import (
     LARGEST_EPOCH,
     NO_EPOCH,
@@ -50,6 +49,7 @@ from ..messages import (
     InitProducerIdResponse,
     connection,
 )
+from ..releases.features import failed_fence_kept, transaction_version_2
 from .coordinator import epochs_go_on, is_complete, is_followed, is_lost, is_replaced
 from .counting import Place, named, one
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...language import Expression, all_of, all_true, if_, invariant, position
 from ..coordinator import entry as coordinator
-from ..coordinator import log as log
+from ..coordinator import log
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -19,17 +19,17 @@ from ..coordinator.entry import (
     PREPARE_EPOCH_FENCE,
 )
 from ..coordinator.log import unsettled
-from ..features import (
-    failed_fence_kept,
-    rotation_in_log,
-    rotation_on_fence,
-    transaction_version_2,
-)
 from ..messages import (
     LARGEST_EPOCH,
     NO_EPOCH,
     PARTITION,
     offered_id,
+)
+from ..releases.features import (
+    failed_fence_kept,
+    rotation_in_log,
+    rotation_on_fence,
+    transaction_version_2,
 )
 
 p = PARTITION.variable("p")

@@ -20,10 +20,9 @@ from ...language import (
     position,
 )
 from ..coordinator import entry as coordinator
-from ..coordinator import log as log
+from ..coordinator import log
 from ..coordinator.entry import ONGOING, PREPARE_COMMIT
 from ..coordinator.markers import marker_connection, marker_sent
-from ..features import stale_epoch_first, transaction_version_2
 from ..leader import state as leader
 from ..messages import (
     PARTITION,
@@ -36,6 +35,7 @@ from ..messages import (
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
 )
+from ..releases.features import stale_epoch_first, transaction_version_2
 from .counting import one
 
 i = PRODUCER.variable("i")

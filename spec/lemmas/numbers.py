@@ -17,7 +17,6 @@ from ...language import (
     position,
 )
 from ..client import state as client
-from ..features import transaction_version_2, unknown_producer_accepted
 from ..leader import state as leader
 from ..leader.isolation import log_entry
 from ..messages import (
@@ -28,6 +27,7 @@ from ..messages import (
     Errors,
     ProduceResponse,
 )
+from ..releases.features import transaction_version_2, unknown_producer_accepted
 from .batches import Batch, Numbered, sent_by
 from .clients import has_epoch
 from .counting import following

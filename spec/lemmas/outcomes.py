@@ -18,8 +18,8 @@ from ...language import (
     last,
     position,
 )
-from ..application import Outcome, acknowledged, outcome
 from ..client import state as client
+from ..client.application import Outcome, acknowledged, outcome
 from ..coordinator import entry as coordinator
 from ..coordinator.entry import (
     COMPLETE_ABORT,
@@ -29,7 +29,6 @@ from ..coordinator.entry import (
     PREPARE_COMMIT,
 )
 from ..coordinator.log import unsettled
-from ..features import transaction_version_2
 from ..leader import state as leader
 from ..leader.isolation import ending, log_entry
 from ..messages import (
@@ -46,6 +45,7 @@ from ..messages import (
     connection,
 )
 from ..properties.transactions import is_older
+from ..releases.features import transaction_version_2
 from .batches import every_batch
 from .clients import Pair, is_current, is_given_out, pairs_held
 from .coordinator import is_followed, is_replaced

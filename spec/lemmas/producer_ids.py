@@ -27,7 +27,6 @@ from ...language import (
     invariant,
     lift,
 )
-from ..features import controller_hands_out_ids
 from ..producer_ids import controller as rpc
 from ..producer_ids import zookeeper as zk
 from ..producer_ids.state import (
@@ -39,6 +38,7 @@ from ..producer_ids.state import (
     handed_out,
     last_of,
 )
+from ..releases.features import controller_hands_out_ids
 from .counting import Place, named, one
 
 b, c = BROKER.variable("b"), BROKER.variable("c")

@@ -29,8 +29,8 @@ from ...language import (
     some,
     to_each,
 )
-from ..features import controller_hands_out_ids
 from ..messages import NO_NUMBER, TIMESTAMP, answer_on
+from ..releases.features import controller_hands_out_ids
 from .state import (
     BLOCK_SIZE,
     BROKER,

@@ -23,8 +23,8 @@ from ...language import (
     some,
 )
 from ...language.expressions import Operand
-from ..features import block_awaited_elsewhere, controller_hands_out_ids, overlap_refused
 from ..messages import LATEST, NO_TIMESTAMP, clock, now
+from ..releases.features import block_awaited_elsewhere, controller_hands_out_ids, overlap_refused
 from .controller import (
     AllocateProducerIds,
     AllocateProducerIdsResponse,

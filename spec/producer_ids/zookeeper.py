@@ -24,8 +24,8 @@ from ...language import (
     set_of,
 )
 from ...language.expressions import Operand
-from ..features import block_current_once_written, controller_hands_out_ids
 from ..messages import answer_on
+from ..releases.features import block_current_once_written, controller_hands_out_ids
 from .state import (
     BLOCK_SIZE,
     BROKER,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...language import Expression, if_, invariant
 from ...language.expressions import any_true
-from ..acl_table import LINES, Refusal, Request, answer, has, is_super
-from ..authorization import (
+from ..access.acl_table import LINES, Refusal, Request, answer, has, is_super
+from ..access.authorization import (
     create_by_topic,
     idempotent_by_topic,
     markers_by_admins,

@@ -8,7 +8,8 @@ from ..client import queue
 from ..client import state as client
 from ..client import transaction_manager as manager
 from ..client.queue import Request
-from ..features import (
+from ..messages import NO_EPOCH
+from ..releases.features import (
     calls_in_turn,
     client_epoch_bump,
     close_ends,
@@ -17,7 +18,6 @@ from ..features import (
     transactional,
     unauthorized_abortable,
 )
-from ..messages import NO_EPOCH
 
 _ME = 0
 

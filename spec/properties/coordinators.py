@@ -22,7 +22,7 @@ from ..coordinator.ownership import (
     owned,
 )
 from ..coordinator.ownership import heard as heard_epoch
-from ..features import newer_epoch_cancels_load
+from ..releases.features import newer_epoch_cancels_load
 
 b, c = BROKER.variable("b"), BROKER.variable("c")
 s = STATE_PARTITION.variable("s")

@@ -16,7 +16,7 @@ from ...language import (
     step_property,
     variable,
 )
-from .. import application
+from ..client import application
 from ..groups import failover
 from ..groups import state as groups
 from ..groups.state import INPUT_OFFSET, OFFSETS, OUTPUT

@@ -13,17 +13,17 @@ from ...language import (
     size,
     step_property,
 )
-from ..group_features import (
+from ..groups.loading import counts, fetched, is_loaded
+from ..groups.log import Kind, ending, log
+from ..groups.state import committed, completions
+from ..groups.stored import fetched_unstable
+from ..releases.group_features import (
     completed_by_scheduler,
     loaded_once_replicated,
     offsets_in_place_first,
     refused_offset_harmless,
     stable_offsets,
 )
-from ..groups.loading import counts, fetched, is_loaded
-from ..groups.log import Kind, ending, log
-from ..groups.state import committed, completions
-from ..groups.stored import fetched_unstable
 
 _e = element("e", log)
 _marker = ending(_e)

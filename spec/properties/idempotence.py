@@ -15,14 +15,14 @@ from ...language import (
     wrap,
 )
 from ..client import state as client
-from ..features import (
+from ..leader import state as leader
+from ..messages import NO_EPOCH, PARTITION, PRODUCER_ID, RECORD, SEQUENCE
+from ..releases.features import (
     bump_when_settled,
     client_epoch_bump,
     idempotent_starts_at_0,
     renumbered_under_new_id,
 )
-from ..leader import state as leader
-from ..messages import NO_EPOCH, PARTITION, PRODUCER_ID, RECORD, SEQUENCE
 
 p, r = PARTITION.variable("p"), RECORD.variable("r")
 n = PRODUCER_ID.variable("n")

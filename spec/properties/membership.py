@@ -12,7 +12,6 @@ from ...language import (
     set_of,
     step_property,
 )
-from ..group_features import instances_needed, members_fenced, static_members
 from ..groups import asked
 from ..groups.requests import COMPLETING, EMPTY, PREPARING, STABLE
 from ..groups.state import (
@@ -25,6 +24,7 @@ from ..groups.state import (
     promised,
     status,
 )
+from ..releases.group_features import instances_needed, members_fenced, static_members
 
 _has_begun = status.is_in(COMPLETING, STABLE)
 

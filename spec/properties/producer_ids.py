@@ -14,7 +14,6 @@ from ...language import (
     position,
     step_property,
 )
-from ..features import controller_hands_out_ids
 from ..producer_ids import controller as rpc
 from ..producer_ids import zookeeper as zk
 from ..producer_ids.state import (
@@ -25,6 +24,7 @@ from ..producer_ids.state import (
     handed_out,
     last_of,
 )
+from ..releases.features import controller_hands_out_ids
 
 b, c, h = BROKER.variable("b"), BROKER.variable("c"), HANDLER.variable("h")
 

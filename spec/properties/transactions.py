@@ -22,12 +22,11 @@ from ...language import (
     size,
     step_property,
 )
-from .. import application
+from ..client import application
 from ..client import state as client
 from ..client.transaction_manager import end_version
 from ..coordinator import entry as coordinator
-from ..coordinator import log as log
-from ..features import transaction_version_2
+from ..coordinator import log
 from ..leader import state as leader
 from ..leader.isolation import ending, log_entry
 from ..messages import (
@@ -41,6 +40,7 @@ from ..messages import (
     EndTxnResponse,
     Errors,
 )
+from ..releases.features import transaction_version_2
 from .rivals import has_no_rival
 
 p, q = PARTITION.variable("p"), PARTITION.variable("q")

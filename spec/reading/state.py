@@ -27,7 +27,7 @@ from ...language import (
 )
 from ..leader.isolation import ending_behind
 from ..leader.state import Kind
-from ..releases import RELEASES, TRUNK
+from ..releases.release import RELEASES, TRUNK
 
 # Releases -----------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from ...language import (
     those,
 )
 from ...language.expressions import Operand
-from ..replication_features import (
+from ..releases.replication_features import (
     eligible_leader_replicas,
     leader_epoch_checked,
     truncated_by_epoch,

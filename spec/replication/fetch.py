@@ -29,7 +29,7 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..leader.state import Kind
-from ..replication_features import (
+from ..releases.replication_features import (
     broker_epoch_checked,
     high_watermark_waits,
     isr_from_epoch_start,

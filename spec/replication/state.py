@@ -34,7 +34,11 @@ from ...language import (
 from ...language.expressions import Operand
 from ..leader.state import Kind
 from ..messages import RECORDS
-from ..replication_features import eligible_leader_replicas, leader_epoch_checked, min_isr_capped
+from ..releases.replication_features import (
+    eligible_leader_replicas,
+    leader_epoch_checked,
+    min_isr_capped,
+)
 
 REPLICAS = constant("replicas", 3, 1, 5, meaning="replicas of the partition")
 SESSIONS = constant(

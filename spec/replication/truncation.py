@@ -7,7 +7,7 @@ on brokers say the same with Fetch: its answer names the epoch and offset where 
 from __future__ import annotations
 
 from ...language import Row, Table, event, last, minimum, only, size
-from ..replication_features import epoch_asked_again, truncated_by_epoch
+from ..releases.replication_features import epoch_asked_again, truncated_by_epoch
 from . import state as replicas
 from .state import REPLICA, State, replica
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...language import System, Unreached
-from .. import acl_table
-from ..authorization import AUTHORIZERS, unauthorized_error
+from ..access import acl_table
+from ..access.authorization import AUTHORIZERS, unauthorized_error
 from ..properties.authorization import PROPERTIES
 
 system = System(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...language import Channel, Fairness, System, Table, strong_fairness, weak_fairness
 from ..client import any_broker, calls, failures, queue, requests, transaction_manager
 from ..client.state import FIRST_EPOCH
-from ..features import CLIENT, COORDINATOR, KAFKA, transactional
 from ..messages import (
     FAULTS,
     IN_FLIGHT,
@@ -24,6 +23,7 @@ from ..messages import (
     InitProducerIdResponse,
 )
 from ..properties.calls import PROGRESS, PROPERTIES
+from ..releases.features import CLIENT, COORDINATOR, KAFKA, transactional
 from .unreached import CALLS as UNREACHED
 
 _CHANNELS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...language import Channel, System, weak_fairness
 from ..coordinator import ownership
-from ..features import COORDINATOR, KAFKA
 from ..properties.coordinators import PROGRESS, PROPERTIES
+from ..releases.features import COORDINATOR, KAFKA
 from .unreached import COORDINATORS
 
 system = System(

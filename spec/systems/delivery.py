@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, Refusal, System, Unreached
-from ..config import NO_RETRIES, NOT_ALL
 from ..delivery import consumer, producer
 from ..delivery.state import (
     CONSUMER_CRASHES,
@@ -16,9 +15,9 @@ from ..delivery.state import (
     TRANSACTIONAL,
     is_idempotent,
 )
-from ..features import KAFKA, unknown_producer_accepted
 from ..leader.state import asks_coordinator
 from ..properties.delivery import PROPERTIES
+from ..releases.features import KAFKA, unknown_producer_accepted
 from ..replication import election, fetch, truncation
 from ..replication.state import (
     ACKS,
@@ -34,6 +33,7 @@ from ..replication.state import (
     SESSIONS,
     UNCLEAN_ELECTIONS,
 )
+from ..settings.producer import NO_RETRIES, NOT_ALL
 from .replication import UNREACHED as REPLICATION
 
 UNREACHED = (

@@ -9,7 +9,6 @@ from ..client import state as client
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..coordinator import markers, tables
-from ..features import KAFKA, transactional
 from ..groups import failover, membership, offsets, processing
 from ..groups.state import (
     GENERATIONS,
@@ -41,6 +40,7 @@ from ..messages import (
 )
 from ..properties import progress
 from ..properties.exactly_once import PROPERTIES
+from ..releases.features import KAFKA, transactional
 from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 

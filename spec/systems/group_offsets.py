@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...language import System
-from ..features import KAFKA
 from ..groups import commits, loading, stored
 from ..groups.log import RECORDS as OFFSET_RECORDS
 from ..groups.state import GENERATIONS, INPUTS, LEAST_GENERATION, LEAST_OFFSET
@@ -16,6 +15,7 @@ from ..messages import (
     TRANSACTIONS,
 )
 from ..properties.group_offsets import PROPERTIES
+from ..releases.features import KAFKA
 
 system = System(
     name="group-offsets",

@@ -7,7 +7,6 @@ from ..client import accumulator, expiry, sender
 from ..client import epochs as epoch_bump
 from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
-from ..features import CLIENT, KAFKA, LEADER, transactional
 from ..leader import idempotent as leader
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
 from ..lemmas.sequences import LEMMAS
@@ -40,6 +39,7 @@ from ..messages import (
 )
 from ..properties.idempotence import PROPERTIES
 from ..properties.progress import IDEMPOTENCE as PROGRESS
+from ..releases.features import CLIENT, KAFKA, LEADER, transactional
 from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")

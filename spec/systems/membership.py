@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ...language import System, Unreached, weak_fairness
 from ..coordinator.ownership import LARGEST_TIMEOUT, LEAST_TIMEOUT
-from ..features import KAFKA
-from ..group_features import member_ids_required, static_members
 from ..groups import asked, requests
 from ..groups.state import GENERATIONS, INPUTS, INSTANCES, LEAST_GENERATION, LEAST_OFFSET
 from ..messages import FAULTS, PRODUCER_IDS, PRODUCERS, RECORDS, SPARE, TRANSACTIONS
 from ..properties.membership import PROGRESS, PROPERTIES
+from ..releases.features import KAFKA
+from ..releases.group_features import member_ids_required, static_members
 
 system = System(
     name="membership",

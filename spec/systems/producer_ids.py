@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...language import Channel, System, strong_fairness, weak_fairness
-from ..features import KAFKA
 from ..lemmas.producer_ids import LEMMAS
 from ..messages import LATEST, NO_NUMBER
 from ..producer_ids import controller as rpc
@@ -23,6 +22,7 @@ from ..producer_ids.state import (
     crash,
 )
 from ..properties.producer_ids import PROGRESS, PROPERTIES
+from ..releases.features import KAFKA
 from .unreached import PRODUCER_ID_BLOCKS as UNREACHED
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind

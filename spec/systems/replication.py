@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, System, Unreached
-from ..features import KAFKA
 from ..lemmas.replication import LEMMAS
 from ..properties.replication import PROPERTIES
+from ..releases.features import KAFKA
+from ..releases.replication_features import (
+    eligible_leader_replicas,
+    leader_epoch_checked,
+    truncated_by_epoch,
+)
 from ..replication import election, fetch, truncation
 from ..replication.state import (
     ACKS,
@@ -23,11 +28,6 @@ from ..replication.state import (
     UNCLEAN_ELECTIONS,
     log,
     newest_epoch,
-)
-from ..replication_features import (
-    eligible_leader_replicas,
-    leader_epoch_checked,
-    truncated_by_epoch,
 )
 
 _NOTHING_LOST = (

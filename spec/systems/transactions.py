@@ -9,7 +9,6 @@ from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..coordinator import completion, expiration, markers, tables
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
-from ..features import KAFKA, transactional
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery, verification
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
@@ -61,6 +60,7 @@ from ..messages import (
 )
 from ..properties import progress
 from ..properties.transactions import PROPERTIES
+from ..releases.features import KAFKA, transactional
 from .unreached import TRANSACTIONS as UNREACHED
 
 FURTHER_FAULTS = (

@@ -9,7 +9,9 @@ from __future__ import annotations
 from ...language import Unreached
 from ..client.calls import EARLY_ENDS
 from ..client.transaction_manager import OLDEST_VERSION
-from ..features import (
+from ..messages import FAULTS, PRODUCER_IDS, RECORDS
+from ..messages import TRANSACTIONS as IN_A_ROW
+from ..releases.features import (
     calls_in_turn,
     client_epoch_bump,
     close_ends,
@@ -24,9 +26,7 @@ from ..features import (
     unauthorized_abortable,
     unknown_producer_accepted,
 )
-from ..group_features import load_error_retried
-from ..messages import FAULTS, PRODUCER_IDS, RECORDS
-from ..messages import TRANSACTIONS as IN_A_ROW
+from ..releases.group_features import load_error_retried
 
 _NO_CAUSE = "no coordinator answers this request so"
 _SECOND_FAULT = "need two faults in a run (faults=2)"

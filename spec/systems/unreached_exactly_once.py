@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...language import Unreached
-from ..features import stale_epoch_first, transaction_version_2
 from ..messages import FAULTS, TRANSACTIONS
+from ..releases.features import stale_epoch_first, transaction_version_2
 
 _BY_VERSION_2 = "need a release before version 2, whose clients add partitions and keep their epoch"
 

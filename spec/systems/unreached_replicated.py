@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...language import Unreached
-from ..features import transaction_version_2
 from ..messages import FAULTS, PRODUCERS
 from ..messages import TRANSACTIONS as IN_A_ROW
+from ..releases.features import transaction_version_2
 from ..replication.state import MIN_ISR
 from .replication import UNREACHED as REPLICATION
 from .unreached import TRANSACTIONS

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.spec.bugs import bug_of
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import VERSIONS, Broker, needed
 
 RED = {

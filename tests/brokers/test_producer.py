@@ -13,8 +13,8 @@ from epochfence.model import ProducerClient
 from epochfence.model.client.metrics import Sensor
 from epochfence.model.client.requests import CallFailed, Record
 from epochfence.spec.client.metrics import Stat, metrics_at
-from epochfence.spec.client_features import none_is_no_number, overlapping_samples
-from epochfence.spec.features import KAFKA
+from epochfence.spec.releases.client_features import none_is_no_number, overlapping_samples
+from epochfence.spec.releases.features import KAFKA
 from epochfence.tests.brokers.kafka import Broker, java
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.client.producers import idempotent

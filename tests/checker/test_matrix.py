@@ -25,8 +25,8 @@ from epochfence.checker.workers import Workers
 from epochfence.cli.options import bounds_of
 from epochfence.language import Int, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.spec.bugs import BUGS
-from epochfence.spec.features import RELEASED
 from epochfence.spec.load import load_system
+from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.test_cli import ROOT, epochfence
 

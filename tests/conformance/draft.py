@@ -25,8 +25,8 @@ from epochfence.spec.coordinator.end_txn import (
     fence_continues,
 )
 from epochfence.spec.coordinator.init_producer_id import init_producer_id
-from epochfence.spec.features import failed_fence_kept, transaction_version_2
 from epochfence.spec.messages import LARGEST_EPOCH, NO_EPOCH, Errors, offered_id
+from epochfence.spec.releases.features import failed_fence_kept, transaction_version_2
 from epochfence.tests.conformance.metadata_functions import (
     TABLES,
     Functions,

@@ -67,7 +67,6 @@ from epochfence.spec.coordinator.entry import (
 from epochfence.spec.coordinator.init_producer_id import increment_rows, rotation
 from epochfence.spec.coordinator.log import COMPLETING
 from epochfence.spec.coordinator.markers import caller
-from epochfence.spec.features import rotation_on_fence, transaction_version_2
 from epochfence.spec.messages import (
     EPOCH,
     LARGEST_EPOCH,
@@ -81,6 +80,7 @@ from epochfence.spec.messages import (
     now,
     transaction,
 )
+from epochfence.spec.releases.features import rotation_on_fence, transaction_version_2
 
 _METADATA = "TransactionMetadata"
 Raised = enum("Raised", "ILLEGAL_STATE", "ILLEGAL_ARGUMENT")

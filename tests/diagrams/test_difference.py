@@ -14,8 +14,8 @@ from epochfence.cli import app
 from epochfence.diagrams.difference import Difference, TableDifference, compare, tell
 from epochfence.diagrams.find import find_tables
 from epochfence.language import Enum, Row, Table, event
-from epochfence.spec.features import RELEASES
 from epochfence.spec.load import load_system
+from epochfence.spec.releases.features import RELEASES
 
 ORDERS = str(Path(__file__).parent / "orders.py")
 SYSTEM = load_system(ORDERS)

@@ -8,8 +8,8 @@ import pytest
 from epochfence.diagrams.state import state_diagram
 from epochfence.diagrams.system import system_graph
 from epochfence.language import Channel, System
-from epochfence.spec.features import RELEASED
 from epochfence.spec.load import load_system
+from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
 
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from epochfence.spec.features import KAFKA
+from epochfence.spec.releases.features import KAFKA
 from epochfence.tests.fuzz.harness import REFUSED, Case, Surface
 from epochfence.tests.fuzz.mutations import (
     changed_lines,

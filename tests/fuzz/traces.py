@@ -13,7 +13,7 @@ from epochfence.model import Cluster
 from epochfence.model.conformance import System, replay
 from epochfence.model.engine.errors import ModelError
 from epochfence.model.requests import answer, read
-from epochfence.spec.features import KAFKA
+from epochfence.spec.releases.features import KAFKA
 from epochfence.tests.fuzz.harness import REFUSED, Case, Ended, Surface, caught, command
 from epochfence.tests.fuzz.mutations import (
     changed_lines,

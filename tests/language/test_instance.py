@@ -10,7 +10,7 @@ from epochfence.checker.reference import search
 from epochfence.checker.verdict import Verdict
 from epochfence.language import DeclarationError, Instance, Row, System, Table
 from epochfence.model.engine.interpreter import FullState, Interpreter
-from epochfence.spec.features import KAFKA
+from epochfence.spec.releases.features import KAFKA
 
 N = lang.constant("N", 2, 1, 4)
 SHELF = lang.Key("shelf", N)

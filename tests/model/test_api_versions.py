@@ -11,8 +11,8 @@ from epochfence.model import Cluster, ProducerClient, TransactionCoordinator
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation, Settings
 from epochfence.model.requests import run
-from epochfence.spec import api_versions
-from epochfence.spec.features import KAFKA, RELEASED
+from epochfence.spec.releases import api_versions
+from epochfence.spec.releases.features import KAFKA, RELEASED
 
 NAME = {"transactional_id": "orders"}
 STALE = {"producer_id": 0, "producer_epoch": 0}

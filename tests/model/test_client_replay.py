@@ -23,7 +23,7 @@ from epochfence.model import ProducerClient
 from epochfence.model.client.requests import CallFailed, CallResult, Produce, Record, Request
 from epochfence.model.engine.interpreter import FullState, Step
 from epochfence.model.engine.stepper import Stepper
-from epochfence.spec.features import transaction_version_2, transactional
+from epochfence.spec.releases.features import transaction_version_2, transactional
 from epochfence.spec.systems import shipped
 from epochfence.tests.conformance.client_cases import expire
 

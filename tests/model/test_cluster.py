@@ -5,7 +5,7 @@ import pytest
 from epochfence.model.cluster import Cluster
 from epochfence.model.engine.errors import ModelError
 from epochfence.model.possible_states import PossibleStates
-from epochfence.spec.features import RELEASES
+from epochfence.spec.releases.features import RELEASES
 
 
 @pytest.mark.parametrize("release", RELEASES)

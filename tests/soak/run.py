@@ -39,7 +39,7 @@ from epochfence.model.judge.verdicts import judge_run
 from epochfence.model.serve.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import Broker, java, needed
 from epochfence.tests.model.serve.clients import read
 from epochfence.tests.soak.worker import CLIENTS, TOPIC, TRANSACTION_TIMEOUT_MS

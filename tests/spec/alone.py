@@ -28,7 +28,7 @@ from epochfence.language.types import (
     initial_value,
 )
 from epochfence.model.engine.interpreter import Step
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.spec import network
 from epochfence.tests.spec.both import Both
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epochfence.language import System
-from epochfence.spec.features import RELEASED
+from epochfence.spec.releases.features import RELEASED
 
 
 def differing(system: System) -> list[str]:

@@ -10,8 +10,8 @@ from epochfence.language.expressions import as_bounded
 from epochfence.language.types import Value
 from epochfence.language.values import evaluate
 from epochfence.spec import messages
-from epochfence.spec.features import KAFKA, NEWEST
 from epochfence.spec.leader.state import last_stable_offset
+from epochfence.spec.releases.features import KAFKA, NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alone import Alone
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from epochfence.model import ProducerClient
 from epochfence.model.engine.machine import Machine
-from epochfence.spec.features import KAFKA, NEWEST
 from epochfence.spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
+from epochfence.spec.releases.features import KAFKA, NEWEST
 from epochfence.tests.spec.alone import NOT_ENABLED, NOTHING
 
 # What events say where a vector doesn't: of every answer, and of one to a batch.

@@ -21,7 +21,7 @@ from epochfence.checker.workers import Workers
 from epochfence.cli.semantics import COLUMNS, pieces, sign, window_piece, window_sign
 from epochfence.spec.delivery.cells import Cell, every_cell
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 
 _ALONE = Workers()
 PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"

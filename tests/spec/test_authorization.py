@@ -10,8 +10,8 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict import Verdict
 from epochfence.language import instantiate, some
-from epochfence.spec import acl_table
-from epochfence.spec.acls import Acl, Acls
+from epochfence.spec.access import acl_table
+from epochfence.spec.access.acls import Acl, Acls
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
 from epochfence.tests.spec.differing import differing

@@ -12,9 +12,9 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import DeclarationError, Instance
 from epochfence.spec.bugs import BUGS, Bug, bug_of
-from epochfence.spec.features import RELEASED
+from epochfence.spec.changes import VARIED
+from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
-from epochfence.spec.variants import VARIED
 from epochfence.tests.spec.bugs_page import PAGE, line_of, table
 from epochfence.tests.test_cli import epochfence
 

@@ -12,7 +12,7 @@ from epochfence.language import System, instantiate
 from epochfence.spec.client.queue import current, queued
 from epochfence.spec.client.requests import next_request
 from epochfence.spec.client.transaction_manager import last_error
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
 from epochfence.tests.spec.differing import differing

@@ -9,8 +9,8 @@ import pytest
 
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import instantiate
-from epochfence.spec.api_versions import VERSION_1
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.api_versions import VERSION_1
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 

@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from epochfence.spec import messages as kafka
-from epochfence.spec.api_versions import VERSION_1
-from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.spec.releases.api_versions import VERSION_1
+from epochfence.spec.releases.features import RELEASED as RELEASES
 from epochfence.tests.cases import before, since
 from epochfence.tests.spec.coordinators import LARGEST, LAST, Coordinator
 

@@ -24,7 +24,7 @@ from epochfence.spec.delivery.cells import (
     every_cell,
 )
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
 from epochfence.tests.spec.semantics_page import PAGE, part, shown, tell, window_line

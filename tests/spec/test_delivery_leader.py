@@ -9,8 +9,8 @@ from typing import TypeAlias
 import pytest
 
 from epochfence.model import PartitionLeader
-from epochfence.spec.features import RELEASED
 from epochfence.spec.leader.state import asks_coordinator
+from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alone import Alone
 

@@ -12,11 +12,11 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, each, if_, instantiate, some
 from epochfence.spec.coordinator.entry import coordinator_epoch, producer_epoch, producer_id
 from epochfence.spec.coordinator.markers import marker_connection, send_marker
-from epochfence.spec.features import NEWEST
 from epochfence.spec.groups.state import OFFSETS, committed, n, pending, position
 from epochfence.spec.messages import Result as Decision
 from epochfence.spec.messages import WriteTxnMarkers, producer
 from epochfence.spec.properties.exactly_once import PROPERTIES
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
 

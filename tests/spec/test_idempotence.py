@@ -11,10 +11,10 @@ from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, System, Table, instantiate, without_first
 from epochfence.language.expressions import children_first
-from epochfence.spec.features import KAFKA, NEWEST
 from epochfence.spec.leader import state as leader
 from epochfence.spec.messages import Produce
 from epochfence.spec.properties.idempotence import PROPERTIES
+from epochfence.spec.releases.features import KAFKA, NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.mutation.scenarios import rows_taken

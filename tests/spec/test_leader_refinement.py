@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from epochfence.model import PartitionLeader
-from epochfence.spec.features import RELEASED
 from epochfence.spec.leader import recovery
 from epochfence.spec.leader.state import asks_coordinator
+from epochfence.spec.releases.features import RELEASED
 from epochfence.tests.spec.leaders import Leader, leader
 
 DEPTH = 3

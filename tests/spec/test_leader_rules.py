@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochfence.spec.api_versions import VERSION_1
-from epochfence.spec.features import KAFKA, batches_kept
-from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.spec.releases.api_versions import VERSION_1
+from epochfence.spec.releases.features import KAFKA, batches_kept
+from epochfence.spec.releases.features import RELEASED as RELEASES
 from epochfence.tests.spec.leaders import BOUNDS, leader
 
 LAST = BOUNDS["largest_sequence"]

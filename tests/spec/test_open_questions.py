@@ -14,12 +14,12 @@ from epochfence.language import Instance, System, all_of, instantiate, invariant
 from epochfence.language.expressions import children_first
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
-from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.bugs.bug import idempotence, transactions
-from epochfence.spec.explored import declared_tables
 from epochfence.spec.leader.isolation import DATA, log_entry
 from epochfence.spec.messages import LARGEST_EPOCH, PARTITION
+from epochfence.spec.releases.api_versions import VERSION_1
 from epochfence.spec.systems import shipped
+from epochfence.spec.systems.explored import declared_tables
 
 SYSTEM = shipped("transactions")
 LAST = ", the last"

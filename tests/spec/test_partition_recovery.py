@@ -10,13 +10,13 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.language.types import Value
-from epochfence.spec.features import NEWEST
-from epochfence.spec.leader import recovery as recovery
+from epochfence.spec.leader import recovery
 from epochfence.spec.properties.transactions import (
     PROPERTIES,
     not_fenced_by_itself,
     outcome_as_reported,
 )
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.leaders import BOUNDS, IDEMPOTENCE_ONLY, entry, leader

@@ -12,7 +12,6 @@ from epochfence.checker.check import Options, available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, System, Table, if_, instantiate
 from epochfence.language.expressions import children_first
-from epochfence.spec.features import NEWEST, RELEASED
 from epochfence.spec.producer_ids import controller as rpc
 from epochfence.spec.producer_ids import zookeeper as zk
 from epochfence.spec.producer_ids.state import (
@@ -23,6 +22,7 @@ from epochfence.spec.producer_ids.state import (
     last_of,
 )
 from epochfence.spec.properties.producer_ids import PROPERTIES
+from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.cases import before
 from epochfence.tests.model.counterexamples import checked

@@ -9,7 +9,7 @@ from epochfence.checker.verdict import Verdict
 from epochfence.language import DeclarationError, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
-from epochfence.spec.features import KAFKA, NEWEST
+from epochfence.spec.releases.features import KAFKA, NEWEST
 from epochfence.spec.systems import SHIPPED, shipped
 
 SYSTEM = shipped("transactions")

@@ -13,12 +13,12 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
-from epochfence.spec.features import NEWEST
+from epochfence.spec.changes import replication
 from epochfence.spec.leader import state as leader
 from epochfence.spec.load import load_system
 from epochfence.spec.properties.transactions import PROPERTIES
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
-from epochfence.spec.variants import replication
 from epochfence.tests.spec.alterations import altered
 from epochfence.tests.spec.differing import differing
 

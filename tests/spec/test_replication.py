@@ -11,9 +11,9 @@ from epochfence.checker.check import Options, available_threads, check
 from epochfence.checker.reference import search
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import DeclarationError, System, append, instantiate
-from epochfence.spec.features import NEWEST
 from epochfence.spec.load import load_system
 from epochfence.spec.properties.replication import PROPERTIES
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.replication.state import (
     LEADER_EPOCHS,
     Entry,

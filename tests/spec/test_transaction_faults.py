@@ -11,10 +11,8 @@ import pytest
 
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, if_, instantiate, lost, some, without_first
-from epochfence.spec.api_versions import VERSION_1
 from epochfence.spec.client import state as client
 from epochfence.spec.coordinator import entry as coordinator
-from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.leader import state as leader
 from epochfence.spec.messages import (
     NO_EPOCH,
@@ -24,6 +22,8 @@ from epochfence.spec.messages import (
     producer,
 )
 from epochfence.spec.properties.transactions import PROPERTIES
+from epochfence.spec.releases.api_versions import VERSION_1
+from epochfence.spec.releases.features import BEFORE, NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.spec.alterations import altered

@@ -13,9 +13,9 @@ from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first
 from epochfence.language.instance import ending_anywhere
-from epochfence.spec.api_versions import VERSION_1
-from epochfence.spec.features import BEFORE, NEWEST
 from epochfence.spec.properties.transactions import PROPERTIES
+from epochfence.spec.releases.api_versions import VERSION_1
+from epochfence.spec.releases.features import BEFORE, NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.model.counterexamples import checked
 from epochfence.tests.mutation.scenarios import rows_taken

@@ -9,11 +9,11 @@ from epochfence.checker.check import Options, check
 from epochfence.cli import app
 from epochfence.language import instantiate
 from epochfence.spec.bugs import BUGS
-from epochfence.spec.features import KAFKA
+from epochfence.spec.changes import VARIED
 from epochfence.spec.load import load_system
+from epochfence.spec.properties.unwatched import NO_SYSTEM, UNWATCHED, WATCHED, Watched
+from epochfence.spec.releases.features import KAFKA
 from epochfence.spec.systems import SHIPPED
-from epochfence.spec.unwatched import NO_SYSTEM, UNWATCHED, WATCHED, Watched
-from epochfence.spec.variants import VARIED
 
 RULES = {info.name: info for info in KAFKA.infos if info.since is not None}
 """What a release does; the others are proposals."""

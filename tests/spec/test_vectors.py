@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.spec.releases.features import RELEASED as RELEASES
 from epochfence.tests.spec import renew
 from epochfence.tests.spec.vectors import FOLDER, MACHINES, Found, found, outcome, read
 

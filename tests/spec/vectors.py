@@ -28,8 +28,8 @@ from typing import Any
 
 import fastjsonschema
 
-from epochfence.spec.api_versions import VERSION_1
-from epochfence.spec.features import RELEASED as RELEASES
+from epochfence.spec.releases.api_versions import VERSION_1
+from epochfence.spec.releases.features import RELEASED as RELEASES
 from epochfence.tests.cases import Outcome, in_release, since
 from epochfence.tests.spec.alone import Alone
 from epochfence.tests.spec.brokers import Elected, OffsetsLeader, Processor, ProducerIdManager

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from ....spec.features import state_outlives_records
-from ....spec.releases import RELEASES
+from ....spec.releases.features import state_outlives_records
+from ....spec.releases.release import RELEASES
 from ...broker.leader import Batch, PartitionLeader
 from ...broker.producer_state_manager import Snapshot
 from ...engine.errors import ModelError

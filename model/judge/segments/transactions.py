@@ -13,8 +13,8 @@ from typing import Any, Final
 from ....language.expressions import Expression, lift, rewrite
 from ....language.values import evaluate, field_name
 from ....spec.coordinator import entry as coordinator
-from ....spec.features import KAFKA
 from ....spec.properties.transactions import PREVIOUS
+from ....spec.releases.features import KAFKA
 from ...broker.transaction_log import java_hash
 from ...records.errors import RecordError
 from ...records.files import Kind, Row, read_file

@@ -24,9 +24,9 @@ from epochfence.language import (
     invariant,
     step_property,
 )
-from epochfence.spec.features import NEWEST
 from epochfence.spec.messages import PARTITION, PRODUCER
 from epochfence.spec.producer_ids.state import BROKER
+from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems.idempotence import system as idempotence
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.transactions import system as transactions

@@ -11,8 +11,8 @@ from epochfence.model.client.requests import CallFailed
 from epochfence.model.engine.errors import ModelError
 from epochfence.model.engine.machine import noted
 from epochfence.model.requests import answer, difference
-from epochfence.spec.acls import Acl, Acls
-from epochfence.spec.authorization import AUTHORIZERS, TABLES
+from epochfence.spec.access.acls import Acl, Acls
+from epochfence.spec.access.authorization import AUTHORIZERS, TABLES
 
 ALICE = "User:alice"
 BEFORE_1_0 = ("0.11.0.0", "0.11.0.2")

@@ -12,8 +12,8 @@ from epochfence.model.broker.marker_channel_manager import IllegalState
 from epochfence.model.broker.transaction_metadata import NEW_ENTRY
 from epochfence.model.broker.transaction_state_manager import PENDING
 from epochfence.model.engine.errors import ModelError
-from epochfence.spec.api_versions import OF_BROKERS
-from epochfence.spec.features import RELEASED
+from epochfence.spec.releases.api_versions import OF_BROKERS
+from epochfence.spec.releases.features import RELEASED
 from epochfence.tests.conformance.metadata_functions import Functions
 
 NAME = "orders"

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from epochfence.model import PartitionLeader
-from epochfence.spec.features import KAFKA, RELEASED, state_outlives_records
+from epochfence.spec.releases.features import KAFKA, RELEASED, state_outlives_records
 
 DEPTH, END = 4, 2  # records and markers, and how many a truncation leaves
 DATA, OTHER, COMMIT, FENCE = range(4)

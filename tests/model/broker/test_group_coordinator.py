@@ -15,8 +15,8 @@ from epochfence.model.broker.group_coordinator import GroupCoordinator
 from epochfence.model.broker.group_messages import Answered, Identity, offsets_partition
 from epochfence.model.engine.errors import MissingField
 from epochfence.model.requests import read, run
-from epochfence.spec.features import KAFKA
 from epochfence.spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
+from epochfence.spec.releases.features import KAFKA
 from epochfence.tests.spec.vectors import FOLDER
 
 PROTOCOLS = {"range": b"x"}

@@ -8,7 +8,7 @@ import pytest
 
 from epochfence.model import PartitionLeader
 from epochfence.model.broker.leader import Batch
-from epochfence.spec.features import RELEASES
+from epochfence.spec.releases.features import RELEASES
 
 IPE, BAD_STATE = "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"
 BUSY = "CONCURRENT_TRANSACTIONS"

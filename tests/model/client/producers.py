@@ -9,7 +9,7 @@ import pytest
 
 from epochfence.model import Cluster, ProducerClient
 from epochfence.model.client.requests import CallFailed, Produce, Request
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 
 
 def only(client: ProducerClient) -> Request | Produce:

@@ -9,7 +9,7 @@ import pytest
 from epochfence.model import ProducerClient
 from epochfence.model.client.requests import CallFailed, Produce, Record
 from epochfence.model.engine.errors import NotNow
-from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.client.producers import (
     batches,
     idempotent,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from epochfence.language import DeclarationError
 from epochfence.model.client.config import ConfigError, resolve, resolve_broker
-from epochfence.spec.config import CLIENTS, SETTINGS, STEPS
-from epochfence.spec.features import KAFKA
+from epochfence.spec.releases.features import KAFKA
+from epochfence.spec.settings.producer import CLIENTS, SETTINGS, STEPS
 from epochfence.tests.model.client.rules import is_missed, rules
 
 NO_TRANSACTIONS = "Cannot set a transactional.id without also enabling idempotence."

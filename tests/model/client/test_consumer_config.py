@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from epochfence.model.client.config import ConfigError, resolve_broker, resolve_consumer
-from epochfence.spec.broker_config import BROKER_SETTINGS, BROKERS
-from epochfence.spec.consumer_config import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
+from epochfence.spec.settings.broker import BROKER_SETTINGS, BROKERS
+from epochfence.spec.settings.consumer import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
 from epochfence.tests.model.client.rules import is_missed, rules
 
 RELEASES = CONSUMERS.releases

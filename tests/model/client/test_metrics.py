@@ -10,7 +10,7 @@ from epochfence.model import ProducerClient
 from epochfence.model.client.requests import CallResult
 from epochfence.model.engine.errors import UnknownField
 from epochfence.spec.client.metrics import METRICS, Stat, metrics_at
-from epochfence.spec.features import KAFKA, NEWEST, RELEASED
+from epochfence.spec.releases.features import KAFKA, NEWEST, RELEASED
 from epochfence.tests.model.client.producers import batches, idempotent, only
 
 

@@ -14,7 +14,7 @@ from epochfence.model import Cluster, ProducerClient, states
 from epochfence.model.client.requests import CallFailed, Produce, Record, Request
 from epochfence.model.engine.errors import NotNow, OutOfRange
 from epochfence.spec.client import transaction_manager
-from epochfence.spec.features import NEWEST, RELEASED
+from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.client.producers import (
     batches,
     client_of,

@@ -8,7 +8,7 @@ from epochfence.model import Cluster, ProducerClient
 from epochfence.model.client.requests import CallFailed
 from epochfence.spec.client.add_partitions import partition_step
 from epochfence.spec.errors import Errors
-from epochfence.spec.features import RELEASED
+from epochfence.spec.releases.features import RELEASED
 from epochfence.tests.conformance.client_cases import expire
 from epochfence.tests.model.client.producers import (
     batches,

@@ -17,7 +17,7 @@ from epochfence.model.live.refusals import Refused, refusal
 from epochfence.model.live.run import Run
 from epochfence.model.serve.server import Server
 from epochfence.model.serve.wire import Request
-from epochfence.spec.acls import Acl, Acls
+from epochfence.spec.access.acls import Acl, Acls
 from epochfence.tests.model.live.oracle_broker import OracleBroker, running
 from epochfence.tests.model.live.test_run import conform, forgets_to_bump
 from epochfence.tests.model.serve.clients import eventually

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 
 from epochfence.cli import app
 from epochfence.model.serve.wire import Request
-from epochfence.spec.broker_versions import release_of
-from epochfence.spec.features import RELEASED
+from epochfence.spec.releases.broker_versions import release_of
+from epochfence.spec.releases.features import RELEASED
 from epochfence.tests.model.live.oracle_broker import OracleBroker, running
 
 

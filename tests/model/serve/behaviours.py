@@ -19,7 +19,7 @@ import kafka
 import kafka.errors
 
 from epochfence.model.serve.server import Server
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import VERSIONS, bring, java
 from epochfence.tests.model.serve.clients import librdkafka, read
 

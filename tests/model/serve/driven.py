@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from epochfence.model.serve.schedule import Call, Schedule
 from epochfence.model.serve.server import Server
-from epochfence.spec.features import NEWEST
+from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import VERSIONS, bring, java, needed
 from epochfence.tests.model.serve.clients import librdkafka, read
 

@@ -20,7 +20,7 @@ from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.live.connection import BrokerError, Connection, Security
 from epochfence.model.serve.control import Control
 from epochfence.model.serve.server import Server
-from epochfence.spec.acls import Acl, Acls
+from epochfence.spec.access.acls import Acl, Acls
 from epochfence.tests.model.serve.clients import TIMEOUT_S, Http, in_transactions
 
 ALICE: Final = "User:alice"

@@ -19,8 +19,8 @@ from epochfence.model.live.cluster import LiveCluster
 from epochfence.model.live.connection import KEYS, Connection, Security, schemas
 from epochfence.model.serve.server import Server, offered
 from epochfence.model.serve.wire import LARGEST, CantListen
-from epochfence.spec.broker_versions import newest_of, release_of
-from epochfence.spec.features import RELEASED
+from epochfence.spec.releases.broker_versions import newest_of, release_of
+from epochfence.spec.releases.features import RELEASED
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
     eventually,

@@ -22,7 +22,7 @@ from epochfence.model.live.connection import BrokerError, Connection, Security
 from epochfence.model.live.sasl import unsecured_token
 from epochfence.model.serve.sasl import INVALID_TOKEN, Exchange, exchange, subject
 from epochfence.model.serve.server import Server
-from epochfence.spec.acls import Acl, Acls
+from epochfence.spec.access.acls import Acl, Acls
 from epochfence.tests.model.serve.clients import TIMEOUT_S, in_transactions
 
 NAME: Final = "al=i,ce"  # which SCRAM writes otherwise

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..language import Expression, feature
-from .releases import LEADER, RELEASES
+from ...language import Expression, feature
+from .release import LEADER, RELEASES
 
 truncated_by_epoch = feature(
     "truncated_by_epoch",

@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 from typing import NamedTuple, TypeAlias
 
-from ..language import Row, System, Table
+from ...language import Row, System, Table
 from .unexplored import UNEXPLORED, Unexplored
 
 
@@ -22,10 +22,10 @@ class Place(NamedTuple):
 def declared_tables() -> list[Table]:
     """Every table that a module of `spec/` declares, but for those of variants, which are in theirs
     alone."""
-    home = __name__.rpartition(".")[0]
+    home = __name__.split(".systems")[0]
     found: dict[int, Table] = {}
     for module in walk_packages(import_module(home).__path__, f"{home}."):
-        if module.name.startswith(f"{home}.variants."):
+        if module.name.startswith(f"{home}.changes."):
             continue
         values = vars(import_module(module.name)).values()
         found |= {id(value): value for value in values if isinstance(value, Table)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import combinations
 
-from ..language import (
+from ...language import (
     Bool,
     Event,
     Expression,
@@ -31,11 +31,11 @@ from ..language import (
     size,
     some,
 )
-from ..language.expressions import all_true, any_true
+from ...language.expressions import all_true, any_true
+from ..groups.joined import joined
+from ..messages import Errors
 from . import authorization
 from .acls import ANYBODY, ANYTHING, CLUSTER_NAME, Acl, Acls
-from .groups.joined import joined
-from .messages import Errors
 
 PRINCIPAL, TOPIC, OTHER_TOPIC = "User:alice", "topic", "other"
 NAMES = {"TOPIC": TOPIC, "GROUP": "group", "CLUSTER": CLUSTER_NAME, "TRANSACTIONAL_ID": "id"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..language import feature
-from .releases import CLIENT, COORDINATOR, LEADER
+from ...language import feature
+from .release import CLIENT, COORDINATOR, LEADER
 
 fence_by_entry = feature(
     "fence_by_entry",

@@ -6,8 +6,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from ..language import Expression, feature
-from .releases import CLIENT
+from ...language import Expression, feature
+from .release import CLIENT
 
 _of_clients = partial(feature, parts=(CLIENT,))
 

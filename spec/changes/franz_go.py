@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...language import Row, Table, all_of, any_of, invariant, lost, position, set_of
 from ...language.variants import Variant
-from ..application import Outcome, abort_transaction, application, asked, end_reported
+from ..client.application import Outcome, abort_transaction, application, asked, end_reported
 from ..client.calls import call_send
 from ..client.end_txn import COMPLETED
 from ..client.state import (

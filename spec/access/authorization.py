@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..language import (
+from ...language import (
     Bool,
     Event,
     Expression,
@@ -24,8 +24,8 @@ from ..language import (
     feature,
     message,
 )
-from .messages import Errors
-from .releases import RELEASES, TRUNK
+from ..messages import Errors
+from ..releases.release import RELEASES, TRUNK
 
 # Releases -----------------------------------------------------------------------------------------
 

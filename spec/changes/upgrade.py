@@ -20,7 +20,6 @@ from ..client.transaction_manager import (
     transaction_version,
 )
 from ..coordinator.entry import client_transaction_version, pending_version
-from ..features import transaction_version_2
 from ..messages import (
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
@@ -30,7 +29,8 @@ from ..messages import (
     producer,
 )
 from ..properties.versions import PROPERTIES
-from ..proposals import fence_by_entry
+from ..releases.features import transaction_version_2
+from ..releases.proposals import fence_by_entry
 
 FIRST_TRANSACTION_VERSION = constant(
     "first_transaction_version", 1, 0, 2, meaning="transaction.version at the start"

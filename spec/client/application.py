@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..language import Expression, Machine, Map, Set, each, enum, event, if_, those
-from ..language.expressions import Operand
-from .client.state import ACKNOWLEDGED as _ACKNOWLEDGED
-from .client.state import COMMITTING, batches, q, s, state, txn
-from .messages import PARTITION, RECORD, TRANSACTION
+from ...language import Expression, Machine, Map, Set, each, enum, event, if_, those
+from ...language.expressions import Operand
+from ..messages import PARTITION, RECORD, TRANSACTION
+from .state import ACKNOWLEDGED as _ACKNOWLEDGED
+from .state import COMMITTING, batches, q, s, state, txn
 
 Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")
 application = Machine("application", TRANSACTION, doc="The applications' view of a transaction.")

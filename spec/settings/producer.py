@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..language import (
+from ...language import (
     Bool,
     Expression,
     Int,
@@ -27,7 +27,7 @@ from ..language import (
     minimum,
     only,
 )
-from ..language.expressions import TRUE, Operand
+from ...language.expressions import TRUE, Operand
 
 # Releases -----------------------------------------------------------------------------------------
 

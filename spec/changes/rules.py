@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...language import Expression, feature
-from ..features import RELEASES
+from ..releases.features import RELEASES
 
 
 def rule(name: str, sentence: str, source: str) -> Expression:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..language import Expression, feature
-from .releases import CLIENT, LEADER, RELEASES
+from ...language import Expression, feature
+from .release import CLIENT, LEADER, RELEASES
 
 members_fenced = feature(
     "members_fenced",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..language import DEFAULT
+from ...language import DEFAULT
 
 
 @dataclass(frozen=True)

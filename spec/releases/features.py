@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ..language import Expression, Protocols, feature
+from ...language import Expression, Protocols, feature
 from .client_features import OF_CLIENTS
 from .group_features import OF_GROUPS
 from .proposals import PROPOSED
-from .releases import BEFORE as BEFORE
-from .releases import CLIENT, COORDINATOR, LEADER, PARTS, RELEASES, TRUNK
-from .releases import NEWEST as NEWEST
-from .releases import RELEASED as RELEASED
+from .release import BEFORE as BEFORE
+from .release import CLIENT, COORDINATOR, LEADER, PARTS, RELEASES, TRUNK
+from .release import NEWEST as NEWEST
+from .release import RELEASED as RELEASED
 from .replication_features import OF_REPLICATION
 
 _features: list[Expression] = []

@@ -57,7 +57,6 @@ from ..coordinator.log import (
     logged_epoch,
     unsettled,
 )
-from ..features import last_epoch_in_log, rotation_in_log, two_phase_commit
 from ..messages import (
     EPOCH,
     LARGEST_EPOCH,
@@ -80,6 +79,7 @@ from ..messages import (
     producer,
     transaction,
 )
+from ..releases.features import last_epoch_in_log, rotation_in_log, two_phase_commit
 
 prepared_kept = feature(
     "prepared_kept",

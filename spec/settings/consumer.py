@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from ..language import (
+from ...language import (
     Bool,
     Expression,
     Int,
@@ -27,8 +27,8 @@ from ..language import (
     lift,
     only,
 )
-from .config import LARGEST_INT, RELEASES, Default, Setting
-from .releases import TRUNK
+from ..releases.release import TRUNK
+from .producer import LARGEST_INT, RELEASES, Default, Setting
 
 # Releases -----------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..language import Protocols, feature
-from .config import RELEASES, Setting, two_phase_commit
-from .releases import TRUNK
+from ...language import Protocols, feature
+from ..releases.release import TRUNK
+from .producer import RELEASES, Setting, two_phase_commit
 
 longer_retention = feature(
     "longer_retention",

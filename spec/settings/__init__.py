@@ -1,0 +1,1 @@
+"""Settings of producers, consumers and brokers that concern exactly-once."""
