@@ -186,7 +186,7 @@ class _Decoding:
         self.where = where
         self.tlc = tlc
 
-    def run(self, kind: Type, data: Any) -> Value:
+    def run(self, kind: Type, data: Any) -> Value:  # noqa: C901 (a case for each type)
         data = self.number(data)
         match kind, data:
             case Optional(), None | {"tag": "None"}:

@@ -200,6 +200,16 @@ class JudgeOptions(EngineOptions):
         return Settings(protocol=self.protocol, excerpt=self.excerpt)
 
 
+def _check_application(asked: JudgeOptions) -> None:
+    """Ends the command for an option that --application excludes."""
+    if asked.runs is not None:
+        fail("--runs can't be used with --application: such a history is one run")
+    if asked.excerpt:
+        fail("--excerpt can't be used with --application")
+    if asked.protocol is not None or asked.limit is not None:
+        fail("--protocol and --limit can't be used with --application, which needs neither")
+
+
 def judge(
     files: Annotated[
         list[Path] | None,
@@ -236,12 +246,7 @@ def judge(
     if not files:
         fail("give FILEs with histories, or --engine spark with --input and --output")
     if asked.application:
-        if asked.runs is not None:
-            fail("--runs can't be used with --application: such a history is one run")
-        if asked.excerpt:
-            fail("--excerpt can't be used with --application")
-        if asked.protocol is not None or asked.limit is not None:
-            fail("--protocol and --limit can't be used with --application, which needs neither")
+        _check_application(asked)
     try:
         files, others = files_in(files)
         for other in others:

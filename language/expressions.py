@@ -460,7 +460,7 @@ _TIGHT = {
 }  # fmt: skip
 
 
-def show(expression: Expression) -> str:
+def show(expression: Expression) -> str:  # noqa: C901 (a case for each operator)
     """The expression in the language's own notation."""
     op, args, data = expression.op, expression.args, expression.data
 

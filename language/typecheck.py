@@ -33,7 +33,7 @@ TRUTH = Bool()
 
 
 @lru_cache(maxsize=1 << 16)
-def type_of(expression: Expression) -> Type | None:
+def type_of(expression: Expression) -> Type | None:  # noqa: C901 (a case for each operator)
     """The type of the expression's value.
 
     Raises DeclarationError that shows the part at fault.

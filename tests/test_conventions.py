@@ -156,54 +156,6 @@ def test_no_dictionary_has_a_key_twice() -> None:
     assert twice("Row('r', set={x: 1, y: 2, x: 3})") == ["line 1: Name(id='x', ctx=Load())"]
 
 
-MOST_LINES_OF_A_FILE, MOST_LINES_OF_A_FUNCTION = 600, 60
-CODE = {".css", ".java", ".js", ".py", ".tla"}
-_OPERATORS = "a case for each operator of the language"
-LONG_FUNCTIONS = {
-    "_shape": _OPERATORS,
-    "_structured": _OPERATORS,
-    "plain": _OPERATORS,
-    "type_of": _OPERATORS,
-    "replicated_system": "one declaration",
-}
-"""The functions that may be longer, and why."""
-
-
-def functions(program: str) -> list[tuple[str, int]]:
-    """The functions of a program, each with its number of lines."""
-    return [
-        (node.name, (node.end_lineno or 0) - node.lineno + 1)
-        for node in ast.walk(ast.parse(program))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-
-
-@pytest.mark.slow(1)
-def test_files_and_functions_are_short() -> None:
-    programs = {
-        path.relative_to(ROOT): path.read_text(encoding="utf-8")
-        for path in committed()
-        if path.suffix in CODE
-    }
-    long_files = {
-        str(path): lines
-        for path, text in programs.items()
-        if (lines := text.count("\n")) > MOST_LINES_OF_A_FILE
-    }
-    assert long_files == {}
-    long_functions = {
-        name
-        for path, text in programs.items()
-        if path.suffix == ".py"
-        for name, lines in functions(text)
-        if lines > MOST_LINES_OF_A_FUNCTION
-    }
-    assert long_functions == LONG_FUNCTIONS.keys()
-    assert functions("def f():\n    pass\n\n\nclass A:\n    def g(self): pass\n") == [
-        ("f", 2), ("g", 1),
-    ]  # fmt: skip
-
-
 def bound_twice(source: str) -> set[str]:
     """The names that a module's own statements bind more than once."""
     bound: list[str] = []

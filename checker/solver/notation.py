@@ -113,7 +113,7 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
-def written(e: Expression) -> str:
+def written(e: Expression) -> str:  # noqa: C901 (a case for each operator)
     """An expression as Python has it, of what lemmas are made of."""
     args, data = e.args, e.data
     choices = _choices(e)

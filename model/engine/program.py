@@ -47,7 +47,7 @@ def _maker(message: Message, bounded: bool) -> Callable[..., Any]:
     return lambda *values: made(*map(shown, kinds, values))
 
 
-def real_constants(tables: Iterable[Table]) -> dict[str, int]:
+def real_constants(tables: Iterable[Table]) -> dict[str, int]:  # noqa: C901 (a case for each type)
     """The real values of the constants that tables use."""
     found: dict[str, int] = {}
     seen, looked = set[Expression | Type](), set[Expression]()  # most stand in many rows

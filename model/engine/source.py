@@ -124,7 +124,7 @@ class Source:
         )
         return f"_known({maps_}, {items_}, {sets_})"
 
-    def _code(self, e: Expression, scope: Mapping[Expression, str]) -> str:
+    def _code(self, e: Expression, scope: Mapping[Expression, str]) -> str:  # noqa: C901 (a case for each operator)
         op, args, data = e.op, e.args, e.data
         match op:
             case "const":
@@ -175,7 +175,7 @@ class Source:
     def _simple(self, code: str) -> bool:
         return code.isidentifier()
 
-    def _structured(self, e: Expression, v: list[str]) -> str:
+    def _structured(self, e: Expression, v: list[str]) -> str:  # noqa: C901 (a case for each operator)
         op, args, data = e.op, e.args, e.data
         kind: Any = type_of(args[0]) if args else None
         match op:

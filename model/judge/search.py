@@ -312,7 +312,7 @@ class Search:
             waiting = (self.known_places if is_known else self.lost_places)[at]
         return Way(config.machine, frozenset(done), waiting, is_carried=True, since=config.since)
 
-    def after(self, config: Config) -> Iterator[Config]:
+    def after(self, config: Config) -> Iterator[Config]:  # noqa: C901 (the loop that decides the speed)
         """The configurations that may follow, those that are likely first."""
         candidates, until = self._candidates(config)
         self.reached = max(self.reached, until)

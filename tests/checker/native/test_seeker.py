@@ -27,7 +27,7 @@ PACKING = packed([[leaf] for leaf in LEAVES])
 
 
 @st.composite
-def conditions(draw: st.DrawFn) -> Node:
+def conditions(draw: st.DrawFn) -> Node:  # noqa: C901 (a case for each operator)
     """A truth over the leaves, of the operators that there are."""
     graph = Graph()
 
