@@ -13,8 +13,8 @@ from statistics import median
 
 from run import Aim, publish, tell
 
-from epochfence.checker.check import prepare
 from epochfence.checker.native import object_cache
+from epochfence.checker.prepare import prepare
 from epochfence.language import Instance, System, instantiate
 from epochfence.spec.systems import SHIPPED, shipped
 

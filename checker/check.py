@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,10 @@ from typing import Any
 from ..garbage import nothing_to_collect
 from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere, ends_anywhere
-from ..model.engine.interpreter import FullState, Interpreter
+from ..model.engine.interpreter import Interpreter
 from .counterexamples import Tried, broken_by, enumerate_from
 from .each import check_number, judge, tell_each
 from .found import Found
-from .ground import GroundAction, Grounded, GroundRow, ground
-from .lasso import Label
 from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
 from .native.disk import Disk
@@ -33,177 +29,17 @@ from .native.explore import (
     Progress,
     search,
 )
-from .native.kernel import Kernel
-from .native.lower import lower
 from .native.memory import fair_limit
-from .native.pack import Packing, packed
 from .native.sharing import DEADLOCK, RANGE, Flags
-from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refused
 from .native.vectors import in_ranges
 from .native.worker import MOST_KEPT
-from .probes import fields_read
+from .prepare import Options, Prepared, prepare
 from .sealed import program
-from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
 from .stopped import spilled, why_stopped
-from .trace import represent
 from .vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
 from .verdict import PropertyVerdict, Result, Verdict, counterexample_of
 from .violation import Kind, set_violation, violating_steps
-
-
-def available_threads() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to check. `memory` is in bytes (none: three quarters of what is free).
-
-    Without `deadlock`, a run may end in any state. With `strict`, what holds and is vacuous, for no
-    reason that is known, is inconclusive. With `keep_states`, the result has the states as tables,
-    and with `explain_size` it says what makes states: neither where Spark searches. Where memory is
-    short, states are kept on disk in the folder `spill`, but not those of Spark. With `spark`,
-    Spark carries the search; `resume` may then be a URI. With `keep_going` a run doesn't end where
-    something breaks: the shortest counterexample of each property is found; no such run is saved,
-    nor carried by Spark. If it is `brief` as well, the result has just verdicts and lengths: it
-    shows no counterexample, and isn't asked what is vacuous. With `counterexamples_only` it has
-    these, isn't asked either, and ends as soon as all that it looks for is broken. Of `all_traces`
-    counterexamples, those after the first take searches of their own, in this process. States are
-    looked at that `depth` steps lead to, until the moment `until` of time.monotonic.
-    """
-
-    threads: int = 1
-    memory: int | None = None
-    symmetry: bool = True
-    slicing: bool = True
-    deadlock: bool = True
-    explain_size: bool = False
-    checkpoint: Path | None = None
-    resume: Path | str | None = None
-    spill: Path | None = None
-    strict: bool = False
-    keep_states: bool = False
-    keep_going: bool = False
-    brief: bool = False
-    counterexamples_only: bool = False
-    spark: SparkOptions | None = None
-    all_traces: int = 1
-    depth: int | None = None
-    until: float | None = None
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """An instance ready to be explored.
-
-    `unchanging` are leaves that always have their initial value.
-    `unbreakable` are properties that hold whatever rows do: nothing changes what they depend on.
-    `labels` are what the kernel's numbers of what is taken stand for.
-    `seconds` are those that it took, `lowering` the part of them for lowering and compiling.
-    """
-
-    instance: Instance
-    grounded: Grounded
-    left_out: tuple[str, ...]
-    unchanging: frozenset[int]
-    unbreakable: tuple[str, ...]
-    symmetry: Symmetry
-    packing: Packing
-    kernel: Kernel
-    labels: tuple[Label, ...]
-    seconds: float
-    lowering: float
-
-    @property
-    def taken_names(self) -> list[str]:
-        """The rows' names by the kernel's numbers."""
-        return [self.instance.row_names[label.row] for label in self.labels]
-
-    def by_row(self, taken: Sequence[int]) -> list[int]:
-        """How often each row was taken, of how often each label was."""
-        found = [0] * len(self.instance.row_names)
-        for label, count in zip(self.labels, taken, strict=True):
-            found[label.row] += count
-        return found
-
-    def first_of_row(self, first: Sequence[int]) -> list[int]:
-        """The depth at which each row was first taken, of that of each label; 0 where none was."""
-        found: list[list[int]] = [[] for _ in self.instance.row_names]
-        for label, depth in zip(self.labels, first, strict=True):
-            found[label.row] += [depth] if depth else []
-        return [min(depths, default=0) for depths in found]
-
-    def pack(self, state: FullState) -> bytes:
-        """The packed state that stands for a state of the model."""
-        state_bytes = self.packing.pack(self.grounded.vector(state))
-        return represent(self.kernel.canonical_address, state_bytes)
-
-    def initials(self) -> bytes:
-        """The packed initial states, one behind the other."""
-        packed_ones = {self.packing.pack(vector) for vector in self.grounded.initials}
-        address = self.kernel.canonical_address
-        return b"".join(sorted({represent(address, state) for state in packed_ones}))
-
-
-def prepare(instance: Instance, *, symmetry: bool = True, slicing: bool = True) -> Prepared:
-    """Grounds and compiles an instance. Raises DeclarationError where that can't be done."""
-    begun = time.perf_counter()
-    with nothing_to_collect():
-        varying = without_constants(ground(instance))
-        grounded = sliced(varying) if slicing else varying
-        fair = any(item.kind == "leads to" for item in instance.progress)
-        reduction = NO_SYMMETRY
-        if symmetry:
-            reduction = refused(instance, _FAIR) if fair else find_symmetry(grounded)
-        labels, labelled = labelled_by(grounded) if fair else (_rows(instance), grounded)
-        packing = packed(reduction.groups(grounded))
-        sorter = Sorter(reduction, packing) if reduction.keys else None
-        grounding = time.perf_counter() - begun
-        kernel = lower(labelled, packing, sorter)
-    seconds = time.perf_counter() - begun
-    left_out = tuple(x.name for x in grounded.leaves if x.index in varying.kept - grounded.kept)
-    return Prepared(
-        instance, grounded, left_out, _unchanging(varying), tuple(_unbreakable(varying)), reduction,
-        packing, kernel, labels, seconds, seconds - grounding,
-    )  # fmt: skip
-
-
-_FAIR = "a leads-to makes instances distinct, by what is fair to each"
-
-
-def _rows(instance: Instance) -> tuple[Label, ...]:
-    return tuple(Label(row, ()) for row in range(len(instance.row_names)))
-
-
-def labelled_by(grounded: Grounded) -> tuple[tuple[Label, ...], Grounded]:
-    """The system with a number of its own for each row of each binding, and what these are."""
-    labels: list[Label] = []
-    actions: list[GroundAction] = []
-    for action in grounded.actions:
-        rows: list[GroundRow] = []
-        for row in action.rows:
-            rows.append(replace(row, row=len(labels)))
-            labels.append(Label(row.row, action.instances))
-        actions.append(replace(action, rows=tuple(rows)))
-    return tuple(labels), replace(grounded, actions=actions)
-
-
-def _unchanging(varying: Grounded) -> frozenset[int]:
-    return frozenset(leaf.index for leaf in varying.leaves) - varying.kept
-
-
-def _unbreakable(varying: Grounded) -> Iterator[str]:
-    """The properties that are always true, without leaves that never change."""
-    changing = {str(leaf.path[0]) for leaf in varying.leaves if leaf.index in varying.kept}
-    invariants = iter(varying.invariants)
-    for item in varying.instance.properties:
-        true = item.kind == "invariant" and next(invariants) is varying.graph.true
-        if true or not fields_read(item.expression) & changing:
-            yield item.name
 
 
 def check(

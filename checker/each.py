@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ..language import DeclarationError, Instance, Property
 from .native.explore import Carrier
 from .native.sharing import DEADLOCK as STUCK
 from .native.sharing import MOST_PROPERTIES, Flags
 from .native.sharing import RANGE as OUT_OF_RANGE
+from .prepare import Prepared
 from .verdict import Counterexample, PropertyVerdict, Result, Verdict
 from .violation import DEADLOCK, RANGE, Kind, seen
-
-if TYPE_CHECKING:
-    from .check import Prepared
-
 
 Path: TypeAlias = Callable[[Carrier, int, list[bytes]], list[set[bytes]]]
 """The packed states on shortest runs to some states of a level, by level."""

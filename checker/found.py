@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..language.rendered import Rendered
 from .native.explore import Explorer
 from .native.vectors import gathered, in_words
-
-if TYPE_CHECKING:
-    from .check import Prepared
-    from .trace import Trace
+from .prepare import Prepared
+from .trace import Trace
 
 
 class Found(Rendered):

@@ -9,45 +9,26 @@ import time
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .ground import Aim
 from .lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_lasso
 from .native import components as native
+from .native.explore import Explorer
 from .native.marker import AT_ONCE, kind_of_bits, marker
 from .native.store import SHARDS
 from .native.transitions import Transitions
 from .native.vectors import formula, in_words
+from .prepare import Prepared
 from .trace import Trace
 from .vacuity import Vacuity, declared_unreached
-from .verdict import PropertyVerdict, Result, Verdict
-
-if TYPE_CHECKING:
-    from .check import Prepared
-    from .native.explore import Explorer
+from .verdict import LivenessCost, PropertyVerdict, Result, Verdict
 
 WORD = 64
 PER_STATE = 16  # bytes beside the steps and what an iterator takes: components, regions, order
 ON_A_WAY = 16  # bytes a state more where a way is looked for
-
-
-@dataclass(frozen=True)
-class Effort:
-    """The cost of looking for progress: seconds, steps between states, and the most bytes at
-    once."""
-
-    seconds: float
-    transitions: int
-    bytes: int
-
-    def as_json(self) -> dict[str, Any]:
-        """The effort as plain data."""
-        return {
-            "seconds": round(self.seconds, 3), "transitions": self.transitions,
-            "bytes": self.bytes,
-        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -80,13 +61,13 @@ def look_for_progress(
         result.properties += told.values()
         return
     try:
-        progress = Progress(prepared, explorer)
+        progress = LivenessSearch(prepared, explorer)
         found: dict[str, Broken] = {}
         for item in progress.broken(found):
             found[item.aim.of.name] = item
             if not every:
                 break
-        result.progress = progress.effort
+        result.progress = progress.cost
     except MemoryError as error:
         result.verdict = Verdict.INCONCLUSIVE
         result.reason = f"the memory limit was reached after the last level: no memory for {error}"
@@ -116,7 +97,7 @@ def trace_of(prepared: Prepared, found: Broken) -> Trace:
     return tell(prepared.instance, found.aim, found.run, prepared.pack)
 
 
-def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
+def _unmet(prepared: Prepared, progress: LivenessSearch) -> Iterator[Vacuity]:
     """The properties that hold for want of their premise, and those that ask for nothing."""
     declared = declared_unreached(prepared.instance)
     for name in progress.unmet:
@@ -129,7 +110,7 @@ def _unmet(prepared: Prepared, progress: Progress) -> Iterator[Vacuity]:
             yield Vacuity("premise", item.name, what, (), declared.get(item.name, ""))
 
 
-class Progress:
+class LivenessSearch:
     """Checks properties of progress on the states that an explorer has found.
 
     All aims are checked together, by the components of the steps; then each broken one by itself,
@@ -165,9 +146,9 @@ class Progress:
         self.most = max(self.most, self.held)
 
     @property
-    def effort(self) -> Effort:
+    def cost(self) -> LivenessCost:
         """What it took so far."""
-        return Effort(time.perf_counter() - self.begun, self.steps.count, self.most)
+        return LivenessCost(time.perf_counter() - self.begun, self.steps.count, self.most)
 
     @property
     def unmet(self) -> list[str]:
@@ -344,7 +325,7 @@ class Progress:
 class _Way:
     """A way through a component that a fair run can stay in: its states, and the steps taken."""
 
-    def __init__(self, progress: Progress, start: int) -> None:
+    def __init__(self, progress: LivenessSearch, start: int) -> None:
         self.progress = progress
         self.states = [start]
         self.taken: list[int] = []

@@ -18,8 +18,8 @@ from .native.object_cache import cache_of
 from .verdict import Result, Verdict
 
 if TYPE_CHECKING:
-    from .check import Options
     from .native.explore import Progress
+    from .prepare import Options
 
 SHELF = "runs"
 MOST_BYTES = 4 << 20  # of all that is known of earlier runs

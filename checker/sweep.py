@@ -14,9 +14,10 @@ from typing import Any, cast
 
 from ..language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from ..language.protocols import MIXED
-from .check import Options, available_threads, check
+from .check import Options, check
 from .journal import Journal
 from .native.memory import fair_limit
+from .prepare import available_threads
 from .sealed import checksum, program
 from .verdict import Verdict
 from .violation import RANGE

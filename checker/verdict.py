@@ -12,7 +12,6 @@ from .vacuity import Vacuity
 
 if TYPE_CHECKING:
     from .found import Found
-    from .progress import Effort
     from .size import Size
 
 
@@ -46,6 +45,23 @@ class PropertyVerdict:
         return {
             "name": self.name, "verdict": self.verdict, "trace_length": self.trace_length,
             "note": self.note, "trace": None if self.trace is None else self.trace.as_json(),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LivenessCost:
+    """The cost of checking progress properties: seconds, steps between states, and the most bytes
+    that were held at once."""
+
+    seconds: float
+    transitions: int
+    bytes: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The cost as plain data."""
+        return {
+            "seconds": round(self.seconds, 3), "transitions": self.transitions,
+            "bytes": self.bytes,
         }  # fmt: skip
 
 
@@ -171,7 +187,7 @@ class Result(Outcome):
     """What the run never reached."""
     progress_left: int = 0
     """The number of progress properties that were not checked."""
-    progress: Effort | None = None
+    progress: LivenessCost | None = None
     """The cost of checking progress properties."""
 
     @property

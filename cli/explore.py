@@ -283,7 +283,8 @@ def _options(
     search: SearchOptions, where: SparkRun, wanted: FoundOptions, memory: int | None
 ) -> Options:
     """The options of the run."""
-    from ..checker.check import Options, available_threads
+    from ..checker.check import Options
+    from ..checker.prepare import available_threads
     from ..checker.spark.options import HAND_OVER, SparkOptions
 
     threads = search.threads or available_threads()

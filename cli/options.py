@@ -359,7 +359,7 @@ class EngineOptions:
     def workers(self, jobs: int | None) -> Workers:
         """The worker processes: on this machine, or Spark's."""
         with needing("check"):
-            from ..checker.check import available_threads
+            from ..checker.prepare import available_threads
             from ..checker.spark.options import SparkOptions
             from ..checker.workers import Workers
         threads = jobs or available_threads()

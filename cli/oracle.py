@@ -296,7 +296,7 @@ def judge_files_on_spark(
         fail("--segments with --engine spark needs --output URI")
     with needing("check", "spark"), needing("broker"):
         from ..checker import report
-        from ..checker.check import available_threads
+        from ..checker.prepare import available_threads
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.segments import judge_on_spark as judge_segments
         from ..checker.spark.session import session
@@ -329,7 +329,7 @@ def judge_on_spark(
         fail("--application needs --engine local")
     with needing("check", "spark"):
         from ..checker import report
-        from ..checker.check import available_threads
+        from ..checker.prepare import available_threads
         from ..checker.spark.histories import Judging, judge_histories
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.session import session

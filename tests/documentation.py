@@ -21,8 +21,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.check import Options, check
 from epochfence.checker.native import object_cache
+from epochfence.checker.prepare import available_threads
 from epochfence.checker.spark.session import is_running
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.cli import app

@@ -24,7 +24,7 @@ from ...spec.client.epochs import DelayedProduce
 from ...spec.load import load_system
 from ...spec.messages import PARTITION, PRODUCER
 from ...spec.producer_ids.state import BROKER
-from ..check import available_threads
+from ..prepare import available_threads
 from ..workers import Workers
 from .cutoff import cutoff
 from .digest import digest

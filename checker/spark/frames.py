@@ -17,10 +17,11 @@ import pyarrow as pa
 
 from ...language import Instance
 from .. import columns
-from ..check import Prepared, identity, prepare
+from ..check import identity
 from ..native.object_code import PLAIN
 from ..native.pack import Packing
 from ..native.vectors import in_words
+from ..prepare import Prepared, prepare
 from ..verdict import Result
 from .manifest import Manifest
 from .options import SparkError

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...checker.check import Options, available_threads, check
+from ...checker.check import Options, check
+from ...checker.prepare import available_threads
 from ...checker.trace import Disagreement
 from ...checker.verdict import Verdict
 from ...language import (

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from ..conformance import Disagreement
 from ..difference import Difference
-
-if TYPE_CHECKING:
-    from .run import Finding
 
 Rank = Literal["lost or duplicated data", "fencing", "no answer", "wrong error", "a field"]
 RANKS: Final[tuple[Rank, ...]] = (
@@ -30,6 +27,22 @@ OF_LOGS: Final = frozenset(("batches", "base_offset", "last_stable_offset", "off
 IDENTITY: Final = frozenset(("producer_id", "producer_epoch"))
 _SOURCE = re.compile(r"^(.*?, row .*?)(?: \([^()]*\))?$")
 _NONE: Final = "NONE"
+
+
+@dataclass
+class Finding:
+    """A disagreement, as the smallest run that shows it. `suite` found it, `count` times;
+    `is_repeated` says whether the same requests show it again (None: this wasn't tried)."""
+
+    suite: str
+    disagreement: Disagreement
+    count: int = 1
+    is_repeated: bool | None = None
+
+    @property
+    def difference(self) -> Difference:
+        """The disagreement without its numbers."""
+        return Difference.of(self.disagreement)
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from xml.etree import ElementTree as Xml
 
 from ..possible_states import RowName
-from .causes import RANKS, Cause, causes, name_of, rank_of
-from .run import Finding, Report, why_not
+from .causes import RANKS, Cause, Finding, causes, name_of, rank_of
+from .run import Report, why_not
 
 SHOWN: Final = 2
 """So many disagreements of a cause are shown in full."""

@@ -20,7 +20,7 @@ from ..shrink import shows_again, shrinking
 from .apis import Lacking
 from .beginning import begin
 from .broker import BrokerSystem, NotHeld
-from .causes import changes_nothing, is_known
+from .causes import Finding, changes_nothing, is_known
 from .clients import Versions, of_releases, versions_of
 from .cluster import LiveCluster
 from .connection import BrokerError, NoAnswer
@@ -99,22 +99,6 @@ ABSENT: Final[Mapping[tuple[str, str], str]] = {
     ("continue the fence", "unknown transactional id"): "an entry that is fenced has its epoch",
 }
 """Rows that a broker can't take; they are there for what asks the tables without one."""
-
-
-@dataclass
-class Finding:
-    """A disagreement, as the smallest run that was found to show it; the suite that found it, how
-    often it came, and whether the same requests show it again (None: it wasn't tried)."""
-
-    suite: str
-    disagreement: Disagreement
-    count: int = 1
-    is_repeated: bool | None = None
-
-    @property
-    def difference(self) -> Difference:
-        """What it shows, without its numbers."""
-        return Difference.of(self.disagreement)
 
 
 @dataclass

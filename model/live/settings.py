@@ -4,16 +4,13 @@ for a moment and set back."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Protocol
 
 from ...spec.settings.broker import BROKER_SETTINGS
 from .answers import only
 from .connection import BrokerError
 from .refusals import Refused
-
-if TYPE_CHECKING:
-    from .cluster import LiveCluster
 
 TRANSACTION_VERSION: Final = "transaction.version"
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
@@ -40,10 +37,28 @@ class NotTold(BrokerError):
     """A broker doesn't tell its settings."""
 
 
+class Brokers(Protocol):
+    """What settings need of a cluster: its brokers by their ids, and requests to them."""
+
+    any: int
+    controller: int
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def brokers(self) -> Iterable[int]: ...
+    @property
+    def versions(self) -> Collection[str]: ...
+    @property
+    def transaction_version(self) -> int: ...
+    def ask(self, node: int, name: str, fields: Mapping[str, Any]) -> dict[str, Any]: ...
+    def level_at(self, node: int) -> int: ...
+
+
 class Settings:
     """The settings of a cluster's brokers and of its transaction log."""
 
-    def __init__(self, cluster: LiveCluster) -> None:
+    def __init__(self, cluster: Brokers) -> None:
         self._cluster = cluster
         self._restores: list[tuple[str, str | None]] = []
         self._level: int | None = None

@@ -26,7 +26,7 @@ from statistics import median
 from textwrap import wrap
 from typing import Any
 
-from epochfence.checker.check import available_threads
+from epochfence.checker.prepare import available_threads
 from epochfence.files import write_whole
 from epochfence.tests.agreement.systems import agree
 from epochfence.tests.agreement.ways import NAMES

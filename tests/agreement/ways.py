@@ -20,7 +20,8 @@ from unittest.mock import patch
 import numpy as np
 
 from epochfence.checker import check as checks
-from epochfence.checker.check import Options, Prepared, check, prepare
+from epochfence.checker import prepare as preparation
+from epochfence.checker.check import Options, check
 from epochfence.checker.found import Found
 from epochfence.checker.ground import ground
 from epochfence.checker.native import (
@@ -38,6 +39,7 @@ from epochfence.checker.native.memory import Region
 from epochfence.checker.native.object_code import BEST, QUICK, object_file
 from epochfence.checker.native.store import SLACK
 from epochfence.checker.native.vectors import in_words
+from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
 from epochfence.checker.spark import engine, tasks
@@ -100,7 +102,7 @@ def compiled_once() -> Generator[None]:
     kept = Kept()
     with (
         patch.object(checks, "prepare", once(prepare)),
-        patch.object(checks, "ground", once(ground)),
+        patch.object(preparation, "ground", once(ground)),
         patch.object(object_cache, "chosen", lambda: kept),
         patch.object(machine_code, "APART", NEVER),
         # of systems alone: what is compiled of the package itself is kept for users

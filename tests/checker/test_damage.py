@@ -13,9 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from epochfence.checker import check as checks
-from epochfence.checker.check import Options, Prepared, check
+from epochfence.checker.check import Options, check
 from epochfence.checker.journal import Journal, JournalError
 from epochfence.checker.native.checkpoint import CheckpointError
+from epochfence.checker.prepare import Prepared
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
 from epochfence.tests.checker.damage import apply, damages

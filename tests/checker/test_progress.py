@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from epochfence import language as lang
-from epochfence.checker import check as checks
+from epochfence.checker import prepare as preparation
 from epochfence.checker import progress as native_progress
-from epochfence.checker.check import Options, check, prepare
+from epochfence.checker.check import Options, check
 from epochfence.checker.native import components
 from epochfence.checker.native.explore import Explorer, search
-from epochfence.checker.progress import Progress
+from epochfence.checker.prepare import prepare
+from epochfence.checker.progress import LivenessSearch
 from epochfence.checker.trace import Disagreement
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Instance
@@ -92,7 +93,7 @@ def native(instance: Instance, threads: int = 1) -> set[str]:
         names = {f"{aim.of.name} {[v for _, v in aim.bound]}": aim
                  for aim in prepared.grounded.aims}  # fmt: skip
         found: set[str] = set()
-        for item in Progress(prepared, explorer).broken():
+        for item in LivenessSearch(prepared, explorer).broken():
             native_progress.trace_of(prepared, item)
             found |= {name for name, aim in names.items() if aim is item.aim}
         return found
@@ -193,7 +194,8 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "runs stay where they begin": (components, "reach_all", lambda *_: None),
     "nothing comes": (components, "come", lambda *_: None),
     "one number for all instances": (
-        checks, "labelled_by", lambda grounded: (checks._rows(grounded.instance), grounded),
+        preparation, "labelled_by",
+        lambda grounded: (preparation._rows(grounded.instance), grounded),
     ),
 }  # fmt: skip
 

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence import language as lang
 from epochfence.checker import vacuity
-from epochfence.checker.check import Options, check, prepare
+from epochfence.checker.check import Options, check
+from epochfence.checker.prepare import prepare
 from epochfence.checker.probes import probes
 from epochfence.checker.reference import Reference, search
 from epochfence.checker.vacuity import vacuities

@@ -9,8 +9,9 @@ from pathlib import Path
 from random import Random
 
 from epochfence.checker import check as checks
-from epochfence.checker.check import Options, Prepared, check, prepare
+from epochfence.checker.check import Options, check
 from epochfence.checker.native.checkpoint import CheckpointError
+from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.verdict import Result
 from epochfence.tests.checker.damage import KINDS, apply
 from epochfence.tests.checker.native.test_checkpoint import counted, killed_at, ktx

@@ -27,7 +27,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from epochfence.checker.check import available_threads
+from epochfence.checker.prepare import available_threads
 from epochfence.files import write_whole
 from epochfence.language import System
 from epochfence.spec.systems import SHIPPED

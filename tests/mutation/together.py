@@ -17,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from epochfence import language as lang
-from epochfence.checker.check import prepare
 from epochfence.checker.graph import Node
 from epochfence.checker.native.explore import Explorer, Progress, search
 from epochfence.checker.native.sharing import DEADLOCK, Flags
+from epochfence.checker.prepare import prepare
 from epochfence.language import Expression, Machine, Row, Sending, System, Table
 from epochfence.tests.mutation.mutants import Mutant, Place
 from epochfence.tests.mutation.scenarios import (

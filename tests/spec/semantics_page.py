@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epochfence.checker.asked import Answer, asked
-from epochfence.checker.check import available_threads
 from epochfence.checker.journal import Journal
+from epochfence.checker.prepare import available_threads
 from epochfence.checker.sweep import digest
 from epochfence.checker.workers import Workers
 from epochfence.cli.semantics import COLUMNS, pieces, sign, window_piece, window_sign

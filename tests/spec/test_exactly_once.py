@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.check import Options, check
+from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, each, if_, instantiate, some
 from epochfence.spec.coordinator.entry import coordinator_epoch, producer_epoch, producer_id

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads
+from epochfence.checker.check import Options
+from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, System, Table, instantiate, without_first
 from epochfence.language.expressions import children_first

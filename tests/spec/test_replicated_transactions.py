@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.check import Options, check
+from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads, check
+from epochfence.checker.check import Options, check
+from epochfence.checker.prepare import available_threads
 from epochfence.checker.reference import search
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import DeclarationError, System, append, instantiate

@@ -8,7 +8,8 @@ from functools import cache
 
 import pytest
 
-from epochfence.checker.check import Options, available_threads
+from epochfence.checker.check import Options
+from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first

@@ -21,12 +21,12 @@ import numpy as np
 from ....language import Expression, Instance
 from ....language.expressions import rewrite
 from ....language.instance import ending_anywhere
-from ...check import prepare
 from ...graph import Node, leaves_of
 from ...ground.shapes import Shape, Slots
 from ...native.explore import Explorer, Progress, search
 from ...native.memory import fair_limit
 from ...native.vectors import Columns, gathered, in_words
+from ...prepare import prepare
 from .grammar import NEVER, Grammar, Literal, Under
 
 MOST_STATES = 1 << 15  # where there are as many, no further level is explored

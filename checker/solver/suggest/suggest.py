@@ -12,8 +12,8 @@ from typing import Any
 
 from ....language import DEFAULT, Instance, Property, System, instantiate, invariant
 from ....model.engine.interpreter import Interpreter
-from ...check import available_threads
 from ...graph import Graph, Node, leaves_of
+from ...prepare import available_threads
 from ..induction import Induction
 from ..lifted import lifted
 from ..notation import declaration

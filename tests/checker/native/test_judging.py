@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochfence.checker.check import Options, check, prepare
+from epochfence.checker.check import Options, check
 from epochfence.checker.native import explore
 from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.memory import fair_limit
 from epochfence.checker.native.parts import GROUPS, USED, WORDS, Parts
+from epochfence.checker.prepare import prepare
 from epochfence.checker.verdict import Verdict
 from epochfence.language import (
     Instance,

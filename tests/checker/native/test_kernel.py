@@ -12,10 +12,10 @@ from weakref import ref
 
 import pytest
 
-from epochfence.checker.check import prepare
 from epochfence.checker.native.machine_code import Code
 from epochfence.checker.native.object_cache import OFF, VARIABLE
 from epochfence.checker.native.object_code import BEST, QUICK
+from epochfence.checker.prepare import prepare
 from epochfence.language import instantiate
 from epochfence.spec.systems import shipped
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochfence.checker.check import prepare
 from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.judging import COUNT, NOTES, WATCHED
 from epochfence.checker.native.lanes import LANES
@@ -17,6 +16,7 @@ from epochfence.checker.native.memory import Region, fair_limit
 from epochfence.checker.native.sharing import COMMON
 from epochfence.checker.native.store import SLACK
 from epochfence.checker.native.worker import ALL
+from epochfence.checker.prepare import prepare
 from epochfence.language import (
     Instance,
     Int,

@@ -291,7 +291,7 @@ def test_a_run_goes_on_from_its_levels(tmp_path: Path, by_parts: list[Parts]) ->
 
 def explored(instance: Instance) -> Explorer:
     """A finished search."""
-    from epochfence.checker.check import prepare
+    from epochfence.checker.prepare import prepare
 
     prepared, memory = prepare(instance), psutil.Process().memory_info().rss + (1 << 30)
     explorer = Explorer(prepared.kernel, prepared.packing.stride, len(prepared.labels), 1, memory)

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence import language as lang
-from epochfence.checker.check import Options, check, prepare
+from epochfence.checker.check import Options, check
 from epochfence.checker.ground import ground
 from epochfence.checker.native.renaming import transpositions
 from epochfence.checker.native.symmetry import Symmetry, find_symmetry
+from epochfence.checker.prepare import prepare
 from epochfence.checker.reference import search
 from epochfence.checker.slicing import sliced, without_constants
 from epochfence.checker.verdict import Verdict

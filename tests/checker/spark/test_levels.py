@@ -21,9 +21,10 @@ from unittest import mock
 import pytest
 
 from epochfence import language as lang
-from epochfence.checker.check import check, prepare
+from epochfence.checker.check import check
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.native.explore import Progress
+from epochfence.checker.prepare import prepare
 from epochfence.checker.sealed import seal
 from epochfence.checker.spark import outbox, runs, shards, tasks
 from epochfence.checker.spark.manifest import Manifest

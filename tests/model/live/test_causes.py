@@ -15,6 +15,7 @@ from epochfence.cli import app
 from epochfence.model.cluster import Cluster
 from epochfence.model.conformance import Disagreement, Exchange, Session, System
 from epochfence.model.live.causes import (
+    Finding,
     causes,
     changes_nothing,
     is_known,
@@ -22,7 +23,6 @@ from epochfence.model.live.causes import (
     name_of,
     rank_of,
 )
-from epochfence.model.live.run import Finding
 from epochfence.model.requests import answer
 from epochfence.model.serve.wire import Request
 from epochfence.tests.model.live.oracle_broker import OracleBroker, running
