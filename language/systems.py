@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -19,6 +19,7 @@ from .places import Place, here
 from .properties import Property, bounded_property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
 from .rankings import Ranking, bounded_ranking
+from .reductions import Reduced, Reduction
 from .rendered import Rendered
 from .tables import Table, bounded_view
 from .typecheck import type_of
@@ -128,7 +129,8 @@ class System(Rendered):
     * `reach` describes what the default bounds reach. `unreached` declares rows and premises that
       no run reaches, `refusals` settings that the system refuses.
     * `real` are fields that normally exist only at real ranges but are part of this system, with
-      their rows. `initials` override initial values of fields. `observed` are fields that are
+      their rows. `reductions` are the parts of the machines that the system leaves out, with
+      reasons. `initials` override initial values of fields. `observed` are fields that are
       visible from outside, like messages.
 
     Raises DeclarationError for: an undeclared feature or constant; a bound outside its constant's
@@ -162,8 +164,11 @@ class System(Rendered):
     rankings: tuple[Ranking, ...] = ()
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     observed: tuple[Expression, ...] = ()
+    reductions: tuple[Reduction, ...] = ()
     declared: Place | None = field(default=None, repr=False)
     """The place of its declaration, which it finds itself."""
+    reduced: Reduced | None = field(default=None, repr=False)
+    """The reductions as they apply to declarations; it finds them itself."""
 
     def __post_init__(self) -> None:
         if self.declared is None:
@@ -173,16 +178,20 @@ class System(Rendered):
             where = f"system {self.name}, {name}"
             given = items(where, getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
+        for name, form in _MAPPINGS.items():
+            pairs(f"system {self.name}, {name}", getattr(self, name), form)
+        if self.reductions:
+            self._reduce()
         tables = tuple(bounded_view(table, self.having) for table in self.tables)
         object.__setattr__(self, "tables", tables)
+        if self.reduced is not None:
+            self.reduced.are_done(tables)
         for name in ("properties", "lemmas", "progress"):
             seen = tuple(bounded_property(item, self.having) for item in getattr(self, name))
             object.__setattr__(self, name, seen)
         named = {item.name for item in self.progress}
         ranked = (bounded_ranking(item, self.having) for item in self.rankings)
         object.__setattr__(self, "rankings", tuple(r for r in ranked if r.name in named))
-        for name, form in _MAPPINGS.items():
-            pairs(f"system {self.name}, {name}", getattr(self, name), form)
         self._check_kinds()
         self._unique("table", [table.name for table in self.tables])
         self._unique("machine", [machine.name for machine in self._every_machine()])
@@ -218,6 +227,37 @@ class System(Rendered):
         self._check_types()
         self._check_unreached()
         self._check_progress()
+
+    def _reduce(self) -> None:
+        """Applies the reductions to all parts of the declaration."""
+        reduced = self.reduced
+        if reduced is None or reduced.reductions != self.reductions:
+            try:
+                reduced = Reduced(self.reductions)
+                reduced.check(self.tables)
+            except DeclarationError as error:
+                raise DeclarationError(f"system {self.name}, {error}") from None
+            object.__setattr__(self, "reduced", reduced)
+
+        def put(name: str, values: object) -> None:
+            object.__setattr__(self, name, values)
+
+        put("tables", tuple(map(reduced.table, self.tables)))
+        for name in ("properties", "progress"):
+            put(name, tuple(map(reduced.property, getattr(self, name))))
+        put("lemmas", tuple(map(reduced.lemma, self.lemmas)))
+        put("rankings", tuple(map(reduced.ranking, self.rankings)))
+        put("fairness", tuple(map(reduced.fairness, self.fairness)))
+        put("budgets", reduced.budgets(dict(self.budgets.items())))
+        channels = (
+            replace(channel, message=reduced.message(channel.message))
+            for channel in self.channels
+            if channel.message not in reduced.messages
+        )
+        put("channels", tuple(channels))
+        put("terminal", reduced.expression(lift(self.terminal)))
+        initials = {f: v for f, v in self.initials.items() if f.data not in reduced.left}
+        put("initials", initials)
 
     def _check_tables(self) -> None:
         for event in (event for events in self.budgets for event in events_of(events)):
@@ -324,7 +364,13 @@ class System(Rendered):
     def fields_of(self, machine: Machine) -> tuple[FieldInfo, ...]:
         """The fields that a machine has in this system."""
         infos, having = machine.fields.values(), self.having
-        return tuple(i for i in infos if not i.only_real or i.expression.data in having)
+        left = frozenset[Field]() if self.reduced is None else self.reduced.left
+        return tuple(
+            info
+            for info in infos
+            if info.expression.data not in left
+            and (not info.only_real or info.expression.data in having)
+        )
 
     def initial_of(self, info: FieldInfo) -> Expression | None:
         """The first value of a field in this system."""
@@ -411,6 +457,11 @@ class System(Rendered):
                         f"`{node}` is another {node.op} than the one of {self.name} that is called "
                         "so: declare it once, or choose another name"
                     )
+            if node.op == "field" and self.reduced and node.data in self.reduced.left:
+                raise DeclarationError(
+                    f"`{node}` is left out of {self.name} by a reduction "
+                    f"({self.reduced.fields[node.data].because}): nothing can read it"
+                )
             if node.op == "field" and node.data.only_real and node.data not in self.having:
                 raise DeclarationError(
                     f"`{node}` is a field of runs at real ranges alone: nothing in {self.name} can "

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..language.protocols import Protocols
+from ..language.reductions import Reduction
 from ..language.tables import Table
 from ..spec.releases.features import KAFKA
 from .engine import machine
@@ -22,8 +23,10 @@ class Machine(machine.Machine):
         protocols: Protocols = KAFKA, switch_on: Iterable[str] = (),
         switch_off: Iterable[str] = (), this: Any = None,
         constants: Mapping[str, int] | None = None, bounded: bool = False,
+        reductions: Iterable[Reduction] = (),
     ) -> None:  # fmt: skip
         super().__init__(
             tables, protocols, protocol=protocol, switch_on=switch_on, switch_off=switch_off,
             this=this, constants=constants, bounded=bounded,
+            reductions=reductions,
         )  # fmt: skip

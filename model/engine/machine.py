@@ -20,6 +20,7 @@ from ...language.errors import DeclarationError
 from ...language.expressions import FALSE, Expression, lift
 from ...language.messages import Message
 from ...language.protocols import Protocols
+from ...language.reductions import Reduction
 from ...language.tables import Row, Table
 from ...language.types import SCALARS, Map, Optional, Type
 from .errors import MissingField, NotNow, UnknownField, refusal
@@ -92,7 +93,8 @@ class Machine:
     `tables` say what it does, one table for each event. `protocol` is the release of `protocols`
     (the newest), `switch_on` and `switch_off` name single features. `this` is its identity, where
     rows use one, `constants` overrides numbers such as a broker's settings. A `bounded` machine has
-    the fields that a system under check has, with the tables of one.
+    the fields that a system under check has, with the tables of one. `reductions` leave out fields
+    and messages that the caller doesn't need.
 
     Raises DeclarationError for an unknown protocol or feature, or where rows look at more keys
     than can be told apart.
@@ -102,12 +104,13 @@ class Machine:
         self, tables: Iterable[Table], protocols: Protocols, *, protocol: str | None = None,
         switch_on: Iterable[str] = (), switch_off: Iterable[str] = (), this: Any = None,
         constants: Mapping[str, int] | None = None, bounded: bool = False,
+        reductions: Iterable[Reduction] = (),
     ) -> None:  # fmt: skip
         for name, number in (constants or {}).items():
             if type(number) is not int:
                 raise refusal(name, "a whole number", number, of_type=False)
         given = tuple(sorted((constants or {}).items()))
-        self._program = program_of(tuple(tables), protocols, given, bounded)
+        self._program = program_of(tuple(tables), protocols, given, bounded, tuple(reductions))
         self.protocol = protocol or protocols.newest
         known = {info.name for info in protocols.infos}
         on, off = frozenset(switch_on), frozenset(switch_off)

@@ -14,6 +14,7 @@ from ...language.errors import DeclarationError
 from ...language.expressions import Expression, folded, lift, naming, rewrite
 from ...language.machines import Event
 from ...language.protocols import Protocols
+from ...language.reductions import Reduced, Reduction
 from ...language.tables import Machine as Declared
 from ...language.tables import Message, Row, Sending, Table, real_view
 from ...language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type
@@ -122,9 +123,11 @@ class Program:
 
     def __init__(
         self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int],
-        bounded: bool = False,
+        bounded: bool = False, reductions: Iterable[Reduction] = (),
     ) -> None:  # fmt: skip
         self.bounded = bounded
+        reduced = Reduced(reductions)
+        tables = tuple(map(reduced.table, tables))
         tables = tables if bounded else tuple(map(real_view, tables))
         self.tables = {table.on.name: table for table in tables}
         if len(self.tables) != len(tables) or len({t.machine.name for t in tables}) != 1:
@@ -137,7 +140,8 @@ class Program:
         here = {
             name: info
             for name, info in every
-            if not (info.only_real if bounded else info.expression.data.only_bounded)
+            if info.expression.data not in reduced.left
+            and not (info.only_real if bounded else info.expression.data.only_bounded)
         }
         self.infos = here
         self.fields = list(here)
@@ -313,10 +317,10 @@ class Program:
 @cache
 def program_of(
     tables: tuple[Table, ...], protocols: Protocols, constants: tuple[tuple[str, int], ...],
-    bounded: bool = False,
+    bounded: bool = False, reductions: tuple[Reduction, ...] = (),
 ) -> Program:  # fmt: skip
     """The one program of these tables."""
-    return Program(tables, protocols, dict(constants), bounded)
+    return Program(tables, protocols, dict(constants), bounded, reductions)
 
 
 def _nothing(_: list[Any]) -> tuple[()]:

@@ -1,0 +1,585 @@
+"""Reductions: a bounded system leaves out parts of the machines that it is made of.
+
+Rows state the behaviour of a machine at real ranges. A system lists its reductions in one place::
+
+    System(
+        ...,
+        reductions=(
+            LeftOut(partition.linger_ms, because="a batch may be ready at any time"),
+            StandsFor(leader.log_end_offset, size(leader.log), because="each entry has one offset"),
+            NotOffered(drain, when=client.is_muted, because="the environment chooses the order"),
+            Never("client.ProduceResponse/too-large", because="a batch has one record"),
+            Instead("client.EndTxn/lost", (Row(...),), because="it is sent again at once"),
+            Canonical(client.batches[p][r], Batch(status=...), when=..., because="nobody reads it"),
+        ),
+    )
+
+Each reduction has a reason. `refined_by` is the test that compares the reduced machine with the
+whole one. A machine that runs alone (`model.machine.Machine`) takes reductions in the same form:
+they leave out what only properties read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from .errors import DeclarationError
+from .expressions import (
+    FALSE,
+    TRUE,
+    Expression,
+    Field,
+    Operand,
+    Parameter,
+    children_first,
+    field_set,
+    folded,
+    lift,
+    rewrite,
+)
+from .fairness import Fairness
+from .given import check_kind, items
+from .machines import Event, Machine
+from .messages import Dropping, Loss, Message, Sending
+from .operators import each, if_
+from .places import Place, here
+from .properties import Property
+from .rankings import Ranking
+from .tables import Row, Table
+
+
+@dataclass(frozen=True, eq=False)
+class _Reduction:
+    """The reason of a reduction, its refinement check, and the place of its declaration."""
+
+    because: str = field(default="", kw_only=True)
+    refined_by: str = field(default="", kw_only=True)
+    declared: Place | None = field(default=None, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.declared is None:
+            object.__setattr__(self, "declared", here())
+        kind = type(self).__name__
+        check_kind(f"{kind}, because", self.because, str)
+        check_kind(f"{kind}, refined_by", self.refined_by, str)
+        if not self.because.strip():
+            raise DeclarationError(f"{kind}: say why with because=")
+
+
+@dataclass(frozen=True, eq=False)
+class StandsFor(_Reduction):
+    """A field, a parameter of an event, or another expression has a value of the reduced system.
+
+    A field or parameter is left out with its updates, and reads give `value`. Any other expression
+    is replaced by `value` where it occurs. Properties that read the field are named in `read_by`.
+    """
+
+    of: Expression
+    value: Operand
+    read_by: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_kind("StandsFor", self.of, Expression)
+        lift(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut(_Reduction):
+    """A field, a parameter of an event, or a message that the reduced system doesn't have.
+
+    Its updates, values and sendings are left out, and nothing may read it.
+    """
+
+    of: Expression | Message
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_kind("LeftOut", self.of, Expression, Message)
+        if isinstance(self.of, Expression) and self.of.op not in ("field", "parameter"):
+            raise DeclarationError(
+                f"LeftOut: `{self.of}` is no field, parameter or message: use StandsFor"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class NotOffered(_Reduction):
+    """The environment doesn't offer the event to the machine where `when` holds.
+
+    A message waits in the network for as long as `when` holds.
+    """
+
+    machine: Machine
+    event: Event
+    when: Operand
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_kind("NotOffered, machine", self.machine, Machine)
+        check_kind("NotOffered, event", self.event, Event)
+        lift(self.when)
+
+
+@dataclass(frozen=True, eq=False)
+class Never(_Reduction):
+    """The reduced system doesn't have these rows (`machine.event/row-id`)."""
+
+    rows: str | tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The rows as a tuple."""
+        return (self.rows,) if isinstance(self.rows, str) else self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class Instead(_Reduction):
+    """The reduced system has the rows `by` in the place of the row `machine.event/row-id`."""
+
+    row: str
+    by: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "by", items(f"Instead of {self.row}, by", self.by, Row, "row"))
+
+
+@dataclass(frozen=True, eq=False)
+class Canonical(_Reduction):
+    """Each value that `of` takes is replaced by `value` where `when` holds of it.
+
+    `of` is a field, or an element of it under variables: `batches[p][r]`. `value` and `when` are
+    expressions over `of`. States that differ only in what nobody reads become one state.
+    """
+
+    of: Expression
+    value: Operand
+    when: Operand = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        base = self.of
+        while base.op == "index" and base.args[1].op == "variable":
+            base = base.args[0]
+        if base.op != "field":
+            raise DeclarationError(
+                f"Canonical: `{self.of}` is neither a field nor its element under variables"
+            )
+
+
+Reduction: TypeAlias = StandsFor | LeftOut | NotOffered | Never | Instead | Canonical
+
+
+class Reduced:
+    """The parts of a declaration after reductions: tables, events, properties and rankings.
+
+    Raises DeclarationError for two reductions of one thing.
+    """
+
+    def __init__(self, reductions: Iterable[Reduction]) -> None:
+        self.reductions = tuple(reductions)
+        self.fields: dict[Field, StandsFor | LeftOut] = {}
+        self.parameters: dict[tuple[str, str], StandsFor | LeftOut] = {}
+        self.messages: dict[Message, LeftOut] = {}
+        self.others: dict[Expression, Expression] = {}
+        self.rows: dict[str, tuple[Row, ...]] = {}
+        self.offers: dict[tuple[str, Event], list[NotOffered]] = {}
+        self.forms: dict[Field, Canonical] = {}
+        for one in self.reductions:
+            check_kind("reductions", one, _Reduction)
+            self._add(one)
+        self._known: dict[Expression, Expression] = {}
+        self._tables: dict[Table, Table] = {}
+        self._events: dict[Event, Event] = {}
+        self._done: set[Row] = set()
+
+    def _add(self, one: Reduction) -> None:
+        twice = False
+        match one:
+            case StandsFor() if one.of.op not in ("field", "parameter"):
+                twice = one.of in self.others
+                self.others[one.of] = lift(one.value)
+            case StandsFor() | LeftOut() if isinstance(one.of, Expression):
+                data = one.of.data
+                if isinstance(data, Parameter):
+                    twice = (data.event, data.name) in self.parameters
+                    self.parameters[data.event, data.name] = one
+                else:
+                    twice = data in self.fields
+                    self.fields[data] = one
+            case LeftOut():
+                assert isinstance(one.of, Message)
+                twice = one.of in self.messages
+                self.messages[one.of] = one
+            case NotOffered():
+                self.offers.setdefault((one.machine.name, one.event), []).append(one)
+            case Never():
+                twice = any(row in self.rows for row in one.labels)
+                self.rows |= dict.fromkeys(one.labels, ())
+            case Instead():
+                twice = one.row in self.rows
+                self.rows[one.row] = one.by
+            case Canonical():
+                data = field_set(one.of)
+                twice = data in self.forms
+                self.forms[data] = one
+            case _:
+                pass
+        if twice:
+            match one:
+                case Never():
+                    name = ", ".join(one.labels)
+                case Instead():
+                    name = one.row
+                case _:
+                    name = str(getattr(one, "of", ""))
+            raise DeclarationError(f"reductions: `{name}` is reduced twice: leave one of them out")
+
+    # Expressions --------------------------------------------------------------------------------
+
+    def expression(self, value: Expression) -> Expression:
+        """The expression in the reduced system."""
+        if not (self.fields or self.parameters or self.others or self.messages):
+            return value
+        changed = rewrite(value, self._change, self._known)
+        return value if changed is value else folded(changed)
+
+    def _change(self, node: Expression) -> Expression | None:
+        other = self.others.get(node)
+        if other is not None:
+            return self.expression(other)
+        if node.op == "field":
+            found = self.fields.get(node.data)
+            if isinstance(found, StandsFor):
+                value = self.expression(lift(found.value))
+                return value.at(self.expression(node.args[0])) if node.args else value
+        if node.op == "parameter":
+            found = self.parameters.get((node.data.event, node.data.name))
+            if isinstance(found, StandsFor):
+                return self.expression(lift(found.value))
+        if node.op == "in_flight":
+            message = self.message(node.data)
+            if message is not node.data:
+                return Expression(node.op, tuple(map(self.expression, node.args)), message)
+        return None
+
+    # Events -------------------------------------------------------------------------------------
+
+    def message(self, message: Message) -> Message:
+        """The message without the fields that are left out."""
+        made = self.event(message)
+        assert isinstance(made, Message)
+        return made
+
+    def event(self, event: Event) -> Event:
+        """The event without the parameters that are left out."""
+        known = self._events.get(event)
+        if known is None:
+            known = self._events[event] = self._event(event)
+        return known
+
+    def _event(self, event: Event) -> Event:
+        if isinstance(event, Loss) and event.message is not None:
+            message = self.message(event.message)
+            parameters = tuple(p for p in event.parameters if not self._is_left(event, p[0]))
+            parameters = tuple(p for p in parameters if p[0] in dict(message.parameters))
+            if message is event.message and parameters == event.parameters:
+                return event
+            return dataclasses.replace(event, message=message, parameters=parameters)
+        parameters = tuple(p for p in event.parameters if not self._is_left(event, p[0]))
+        if isinstance(event, Message):
+            answers = None if event.answers is None else self.message(event.answers)
+            if parameters == event.parameters and answers is event.answers:
+                return event
+            return dataclasses.replace(event, parameters=parameters, answers=answers)
+        if parameters == event.parameters:
+            return event
+        return dataclasses.replace(event, parameters=parameters)
+
+    def _is_left(self, event: Event, name: str) -> bool:
+        return (event.name, name) in self.parameters
+
+    # Tables -------------------------------------------------------------------------------------
+
+    def table(self, table: Table) -> Table:
+        """The table in the reduced system.
+
+        Raises DeclarationError if nothing is left of it.
+        """
+        known = self._tables.get(table)
+        if known is None:
+            known = self._tables[table] = self._table(table)
+        return known
+
+    def _table(self, table: Table) -> Table:
+        when = self.expression(table.guard)
+        for offer in self.offers.get((table.machine.name, table.on), ()):
+            offered = folded(~self.expression(lift(offer.when)))
+            if offered not in _conjuncts(when):
+                when = folded(when & offered)
+        rows = [
+            self._row(table, row)
+            for given in table.rows
+            for row in (
+                (given,)
+                if given in self._done
+                else self.rows.get(f"{table.name}/{given.id}", (given,))
+            )
+        ]
+        response = table.response
+        if response is not None:
+            response = None if response in self.messages else self.message(response)
+        on = self.event(table.on)
+        same = len(rows) == len(table.rows) and all(map(_is, rows, table.rows))
+        if same and when is table.guard and response is table.response and on is table.on:
+            return table
+        if not rows:
+            raise DeclarationError(f"table {table.name}: reductions leave no row of it")
+        return dataclasses.replace(table, on=on, rows=tuple(rows), response=response, when=when)
+
+    def are_done(self, tables: Iterable[Table]) -> None:
+        """Marks the rows of these tables as reduced: they stay as they are from now on."""
+        self._done |= {row for table in tables for row in table.rows}
+
+    def _row(self, table: Table, row: Row) -> Row:
+        if row in self._done:
+            return row
+        reply = row.reply
+        if isinstance(reply, Sending):
+            reply = None if reply.message in self.messages else self._sending(reply)
+        elif reply is not None:
+            gone = table.response is not None and table.response in self.messages
+            reply = None if gone else self.expression(reply)
+        send = tuple(self._sending(s) for s in row.send if s.message not in self.messages)
+        updates = {
+            self.expression(target): self._value(target, self.expression(lift(value)))
+            for target, value in row.set.items()
+            if field_set(target) not in self.fields
+        }
+        guard = row.guard
+        when = self.expression(guard)
+        drop = tuple(
+            self._dropping(item)
+            for item in row.drop
+            if (item.message if isinstance(item, Dropping) else item) not in self.messages
+        )
+        goto = row.goto if row.goto is None else self._goto(table, lift(row.goto))
+        same = (
+            when is guard and reply is row.reply and send == row.send and drop == row.drop
+            and len(updates) == len(row.set) and (goto is None or goto is lift(row.goto))
+            and all(t in updates and updates[t] is lift(v) for t, v in row.set.items())
+        )  # fmt: skip
+        if same:
+            return row
+        return dataclasses.replace(
+            row, when=when, goto=goto, set=updates, reply=reply, send=send, drop=drop
+        )
+
+    def _goto(self, table: Table, value: Expression) -> Operand:
+        assert table.machine.state is not None
+        if table.machine.state.data in self.fields:
+            return None
+        return self._value(table.machine.state, self.expression(value))
+
+    def _sending(self, sending: Sending) -> Sending:
+        message = self.message(sending.message)
+        there = {name for name, _ in (*message.parameters, *message.real_parameters)}
+        fields = tuple((n, v) for n, v in sending.fields if n in there)
+        changed = dataclasses.replace(sending, message=message, fields=fields)
+        changed = changed.rewritten(self.expression)
+        same = changed.message is sending.message and changed.when is sending.when
+        if same and len(fields) == len(sending.fields):
+            both = zip(changed.fields, sending.fields, strict=True)
+            if all(one[1] is other[1] for one, other in both):
+                return sending
+        return changed
+
+    def _dropping(self, item: Message | Dropping) -> Message | Dropping:
+        if isinstance(item, Message):
+            return self.message(item)
+        address = tuple((name, self.expression(value)) for name, value in item.address)
+        return dataclasses.replace(item, message=self.message(item.message), address=address)
+
+    # Canonical forms ----------------------------------------------------------------------------
+
+    def _value(self, target: Expression, value: Expression) -> Expression:
+        """The value that is set, in the canonical form of its field."""
+        form = self.forms.get(field_set(target))
+        if form is None:
+            return value
+        variables = _keys(form.of)
+        if any(node.op == "get" for node in _path(target)):
+            raise DeclarationError(
+                f"`{target}` is a part of `{form.of}`, which has a canonical form: "
+                "set it as a whole"
+            )
+        keys = _keys(target)
+        if len(keys) > len(variables):
+            raise DeclarationError(f"`{target}` is a part of `{form.of}`: set it as a whole")
+        return self._formed(form, value, variables, keys)
+
+    def _formed(
+        self, form: Canonical, value: Expression, variables: list[Expression],
+        keys: list[Expression],
+    ) -> Expression:  # fmt: skip
+        if len(keys) < len(variables):
+            variable = variables[len(keys)]
+            inner = _element(value, variable)
+            return each(variable, self._formed(form, inner, variables, [*keys, variable]))
+        if value.op == "if":
+            condition, one, other = value.args
+            one = self._formed(form, one, variables, keys)
+            return if_(condition, one, self._formed(form, other, variables, keys))
+        found = dict(zip(variables, keys, strict=True)) | {form.of: value}
+
+        def put(part: Operand) -> Expression:
+            return self.expression(rewrite(lift(part), found.get))
+
+        when = _parts_known(put(form.when))
+        if when is FALSE:
+            return value
+        settled = _parts_known(put(form.value))
+        return settled if when is TRUE else if_(when, settled, value)
+
+    # The rest of a system -----------------------------------------------------------------------
+
+    def property(self, item: Property) -> Property:
+        """The property in the reduced system.
+
+        Raises DeclarationError if it reads a field for which another value stands, unless the
+        reduction names the property in `read_by`.
+        """
+        nodes = (*children_first(item.expression), *children_first(item.premise))
+        for node in nodes:
+            found = self.fields.get(node.data) if node.op == "field" else None
+            if found is None:
+                continue
+            if isinstance(found, LeftOut) or item.name not in found.read_by:
+                remedy = "" if isinstance(found, LeftOut) else f", or read_by=({item.name!r},)"
+                raise DeclarationError(
+                    f"property {item.name} reads `{node}`, which a reduction leaves out "
+                    f"({found.because}): take out the reduction{remedy}"
+                )
+        expression, premise = self.expression(item.expression), self.expression(item.premise)
+        if expression is item.expression and premise is item.premise:
+            return item
+        return dataclasses.replace(item, expression=expression, premise=premise)
+
+    def lemma(self, item: Property) -> Property:
+        """The lemma in the reduced system: it may read fields for which other values stand."""
+        expression, premise = self.expression(item.expression), self.expression(item.premise)
+        if expression is item.expression and premise is item.premise:
+            return item
+        return dataclasses.replace(item, expression=expression, premise=premise)
+
+    def ranking(self, item: Ranking) -> Ranking:
+        """The ranking in the reduced system."""
+        made = item.over(self.expression)
+        helpful = tuple(dataclasses.replace(h, event=self.event(h.event)) for h in made.helpful)
+        return dataclasses.replace(made, helpful=helpful)
+
+    def fairness(self, item: Fairness) -> Fairness:
+        """The fairness assumption with the reduced event."""
+        return dataclasses.replace(item, event=self.event(item.event))
+
+    def budgets(
+        self, budgets: Mapping[Event | tuple[Event, ...], Operand]
+    ) -> dict[Event | tuple[Event, ...], Operand]:
+        """The budgets with the reduced events."""
+        return {
+            tuple(map(self.event, events))
+            if isinstance(events, tuple)
+            else self.event(events): most
+            for events, most in budgets.items()
+        }
+
+    @cached_property
+    def left(self) -> frozenset[Field]:
+        """The fields that the reduced system doesn't have."""
+        return frozenset(self.fields)
+
+    def check(self, tables: Iterable[Table]) -> None:
+        """Raises DeclarationError for a reduction of a row or an event that no table has."""
+        tables = tuple(tables)
+        rows = {f"{table.name}/{row.id}" for table in tables for row in table.rows}
+        for name in self.rows:
+            if name not in rows:
+                raise DeclarationError(f"reductions: no table has the row {name!r}")
+        taken = {(table.machine.name, table.on) for table in tables}
+        for machine, event in self.offers:
+            if (machine, event) not in taken:
+                raise DeclarationError(
+                    f"reductions, NotOffered: {machine} has no table on {event.name}"
+                )
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _conjuncts(condition: Expression) -> set[Expression]:
+    if condition.op != "and":
+        return {condition}
+    return _conjuncts(condition.args[0]) | _conjuncts(condition.args[1])
+
+
+def _path(target: Expression) -> list[Expression]:
+    """The steps from a field to a part of it, the outermost first."""
+    steps: list[Expression] = []
+    while target.op != "field":
+        steps.insert(0, target)
+        target = target.args[0]
+    return steps
+
+
+def _keys(target: Expression) -> list[Expression]:
+    return [node.args[1] for node in _path(target)]
+
+
+def _element(value: Expression, key: Expression) -> Expression:
+    """An element of a map."""
+    if value.op == "each":
+        bound, body = value.args
+        return rewrite(body, lambda node: key if node is bound else None)
+    if value.op == "if":
+        condition, one, other = value.args
+        return if_(condition, _element(one, key), _element(other, key))
+    if value.op == "updated":
+        mapping, changed, new = value.args
+        return if_(key == changed, new, _element(mapping, key))
+    return value[key]
+
+
+def _parts_known(value: Expression) -> Expression:
+    """The expression with the parts of records that were just made in their place."""
+
+    def change(node: Expression) -> Expression | None:
+        if node.op != "get":
+            return None
+        whole = _parts_known(node.args[0])
+        return _part(whole, node.data)
+
+    return folded(rewrite(value, change))
+
+
+def _part(whole: Expression, name: str) -> Expression:
+    match whole.op:
+        case "make":
+            made: tuple[str, ...] = whole.data[1]
+            if name in made:
+                return whole.args[made.index(name)]
+        case "replace":
+            names: tuple[str, ...] = whole.data
+            if name in names:
+                return whole.args[1 + names.index(name)]
+            return _part(whole.args[0], name)
+        case "if":
+            condition, one, other = whole.args
+            return if_(condition, _part(one, name), _part(other, name))
+        case _:
+            pass
+    return Expression("get", (whole,), name)

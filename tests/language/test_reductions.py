@@ -1,0 +1,220 @@
+"""Reductions: a system leaves out parts of its machines, and a machine that runs alone as well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict import Verdict
+from epochfence.language import (
+    Bool,
+    Channel,
+    DeclarationError,
+    Int,
+    Key,
+    Machine,
+    Map,
+    Row,
+    Sequence,
+    System,
+    Table,
+    append,
+    enum,
+    event,
+    instantiate,
+    invariant,
+    message,
+    record,
+    size,
+)
+from epochfence.language import replace as changed
+from epochfence.language.reductions import (
+    Canonical,
+    Instead,
+    LeftOut,
+    Never,
+    NotOffered,
+    Reduction,
+    StandsFor,
+)
+from epochfence.model.machine import Machine as Driven
+
+Status = enum("Status", "OPEN", "DONE", "LOST")
+Batch = record("Batch", status=Status, tries=Int(0, 2))
+PARTITION = Key("partition", 2)
+p = PARTITION.variable("p")
+caller = Machine("caller")
+Reply = message("Reply", caller, offset=Int(0, 9))
+log = Machine("log")
+entries = log.field("entries", Sequence(Int(0, 1), 2))
+end_offset = log.field("end_offset", Int(0, 9))
+batches = log.field("batches", Map(PARTITION, Batch))
+is_busy = log.field("is_busy", Bool())
+write = event("write", record=Int(0, 1), partition=PARTITION, delta=Int(0, 3))
+finish = event("finish", partition=PARTITION)
+has_room = size(entries) < 2
+wrote = Table(
+    log,
+    on=write,
+    when=has_room,
+    rows=(
+        Row("large", when=write.delta > 1, set={end_offset: end_offset}),
+        Row(
+            "append",
+            set={
+                entries: append(entries, write.record),
+                end_offset: end_offset + write.delta + 1,
+                batches[write.partition]: changed(batches[write.partition], tries=1),
+                is_busy: ~is_busy,
+            },
+            reply=Reply(offset=end_offset),
+        ),
+    ),
+)
+finished = Table(
+    log,
+    on=finish,
+    rows=(
+        Row(
+            "done",
+            set={batches[finish.partition]: changed(batches[finish.partition], status=Status.DONE)},
+        ),
+    ),
+)
+REASON: dict[str, Any] = {"because": "the test says so"}
+REDUCTIONS: tuple[Reduction, ...] = (
+    StandsFor(end_offset, size(entries), read_by=("Ends",), **REASON),
+    StandsFor(write.delta, 0, **REASON),
+    LeftOut(is_busy, **REASON),
+    LeftOut(Reply, **REASON),
+    Never("log.write/large", **REASON),
+    NotOffered(log, finish, batches[finish.partition].status == Status.DONE, **REASON),
+    Canonical(batches[p], Batch(status=Status.DONE), batches[p].status == Status.DONE, **REASON),
+)
+ENDS = invariant("Ends", end_offset <= 2, "The end is within the log.")
+
+
+def system(*reductions: Reduction, **more: Any) -> System:
+    parts: dict[str, Any] = {"properties": (ENDS,), "terminal": True} | more
+    return System(name="logs", tables=(wrote, finished), reductions=reductions, **parts)
+
+
+def test_a_system_leaves_out_its_reductions() -> None:
+    small = system(*REDUCTIONS)
+    instance = instantiate(small)
+    assert [v.name for v in instance.variables] == ["log.entries", "log.batches"]
+    append_table, finish_table = small.tables
+    assert append_table.on.parameters == (("record", Int(0, 1)), ("partition", PARTITION))
+    assert [row.id for row in append_table.rows] == ["append"]
+    (row,) = append_table.rows
+    assert [str(target) for target in row.set] == ["entries", "batches[write.partition]"]
+    assert row.reply is None
+    assert str(finish_table.guard) == "batches[finish.partition].status != DONE"
+    assert str(small.properties[0].expression) == "size(entries) <= 2"
+    result = check(instance)
+    assert result.verdict is Verdict.HOLDS
+    # Entries: 1, 2 or 4 forms. Two batches are done or not; nobody reads their tries.
+    assert result.states == (1 + 2 + 4) * 4
+
+
+def test_a_value_in_canonical_form_is_folded() -> None:
+    small = system(*REDUCTIONS)
+    (row,) = small.tables[1].rows
+    (value,) = row.set.values()
+    assert str(value) == "Batch(status=DONE)"
+
+
+def test_a_reduced_system_may_be_changed() -> None:
+    small = system(*REDUCTIONS)
+    again = replace(small, name="again")
+    assert again.tables == small.tables
+    assert check(instantiate(again)).states == check(instantiate(small)).states
+
+
+def test_rows_stand_in_the_place_of_another() -> None:
+    reductions = (
+        LeftOut(Reply, **REASON),
+        Instead("log.write/large", (Row("huge", when=write.delta > 2),), **REASON),
+    )
+    small = system(*reductions, properties=())
+    assert [row.id for row in small.tables[0].rows] == ["huge", "append"]
+    assert [row.id for row in replace(small, name="again").tables[0].rows] == ["huge", "append"]
+    with pytest.raises(DeclarationError, match="`log.write/large` is reduced twice"):
+        system(*reductions, Never("log.write/large", **REASON))
+
+
+def test_another_expression_stands_for_one_that_is_replaced() -> None:
+    small = system(
+        StandsFor(has_room, size(entries) < 1, **REASON), LeftOut(Reply, **REASON), properties=()
+    )
+    assert str(small.tables[0].guard) == "size(entries) < 1"
+
+
+def test_a_machine_alone_leaves_out_its_reductions() -> None:
+    driven = Driven((wrote,), reductions=(LeftOut(entries, because="history"),
+                    StandsFor(has_room, True, because="history")))  # fmt: skip
+    outcome = driven.handle("write", record=0, partition=0, delta=1)
+    assert (outcome.row, outcome.sent[0].offset, [*driven.state]) == (
+        "append", 0, ["end_offset", "batches", "is_busy"],
+    )  # fmt: skip
+    assert driven["end_offset"] == 2
+
+
+def test_fields_of_a_message_are_left_out_wherever_it_is() -> None:
+    server = Machine("server")
+    seen = server.field("seen", Int(0, 3))
+    Ask = message("Ask", server, number=Int(0, 3), size=Int(0, 3))
+    ask = event("ask", number=Int(0, 3))
+    client = Machine("client")
+    count = client.field("count", Int(0, 1))
+    tables = (
+        Table(client, on=ask, when=count == 0, rows=(
+            Row("ask", set={count: 1}, send=(Ask(number=ask.number, size=ask.number),)),
+        )),
+        Table(server, on=Ask, rows=(Row("see", set={seen: Ask.number}),)),
+    )  # fmt: skip
+    small = System(
+        "asked", tables, (), channels=(Channel(Ask),), terminal=True,
+        reductions=(StandsFor(Ask.size, 0, because="nobody reads it"),),
+    )  # fmt: skip
+    assert [name for name, _ in small.channels[0].message.parameters] == ["number"]
+    assert check(instantiate(small)).states == 1 + 4 + 1  # nobody reads `seen`
+
+
+@pytest.mark.parametrize(
+    ("reductions", "error"),
+    [
+        ((Never("log.write/larger", **REASON),), "no table has the row 'log.write/larger'"),
+        (
+            (LeftOut(is_busy, **REASON), LeftOut(is_busy, **REASON)),
+            "`is_busy` is reduced twice: leave one of them out",
+        ),
+        (
+            (NotOffered(log, event("sleep"), True, **REASON),),
+            "log has no table on sleep",
+        ),
+        (
+            (StandsFor(end_offset, size(entries), **REASON),),
+            r"property Ends reads `end_offset`.*the test says so.*read_by=\('Ends',\)",
+        ),
+        ((LeftOut(entries, **REASON),), "`entries` is left out of logs by a reduction"),
+        ((Never(("log.write/large", "log.write/append"), **REASON),), "leave no row of it"),
+    ],
+)
+def test_a_reduction_that_does_not_fit_is_refused(
+    reductions: tuple[Reduction, ...], error: str
+) -> None:
+    with pytest.raises(DeclarationError, match=error):
+        system(*reductions)
+
+
+def test_a_reduction_needs_a_reason() -> None:
+    with pytest.raises(DeclarationError, match="LeftOut: say why with because="):
+        LeftOut(is_busy, because="")
+    with pytest.raises(DeclarationError, match="no field, parameter or message"):
+        LeftOut(has_room, **REASON)
+    with pytest.raises(DeclarationError, match="neither a field nor its element"):
+        Canonical(has_room, True, **REASON)
