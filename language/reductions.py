@@ -387,8 +387,7 @@ class Reduced:
 
     def _sending(self, sending: Sending) -> Sending:
         message = self.message(sending.message)
-        there = {name for name, _ in (*message.parameters, *message.real_parameters)}
-        fields = tuple((n, v) for n, v in sending.fields if n in there)
+        fields = tuple((n, v) for n, v in sending.fields if not self._is_left(sending.message, n))
         changed = dataclasses.replace(sending, message=message, fields=fields)
         changed = changed.rewritten(self.expression)
         same = changed.message is sending.message and changed.when is sending.when

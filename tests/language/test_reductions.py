@@ -142,7 +142,7 @@ def test_rows_stand_in_the_place_of_another() -> None:
     small = system(*reductions, properties=())
     assert [row.id for row in small.tables[0].rows] == ["huge", "append"]
     assert [row.id for row in replace(small, name="again").tables[0].rows] == ["huge", "append"]
-    with pytest.raises(DeclarationError, match="`log.write/large` is reduced twice"):
+    with pytest.raises(DeclarationError, match=r"`log\.write/large` is reduced twice"):
         system(*reductions, Never("log.write/large", **REASON))
 
 
