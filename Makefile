@@ -95,8 +95,7 @@ bench: $(READY) ## speed and memory beside other checkers
 	$(BIN)/python bench/oracle.py $(filter --quick,$(ARGS))
 	$(BIN)/python bench/spark.py $(filter --quick,$(ARGS))
 
-docs: $(READY) ## the documentation, in site/, and what is generated of it, in docs/
-	$(BIN)/python -m epochfence.diagrams.pages docs
+docs: $(READY) ## the documentation, in site/, with its generated pages and drawings
 	$(BIN)/mkdocs build --quiet --strict
 
 dist: $(READY) ## the wheel, in dist/: the same bytes for the same commit

@@ -1,19 +1,12 @@
-"""The generated part of the documentation: what the shipped systems declare, drawn and in tables.
-
-`python -m epochfence.diagrams.pages FOLDER` writes it.
-"""
+"""The generated pages: what the shipped systems declare, drawn and in tables."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-from ..files import write_whole
 from ..language import Machine, Message, System, Table, lift
 from ..language.expressions import show
 from ..language.machines import FieldInfo
-from ..spec.systems import SHIPPED, shipped
 from .decision_table import CODE_WIDTH, Seen, code, decision_table, plain, wrapped
 from .facts import happening
 from .graph import Graph
@@ -29,9 +22,7 @@ PAGE = "protocol.md"
 FOLDER = "protocol"
 DRAWINGS = "diagrams"
 
-_NOTE = (
-    "<!-- Generated from the declarations in spec/ by `make docs`: edits here are overwritten. -->"
-)
+_NOTE = "<!-- Generated from the declarations in spec/ by `make docs`. -->"
 
 _HEAD = f"""\
 {_NOTE}
@@ -71,19 +62,6 @@ def pages(systems: Iterable[System]) -> dict[str, bytes]:
     """The generated files on these systems, by their path in the documentation's folder: an
     overview, a page for each machine, and their drawings."""
     return _Pages(tuple(systems)).files()
-
-
-def write(folder: Path) -> None:
-    """Writes the files on the shipped systems, and removes those of what is gone."""
-    files = pages(map(shipped, SHIPPED))
-    drawings, told = folder / DRAWINGS, folder / FOLDER
-    for old in [*drawings.glob("*.svg"), *drawings.glob("*.html"), *told.glob("*.md")]:
-        if old.relative_to(folder).as_posix() not in files:
-            old.unlink()
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
 
 
 class _Pages:
@@ -227,7 +205,3 @@ def _first(info: FieldInfo) -> str:
     if info.initial is None:
         return ""
     return "any" if info.initial.op == "any_value" else code([show(info.initial)])
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -38,13 +38,11 @@ from epochfence.spec.settings.broker import BROKER_SETTINGS, BROKERS
 from epochfence.spec.settings.consumer import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
 from epochfence.spec.settings.producer import CLIENTS, SETTINGS, STEPS, Setting
 from epochfence.spec.systems import shipped
-from epochfence.tests import house
 from epochfence.tests.broker import mock_disagreements
 
 ROOT = Path(__file__).parents[1]
-# tests/diagrams/test_pages.py, tests/mutation/test_sample.py, tests/checker/solver/test_page.py
-# look after them
-GENERATED = {"protocol.md", "modules.md", "mutation.md", "proofs.md"}
+# tests/mutation/test_sample.py and tests/checker/solver/test_page.py check them
+GENERATED = {"mutation.md", "proofs.md"}
 PAGES = [
     ROOT / "README.md",
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),
@@ -537,5 +535,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Renews what the documentation shows of runs.")
     parser.add_argument("--slow", action="store_true", help="the slow runs too")
     slow = parser.parse_args().slow
-    house.write()
     renew(slow=slow)

@@ -1,7 +1,4 @@
-"""The house as its imports show it: docs/house.svg, docs/modules.md, and no circles.
-
-`python tests/documentation.py` writes both files.
-"""
+"""The house as its imports show it: a picture, the list of modules, and no circles."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ from epochfence.diagrams.render import to_same_svg
 ROOT = Path(__file__).parents[1]
 PACKAGE = "epochfence"
 ROOMS = ("cli", "diagrams", "checker", "model", "spec", "language")
-PICTURE, PAGE = Path("docs/house.svg"), Path("docs/modules.md")
+PICTURE, PAGE = "house.svg", "modules.md"
 _HEAD = """\
-<!-- Generated from the modules' docstrings by `python tests/documentation.py`. -->
+<!-- Generated from the modules' docstrings by `make docs`. -->
 
 # Modules
 
@@ -106,7 +103,7 @@ def picture() -> bytes:
 
 
 def page() -> str:
-    """docs/modules.md."""
+    """The list of modules."""
     parts = [_HEAD]
     for folder in sorted({path.parent for path in modules().values()}):
         inside = sorted(path for path in modules().values() if path.parent == folder)
@@ -127,9 +124,3 @@ def first_sentence(path: Path) -> str:
     """The first paragraph of a module's docstring, on one line."""
     said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return said.partition("\n\n")[0].replace("\n", " ").replace("|", "\\|")
-
-
-def write() -> None:
-    """Writes the picture and the page."""
-    (ROOT / PICTURE).write_bytes(picture())
-    (ROOT / PAGE).write_text(page(), encoding="utf-8")

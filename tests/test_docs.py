@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -41,6 +39,7 @@ from epochfence.tests.documentation import (
     commands,
     is_shown,
 )
+from epochfence.tests.generated import recorded
 
 DOCS = ROOT / "docs"
 SPARK_PAGE = DOCS / "spark.md"
@@ -305,12 +304,6 @@ def test_the_language_is_told_whole() -> None:
 
 
 @pytest.mark.slow(1)
-def test_the_picture_of_the_house_and_the_list_of_modules_are_current() -> None:
-    assert (ROOT / house.PICTURE).read_bytes() == house.picture(), RENEW
-    assert (ROOT / house.PAGE).read_text(encoding="utf-8") == house.page(), RENEW
-
-
-@pytest.mark.slow(1)
 def test_every_module_says_what_it_is() -> None:
     every = [path for path in house.modules().values() if path.name != "__init__.py"]
     assert [path for path in every if not house.first_sentence(path)] == []
@@ -345,12 +338,7 @@ def test_pages_are_in_form(page: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
     inside = [target.partition("#")[0] for target in targets if "://" not in target]
-    assert [target for target in inside if target and not (page.parent / target).exists()] == []
-
-
-@pytest.mark.slow
-def test_the_site_builds(tmp_path: Path) -> None:
-    build = ["mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run([sys.executable, "-m", *build], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "language" / "index.html").exists()
+    missing = [page.parent / target for target in inside if not (page.parent / target).exists()]
+    # README and the other pages at the root are read in the repository, which lacks what is built.
+    built = {DOCS / name for name in recorded()} if page.is_relative_to(DOCS) else set[Path]()
+    assert {path.resolve() for path in missing} - built == set()

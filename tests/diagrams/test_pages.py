@@ -1,54 +1,15 @@
-"""The generated documentation is what the declarations say now."""
+"""The generated pages show what is declared: machines, tables and rows."""
 
 import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-import epochfence.diagrams.pages
-from epochfence.diagrams.pages import DRAWINGS, FOLDER, PAGE, pages, write
+from epochfence.diagrams.pages import DRAWINGS, FOLDER, PAGE, pages
 from epochfence.spec.load import load_system
-from epochfence.spec.systems import SHIPPED, shipped
 
 DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))
 LINK = re.compile(r"\((\S+?\.(?:svg|md|html))(?:#\w+)?\)")
-
-
-@pytest.fixture(scope="module")
-def shipped_pages() -> dict[str, bytes]:
-    """Made once for all tests."""
-    return pages(map(shipped, SHIPPED))
-
-
-@pytest.mark.slow
-def test_the_committed_pages_are_up_to_date(shipped_pages: dict[str, bytes]) -> None:
-    drawings, told = DOCS / DRAWINGS, DOCS / FOLDER
-    kept = [*drawings.glob("*.svg"), *drawings.glob("*.html"), *told.glob("*.md")]
-    assert {path.relative_to(DOCS).as_posix() for path in kept} == shipped_pages.keys() - {PAGE}
-    stale = [name for name, text in shipped_pages.items() if (DOCS / name).read_bytes() != text]
-    assert stale == [], "run make docs"
-
-
-@pytest.mark.slow
-def test_the_navigation_has_every_page(shipped_pages: dict[str, bytes]) -> None:
-    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
-    listed = re.findall(r"^ +- (protocol\S*\.md)$", navigation, re.MULTILINE)
-    assert listed == [name for name in shipped_pages if name.endswith(".md")]
-
-
-@pytest.mark.slow
-def test_writing_removes_files_of_what_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shipped_pages: dict[str, bytes]
-) -> None:
-    monkeypatch.setattr(epochfence.diagrams.pages, "pages", lambda _: shipped_pages)
-    for folder, name in ((DRAWINGS, "gone.svg"), (FOLDER, "gone.md")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / name).touch()
-    write(tmp_path)
-    written = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")}
-    assert written == shipped_pages.keys()
 
 
 def test_pages_tell_of_every_machine_table_and_row() -> None:

@@ -1,0 +1,54 @@
+"""The pages and drawings that `make docs` generates, and the digest of each.
+
+The site is built with them (docs/.theme/hooks.py). The repository has their digests only:
+`python tests/generated.py` renews tests/generated.sha256, and the drawings that README shows.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from epochfence.diagrams.pages import pages
+from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests import house
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+DIGESTS = ROOT / "tests" / "generated.sha256"
+TRACKED = ("diagrams/transactions-transaction.svg",)
+"""The drawings that README shows: the repository has these too."""
+
+
+@cache
+def generated() -> dict[str, bytes]:
+    """Each generated file by its path in docs/."""
+    return {
+        **pages(map(shipped, SHIPPED)),
+        house.PAGE: house.page().encode(),
+        house.PICTURE: house.picture(),
+    }
+
+
+def digests() -> dict[str, str]:
+    """The digest of each generated file, as it is now."""
+    return {name: sha256(content).hexdigest() for name, content in generated().items()}
+
+
+def recorded() -> dict[str, str]:
+    """The digest of each generated file, as the repository has it."""
+    lines = DIGESTS.read_text(encoding="utf-8").splitlines()
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def renew() -> None:
+    """Writes the digests, one line for each file, and the tracked drawings."""
+    lines = [f"{digest}  {name}\n" for name, digest in sorted(digests().items())]
+    DIGESTS.write_text("".join(lines), encoding="utf-8")
+    for name in TRACKED:
+        (DOCS / name).write_bytes(generated()[name])
+
+
+if __name__ == "__main__":
+    renew()
