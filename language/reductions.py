@@ -25,7 +25,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .errors import DeclarationError
 from .expressions import (
@@ -196,6 +196,8 @@ class Reduced:
         self._tables: dict[Table, Table] = {}
         self._events: dict[Event, Event] = {}
         self._done: set[Row] = set()
+        self.given: dict[str, Any] = {}
+        """The parts of the system before its reductions, by name."""
 
     def _add(self, one: Reduction) -> None:
         twice = False

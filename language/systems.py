@@ -237,6 +237,11 @@ class System(Rendered):
                 reduced.check(self.tables)
             except DeclarationError as error:
                 raise DeclarationError(f"system {self.name}, {error}") from None
+            names = (
+                "tables", "properties", "progress", "lemmas", "rankings", "fairness", "budgets",
+                "channels", "terminal", "initials",
+            )  # fmt: skip
+            reduced.given = {name: getattr(self, name) for name in names}
             object.__setattr__(self, "reduced", reduced)
 
         def put(name: str, values: object) -> None:
