@@ -90,7 +90,7 @@ class _Both:
             (places[variable.name], whole.variables[places[variable.name]].type, variable.type)
             for variable in reduced.variables
         ]
-        self.known: dict[FullState, dict[tuple[str, FullState], Step]] = {}
+        self.known: dict[FullState, dict[tuple[str, FullState | None], Step]] = {}
 
     def image(self, state: FullState) -> FullState:
         """The state of the reduced system that a state of the whole one maps to."""
@@ -142,7 +142,7 @@ class _Both:
             states += 1
             image = self.image(state)
             there = self._reduced_steps(image)
-            seen: set[tuple[str, FullState]] = set()
+            seen: set[tuple[str, FullState | None]] = set()
             for step in self.steppers[0].steps(state):
                 if step.state is None:
                     return Refinement(states, steps, False, self._found(before, state, step, True))
@@ -162,13 +162,12 @@ class _Both:
                     return Refinement(states, steps, False, self._found(before, state, step, False))
         return Refinement(states, steps, not waiting, None)
 
-    def _reduced_steps(self, image: FullState) -> dict[tuple[str, FullState], Step]:
+    def _reduced_steps(self, image: FullState) -> dict[tuple[str, FullState | None], Step]:
+        """The steps by table and next state; none for a step that leaves a range."""
         found = self.known.get(image)
         if found is None:
             found = {
-                (step.action.table, step.state): step
-                for step in self.steppers[1].steps(image)
-                if step.state is not None
+                (step.action.table, step.state): step for step in self.steppers[1].steps(image)
             }
             self.known[image] = found
         return found
