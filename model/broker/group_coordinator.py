@@ -185,7 +185,7 @@ class GroupCoordinator:
     def validate(self, request: str, group_id: str) -> str:
         """An error, or NONE where a request may be about a group of this id."""
         return self._blank.handle(
-            "group asked for", request=_KINDS.get(request, "OTHER"), names_group=bool(group_id),
+            "validateGroupStatus", request=_KINDS.get(request, "OTHER"), names_group=bool(group_id),
             is_loading=self.is_loading(group_id),
         ).reply.error  # fmt: skip
 
@@ -194,7 +194,7 @@ class GroupCoordinator:
         older = api_versions.without("TxnOffsetCommit", api_version)
         knows = load_error_known.data.name not in older
         return self._blank.handle(
-            "TxnOffsetCommit told", error=error, knows_loading=knows
+            "convert TxnOffsetCommit error", error=error, knows_loading=knows
         ).reply.error
 
     def is_loading(self, group_id: str) -> bool:

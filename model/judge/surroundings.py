@@ -95,7 +95,7 @@ def _group_not_here(request: str, protocol: str) -> set[str]:
     found = {
         str(
             machine.handle(
-                "group asked for", request=kind, names_group=names, is_loading=is_loading
+                "validateGroupStatus", request=kind, names_group=names, is_loading=is_loading
             ).reply.error
         )
         for names, is_loading in product((False, True), repeat=2)

@@ -13,7 +13,6 @@ from ...language import (
     Expression,
     Machine,
     Row,
-    Sending,
     Set,
     Table,
     set_of,
@@ -22,10 +21,11 @@ from ..errors import Errors
 from ..messages import PRODUCER
 from . import commits, requests
 from .joined import Updates, joined
-from .members import is_held, is_member
 from .state import (
     GENERATIONS,
     generation,
+    has_member,
+    has_static_member,
     have_instances,
     is_known,
     leader,
@@ -57,7 +57,9 @@ _FENCED = "fenced_answer"
 
 def _error(row: Row) -> Expression:
     """What its answer says."""
-    assert isinstance(row.reply, Sending)
+    if isinstance(row.reply, Expression):
+        return row.reply
+    assert row.reply is not None
     return dict(row.reply.fields)["error"]
 
 
@@ -98,11 +100,11 @@ join_group = joined(
     answers,
     when=~_join.new_member.is_in(used) & _is_given(_join.member),
     updates={
-        "a static member starts again": _TAKEN_OVER,
-        "a static member starts again, and all join anew": _TAKEN_OVER,
-        "a new static member": _GIVEN,
-        "a member id is handed out": _GIVEN,
-        "a new member": _GIVEN,
+        "static-member-replaced": _TAKEN_OVER,
+        "static-member-rejoins": _TAKEN_OVER,
+        "new-static-member": _GIVEN,
+        "member-id-required": _GIVEN,
+        "new-member": _GIVEN,
     },
 )
 join_completed = joined(requests.join_completed, when=generation < GENERATIONS)
@@ -111,12 +113,12 @@ join_completed = joined(requests.join_completed, when=generation < GENERATIONS)
 
 
 def _is_no_member(member: Expression, named: Expression) -> Expression:
-    return ~is_member(member) | (named != generation)
+    return ~has_member(member) | (named != generation)
 
 
 def _is_fenced(member: Expression, instance: Expression) -> Expression:
     """A client that names an instance id that another member has."""
-    return member.is_set & member.value.is_in(fenced) & is_held(instance)
+    return member.is_set & member.value.is_in(fenced) & has_static_member(instance)
 
 
 _sync, _beat, _leave = requests.sync, requests.beat, requests.leave
@@ -148,14 +150,14 @@ offset_commit = _watched(
 txn_offset_commit = _watched(
     commits.txn_offset_commit,
     _is_given(_txn.member) & (_txn.generation <= generation),
-    commit_of_none=commits.names_any
+    commit_of_none=commits.names_member_or_generation
     & _is_no_member(_txn.member, _txn.generation)
     & (members != set_of()),
     fenced_answer=_is_fenced(_txn.member, _txn.instance),
 )
 
 TABLES = (
-    requests.validated,
+    requests.group_status_validated,
     join_group,
     join_completed,
     requests.member_expires,

@@ -1,25 +1,22 @@
-"""What a group's coordinator makes of offsets at real ranges: who may commit them and who may fetch
-them, when they are in place, and when a group may be deleted.
+"""A group's offsets at its coordinator, at real ranges.
 
-GroupCoordinator with its GroupMetadataManager, from 4.0 on OffsetMetadataManager. What an offset's
-append comes to is the leader's, as in `offsets`.
+Who may commit and fetch offsets, when they are in place, and when a group may be deleted.
+
+GroupCoordinator with its GroupMetadataManager, from 4.0 on OffsetMetadataManager. The partition's
+leader appends the offsets, as in `offsets`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...language import (
     Bool,
-    Expression,
     Optional,
     Row,
     Table,
+    append,
     event,
     if_,
-    lift,
     message,
-    only,
     some,
 )
 from ..errors import Errors
@@ -31,139 +28,225 @@ from ..releases.group_features import (
     instances_needed,
     members_fenced,
     rebalance_checked_last,
+    refused_offset_harmless,
     stable_offsets,
+    static_members,
 )
-from .members import is_member, refusals, refused_instances
-from .offsets import completed, ended, is_newer, not_appended, offsets_completed
-from .requests import COMPLETING, EMPTY, GroupResponse, answered, asker, refusing
+from .offsets import completed_later, completed_offset, is_newer, offsets_completed
+from .requests import COMPLETING, EMPTY, GroupResponse, asker
 from .state import (
     COMMITTED_OFFSET,
     INSTANCE,
     NAMED_GENERATION,
+    Completion,
     Heard,
     PendingOffset,
     committed,
+    completions,
+    generation,
     group,
+    has_member,
+    has_static_member,
     is_known,
+    is_static_member_fenced,
     is_unstable,
     pending,
     status,
 )
 
-_VALIDATED = "GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit"
-
 # Who may commit -------------------------------------------------------------------------------
 
 commit = event(
-    "OffsetCommit", member=Optional(PRODUCER), instance=Optional(INSTANCE),
-    generation=NAMED_GENERATION, knows_not_found=Bool(),
-    event_doc="Whether a member may commit offsets. From version 9 on, its client knows "
-    "GROUP_ID_NOT_FOUND for an answer.",
-)  # fmt: skip
-_refusing = refusing(_VALIDATED)
-
-
-def _refusing_made(name: str, wrong: Expression, error: str) -> Row:
-    """The row of a refusal, in a group that was made for the request if it wasn't there."""
-    return replace(_refusing(name, wrong, error), set={is_known: True})
-
-
-def _empty(generation: Expression, names_member: Expression) -> Row:
-    """A client outside of the group's generation may commit if the group has no members."""
-    return Row(
-        "nobody is in the group",
-        when=(generation < 0)
-        & (status == EMPTY)
-        & (~instances_needed | empty_groups_first | ~names_member),
-        set={is_known: True},
-        reply=answered(Errors.NONE),
-        source=_VALIDATED,
-    )
-
-
+    "OffsetCommit",
+    member=Optional(PRODUCER),
+    instance=Optional(INSTANCE),
+    generation=NAMED_GENERATION,
+    knows_not_found=Bool(),
+    event_doc="Whether a member may commit offsets. Clients from version 9 on know the error "
+    "GROUP_ID_NOT_FOUND.",
+)
 offset_commit = Table(
     group,
     on=commit,
     response=GroupResponse,
     rows=(
         Row(
-            "no such group",
+            "unknown-group",
+            "A member names a group that doesn't exist",
             when=~is_known & (commit.generation >= 0),
-            reply=answered(
-                if_(
-                    group_coordinator_service & commit.knows_not_found,
-                    Errors.GROUP_ID_NOT_FOUND,
-                    Errors.ILLEGAL_GENERATION,
-                )
+            reply=if_(
+                group_coordinator_service & commit.knows_not_found,
+                Errors.GROUP_ID_NOT_FOUND,
+                Errors.ILLEGAL_GENERATION,
             ),
             source="GroupCoordinator.handleCommitOffsets, "
             "OffsetMetadataManager.validateOffsetCommit",
         ),
-        _empty(commit.generation, commit.member.is_set | commit.instance.is_set),
-        *refused_instances(commit.member, commit.instance, _refusing_made),
-        *only(
-            ~rebalance_checked_last,
-            _refusing(
-                "assignment awaited, whoever asks", status == COMPLETING, "REBALANCE_IN_PROGRESS"
+        Row(
+            "empty-group",
+            "The group has no members, and the client names no generation",
+            when=(commit.generation < 0)
+            & (status == EMPTY)
+            & (
+                ~instances_needed
+                | empty_groups_first
+                | ~(commit.member.is_set | commit.instance.is_set)
             ),
+            set={is_known: True},
+            reply=Errors.NONE,
+            source="GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit",
         ),
-        *refusals(is_member(commit.member), commit.generation, _refusing_made),
-        *only(
-            rebalance_checked_last,
-            _refusing("assignment awaited", status == COMPLETING, "REBALANCE_IN_PROGRESS"),
+        Row(
+            "fenced-instance",
+            "Another member has the instance id",
+            when=is_static_member_fenced(commit.member, commit.instance),
+            set={is_known: True},
+            reply=Errors.FENCED_INSTANCE_ID,
+            during=static_members,
+            source="GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit",
         ),
-        Row("accepted", reply=answered(Errors.NONE), source="GroupCoordinator.doCommitOffsets"),
+        Row(
+            "unknown-instance",
+            "No member has the instance id",
+            when=commit.instance.is_set & ~has_static_member(commit.instance),
+            set={is_known: True},
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            during=instances_needed,
+            source="GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit",
+        ),
+        Row(
+            "completing-of-anybody",
+            "The leader hasn't assigned the partitions; neither member nor generation is checked",
+            when=status == COMPLETING,
+            reply=Errors.REBALANCE_IN_PROGRESS,
+            during=~rebalance_checked_last,
+            source="GroupCoordinator.doCommitOffsets before 2.4",
+        ),
+        Row(
+            "unknown-member",
+            "The group has no such member",
+            when=~has_member(commit.member),
+            set={is_known: True},
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            source="GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit",
+        ),
+        Row(
+            "illegal-generation",
+            "The request names another generation",
+            when=commit.generation != generation,
+            set={is_known: True},
+            reply=Errors.ILLEGAL_GENERATION,
+            source="GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit",
+        ),
+        Row(
+            "completing-rebalance",
+            "The leader hasn't assigned the partitions",
+            when=status == COMPLETING,
+            reply=Errors.REBALANCE_IN_PROGRESS,
+            during=rebalance_checked_last,
+            source="GroupCoordinator.doCommitOffsets, ClassicGroup.validateOffsetCommit",
+        ),
+        Row(
+            "accepted",
+            "The member may commit",
+            reply=Errors.NONE,
+            source="GroupCoordinator.doCommitOffsets",
+        ),
     ),
 )
 
 commit_in_transaction = event(
-    "TxnOffsetCommit for the group", member=Optional(PRODUCER), instance=Optional(INSTANCE),
+    "TxnOffsetCommit for the group",
+    member=Optional(PRODUCER),
+    instance=Optional(INSTANCE),
     generation=NAMED_GENERATION,
-    event_doc="Whether a member may commit offsets in a transaction, before they are appended. One "
-    "that names neither itself nor a generation may.",
-)  # fmt: skip
-_txn = commit_in_transaction
-_names_member = _txn.member.is_set | _txn.instance.is_set
-names_any = (_txn.generation >= 0) | _names_member
-_looks_at = {
-    "UNKNOWN_MEMBER_ID": if_(instances_needed, names_any, _txn.member.is_set),
-    "ILLEGAL_GENERATION": if_(instances_needed, names_any, _txn.generation >= 0),
-}
-
-
-def _refused(name: str, wrong: Expression, error: str) -> Row:
-    return Row(
-        name,
-        when=_looks_at.get(error, names_any) & wrong,
-        # a coordinator before 4.0 has made the group by then
-        set={is_known: if_(group_coordinator_service, is_known, True)},
-        reply=answered(getattr(Errors, error)),
-        source=f"KIP-447, {_VALIDATED}",
-    )
-
-
+    event_doc="Whether a member may commit offsets in a transaction. A client that names neither "
+    "itself nor a generation may.",
+)
+names_member = commit_in_transaction.member.is_set | commit_in_transaction.instance.is_set
+names_member_or_generation = (commit_in_transaction.generation >= 0) | names_member
+# before 4.0 GroupCoordinator.doTxnCommitOffsets creates the group before it checks the member
+exists_after_check = if_(group_coordinator_service, is_known, True)
 txn_offset_commit = Table(
     group,
-    on=_txn,
+    on=commit_in_transaction,
     response=GroupResponse,
     rows=(
-        *only(
-            group_coordinator_service,
-            _refusing("no such group", ~is_known & (_txn.generation >= 0), "ILLEGAL_GENERATION"),
+        Row(
+            "unknown-group",
+            "A member names a group that doesn't exist",
+            when=~is_known & (commit_in_transaction.generation >= 0),
+            reply=Errors.ILLEGAL_GENERATION,
+            during=group_coordinator_service,
+            source="OffsetMetadataManager.validateTransactionalOffsetCommit",
         ),
-        *only(
-            members_fenced & instances_needed,
-            _empty(_txn.generation, _names_member),
+        Row(
+            "empty-group",
+            "The group has no members, and the client names no generation",
+            when=(commit_in_transaction.generation < 0)
+            & (status == EMPTY)
+            & (~instances_needed | empty_groups_first | ~names_member),
+            set={is_known: True},
+            reply=Errors.NONE,
+            during=members_fenced & instances_needed,
+            source="GroupCoordinator.validateOffsetCommit, ClassicGroup.validateOffsetCommit",
         ),
-        *only(
-            members_fenced,
-            *refused_instances(_txn.member, _txn.instance, _refused),
-            *refusals(is_member(_txn.member), _txn.generation, _refused),
+        Row(
+            "fenced-instance",
+            "Another member has the instance id",
+            when=names_member_or_generation
+            & is_static_member_fenced(commit_in_transaction.member, commit_in_transaction.instance),
+            set={is_known: exists_after_check},
+            reply=Errors.FENCED_INSTANCE_ID,
+            during=static_members & members_fenced,
+            source="KIP-447, GroupCoordinator.validateOffsetCommit, "
+            "ClassicGroup.validateOffsetCommit",
+        ),
+        Row(
+            "unknown-instance",
+            "No member has the instance id",
+            when=names_member_or_generation
+            & commit_in_transaction.instance.is_set
+            & ~has_static_member(commit_in_transaction.instance),
+            set={is_known: exists_after_check},
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            during=instances_needed & members_fenced,
+            source="KIP-447, GroupCoordinator.validateOffsetCommit, "
+            "ClassicGroup.validateOffsetCommit",
+        ),
+        Row(
+            "unknown-member",
+            "The group has no such member",
+            when=if_(
+                instances_needed, names_member_or_generation, commit_in_transaction.member.is_set
+            )
+            & ~has_member(commit_in_transaction.member),
+            set={is_known: exists_after_check},
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            during=members_fenced,
+            source="KIP-447, GroupCoordinator.validateOffsetCommit, "
+            "ClassicGroup.validateOffsetCommit",
+        ),
+        Row(
+            "illegal-generation",
+            "The request names another generation",
+            when=if_(
+                instances_needed,
+                names_member_or_generation,
+                commit_in_transaction.generation >= 0,
+            )
+            & (commit_in_transaction.generation != generation),
+            set={is_known: exists_after_check},
+            reply=Errors.ILLEGAL_GENERATION,
+            during=members_fenced,
+            source="KIP-447, GroupCoordinator.validateOffsetCommit, "
+            "ClassicGroup.validateOffsetCommit",
         ),
         Row(
             "accepted",
+            "The member may commit",
             set={is_known: True},
-            reply=answered(Errors.NONE),
+            reply=Errors.NONE,
             source="GroupCoordinator.doTxnCommitOffsets",
         ),
     ),
@@ -175,29 +258,55 @@ delete_group = Table(
     on=delete,
     response=GroupResponse,
     rows=(
-        Row("no such group", when=~is_known, reply=answered(Errors.GROUP_ID_NOT_FOUND)),
-        Row("it has members", when=status != EMPTY, reply=answered(Errors.NON_EMPTY_GROUP)),
-        Row("deleted", set={is_known: False}, reply=answered(Errors.NONE)),
+        Row(
+            "unknown-group",
+            "The group doesn't exist",
+            when=~is_known,
+            reply=Errors.GROUP_ID_NOT_FOUND,
+            source="GroupCoordinator.handleDeleteGroups, GroupMetadataManager.group",
+        ),
+        Row(
+            "non-empty-group",
+            "The group has members",
+            when=status != EMPTY,
+            reply=Errors.NON_EMPTY_GROUP,
+            source="GroupCoordinator.handleDeleteGroups, ClassicGroup.validateDeleteGroup",
+        ),
+        Row(
+            "deleted",
+            "The group is deleted",
+            set={is_known: False},
+            reply=Errors.NONE,
+            source="GroupCoordinator.handleDeleteGroups, GroupCoordinatorShard.deleteGroups",
+        ),
     ),
 )
 
 # The offset of a partition --------------------------------------------------------------------
 
 OffsetFetchResponse = message(
-    "OffsetFetchResponse", asker, only_real=True, error=Errors, committed=Optional(PendingOffset),
+    "OffsetFetchResponse",
+    asker,
+    only_real=True,
+    error=Errors,
+    committed=Optional(PendingOffset),
     message_doc="None: there is no offset.",
-)  # fmt: skip
+)
 fetch = event(
-    "OffsetFetch", require_stable=Bool(), is_writing=Bool(),
-    event_doc="Of one partition. An OffsetCommit of it may be in the log that isn't replicated.",
-)  # fmt: skip
+    "OffsetFetch",
+    require_stable=Bool(),
+    is_writing=Bool(),
+    event_doc="About one partition. `is_writing`: the log has an OffsetCommit of the partition "
+    "that isn't replicated.",
+)
 offset_fetch = Table(
     group,
     on=fetch,
     response=OffsetFetchResponse,
     rows=(
         Row(
-            "a transaction may change it",
+            "pending-transaction",
+            "An open transaction may change the offset",
             when=fetch.require_stable & is_unstable,
             reply=OffsetFetchResponse(error=Errors.UNSTABLE_OFFSET_COMMIT, committed=None),
             during=stable_offsets,
@@ -205,50 +314,66 @@ offset_fetch = Table(
             "GroupMetadata.hasPendingOffsetCommitsForTopicPartition",
         ),
         Row(
-            "an offset that isn't replicated may change it",
+            "pending-commit",
+            "An OffsetCommit that isn't replicated may change the offset",
             when=fetch.require_stable & fetch.is_writing,
             reply=OffsetFetchResponse(error=Errors.UNSTABLE_OFFSET_COMMIT, committed=None),
             during=stable_offsets & ~group_coordinator_service,
             source="GroupMetadata.hasPendingOffsetCommitsForTopicPartition",
         ),
         Row(
-            "what is committed",
+            "committed",
+            "The client gets the committed offset",
             reply=OffsetFetchResponse(error=Errors.NONE, committed=committed),
             source="OffsetMetadataManager.fetchOffsets, GroupMetadataManager.getOffsets",
         ),
     ),
 )
 
-append = event("offset appended", offset=COMMITTED_OFFSET, appended=OFFSET)
-_new = some(PendingOffset(offset=append.offset, appended=some(append.appended)))
+offset_append = event("offset appended", offset=COMMITTED_OFFSET, appended=OFFSET)
 offset_appended = Table(
     group,
-    on=append,
+    on=offset_append,
     rows=(
         Row(
-            "committed",
-            when=is_newer(append.appended),
-            set={committed: _new},
+            "newer",
+            "The offset is committed",
+            when=is_newer(offset_append.appended),
+            set={
+                committed: some(
+                    PendingOffset(
+                        offset=offset_append.offset, appended=some(offset_append.appended)
+                    )
+                )
+            },
             source="GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
         ),
-        Row("a later one is known", source="GroupMetadata.onOffsetCommitAppend"),
+        Row(
+            "older",
+            "An offset further in the log is committed already",
+            source="GroupMetadata.onOffsetCommitAppend",
+        ),
     ),
 )
 
-append_in_transaction = event(
-    "offset of a transaction appended", producer_id=PRODUCER_ID, offset=COMMITTED_OFFSET,
+txn_offset_append = event(
+    "offset of a transaction appended",
+    producer_id=PRODUCER_ID,
+    offset=COMMITTED_OFFSET,
     appended=OFFSET,
-)  # fmt: skip
-_of = append_in_transaction
+)
 txn_offset_appended = Table(
     group,
-    on=_of,
+    on=txn_offset_append,
     rows=(
         Row(
             "pending",
+            "The offset is pending until its transaction ends",
             set={
-                pending[_of.producer_id]: some(
-                    PendingOffset(offset=_of.offset, appended=some(_of.appended))
+                pending[txn_offset_append.producer_id]: some(
+                    PendingOffset(
+                        offset=txn_offset_append.offset, appended=some(txn_offset_append.appended)
+                    )
                 )
             },
             source="GroupMetadata.onTxnOffsetCommitAppend, OffsetMetadataManager.replay",
@@ -257,47 +382,72 @@ txn_offset_appended = Table(
 )
 
 refuse = event(
-    "offset of a transaction refused", producer_id=PRODUCER_ID,
-    event_doc="The leader didn't take the batch that it is in.",
-)  # fmt: skip
+    "offset of a transaction refused",
+    producer_id=PRODUCER_ID,
+    event_doc="The leader has refused the offset's batch.",
+)
 txn_offset_refused = Table(
     group,
     on=refuse,
     rows=(
         Row(
-            "not in the log",
-            set=not_appended(refuse.producer_id),
+            "failed",
+            "The offset isn't in the log; before 4.0 another pending one is dropped as well",
+            set={
+                pending[refuse.producer_id]: if_(
+                    refused_offset_harmless, pending[refuse.producer_id], None
+                )
+            },
             source="GroupMetadata.failPendingTxnOffsetCommit",
         ),
     ),
 )
 
 end = event(
-    "transaction ended", producer_id=PRODUCER_ID, result=Result, heard=Heard,
-    event_doc="Its marker is in the log of the group's offsets.",
-)  # fmt: skip
+    "transaction ended",
+    producer_id=PRODUCER_ID,
+    result=Result,
+    heard=Heard,
+    event_doc="The transaction's marker is in the log of the group's offsets.",
+)
 transaction_ended = Table(
     group,
     on=end,
     rows=(
         Row(
-            "read from the log",
+            "replayed",
+            "A coordinator that loads reads the marker",
             when=end.heard == Heard.READ,
-            set=completed(end.producer_id, end.result == Result.COMMIT),
+            set={
+                pending[end.producer_id]: None,
+                committed: completed_offset(end.producer_id, end.result == Result.COMMIT),
+            },
             source="GroupMetadataManager.doLoadGroupsAndOffsets, "
             "OffsetMetadataManager.replayEndTransactionMarker",
         ),
-        *only(
-            ~completed_by_scheduler,
-            Row(
-                "its group isn't there yet",
-                when=end.heard == Heard.WHILE_LOADING,
-                source="GroupMetadataManager.handleTxnCompletion before KAFKA-6917",
-            ),
+        Row(
+            "group-not-loaded",
+            "The group doesn't exist yet, and the marker has no effect",
+            when=end.heard == Heard.WHILE_LOADING,
+            during=~completed_by_scheduler,
+            source="GroupMetadataManager.handleTxnCompletion before KAFKA-6917",
         ),
         Row(
-            "as its marker says",
-            set=ended(end.producer_id, end.result, lift(True)),
+            "completed",
+            "The pending offset is committed or dropped, at once or by the scheduler's thread",
+            set={
+                pending[end.producer_id]: if_(completed_later, pending[end.producer_id], None),
+                committed: if_(
+                    completed_later,
+                    committed,
+                    completed_offset(end.producer_id, end.result == Result.COMMIT),
+                ),
+                completions: if_(
+                    completed_later,
+                    append(completions, Completion(producer_id=end.producer_id, result=end.result)),
+                    completions,
+                ),
+            },
             source="GroupMetadata.completePendingTxnOffsetCommit, "
             "OffsetMetadataManager.replayEndTransactionMarker",
         ),
@@ -306,6 +456,10 @@ transaction_ended = Table(
 
 MEMBERS_TABLES = (offset_commit, txn_offset_commit, delete_group)
 OFFSETS_TABLES = (
-    offset_fetch, offset_appended, txn_offset_appended, txn_offset_refused, transaction_ended,
+    offset_fetch,
+    offset_appended,
+    txn_offset_appended,
+    txn_offset_refused,
+    transaction_ended,
     offsets_completed,
-)  # fmt: skip
+)

@@ -54,7 +54,6 @@ from ..releases.group_features import (
     refused_offset_harmless,
 )
 from .joined import apart, joined
-from .members import refusals as member_refusals
 from .state import (
     OFFSETS,
     Completion,
@@ -65,6 +64,7 @@ from .state import (
     Verified,
     committed,
     completions,
+    generation,
     group,
     members,
     offset_of,
@@ -108,7 +108,11 @@ def _refused_members(
         refusal = answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
         return Row(name, when=when & wrong, set=updates, reply=refusal, source=_GROUP)
 
-    return only(members_fenced, *member_refusals(member.is_in(members), named, refused))
+    return only(
+        members_fenced,
+        refused("unknown member", ~member.is_in(members), "UNKNOWN_MEMBER_ID"),
+        refused("another generation", named != generation, "ILLEGAL_GENERATION"),
+    )
 
 
 def _stored(
@@ -269,62 +273,74 @@ def is_newer(appended: Expression) -> Expression:
     return ~committed.is_set | (committed.value.appended.value < appended)
 
 
-def completed(
-    producer_id: Expression, commits: Expression, there: Operand = True
-) -> dict[Expression, Operand]:
-    """The pending offset of an ended transaction is in place or dropped, where it is `there`: what
-    stands further in the log counts, and what isn't in the log is lost (IllegalStateException)."""
-    there = lift(there)
-    of_it = pending[producer_id]
-    found = of_it.value
-    newer = is_newer(found.appended.value)
-    takes = there & commits & of_it.is_set & found.appended.is_set & newer
-    return {
-        of_it: if_(there, None, of_it),
-        committed: if_(takes, of_it, committed),
-    }
+def completed_offset(producer_id: Expression, commits: Expression) -> Expression:
+    """The committed offset once a transaction has ended: the pending one if it `commits`, unless an
+    offset further in the log is committed. What isn't in the log is lost (IllegalStateException).
+
+    GroupMetadata.completePendingTxnOffsetCommit
+    """
+    offset = pending[producer_id]
+    is_committed = (
+        commits
+        & offset.is_set
+        & offset.value.appended.is_set
+        & is_newer(offset.value.appended.value)
+    )
+    return if_(is_committed, offset, committed)
 
 
-_later_on = completed_by_scheduler & ~offsets_in_place_first
+completed_later = completed_by_scheduler & ~offsets_in_place_first
+"""Whether a thread of the scheduler completes a transaction's offsets, after its marker."""
 
 
-def ended(
-    producer_id: Expression, result: Expression, there: Expression
-) -> dict[Expression, Operand]:
-    """The effect of a marker, where it is `there`: at once, or by a thread of its own."""
-    completion = Completion(producer_id=producer_id, result=result)
-    return {
-        **completed(producer_id, result == Result.COMMIT, there & ~_later_on),
-        completions: if_(there & _later_on, append(completions, completion), completions),
-    }
-
-
-_marker = WriteTxnMarkers
-_by_marker = ended(_marker.producer_id, _marker.result, _marker.partition == OFFSETS)
+by_marker = WriteTxnMarkers.partition == OFFSETS
+completed_now = by_marker & ~completed_later
+marker_effects: dict[Expression, Operand] = {
+    pending[WriteTxnMarkers.producer_id]: if_(
+        completed_now, None, pending[WriteTxnMarkers.producer_id]
+    ),
+    committed: if_(
+        completed_now,
+        completed_offset(WriteTxnMarkers.producer_id, WriteTxnMarkers.result == Result.COMMIT),
+        committed,
+    ),
+    completions: if_(
+        by_marker & completed_later,
+        append(
+            completions,
+            Completion(producer_id=WriteTxnMarkers.producer_id, result=WriteTxnMarkers.result),
+        ),
+        completions,
+    ),
+}
 _joined.append(
     joined(
         write_markers,
         group,
-        updates={row.id: _by_marker for row in write_markers.rows if log_end_offset in row.set},
+        updates={row.id: marker_effects for row in write_markers.rows if log_end_offset in row.set},
     )
 )
 
 complete = event(
     "complete pending offsets", event_doc="The thread for a marker's offsets is at work."
 )
-_first = first(completions).value
+completion = first(completions).value
 offsets_completed = Table(
     group,
     on=complete,
     when=size(completions) > 0,
-    rows=only(
-        _later_on,
+    rows=(
         Row(
-            "by producer id",
+            "completed",
+            "The pending offset is committed or dropped",
             set={
-                **completed(_first.producer_id, _first.result == Result.COMMIT),
+                pending[completion.producer_id]: None,
+                committed: completed_offset(
+                    completion.producer_id, completion.result == Result.COMMIT
+                ),
                 completions: without_first(completions),
             },
+            during=completed_later,
             source="GroupMetadataManager.handleTxnCompletion before 3.9.1",
         ),
     ),

@@ -1,31 +1,28 @@
-"""What a group's coordinator makes of its members' requests, at real ranges: the protocol in which
-the member that leads a group assigns partitions (GroupCoordinator, from 4.0 on GroupMetadataManager
-with its ClassicGroup).
+"""The requests of a group's members, at a coordinator at real ranges.
 
-Which protocols the members have, what an assignment says and how long a member may be silent is
-left to who drives it; a bounded run has `membership` instead.
+The protocol is the classic one, in which the member that leads a group assigns the partitions:
+GroupCoordinator with GroupMetadata, from 4.0 on GroupMetadataManager with ClassicGroup.
+
+The caller knows the members' protocols, their assignments and the time. The events' parameters
+carry the results of such comparisons. The system `exactly-once` has `membership` instead.
 """
 
 from __future__ import annotations
 
 from ...language import (
     Bool,
-    Expression,
     Machine,
     Optional,
     Row,
-    Sending,
     Table,
     constant,
     enum,
     event,
     if_,
     message,
-    only,
     set_of,
     some,
 )
-from ...language.expressions import Operand
 from ..coordinator.ownership import GIVEN_MS
 from ..errors import Errors
 from ..messages import PRODUCER
@@ -34,6 +31,7 @@ from ..releases.group_features import (
     group_coordinator_service,
     group_ids_checked,
     heartbeats_while_completing,
+    instances_needed,
     load_error_spared,
     load_in_progress_error,
     member_ids_required,
@@ -41,16 +39,17 @@ from ..releases.group_features import (
     static_protocols_compared,
     static_restart_rebalances,
 )
-from .members import Refused, is_held, is_member, refusals, refused_instances
 from .state import (
     INSTANCE,
     NAMED_GENERATION,
     GroupState,
-    begins,
     generation,
     group,
+    has_member,
+    has_static_member,
     have_instances,
     is_known,
+    is_static_member_fenced,
     joined,
     leader,
     members,
@@ -68,263 +67,312 @@ MAX_SESSION = constant(
 
 asker = Machine("group_client", doc="A client of a group's coordinator.")
 GroupResponse = message(
-    "GroupResponse", asker, only_real=True, error=Errors, waits=Bool(),
-    message_doc="An answer; where the request `waits`, it comes later.",
-)  # fmt: skip
+    "GroupResponse",
+    asker,
+    only_real=True,
+    error=Errors,
+    waits=Bool(),
+    message_doc="A response. If the request `waits`, the response comes later.",
+)
 JoinGroupResponse = message(
-    "JoinGroupResponse", asker, only_real=True, error=Errors, waits=Bool(),
-    member=Optional(PRODUCER), leader=Optional(PRODUCER), skip_assignment=Bool(),
-    message_doc="The member id may be a new one. Without error the answer describes the present "
-    "generation, unless the request `waits` for the next one.",
-)  # fmt: skip
+    "JoinGroupResponse",
+    asker,
+    only_real=True,
+    error=Errors,
+    waits=Bool(),
+    member=Optional(PRODUCER),
+    leader=Optional(PRODUCER),
+    skip_assignment=Bool(),
+    message_doc="The member id may be a new one. Without an error the response describes the "
+    "present generation, unless the request `waits` for the next one.",
+)
 
 PREPARING, COMPLETING = GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE
 STABLE, EMPTY = GroupState.STABLE, GroupState.EMPTY
-_Updates = dict[Expression, Operand]
-
-
-def answered(error: Operand) -> Sending:
-    """An answer at once."""
-    return GroupResponse(error=error)
-
-
-def refusing(source: str) -> Refused:
-    """A function that makes rows which refuse with an error."""
-
-    def row(name: str, wrong: Expression, error: str) -> Row:
-        return Row(name, when=wrong, reply=answered(getattr(Errors, error)), source=source)
-
-    return row
-
 
 # Any request ----------------------------------------------------------------------------------
 
-Asked = enum("GroupRequest", "JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "MAY_BE_EMPTY", "OTHER")
-asked_for = event(
-    "group asked for", request=Asked, names_group=Bool(), is_loading=Bool(),
-    event_doc="A request about a group, before anything else is looked at; one that MAY_BE_EMPTY "
-    "is about offsets or deletes groups. The log that has the group may still be read.",
-)  # fmt: skip
-_asks, _LOADING = asked_for.request, "GroupCoordinator.validateGroupStatus"
-validated = Table(
+GroupRequest = enum(
+    "GroupRequest", "JOIN_GROUP", "SYNC_GROUP", "HEARTBEAT", "MAY_BE_EMPTY", "OTHER"
+)
+validate_group_status = event(
+    "validateGroupStatus",
+    request=GroupRequest,
+    names_group=Bool(),
+    is_loading=Bool(),
+    event_doc="The first check of each request about a group. A request that MAY_BE_EMPTY is about "
+    "offsets, or deletes groups. `is_loading`: the coordinator still reads the group's log.",
+)
+group_status_validated = Table(
     group,
-    on=asked_for,
+    on=validate_group_status,
     response=GroupResponse,
     rows=(
         Row(
-            "no group id",
-            when=~asked_for.names_group
-            & (_asks != Asked.MAY_BE_EMPTY)
-            & ((_asks == Asked.JOIN_GROUP) | group_ids_checked),
-            reply=answered(Errors.INVALID_GROUP_ID),
+            "invalid-group-id",
+            "The request names no group",
+            when=~validate_group_status.names_group
+            & (validate_group_status.request != GroupRequest.MAY_BE_EMPTY)
+            & ((validate_group_status.request == GroupRequest.JOIN_GROUP) | group_ids_checked),
+            reply=Errors.INVALID_GROUP_ID,
             source="GroupCoordinator.isValidGroupId, GroupCoordinatorService.isGroupIdNotEmpty",
         ),
-        *only(
-            ~load_in_progress_error,
-            Row(
-                "not here before it is loaded",
-                when=asked_for.is_loading,
-                reply=answered(Errors.NOT_COORDINATOR),
-                source="GroupCoordinator.isCoordinatorForGroup before 2.0",
-            ),
+        Row(
+            "not-coordinator-while-loading",
+            "A coordinator before 2.0 that loads isn't the coordinator yet",
+            when=validate_group_status.is_loading,
+            reply=Errors.NOT_COORDINATOR,
+            during=~load_in_progress_error,
+            source="GroupCoordinator.isCoordinatorForGroup before 2.0",
         ),
-        *only(
-            load_in_progress_error,
-            Row(
-                "a heartbeat while it is loaded",
-                when=asked_for.is_loading & (_asks == Asked.HEARTBEAT),
-                reply=answered(Errors.NONE),
-                source="GroupCoordinator.handleHeartbeat, GroupCoordinatorService.heartbeat",
-            ),
-            *only(
-                ~group_coordinator_service,
-                Row(
-                    "a rebalance that is lost",
-                    when=asked_for.is_loading & (_asks == Asked.SYNC_GROUP),
-                    reply=answered(Errors.REBALANCE_IN_PROGRESS),
-                    source="GroupCoordinator.handleSyncGroup",
-                ),
-            ),
-            Row(
-                "still being read",
-                when=asked_for.is_loading,
-                reply=answered(Errors.COORDINATOR_LOAD_IN_PROGRESS),
-                source=f"{_LOADING}, CoordinatorRuntime.withActiveContextOrThrow",
-            ),
+        Row(
+            "heartbeat-while-loading",
+            "A heartbeat succeeds while the coordinator loads",
+            when=validate_group_status.is_loading
+            & (validate_group_status.request == GroupRequest.HEARTBEAT),
+            reply=Errors.NONE,
+            during=load_in_progress_error,
+            source="GroupCoordinator.handleHeartbeat, GroupCoordinatorService.heartbeat",
         ),
-        Row("a group id", reply=answered(Errors.NONE)),
+        Row(
+            "sync-while-loading",
+            "The member must join again, as the coordinator has lost the rebalance",
+            when=validate_group_status.is_loading
+            & (validate_group_status.request == GroupRequest.SYNC_GROUP),
+            reply=Errors.REBALANCE_IN_PROGRESS,
+            during=~group_coordinator_service & load_in_progress_error,
+            source="GroupCoordinator.handleSyncGroup",
+        ),
+        Row(
+            "loading",
+            "The coordinator is loading",
+            when=validate_group_status.is_loading,
+            reply=Errors.COORDINATOR_LOAD_IN_PROGRESS,
+            during=load_in_progress_error,
+            source="GroupCoordinator.validateGroupStatus, "
+            "CoordinatorRuntime.withActiveContextOrThrow",
+        ),
+        Row(
+            "valid",
+            "The request is about a group that this coordinator has loaded",
+            reply=Errors.NONE,
+            source="GroupCoordinator.validateGroupStatus",
+        ),
     ),
 )
 
-offsets_told = event(
-    "TxnOffsetCommit told", error=Errors, knows_loading=Bool(),
-    event_doc="The answer to it, before it is sent. From version 2 on, its client knows "
+convert_txn_offset_commit_error = event(
+    "convert TxnOffsetCommit error",
+    error=Errors,
+    knows_loading=Bool(),
+    event_doc="The response to TxnOffsetCommit is about to be sent. Clients from version 2 on know "
     "COORDINATOR_LOAD_IN_PROGRESS.",
-)  # fmt: skip
-converted = Table(
+)
+txn_offset_commit_error_converted = Table(
     group,
-    on=offsets_told,
+    on=convert_txn_offset_commit_error,
     response=GroupResponse,
     rows=(
         Row(
-            "still being read, for an older client",
-            when=~offsets_told.knows_loading
-            & (offsets_told.error == Errors.COORDINATOR_LOAD_IN_PROGRESS),
-            reply=answered(Errors.COORDINATOR_NOT_AVAILABLE),
+            "loading-for-older-client",
+            "A client below version 2 gets an error that it retries",
+            when=~convert_txn_offset_commit_error.knows_loading
+            & (convert_txn_offset_commit_error.error == Errors.COORDINATOR_LOAD_IN_PROGRESS),
+            reply=Errors.COORDINATOR_NOT_AVAILABLE,
             during=load_error_spared,
             source="KafkaApis.handleTxnOffsetCommitRequest, KAFKA-9656",
         ),
-        Row("as it is", reply=answered(offsets_told.error)),
+        Row(
+            "unchanged",
+            "The client gets the coordinator's error",
+            reply=convert_txn_offset_commit_error.error,
+            source="KafkaApis.handleTxnOffsetCommitRequest",
+        ),
     ),
 )
 
 # JoinGroup ------------------------------------------------------------------------------------
 
-_JOIN = "GroupCoordinator.handleJoinGroup, GroupMetadataManager.classicGroupJoin"
 join = event(
-    "JoinGroup", member=Optional(PRODUCER), instance=Optional(INSTANCE), new_member=PRODUCER,
-    requires_id=Bool(), session_timeout_ms=GIVEN_MS, is_consistent=Bool(), is_same=Bool(),
-    keeps_protocol=Bool(), skips_assignment=Bool(),
-    event_doc="The `new_member` is the id that one without gets; one that `requires_id` is only "
-    "handed it (KIP-394). The protocols that the member has are consistent with those of the "
-    "others, the same as before, or such that the group would keep the one that it has.",
-)  # fmt: skip
-_me, _instance = join.member, join.instance
-_old = static[_instance.value]
-
-
-def _joining(who: Expression) -> _Updates:
-    return {joined: joined | set_of(who), status: PREPARING}
-
-
-def _added(who: Expression) -> _Updates:
-    """GroupMetadata.add"""
-    return {
-        is_known: True,
-        members: members | set_of(who),
-        promised: promised - set_of(who),
-        leader: if_(members == set_of(), some(who), leader),
-        **_joining(who),
-    }
-
-
-def _of_instance(who: Expression) -> _Updates:
-    return {_old: some(who), have_instances: have_instances | set_of(who)}
-
-
-def _waits(who: Expression) -> Sending:
-    return JoinGroupResponse(error=Errors.NONE, waits=True, member=some(who))
-
-
-def _refused(name: str, when: Operand, error: Expression, source: str = _JOIN) -> Row:
-    answer = JoinGroupResponse(error=error, member=_me)
-    return Row(name, when=when, reply=answer, source=source)
-
-
-def _refusing(name: str, wrong: Expression, error: str) -> Row:
-    return _refused(name, wrong, getattr(Errors, error), "GroupCoordinator.validateCurrentMember")
-
-
-_is_new = ~_me.is_set
-_restarts = _is_new & is_held(_instance)
-_was_leader = leader == _old
-_leads = assignments_skipped & _was_leader & join.skips_assignment
-_replaced: _Updates = {
-    members: (members - set_of(_old.value)) | set_of(join.new_member),
-    leader: if_(_was_leader, some(join.new_member), leader),
-    **_of_instance(join.new_member),
-}
-_STATIC = "GroupCoordinator.updateStaticMemberAndRebalance"
+    "JoinGroup",
+    member=Optional(PRODUCER),
+    instance=Optional(INSTANCE),
+    new_member=PRODUCER,
+    requires_id=Bool(),
+    session_timeout_ms=GIVEN_MS,
+    is_consistent=Bool(),
+    is_same=Bool(),
+    keeps_protocol=Bool(),
+    skips_assignment=Bool(),
+    event_doc="A request without member id gets the id `new_member`. `requires_id`: the client "
+    "joins only once it has an id (KIP-394). The member's protocols are consistent with those of "
+    "the others, the same as before, or such that the group would keep the one that it has.",
+)
+is_new_member = ~join.member.is_set
+replaced_member = static[join.instance.value]
+replaces_static_member = is_new_member & has_static_member(join.instance)
+replaces_leader = leader == replaced_member
+skips_assignment = assignments_skipped & replaces_leader & join.skips_assignment
 join_group = Table(
     group,
     on=join,
     response=JoinGroupResponse,
     rows=(
-        _refused(
-            "session timeout out of range",
-            (join.session_timeout_ms < MIN_SESSION) | (join.session_timeout_ms > MAX_SESSION),
-            Errors.INVALID_SESSION_TIMEOUT,
-        ),
-        _refused("no such group", ~is_known & ~_is_new, Errors.UNKNOWN_MEMBER_ID),
         Row(
-            "inconsistent protocols",
+            "invalid-session-timeout",
+            "The session timeout is out of the broker's range",
+            when=(join.session_timeout_ms < MIN_SESSION) | (join.session_timeout_ms > MAX_SESSION),
+            reply=JoinGroupResponse(error=Errors.INVALID_SESSION_TIMEOUT, member=join.member),
+            source="GroupCoordinator.handleJoinGroup, GroupMetadataManager.classicGroupJoin",
+        ),
+        Row(
+            "unknown-group",
+            "A member names a group that doesn't exist",
+            when=~is_known & ~is_new_member,
+            reply=JoinGroupResponse(error=Errors.UNKNOWN_MEMBER_ID, member=join.member),
+            source="GroupCoordinator.handleJoinGroup, GroupMetadataManager.classicGroupJoin",
+        ),
+        Row(
+            "inconsistent-group-protocol",
+            "The group supports none of the member's protocols",
             when=~join.is_consistent,
             set={is_known: True},
-            reply=JoinGroupResponse(error=Errors.INCONSISTENT_GROUP_PROTOCOL, member=_me),
+            reply=JoinGroupResponse(error=Errors.INCONSISTENT_GROUP_PROTOCOL, member=join.member),
             source="GroupMetadata.supportsProtocols",
         ),
         Row(
-            "a static member starts again",
-            when=_restarts
+            "static-member-replaced",
+            "A static member starts again, and the generation goes on",
+            when=replaces_static_member
             & (
                 ((status == STABLE) & (~static_protocols_compared | join.keeps_protocol))
                 | ((status == COMPLETING) & ~static_restart_rebalances)
             ),
-            set=_replaced,
-            # a leader that doesn't know skip_assignment gets its former member id as leader
+            set={
+                members: (members - set_of(replaced_member.value)) | set_of(join.new_member),
+                leader: if_(replaces_leader, some(join.new_member), leader),
+                replaced_member: some(join.new_member),
+                have_instances: have_instances | set_of(join.new_member),
+            },
             reply=JoinGroupResponse(
                 error=Errors.NONE,
                 member=some(join.new_member),
-                leader=if_(_leads, some(join.new_member), leader),
-                skip_assignment=_leads,
+                # a leader that doesn't know skip_assignment gets its former member id as leader
+                leader=if_(skips_assignment, some(join.new_member), leader),
+                skip_assignment=skips_assignment,
             ),
             during=static_members,
-            source=f"{_STATIC}, KIP-345, KIP-814",
+            source="GroupCoordinator.updateStaticMemberAndRebalance, KIP-345, KIP-814",
         ),
         Row(
-            "a static member starts again, and all join anew",
-            when=_restarts,
+            "static-member-rejoins",
+            "A static member starts again, and a rebalance begins",
+            when=replaces_static_member,
             set={
-                **_replaced,
-                joined: (joined - set_of(_old.value)) | set_of(join.new_member),
+                members: (members - set_of(replaced_member.value)) | set_of(join.new_member),
+                leader: if_(replaces_leader, some(join.new_member), leader),
+                replaced_member: some(join.new_member),
+                have_instances: have_instances | set_of(join.new_member),
+                joined: (joined - set_of(replaced_member.value)) | set_of(join.new_member),
                 status: PREPARING,
             },
-            reply=_waits(join.new_member),
+            reply=JoinGroupResponse(error=Errors.NONE, waits=True, member=some(join.new_member)),
             during=static_members,
-            source=_STATIC,
+            source="GroupCoordinator.updateStaticMemberAndRebalance",
         ),
         Row(
-            "a new static member",
-            when=_is_new & _instance.is_set,
-            set={**_added(join.new_member), **_of_instance(join.new_member)},
-            reply=_waits(join.new_member),
+            "new-static-member",
+            "A new static member joins",
+            when=is_new_member & join.instance.is_set,
+            set={
+                is_known: True,
+                members: members | set_of(join.new_member),
+                promised: promised - set_of(join.new_member),
+                leader: if_(members == set_of(), some(join.new_member), leader),
+                joined: joined | set_of(join.new_member),
+                status: PREPARING,
+                replaced_member: some(join.new_member),
+                have_instances: have_instances | set_of(join.new_member),
+            },
+            reply=JoinGroupResponse(error=Errors.NONE, waits=True, member=some(join.new_member)),
             during=static_members,
-            source="GroupCoordinator.doStaticNewMemberJoinGroup",
+            source="GroupCoordinator.doStaticNewMemberJoinGroup, addMemberAndRebalance",
         ),
         Row(
-            "a member id is handed out",
-            when=_is_new & join.requires_id,
+            "member-id-required",
+            "A new member gets an id, with which it joins later",
+            when=is_new_member & join.requires_id,
             set={is_known: True, promised: promised | set_of(join.new_member)},
             reply=JoinGroupResponse(error=Errors.MEMBER_ID_REQUIRED, member=some(join.new_member)),
             during=member_ids_required,
             source="KIP-394, GroupCoordinator.doDynamicNewMemberJoinGroup",
         ),
         Row(
-            "a new member",
-            when=_is_new,
-            set=_added(join.new_member),
-            reply=_waits(join.new_member),
+            "new-member",
+            "A new member joins",
+            when=is_new_member,
+            set={
+                is_known: True,
+                members: members | set_of(join.new_member),
+                promised: promised - set_of(join.new_member),
+                leader: if_(members == set_of(), some(join.new_member), leader),
+                joined: joined | set_of(join.new_member),
+                status: PREPARING,
+            },
+            reply=JoinGroupResponse(error=Errors.NONE, waits=True, member=some(join.new_member)),
             source="GroupCoordinator.addMemberAndRebalance",
         ),
         Row(
-            "a member that was promised",
-            when=_me.value.is_in(promised),
-            set=_added(_me.value),
-            reply=_waits(_me.value),
+            "pending-member",
+            "A member joins with the id that it got before",
+            when=join.member.value.is_in(promised),
+            set={
+                is_known: True,
+                members: members | set_of(join.member.value),
+                promised: promised - set_of(join.member.value),
+                leader: if_(members == set_of(), some(join.member.value), leader),
+                joined: joined | set_of(join.member.value),
+                status: PREPARING,
+            },
+            reply=JoinGroupResponse(error=Errors.NONE, waits=True, member=some(join.member.value)),
             source="GroupCoordinator.doCurrentMemberJoinGroup",
         ),
-        *refused_instances(_me, _instance, _refusing, static_members),
-        refusals(is_member(_me), generation, _refusing)[0],
         Row(
-            "the same answer as before",
-            when=join.is_same & ((status == COMPLETING) | ((status == STABLE) & (leader != _me))),
-            reply=JoinGroupResponse(error=Errors.NONE, member=_me, leader=leader),
+            "fenced-instance",
+            "Another member has the instance id",
+            when=is_static_member_fenced(join.member, join.instance),
+            reply=JoinGroupResponse(error=Errors.FENCED_INSTANCE_ID, member=join.member),
+            during=static_members,
+            source="GroupCoordinator.validateCurrentMember",
+        ),
+        Row(
+            "unknown-instance",
+            "No member has the instance id",
+            when=join.instance.is_set & ~has_static_member(join.instance),
+            reply=JoinGroupResponse(error=Errors.UNKNOWN_MEMBER_ID, member=join.member),
+            during=static_members,
+            source="GroupCoordinator.validateCurrentMember",
+        ),
+        Row(
+            "unknown-member",
+            "The group has no such member",
+            when=~has_member(join.member),
+            reply=JoinGroupResponse(error=Errors.UNKNOWN_MEMBER_ID, member=join.member),
+            source="GroupCoordinator.validateCurrentMember",
+        ),
+        Row(
+            "joined-already",
+            "The member repeats its request, and gets the present generation",
+            when=join.is_same
+            & ((status == COMPLETING) | ((status == STABLE) & (leader != join.member))),
+            reply=JoinGroupResponse(error=Errors.NONE, member=join.member, leader=leader),
             source="GroupCoordinator.doCurrentMemberJoinGroup",
         ),
         Row(
-            "a member joins anew",
-            set=_joining(_me.value),
-            reply=_waits(_me.value),
+            "member-rejoins",
+            "A member joins again",
+            set={joined: joined | set_of(join.member.value), status: PREPARING},
+            reply=JoinGroupResponse(error=Errors.NONE, waits=True, member=some(join.member.value)),
             source="GroupCoordinator.updateMemberAndRebalance",
         ),
     ),
@@ -333,91 +381,112 @@ join_group = Table(
 # The rebalance --------------------------------------------------------------------------------
 
 complete = event(
-    "complete join", is_late=Bool(), successor=Optional(PRODUCER),
-    event_doc="All members have joined, or the time for that is over (`is_late`). The `successor`, "
-    "one of those that have joined, leads the group where its leader hasn't; where nobody has, it "
-    "is one of those that stay, and leads where the leader goes.",
-)  # fmt: skip
-_stay = members & (joined | have_instances)
-_here = members & joined
-_next = if_(_here == set_of(), _stay, _here)
+    "complete join",
+    is_late=Bool(),
+    successor=Optional(PRODUCER),
+    event_doc="All members have joined, or the rebalance timeout is over (`is_late`). The "
+    "`successor`, one of those that have joined, leads the group if its leader hasn't joined. If "
+    "nobody has joined, it is one of those that stay, and leads if the leader goes.",
+)
+staying_members = members & (joined | have_instances)
+joined_members = members & joined
+successors = if_(joined_members == set_of(), staying_members, joined_members)
 join_completed = Table(
     group,
     on=complete,
     when=(status == PREPARING)
     & (complete.is_late | ((members - joined == set_of()) & (promised == set_of())))
-    & if_(complete.successor.is_set, complete.successor.value.is_in(_next), _next == set_of()),
+    & if_(
+        complete.successor.is_set,
+        complete.successor.value.is_in(successors),
+        successors == set_of(),
+    ),
     rows=(
         Row(
-            "nobody is left",
-            when=_stay == set_of(),
-            set={**begins(set_of()), joined: set_of(), status: EMPTY, leader: None},
+            "empty",
+            "No member is left",
+            when=staying_members == set_of(),
+            set={
+                generation: generation + 1,
+                members: set_of(),
+                joined: set_of(),
+                status: EMPTY,
+                leader: None,
+            },
             source="GroupCoordinator.onCompleteJoin, GroupMetadata.initNextGeneration",
         ),
         Row(
-            "nobody has joined",
-            when=_here == set_of(),
+            "nobody-joined",
+            "Nobody has joined, and the static members stay until their sessions expire",
+            when=joined_members == set_of(),
             set={
-                members: _stay,
-                leader: if_(leader.is_set & leader.value.is_in(_stay), leader, complete.successor),
+                members: staying_members,
+                leader: if_(
+                    leader.is_set & leader.value.is_in(staying_members),
+                    leader,
+                    complete.successor,
+                ),
             },
             source="GroupMetadata.maybeElectNewJoinedLeader, GroupMetadata.remove",
-            note="Static members that are silent are waited for until their sessions end.",
         ),
         Row(
-            "a generation begins",
+            "next-generation",
+            "The next generation begins",
             set={
-                **begins(_stay),
+                generation: generation + 1,
+                members: staying_members,
                 joined: set_of(),
                 status: COMPLETING,
-                leader: if_(leader.is_set & leader.value.is_in(_here), leader, complete.successor),
+                leader: if_(
+                    leader.is_set & leader.value.is_in(joined_members),
+                    leader,
+                    complete.successor,
+                ),
             },
             source="GroupCoordinator.onCompleteJoin, GroupMetadata.initNextGeneration",
         ),
     ),
 )
 
-_GONE = "GroupCoordinator.removeMemberAndUpdateGroup"
+# a rebalance begins, unless one is being prepared already (maybePrepareRebalance)
+status_after_removal = if_(status.is_in(STABLE, COMPLETING), PREPARING, status)
+members_but_leader = members - if_(leader.is_set, set_of(leader.value), set_of())
 
-
-def _removed(who: Expression, successor: Expression) -> _Updates:
-    """The others have to join anew, and one of them leads.
-
-    GroupMetadata.remove, ClassicGroup.remove
-    """
-    return {
-        members: members - set_of(who),
-        joined: joined - set_of(who),
-        leader: if_(leader == some(who), successor, leader),
-        status: if_(status.is_in(STABLE, COMPLETING), PREPARING, status),
-    }
-
-
-def _may_succeed(successor: Expression) -> Expression:
-    others = members - if_(leader.is_set, set_of(leader.value), set_of())
-    return if_(successor.is_set, successor.value.is_in(others), others == set_of())
-
-
-_SUCCESSOR = "The `successor`, another member than the leader, leads if the leader goes."
 expire = event(
-    "session ends", member=PRODUCER, successor=Optional(PRODUCER),
-    event_doc=f"A member was silent for longer than it may be. {_SUCCESSOR}",
-)  # fmt: skip
+    "session ends",
+    member=PRODUCER,
+    successor=Optional(PRODUCER),
+    event_doc="A member was silent for longer than its session timeout. The `successor`, another "
+    "member than the leader, leads if the leader goes.",
+)
 member_expires = Table(
     group,
     on=expire,
-    when=expire.member.is_in(members | promised) & _may_succeed(expire.successor),
+    when=expire.member.is_in(members | promised)
+    & if_(
+        expire.successor.is_set,
+        expire.successor.value.is_in(members_but_leader),
+        members_but_leader == set_of(),
+    ),
     rows=(
         Row(
-            "a member that was promised",
+            "pending-member",
+            "Nobody has joined with the id that was handed out",
             when=expire.member.is_in(promised),
             set={promised: promised - set_of(expire.member)},
             source="GroupCoordinator.onExpireHeartbeat, removePendingMemberAndUpdateGroup",
         ),
         Row(
-            "a member",
-            set=_removed(expire.member, expire.successor),
-            source=f"GroupCoordinator.onExpireHeartbeat, {_GONE}",
+            "member",
+            "The member is removed",
+            set={
+                members: members - set_of(expire.member),
+                joined: joined - set_of(expire.member),
+                leader: if_(leader == some(expire.member), expire.successor, leader),
+                status: status_after_removal,
+            },
+            source="GroupCoordinator.onExpireHeartbeat, removeMemberAndUpdateGroup, "
+            "GroupMetadata.remove, ClassicGroup.remove",
         ),
     ),
 )
@@ -425,116 +494,250 @@ member_expires = Table(
 # SyncGroup, Heartbeat, LeaveGroup ---------------------------------------------------------------
 
 sync = event(
-    "SyncGroup", member=Optional(PRODUCER), instance=Optional(INSTANCE),
-    generation=NAMED_GENERATION, names_other_protocol=Bool(),
-)  # fmt: skip
-_SYNC = "GroupCoordinator.doSyncGroup"
-_syncing = refusing("GroupCoordinator.validateSyncGroup")
+    "SyncGroup",
+    member=Optional(PRODUCER),
+    instance=Optional(INSTANCE),
+    generation=NAMED_GENERATION,
+    names_other_protocol=Bool(),
+)
 sync_group = Table(
     group,
     on=sync,
     response=GroupResponse,
     rows=(
-        *refused_instances(sync.member, sync.instance, _syncing),
-        *refusals(is_member(sync.member), sync.generation, _syncing),
-        _syncing("another protocol", sync.names_other_protocol, "INCONSISTENT_GROUP_PROTOCOL"),
         Row(
-            "all have to join anew",
-            when=status == PREPARING,
-            reply=answered(Errors.REBALANCE_IN_PROGRESS),
-            source=_SYNC,
+            "fenced-instance",
+            "Another member has the instance id",
+            when=is_static_member_fenced(sync.member, sync.instance),
+            reply=Errors.FENCED_INSTANCE_ID,
+            during=static_members,
+            source="GroupCoordinator.validateSyncGroup",
         ),
         Row(
-            "the leader assigns",
+            "unknown-instance",
+            "No member has the instance id",
+            when=sync.instance.is_set & ~has_static_member(sync.instance),
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            during=instances_needed,
+            source="GroupCoordinator.validateSyncGroup",
+        ),
+        Row(
+            "unknown-member",
+            "The group has no such member",
+            when=~has_member(sync.member),
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            source="GroupCoordinator.validateSyncGroup",
+        ),
+        Row(
+            "illegal-generation",
+            "The request names another generation",
+            when=sync.generation != generation,
+            reply=Errors.ILLEGAL_GENERATION,
+            source="GroupCoordinator.validateSyncGroup",
+        ),
+        Row(
+            "inconsistent-group-protocol",
+            "The request names another protocol than the group's",
+            when=sync.names_other_protocol,
+            reply=Errors.INCONSISTENT_GROUP_PROTOCOL,
+            source="GroupCoordinator.validateSyncGroup",
+        ),
+        Row(
+            "preparing-rebalance",
+            "A rebalance has begun, and the member must join again",
+            when=status == PREPARING,
+            reply=Errors.REBALANCE_IN_PROGRESS,
+            source="GroupCoordinator.doSyncGroup",
+        ),
+        Row(
+            "leader-assigns",
+            "The leader's request has the assignments",
             when=(status == COMPLETING) & (leader == sync.member),
             set={status: STABLE},
-            reply=answered(Errors.NONE),
+            reply=Errors.NONE,
             source="GroupCoordinator.setAndPropagateAssignment",
         ),
         Row(
-            "before the leader",
+            "awaits-leader",
+            "The member waits until the leader has assigned the partitions",
             when=status == COMPLETING,
             reply=GroupResponse(error=Errors.NONE, waits=True),
-            source=_SYNC,
+            source="GroupCoordinator.doSyncGroup",
         ),
-        Row("assigned", reply=answered(Errors.NONE), source=_SYNC),
+        Row(
+            "stable",
+            "The member gets its assignment",
+            reply=Errors.NONE,
+            source="GroupCoordinator.doSyncGroup",
+        ),
     ),
 )
 
 beat = event(
-    "Heartbeat", member=Optional(PRODUCER), instance=Optional(INSTANCE),
+    "Heartbeat",
+    member=Optional(PRODUCER),
+    instance=Optional(INSTANCE),
     generation=NAMED_GENERATION,
-)  # fmt: skip
-_beating = refusing("GroupCoordinator.validateHeartbeat")
-_unknown, _another = refusals(is_member(beat.member), beat.generation, _beating)
-_HEARTBEAT = "GroupCoordinator.handleHeartbeat"
-
-
-def _rebalancing(name: str, when: Expression) -> Row:
-    return Row(name, when=when, reply=answered(Errors.REBALANCE_IN_PROGRESS), source=_HEARTBEAT)
-
-
+)
 heartbeat = Table(
     group,
     on=beat,
     response=GroupResponse,
     rows=(
-        *refused_instances(beat.member, beat.instance, _beating),
-        _unknown,
-        *only(
-            ~static_members,
-            _rebalancing("assignment awaited, of any generation", status == COMPLETING),
+        Row(
+            "fenced-instance",
+            "Another member has the instance id",
+            when=is_static_member_fenced(beat.member, beat.instance),
+            reply=Errors.FENCED_INSTANCE_ID,
+            during=static_members,
+            source="GroupCoordinator.validateHeartbeat",
         ),
-        _another,
-        _rebalancing("all have to join anew", status == PREPARING),
-        *only(
-            static_members & ~heartbeats_while_completing,
-            _rebalancing("assignment awaited", status == COMPLETING),
+        Row(
+            "unknown-instance",
+            "No member has the instance id",
+            when=beat.instance.is_set & ~has_static_member(beat.instance),
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            during=instances_needed,
+            source="GroupCoordinator.validateHeartbeat",
         ),
-        Row("it is alive", reply=answered(Errors.NONE), source=_HEARTBEAT),
+        Row(
+            "unknown-member",
+            "The group has no such member",
+            when=~has_member(beat.member),
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            source="GroupCoordinator.validateHeartbeat",
+        ),
+        Row(
+            "completing-of-any-generation",
+            "The leader hasn't assigned the partitions; the generation isn't compared",
+            when=status == COMPLETING,
+            reply=Errors.REBALANCE_IN_PROGRESS,
+            during=~static_members,
+            source="GroupCoordinator.handleHeartbeat before 2.3",
+        ),
+        Row(
+            "illegal-generation",
+            "The request names another generation",
+            when=beat.generation != generation,
+            reply=Errors.ILLEGAL_GENERATION,
+            source="GroupCoordinator.validateHeartbeat",
+        ),
+        Row(
+            "preparing-rebalance",
+            "A rebalance has begun, and the member must join again",
+            when=status == PREPARING,
+            reply=Errors.REBALANCE_IN_PROGRESS,
+            source="GroupCoordinator.handleHeartbeat",
+        ),
+        Row(
+            "completing-rebalance",
+            "The leader hasn't assigned the partitions",
+            when=status == COMPLETING,
+            reply=Errors.REBALANCE_IN_PROGRESS,
+            during=static_members & ~heartbeats_while_completing,
+            source="GroupCoordinator.handleHeartbeat before 2.6",
+        ),
+        Row(
+            "alive",
+            "The member's session goes on",
+            reply=Errors.NONE,
+            source="GroupCoordinator.handleHeartbeat",
+        ),
     ),
 )
 
 leave = event(
-    "LeaveGroup", member=Optional(PRODUCER), instance=Optional(INSTANCE),
-    successor=Optional(PRODUCER), event_doc=_SUCCESSOR,
-)  # fmt: skip
-_LEAVE = "GroupCoordinator.handleLeaveGroup, GroupMetadataManager.classicGroupLeaveToClassicGroup"
-_leaving = refusing(_LEAVE)
+    "LeaveGroup",
+    member=Optional(PRODUCER),
+    instance=Optional(INSTANCE),
+    successor=Optional(PRODUCER),
+    event_doc="The `successor`, another member than the leader, leads if the leader goes.",
+)
 leave_group = Table(
     group,
     on=leave,
     response=GroupResponse,
-    when=_may_succeed(leave.successor),
-    doc="One member; a request from version 3 on has several.",
+    when=if_(
+        leave.successor.is_set,
+        leave.successor.value.is_in(members_but_leader),
+        members_but_leader == set_of(),
+    ),
+    doc="One member; a request from version 3 on names several.",
     rows=(
         Row(
-            "by its instance id",
-            when=~leave.member.is_set & is_held(leave.instance),
-            set=_removed(static[leave.instance.value].value, leave.successor),
-            reply=answered(Errors.NONE),
+            "static-member",
+            "A static member is removed by its instance id",
+            when=~leave.member.is_set & has_static_member(leave.instance),
+            set={
+                members: members - set_of(static[leave.instance.value].value),
+                joined: joined - set_of(static[leave.instance.value].value),
+                leader: if_(
+                    leader == some(static[leave.instance.value].value), leave.successor, leader
+                ),
+                status: status_after_removal,
+            },
+            reply=Errors.NONE,
             during=static_members,
-            source=f"{_LEAVE}, KIP-345",
+            source="GroupCoordinator.handleLeaveGroup, "
+            "GroupMetadataManager.classicGroupLeaveToClassicGroup, KIP-345",
         ),
         Row(
-            "a member that was promised",
+            "pending-member",
+            "The id that was handed out is given back",
             when=leave.member.is_set & leave.member.value.is_in(promised),
             set={promised: promised - set_of(leave.member.value)},
-            reply=answered(Errors.NONE),
+            reply=Errors.NONE,
             source="GroupCoordinator.removePendingMemberAndUpdateGroup",
         ),
-        *refused_instances(leave.member, leave.instance, _leaving),
-        refusals(is_member(leave.member), generation, _leaving)[0],
         Row(
-            "a member",
-            set=_removed(leave.member.value, leave.successor),
-            reply=answered(Errors.NONE),
-            source=_GONE,
+            "fenced-instance",
+            "Another member has the instance id",
+            when=is_static_member_fenced(leave.member, leave.instance),
+            reply=Errors.FENCED_INSTANCE_ID,
+            during=static_members,
+            source="GroupCoordinator.handleLeaveGroup, "
+            "GroupMetadataManager.classicGroupLeaveToClassicGroup",
+        ),
+        Row(
+            "unknown-instance",
+            "No member has the instance id",
+            when=leave.instance.is_set & ~has_static_member(leave.instance),
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            during=instances_needed,
+            source="GroupCoordinator.handleLeaveGroup, "
+            "GroupMetadataManager.classicGroupLeaveToClassicGroup",
+        ),
+        Row(
+            "unknown-member",
+            "The group has no such member",
+            when=~has_member(leave.member),
+            reply=Errors.UNKNOWN_MEMBER_ID,
+            source="GroupCoordinator.handleLeaveGroup, "
+            "GroupMetadataManager.classicGroupLeaveToClassicGroup",
+        ),
+        Row(
+            "member",
+            "The member is removed",
+            set={
+                members: members - set_of(leave.member.value),
+                joined: joined - set_of(leave.member.value),
+                leader: if_(leader == some(leave.member.value), leave.successor, leader),
+                status: status_after_removal,
+            },
+            reply=Errors.NONE,
+            source="GroupCoordinator.removeMemberAndUpdateGroup, GroupMetadata.remove, "
+            "ClassicGroup.remove",
         ),
     ),
 )
 
 TABLES = (
-    validated, converted, join_group, join_completed, member_expires, sync_group, heartbeat,
+    group_status_validated,
+    txn_offset_commit_error_converted,
+    join_group,
+    join_completed,
+    member_expires,
+    sync_group,
+    heartbeat,
     leave_group,
-)  # fmt: skip
+)

@@ -128,6 +128,23 @@ have_instances = group.field(
     "with_instances", Set(PRODUCER), only_real=True, doc="Member ids that go with an instance id."
 )
 
+
+def has_member(member: Expression) -> Expression:
+    """Whether the request names a member, and the group has it (GroupMetadata.has)."""
+    return member.is_set & member.value.is_in(members)
+
+
+def has_static_member(instance: Expression) -> Expression:
+    """Whether a member has this instance id (GroupMetadata.hasStaticMember)."""
+    holder = static[instance.value]
+    return instance.is_set & holder.is_set & holder.value.is_in(members)
+
+
+def is_static_member_fenced(member: Expression, instance: Expression) -> Expression:
+    """Whether another member has this instance id (GroupMetadata.isStaticMemberFenced)."""
+    return has_static_member(instance) & (static[instance.value] != member)
+
+
 n = PRODUCER_ID.variable("n")
 is_unstable = any_of(n, pending[n].is_set)
 """Whether a transaction's offset is pending (hasPendingTransactionalOffsets)."""

@@ -149,7 +149,7 @@ def _offset_taken(
     return _taken(table, said.appended, any_of(_e, is_it & due), is_reading)
 
 
-_own, _in_transaction, _end = commits.append, commits.append_in_transaction, commits.end
+_own, _in_transaction, _end = commits.offset_append, commits.txn_offset_append, commits.end
 offset_appended = _offset_taken(commits.offset_appended, Kind.OFFSET, _own, None, lift(True))
 txn_offset_appended = _offset_taken(
     commits.txn_offset_appended,
@@ -206,7 +206,7 @@ offset_fetch = joined(
     store,
     when=is_loaded & (commits.fetch.is_writing == _is_written),
     updates={
-        "what is committed": {
+        "committed": {
             fetched_unstable: fetched_unstable
             | (commits.fetch.require_stable & any_of(_e, is_open(_e) & counts(_e))),
             fetched: if_(

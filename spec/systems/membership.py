@@ -43,21 +43,21 @@ system = System(
         Unreached(
             "need member ids that are handed out before one joins (2.2)",
             (
-                "group.JoinGroup/a member that was promised",
-                "group.session ends/a member that was promised",
-                "group.LeaveGroup/a member that was promised",
+                "group.JoinGroup/pending-member",
+                "group.session ends/pending-member",
+                "group.LeaveGroup/pending-member",
                 "PromisedOrMember",
             ),
             ~member_ids_required,
         ),
         Unreached(
             "need instance ids (2.3)",
-            ("group.complete join/nobody has joined", "FencedIsGone", "FencedInstanceRefused"),
+            ("group.complete join/nobody-joined", "FencedIsGone", "FencedInstanceRefused"),
             ~static_members,
         ),
         Unreached(
             "needs a third member id (producers=3)",
-            ("group.JoinGroup/fenced instance",),
+            ("group.JoinGroup/fenced-instance",),
             PRODUCERS < 3,
         ),
     ),

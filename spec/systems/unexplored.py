@@ -29,7 +29,7 @@ UNEXPLORED = (
     ),
     Unexplored(
         "what a client of another release hears: in a system its answer has the same rule",
-        ("group.TxnOffsetCommit told",),
+        ("group.convert TxnOffsetCommit error",),
     ),
     Unexplored(
         "a fault of a trunk, which no release has: epochfence bugs KAFKA-10080 runs it",

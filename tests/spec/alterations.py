@@ -60,7 +60,7 @@ def altered(
         raise LookupError(f"{system.name} has no row {table}/{row}")
 
     def changed(line: Row) -> Row:
-        if line.name != row:
+        if line.id != row:
             return line
         return replace(line, set={**line.set, **(updates or {})}, **parts)
 

@@ -27,7 +27,7 @@ SAYS: dict[str, dict[str, Any]] = {
 
 _OF_MEMBER = {"member": None, "instance": None, "generation": -1}
 SAYS |= {
-    "group asked for": {"request": "OTHER", "names_group": False, "is_loading": False},
+    "validateGroupStatus": {"request": "OTHER", "names_group": False, "is_loading": False},
     "JoinGroup": {
         "member": None, "instance": None, "new_member": "new", "requires_id": True,
         "session_timeout_ms": 10_000, "is_consistent": True, "is_same": False,
@@ -37,7 +37,7 @@ SAYS |= {
     "SyncGroup": {**_OF_MEMBER, "names_other_protocol": False},
     "Heartbeat": _OF_MEMBER,
     "LeaveGroup": {"member": None, "instance": None, "successor": None},
-    "TxnOffsetCommit told": {"error": "NONE", "knows_loading": True},
+    "convert TxnOffsetCommit error": {"error": "NONE", "knows_loading": True},
     "session ends": {"successor": None},
     "OffsetCommit": {**_OF_MEMBER, "knows_not_found": True},
     "TxnOffsetCommit for the group": _OF_MEMBER,

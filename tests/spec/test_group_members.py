@@ -87,7 +87,7 @@ def test_a_late_thread_commits_an_offset_of_the_next_transaction() -> None:
     quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
     found = run(OFFSETS, "3.8", quiet, "FetchedIsCommitted")
     assert found.trace is not None
-    assert [step.row for step in found.trace.steps][-1] == "by producer id"
+    assert [step.row for step in found.trace.steps][-1] == "completed"
     assert run(OFFSETS, "3.9", quiet, "FetchedIsCommitted").verdict is Verdict.HOLDS
 
 
@@ -110,7 +110,7 @@ def test_before_kafka_6917_a_marker_that_comes_while_the_log_is_read_is_lost_on_
     quiet = {**FIRST, "refusals": 0, "producer_ids": 1}
     found = run(OFFSETS, "0.11.0.0", quiet, "TransactionKept")
     assert found.trace is not None
-    assert "its group isn't there yet" in [step.row for step in found.trace.steps]
+    assert "group-not-loaded" in [step.row for step in found.trace.steps]
     stays = run(OFFSETS, "0.11.0.0", quiet | {"group_failovers": 0}, "TransactionKept")
     assert stays.verdict is Verdict.HOLDS
     late = run(OFFSETS, "3.9", quiet, "TransactionKept", "InPlaceOnceEnded")
@@ -120,36 +120,36 @@ def test_before_kafka_6917_a_marker_that_comes_while_the_log_is_read_is_lost_on_
 _join, _sync = requests.join, requests.sync
 JOIN, COMPLETE = "group.JoinGroup", "group.complete join"
 TXN, APPENDED = "group.TxnOffsetCommit for the group", "group.offset of a transaction appended"
-AGAIN = "a static member starts again"
+AGAIN = "static-member-replaced"
 # A row without its protection, and the property that minds it.
 _CHANGES: list[tuple[System, str, str, dict[str, Any], str]] = [
-    (MEMBERSHIP, COMPLETE, "a generation begins", {"updates": {generation: lift(0)}},
+    (MEMBERSHIP, COMPLETE, "next-generation", {"updates": {generation: lift(0)}},
      "GenerationForward"),
-    (MEMBERSHIP, COMPLETE, "a generation begins", {"updates": {members: set_of()}}, "OnlyJoined"),
+    (MEMBERSHIP, COMPLETE, "next-generation", {"updates": {members: set_of()}}, "OnlyJoined"),
     (MEMBERSHIP, JOIN, AGAIN, {"updates": {leader: leader}}, "LeaderIsMember"),
-    (MEMBERSHIP, "group.SyncGroup", "before the leader", {"updates": {leader: _sync.member}},
+    (MEMBERSHIP, "group.SyncGroup", "awaits-leader", {"updates": {leader: _sync.member}},
      "OneLeader"),
     (MEMBERSHIP, JOIN, AGAIN, {"updates": {members: members | set_of(_join.new_member)}},
      "FencedIsGone"),
-    (MEMBERSHIP, JOIN, "a member that was promised", {"updates": {promised: promised}},
+    (MEMBERSHIP, JOIN, "pending-member", {"updates": {promised: promised}},
      "PromisedOrMember"),
-    (MEMBERSHIP, TXN, "another generation", NEVER, "OnlyMembersCommit"),
-    (MEMBERSHIP, "group.OffsetCommit", "another generation", NEVER, "OnlyMembersCommit"),
-    (MEMBERSHIP, "group.OffsetCommit", "unknown member", NEVER, "OnlyMembersCommit"),
-    (MEMBERSHIP, "group.OffsetCommit", "assignment awaited", NEVER, "CommitsOnceAssigned"),
-    (MEMBERSHIP, "group.Heartbeat", "unknown member", NEVER, "OnlyMembersAnswered"),
-    (MEMBERSHIP, "group.SyncGroup", "another generation", NEVER, "OnlyMembersAnswered"),
-    *((MEMBERSHIP, f"group.{request}", "fenced instance", NEVER, "FencedInstanceRefused")
+    (MEMBERSHIP, TXN, "illegal-generation", NEVER, "OnlyMembersCommit"),
+    (MEMBERSHIP, "group.OffsetCommit", "illegal-generation", NEVER, "OnlyMembersCommit"),
+    (MEMBERSHIP, "group.OffsetCommit", "unknown-member", NEVER, "OnlyMembersCommit"),
+    (MEMBERSHIP, "group.OffsetCommit", "completing-rebalance", NEVER, "CommitsOnceAssigned"),
+    (MEMBERSHIP, "group.Heartbeat", "unknown-member", NEVER, "OnlyMembersAnswered"),
+    (MEMBERSHIP, "group.SyncGroup", "illegal-generation", NEVER, "OnlyMembersAnswered"),
+    *((MEMBERSHIP, f"group.{request}", "fenced-instance", NEVER, "FencedInstanceRefused")
       for request in ("SyncGroup", "Heartbeat", "LeaveGroup", "OffsetCommit",
                       "TxnOffsetCommit for the group")),
-    (OFFSETS, "group.offset appended", "committed", NEVER, "CommittedKept"),
-    (OFFSETS, "group.offset appended", "committed", {"when": True}, "OffsetsForward"),
-    (OFFSETS, APPENDED, "pending", {"updates": {pending[commits.append_in_transaction.producer_id]:
-     pending[commits.append_in_transaction.producer_id]}}, "TransactionKept"),
-    (OFFSETS, "group.transaction ended", "as its marker says", {"updates": {committed:
+    (OFFSETS, "group.offset appended", "newer", NEVER, "CommittedKept"),
+    (OFFSETS, "group.offset appended", "newer", {"when": True}, "OffsetsForward"),
+    (OFFSETS, APPENDED, "pending", {"updates": {pending[commits.txn_offset_append.producer_id]:
+     pending[commits.txn_offset_append.producer_id]}}, "TransactionKept"),
+    (OFFSETS, "group.transaction ended", "completed", {"updates": {committed:
      pending[commits.end.producer_id]}}, "FetchedIsCommitted"),
-    (OFFSETS, "group.OffsetFetch", "a transaction may change it", NEVER, "StableFetch"),
-    (OFFSETS, "group.transaction ended", "read from the log", {"updates": {committed: committed}},
+    (OFFSETS, "group.OffsetFetch", "pending-transaction", NEVER, "StableFetch"),
+    (OFFSETS, "group.transaction ended", "replayed", {"updates": {committed: committed}},
      "TransactionKept"),
     (OFFSETS, "offsets.read on", "the end of the log", {"when": True}, "CommittedKept"),
     (OFFSETS, "offsets.read on", "not replicated yet", {"when": True}, "FetchedKept"),
@@ -178,9 +178,9 @@ def test_a_silent_static_member_is_waited_for_and_goes_at_last() -> None:
     quick = {"producers": 2}
     names = tuple(item.name for item in MEMBERSHIP.progress)
     assert run(MEMBERSHIP, "4.3", quick, *names, brief=False).verdict is Verdict.HOLDS
-    stays = altered(MEMBERSHIP, table="group.session ends", row="a member", when=False)
+    stays = altered(MEMBERSHIP, table="group.session ends", row="member", when=False)
     assert run(stays, "4.3", quick, "RebalanceEnds", brief=False).verdict is Verdict.LEADS_TO_BROKEN
-    for row in ("by its instance id", "a member"):
+    for row in ("static-member", "member"):
         stays = altered(stays, table="group.LeaveGroup", row=row, when=False)
     assert (
         run(stays, "4.3", quick, "GroupCanBeLeft", brief=False).verdict is Verdict.LEADS_TO_BROKEN
@@ -190,7 +190,7 @@ def test_a_silent_static_member_is_waited_for_and_goes_at_last() -> None:
 def test_who_names_no_member_is_none() -> None:
     """Not the first one that there is: what isn't there has no value."""
     nobody = altered(
-        MEMBERSHIP, table="group.OffsetCommit", row="unknown member",
+        MEMBERSHIP, table="group.OffsetCommit", row="unknown-member",
         when=~commits.commit.member.value.is_in(members),
     )  # fmt: skip
     found = run(nobody, "4.3", {"producers": 2}, "OnlyMembersCommit")
