@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableSet
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -134,6 +134,10 @@ class Table:
     a message stays in flight. `others` are other machines whose fields rows may read and set. In a
     bounded run `bounded_when` must hold, too, unless the system has fields of real ranges.
 
+    Three arguments hold for every row: `during` is a further condition on features, `set` are
+    updates that each row makes, and `source` is that of the rows that name none. The rows of the
+    table, in `rows`, have all three.
+
     Raises DeclarationError, naming table and row, for unknown fields, mixed types, values outside
     their type, two rows of one name that one release can have, and updates to a field of another
     machine.
@@ -147,6 +151,9 @@ class Table:
     doc: str = ""
     others: tuple[Machine, ...] = ()
     bounded_when: Operand = True
+    during: Expression = TRUE
+    set: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
+    source: str = ""
     declared: Place | None = field(default=None, repr=False)
     """The place of its declaration, which it finds itself."""
 
@@ -160,6 +167,7 @@ class Table:
         for name, kind in (("rows", Row), ("others", Machine)):
             given = items(f"{where}, {name}", getattr(self, name), kind, kind.__name__.lower())
             object.__setattr__(self, name, given)
+        self._share()
         ids = [row.id for row in self.rows]
         if not ids:
             raise DeclarationError(f"{where}: it has no rows, so that nothing is done on its event")
@@ -192,6 +200,32 @@ class Table:
                     f"table {self.name}: two rows are called {row.id!r}, and no release or "
                     "feature separates them: rename one of them"
                 )
+
+    def _share(self) -> None:
+        """Gives the rows what the table says of each. The table itself then says no more of it, so
+        that a copy with other rows leaves those as they are."""
+        where = f"table {self.name}"
+        check_kind(f"{where}, during", self.during, Expression)
+        check_kind(f"{where}, source", self.source, str)
+        pairs(f"{where}, set", self.set, "{field: value}")
+        if self.during is TRUE and not self.set and not self.source:
+            return
+        object.__setattr__(self, "rows", tuple(map(self._with_shared, self.rows)))
+        object.__setattr__(self, "during", TRUE)
+        object.__setattr__(self, "set", {})
+        object.__setattr__(self, "source", "")
+
+    def _with_shared(self, row: Row) -> Row:
+        for target in self.set:
+            if target in row.set:
+                raise DeclarationError(
+                    f"table {self.name}, row {row.id!r}: `{target}` is set by every row of the "
+                    "table: leave it out of the table's set, or out of the row's"
+                )
+        during = row.during if self.during is TRUE else folded(row.during & self.during)
+        return dataclasses.replace(
+            row, during=during, set={**self.set, **row.set}, source=row.source or self.source
+        )
 
     @property
     def name(self) -> str:
@@ -362,12 +396,12 @@ class Table:
             raise DeclarationError(f"`{target}` can't be set: it is not a field, nor part of one")
 
     @cached_property
-    def _named(self) -> set[Expression]:
+    def _named(self) -> MutableSet[Expression]:
         """The names that may be used here, of those looked at: most stand in many rows."""
         return set()
 
     @cached_property
-    def _known(self) -> set[tuple[Expression, tuple[Expression, ...]]]:
+    def _known(self) -> MutableSet[tuple[Expression, tuple[Expression, ...]]]:
         """The names that may be used where these variables are bound."""
         return set()
 
