@@ -70,23 +70,24 @@ _TWO_LEVELS = "takes a transaction at the largest epoch: transaction.version has
 _AT_ONCE = "takes a request that is held between two of its steps: --debugger"
 ALONE: Final[Mapping[str, str]] = {
     "no producer id to be had": _ID,
-    "no producer id for the abort": _ID,
-    "no producer id for an abort that overtakes a fence": _ID,
+    "no-producer-id": _ID,
+    "no-producer-id-for-fence": _ID,
+    "no-producer-id-over-fence": _ID,
     "verify, unknown transactional id": "takes an entry without an epoch: --alter-configs",
     "loading": _MOVES,
     "not the coordinator": _MOVES,
     "coordinator moved": _MOVES,
     "again": "takes a leader that refuses a marker for now",
     "unexpected": "takes a leader that answers a marker as none does",
-    "abort overtakes a fence": _AT_ONCE,
-    "commit meets a fence": _AT_ONCE,
+    "abort-overtakes-fence": _AT_ONCE,
+    "commit-during-fence": _AT_ONCE,
     "stale epoch, whatever the answer": _AT_ONCE,
     "question no longer counts": _AT_ONCE,
     "commit or abort in progress": _AT_ONCE,
-    "end in progress": _AT_ONCE,
-    "other end in progress": _AT_ONCE,
+    "already-prepared": _AT_ONCE,
+    "prepared-otherwise": _AT_ONCE,
     "no two-phase commit here": "takes InitProducerId 6: unstable.api.versions.enable",
-    "end at the largest epoch": _TWO_LEVELS,
+    "largest-epoch": _TWO_LEVELS,
     "nothing prepared is kept yet": "takes InitProducerId 6: unstable.api.versions.enable",
     "transactional id forgotten": BESIDE["transactional id expiry"],
     "forget the transition, whose record is in the log": _REPLICA,
@@ -96,7 +97,7 @@ ALONE: Final[Mapping[str, str]] = {
 ABSENT: Final[Mapping[tuple[str, str], str]] = {
     ("look up", "describe nothing"): "no DescribeTransactions is without an id",
     ("WriteTxnMarkersResponse", "on a closed connection"): "nobody reads what comes too late",
-    ("continue the fence", "unknown transactional id"): "an entry that is fenced has its epoch",
+    ("continue the fence", "unknown-id"): "an entry that is fenced has its epoch",
 }
 """Rows that a broker can't take; they are there for what asks the tables without one."""
 
@@ -153,7 +154,7 @@ def why_not(row: RowName) -> str | None:
         return ABSENT[row.event, row.row]
     if row.event == "continue the fence" and row.row not in ALONE:
         return _AT_ONCE
-    if row.row == "unknown transactional id" and row.event != "look up":
+    if row.row in ("unknown-id", "unknown transactional id") and row.event != "look up":
         return ALONE["verify, unknown transactional id"]
     return ALONE.get(row.row, BESIDE.get(row.event))
 

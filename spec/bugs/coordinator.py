@@ -32,7 +32,7 @@ BUGS = (
         fixed_at="4.3",
         fix=_VERSION_1,
         constants=transactions(transactions=2, faults=1, delays=1),
-        takes=("request overtaken/end again", "beginTransaction/begin", "EndTxn/end"),
+        takes=("request overtaken/end again", "beginTransaction/begin", "EndTxn/prepare"),
         source="KIP-890 (c); Jepsen, Bufstream 0.1.0",
         on=("markers_in_order",),
         also=("KAFKA-17754", "Jepsen-Bufstream"),
@@ -80,7 +80,7 @@ BUGS = (
         fixed_at="0.11.0.2",
         fix=("timeout_bumps_epoch",),
         constants=transactions(partitions=2, faults=1, timeouts=1),
-        takes=("transaction timeout/fence the open transaction", "EndTxn/end"),
+        takes=("transaction timeout/fence the open transaction", "EndTxn/prepare"),
         source="commit 501a5e26",
     ),
     Bug(
@@ -111,7 +111,7 @@ BUGS = (
         constants=transactions(producers=2, faults=2, append_failures=1),
         takes=(
             "append failure/forget the transition",
-            "continue the fence/abort with the bumped epoch",
+            "continue the fence/abort-with-fence-epoch",
         ),
         source="commit 2eeae09c",
     ),
@@ -142,7 +142,7 @@ BUGS = (
         fixed_at="4.0.0",
         fix=("overflow_answered",),
         constants=transactions(transactions=2, largest_epoch=2, producer_ids=2),
-        takes=("EndTxn/end", "EndTxnResponse/ended, with a new epoch"),
+        takes=("EndTxn/prepare", "EndTxnResponse/ended, with a new epoch"),
         source="KAFKA-18660",
         since="4.0.0",
     ),
@@ -157,7 +157,7 @@ BUGS = (
         constants=transactions(faults=1, timeouts=1),
         takes=(
             "transaction timeout/fence the open transaction",
-            "continue the fence/abort, which bumps the epoch",
+            "continue the fence/abort-and-bump",
             "log append/abort decided",
         ),
         source="KAFKA-19367",
@@ -190,7 +190,7 @@ BUGS = (
         constants=transactions(
             transactions=2, largest_epoch=2, producer_ids=2, faults=1, failovers=1
         ),
-        takes=("EndTxn/end", "EndTxnResponse/ended, with a new epoch"),
+        takes=("EndTxn/prepare", "EndTxnResponse/ended, with a new epoch"),
         source="commit eb111f66",
         since="4.0.0",
     ),

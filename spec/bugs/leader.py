@@ -16,7 +16,7 @@ BUGS = (
         constants=transactions(faults=1, expiries=1),
         takes=(
             "batch expires/at its first attempt: abortable",
-            "EndTxn/end",
+            "EndTxn/prepare",
             "Produce/append",
         ),
         source="KIP-890 (a), commits 56dcb837 and ea0bb001",

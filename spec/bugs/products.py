@@ -65,7 +65,7 @@ BUGS = (
         fixed_at="4.3",
         fix=("failed_end_reported",),
         constants=transactions(faults=1, timeouts=1),
-        takes=("EndTxn/commit meets a fence", "EndTxnResponse/failed, and reported as done"),
+        takes=("EndTxn/commit-during-fence", "EndTxnResponse/failed, and reported as done"),
         source="twmb/franz-go 07525c50, f25fe060, 42b3d833 and 351dd40a",
         system=_FRANZ_GO,
         also=("franz-go-07525c50",),
@@ -153,7 +153,7 @@ BUGS = (
         takes=(
             "EndTxnResponse/ended",
             "coordinator failover/the begin is in no log",
-            "EndTxn/ended so already",
+            "EndTxn/already-complete",
             "WriteTxnMarkers/end the transaction",
         ),
         source="redpanda-data/redpanda e11114e7, pull request 3501",

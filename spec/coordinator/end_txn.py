@@ -1,17 +1,17 @@
-"""The end of a transaction at the coordinator: before version 2, and with it.
+"""EndTxn at the coordinator, and the end of a transaction that the coordinator itself fences.
 
-TransactionCoordinator.endTransaction is called for a client's EndTxn, and by the thread that has
-fenced a transaction: it has the entry's lock twice, for the fence and for the end, and anything may
-happen in between. So both have the same rows.
+Kafka has one method for both, `TransactionCoordinator.endTransaction`. A client without transaction
+version 2 gets `endTransactionWithTV1`. That makes four tables here. A client is answered under its
+own connection; a fence has no client, but answers the InitProducerId requests that caused it.
+
+A fence takes the entry's lock twice, first to fence and then to end. Other requests may come
+between the two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-from ...language import Expression, Row, Sending, Table, if_, lift, minimum, only, to_each
-from ...language.expressions import TRUE, Operand
+from ...language import Expression, Row, Sending, Table, if_, lift, minimum, some, to_each
+from ...language.expressions import Operand
 from ..messages import (
     LARGEST_EPOCH,
     NO_EPOCH,
@@ -38,13 +38,34 @@ from ..releases.features import (
 )
 from ..releases.proposals import retry_by_entry
 from . import entry
-from .entry import c
+from .entry import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    NOBODY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    c,
+)
 
-Updates = Mapping[Expression, Operand]
+# Values that the tables share -------------------------------------------------------------------
+
+
+def answer(error: Expression, producer_epoch: Operand = NO_EPOCH) -> Sending:
+    """The response to EndTxn. It goes out only while the connection of the request is open."""
+    return answer_on(
+        connection.at(EndTxn.producer),
+        EndTxnResponse,
+        EndTxn.connection,
+        producer=EndTxn.producer,
+        error=error,
+        producer_id=entry.producer_id,
+        producer_epoch=producer_epoch,
+    )
 
 
 def answer_fencers(error: Expression, when: Expression | bool = True) -> Sending:
-    """The answer to whose InitProducerId made the coordinator abort a transaction."""
+    """The responses to the InitProducerId requests that made the coordinator fence."""
     return to_each(
         c,
         lift(when) & (entry.fenced_for[c] == connection.at(c)),
@@ -58,343 +79,612 @@ def answer_fencers(error: Expression, when: Expression | bool = True) -> Sending
     )
 
 
-class End(NamedTuple):
-    """The arguments of endTransaction; a fence never commits."""
+commits = EndTxn.result == Result.COMMIT
+prepare_state = if_(commits, PREPARE_COMMIT, PREPARE_ABORT)
+complete_state = if_(commits, COMPLETE_COMMIT, COMPLETE_ABORT)
+fence = entry.fence_end.value
+"""The arguments that the fence has for endTransaction. It always aborts."""
 
-    producer_id: Expression
-    epoch: Expression
-    commits: Expression | None
+# With KAFKA-9666 a fence takes its epoch before the append, and has no last epoch.
+last_epoch_of_fence = if_(failed_fence_kept, NO_EPOCH, entry.producer_epoch)
 
-    @property
-    def is_from_client(self) -> bool:
-        return self.commits is not None
+# EndTxn before transaction version 2 ------------------------------------------------------------
 
-    def of_result(self, commit: Expression, abort: Expression) -> Expression:
-        """One of two values: for a commit, or for an abort."""
-        return abort if self.commits is None else if_(self.commits, commit, abort)
-
-    @property
-    def aborts(self) -> Expression:
-        return TRUE if self.commits is None else ~self.commits
-
-    def named(self, from_client: str, of_fence: str) -> str:
-        return from_client if self.is_from_client else of_fence
-
-    def from_client(self, *rows: Row) -> tuple[Row, ...]:
-        """These rows, if a client may reach them."""
-        return rows if self.is_from_client else ()
-
-    def refuse(
-        self, name: str, error: Expression, source: str, *, when: Operand = True,
-        updates: Updates | None = None, epoch: Operand = NO_EPOCH, note: str = "",
-        during: Expression = TRUE,
-    ) -> Row:  # fmt: skip
-        """A row that answers, and prepares nothing. Who has fenced is to try again after NONE."""
-        if self.is_from_client:
-            answer = answer_on(
-                connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
-                producer=EndTxn.producer, error=error, producer_id=entry.producer_id,
-                producer_epoch=epoch,
-            )  # fmt: skip
-            return Row(
-                name, when=when, set=updates or {}, reply=answer, source=source, note=note,
-                during=during,
-            )  # fmt: skip
-        error_of_fencers = Errors.CONCURRENT_TRANSACTIONS if error is Errors.NONE else error
-        return Row(
-            name, when=when,
-            set={**(updates or {}), entry.fence_end: None, entry.fenced_for: entry.NOBODY},
-            send=(answer_fencers(error_of_fencers),), source=source, note=note, during=during,
-        )  # fmt: skip
-
-    def prepare(
-        self, name: str, updates: Updates, source: str, *, when: Operand = True,
-        start: Expression = entry.txn_start_timestamp,
-    ) -> Row:  # fmt: skip
-        """A row that prepares a record, with this start of the transaction. A client waits for it;
-        a fence is over."""
-        waits = entry.asks(EndTxn) if self.is_from_client else {entry.fence_end: None}
-        record = {**updates, **entry.dated(start, entry.entry_version)}
-        return Row(name, when=when, set={**record, **waits}, source=source)
-
-    def overtaken(self, source: str) -> tuple[Row, ...]:
-        """Rows for an end that comes late, if a fence ends only its own transaction."""
-        row = self.refuse(
-            "overtaken", Errors.CONCURRENT_TRANSACTIONS, source, when=~entry.fencing,
-            during=late_fence_end_refused,
-        )  # fmt: skip
-        return () if self.is_from_client else (row,)
-
-    def meets_a_fence(self, *, updates: Updates | None = None, note: str = "") -> tuple[Row, ...]:
-        return self.from_client(
-            self.refuse(
-                "commit meets a fence", Errors.UNKNOWN_SERVER_ERROR, entry.PREPARE_TRANSITION,
-                when=entry.fencing & ~self.aborts, updates=updates, note=note,
-            )
-        )  # fmt: skip
-
-    def unknown(self, source: str) -> Row:
-        return self.refuse(
-            "unknown transactional id", Errors.INVALID_PRODUCER_ID_MAPPING, source,
-            when=~entry.is_known & ~entry.pending.is_set,
-        )  # fmt: skip
-
-    def other_producer(self, source: str, *, unless: Expression | None = None) -> Row:
-        other = self.producer_id != entry.producer_id
-        return self.refuse(
-            "other producer id", Errors.INVALID_PRODUCER_ID_MAPPING, source,
-            when=other if unless is None else other & ~unless,
-        )  # fmt: skip
-
-
-BY_CLIENT = End(EndTxn.producer_id, EndTxn.producer_epoch, EndTxn.result == Result.COMMIT)
-BY_FENCE = End(entry.fence_end.value.producer_id, entry.fence_end.value.producer_epoch, None)
-OVERTAKES = "abort overtakes a fence"
-
-# Before version 2 -------------------------------------------------------------------------------
-
-_END_1 = "TransactionCoordinator.endTransactionWithTV1"
-# KAFKA-9666: a fence takes its epoch before the append
-_epoch_before = if_(failed_fence_kept, NO_EPOCH, entry.producer_epoch)
-
-
-def _before_version_2(end: End) -> tuple[Row, ...]:
-    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
-    # of a client before 2.6, of a fence in all releases
-    may_be_ahead = ~entry.ends_strictly if end.is_from_client else TRUE
-    return only(
-        ~transaction_version_2,
-        end.unknown(_END_1),
-        *end.overtaken(_END_1),
-        end.other_producer(_END_1),
-        *end.from_client(
-            end.refuse(
-                "other epoch", entry.fenced, "KAFKA-9600", when=end.epoch != entry.producer_epoch,
-                during=entry.ends_strictly,
-            ),
+end_txn_tv1 = Table(
+    transaction,
+    on=EndTxn,
+    others=(producer, clock, producer_id_manager),
+    during=~transaction_version_2,
+    source="TransactionCoordinator.endTransactionWithTV1",
+    rows=(
+        Row(
+            "unknown-id",
+            "The coordinator doesn't know the transactional id",
+            when=entry.is_absent,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         ),
-        end.refuse(
-            "stale epoch", entry.fenced, "TransactionCoordinator.endTransaction before 2.6",
-            when=end.epoch < entry.producer_epoch, during=may_be_ahead,
+        Row(
+            "other-producer-id",
+            "The entry has another producer id",
+            when=EndTxn.producer_id != entry.producer_id,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         ),
-        end.refuse(
-            "transition in progress", Errors.CONCURRENT_TRANSACTIONS, _END_1,
+        Row(
+            "other-epoch",
+            "The entry has another epoch, older or newer",
+            when=EndTxn.producer_epoch != entry.producer_epoch,
+            during=entry.ends_strictly,
+            reply=answer(entry.fenced),
+            source="KAFKA-9600",
+        ),
+        Row(
+            "stale-epoch",
+            "The entry has a newer epoch",
+            when=EndTxn.producer_epoch < entry.producer_epoch,
+            during=~entry.ends_strictly,
+            reply=answer(entry.fenced),
+            source="TransactionCoordinator.endTransaction before 2.6",
+        ),
+        Row(
+            "pending",
+            "The record of another transition is being appended",
             when=entry.in_transition,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
         ),
-        end.prepare(
-            end.named(OVERTAKES, "abort with the bumped epoch"),
-            {
-                entry.pending: entry.PREPARE_ABORT,
-                entry.producer_epoch: end.epoch,
-                entry.last_producer_epoch: _epoch_before,
+        Row(
+            "abort-overtakes-fence",
+            "The client's abort takes the place of the fence's",
+            when=entry.fencing & ~commits,
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.producer_epoch: EndTxn.producer_epoch,
+                entry.last_producer_epoch: last_epoch_of_fence,
                 entry.failed_fence: failed_fence_kept,
-                entry.pending_epoch: end.epoch,
-                entry.pending_last_epoch: _epoch_before,
+                entry.pending_epoch: EndTxn.producer_epoch,
+                entry.pending_last_epoch: last_epoch_of_fence,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 0,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
             },
-            _END_1,
-            when=entry.fencing & end.aborts,
         ),
-        *end.meets_a_fence(),
-        end.prepare(
-            end.named("end", "abort a later transaction"),
-            {
-                entry.pending: prepare,
+        Row(
+            "commit-during-fence",
+            "A fence is pending, and a commit can't take its place",
+            when=entry.fencing & commits,
+            reply=answer(Errors.UNKNOWN_SERVER_ERROR),
+            source="TransactionMetadata.prepareTransitionTo",
+        ),
+        Row(
+            "prepare",
+            "The commit or abort is prepared",
+            when=entry.state == ONGOING,
+            set={
+                entry.pending: prepare_state,
                 entry.pending_epoch: entry.producer_epoch,
                 entry.pending_last_epoch: entry.last_producer_epoch,
-                entry.ends_ahead: may_be_ahead & (end.epoch > entry.producer_epoch),
+                entry.ends_ahead: ~entry.ends_strictly
+                & (EndTxn.producer_epoch > entry.producer_epoch),
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 0,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
             },
-            "TransactionMetadata.prepareAbortOrCommit",
-            when=entry.state == entry.ONGOING,
+            source="TransactionMetadata.prepareAbortOrCommit",
         ),
-        end.refuse(
-            "ended so already", Errors.NONE, _END_1,
-            when=entry.state == end.of_result(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT),
+        Row(
+            "already-complete",
+            "The transaction has ended with this result",
+            when=entry.state == complete_state,
+            reply=answer(Errors.NONE),
         ),
-        end.refuse(
-            "end in progress", Errors.CONCURRENT_TRANSACTIONS, _END_1, when=entry.state == prepare
+        Row(
+            "already-prepared",
+            "The transaction is ending with this result",
+            when=entry.state == prepare_state,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
         ),
-        end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, _END_1),
-    )  # fmt: skip
+        Row(
+            "invalid-state",
+            "No transaction is open, or it ends with the other result",
+            reply=answer(Errors.INVALID_TXN_STATE),
+        ),
+    ),
+)
 
+# EndTxn of transaction version 2 ----------------------------------------------------------------
 
-# Version 2 --------------------------------------------------------------------------------------
+rotates_producer_id = entry.exhausted & (rotation_on_fence | ~entry.fencing)
+"""Whether the end takes a new producer id, because the epochs of the old one are used up."""
+offered_id_after = if_(rotates_producer_id, entry.offered_id_after, offered_id)
 
-END_2 = "TransactionCoordinator.endTransaction"
-_needs_id = entry.exhausted & (rotation_on_fence | ~entry.fencing)
-_ID_TAKEN: Updates = {offered_id: if_(_needs_id, entry.ID_TAKEN[offered_id], offered_id)}
+is_retry_of_bump = (EndTxn.producer_id == entry.producer_id) & (
+    entry.producer_epoch == EndTxn.producer_epoch + 1
+)
+is_retry_of_overflow = (
+    (entry.previous_id == EndTxn.producer_id)
+    & (EndTxn.producer_epoch == LARGEST_EPOCH - 1)
+    & (entry.producer_epoch == 0)
+)
+is_retry = ~entry.fencing & (is_retry_of_bump | is_retry_of_overflow)
+is_current_epoch = EndTxn.producer_epoch == entry.producer_epoch
 
-
-def _version_2(end: End) -> tuple[Row, ...]:
-    return only(
-        transaction_version_2, *_refused(end), *_without_an_epoch(end), *_prepared(end)
-    )  # fmt: skip
-
-
-def _refused(end: End) -> tuple[Row, ...]:
-    """The rows, by who ends the transaction and by its state."""
-    retry_of_bump = (end.producer_id == entry.producer_id) & (entry.producer_epoch == end.epoch + 1)
-    retry_of_overflow = (
-        (entry.previous_id == end.producer_id)
-        & (end.epoch == LARGEST_EPOCH - 1)
-        & (entry.producer_epoch == 0)
-    )
-    is_retry = ~entry.fencing & (retry_of_bump | retry_of_overflow)
-    ends = entry.state.is_in(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
-    is_current = end.epoch == entry.producer_epoch
-    if not end.is_from_client:
-        is_current = if_(entry.fencing, end.epoch >= entry.producer_epoch, is_current)
-    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
-    done = end.of_result(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
-    return (
-        end.unknown(END_2),
-        *end.overtaken(END_2),
-        end.refuse(
-            "transition in progress", Errors.CONCURRENT_TRANSACTIONS, END_2,
+end_txn_tv2 = Table(
+    transaction,
+    on=EndTxn,
+    others=(producer, clock, producer_id_manager),
+    during=transaction_version_2,
+    source="TransactionCoordinator.endTransaction",
+    rows=(
+        Row(
+            "unknown-id",
+            "The coordinator doesn't know the transactional id",
+            when=entry.is_absent,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        ),
+        Row(
+            "pending",
+            "The record of another transition is being appended",
             when=entry.in_transition,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
         ),
-        end.other_producer(END_2, unless=is_retry & retry_of_overflow),
-        *end.from_client(
-            end.refuse(
-                "retry of an end without a new epoch", entry.fenced, END_2,
-                when=is_retry
-                & (entry.is_prepared | ends)
-                & (entry.client_transaction_version != 2),
-                during=retry_by_entry,
-            ),
+        Row(
+            "other-producer-id",
+            "The entry has another producer id, and this isn't a retry from before it",
+            when=(EndTxn.producer_id != entry.producer_id) & ~(is_retry & is_retry_of_overflow),
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         ),
-        end.refuse(
-            "other epoch", entry.fenced, END_2,
+        Row(
+            "retry-of-unbumped-end",
+            "A retry would learn an epoch that the end before didn't bump",
+            when=is_retry
+            & (entry.is_prepared | entry.is_complete)
+            & (entry.client_transaction_version != 2),
+            during=retry_by_entry,
+            reply=answer(entry.fenced),
+        ),
+        Row(
+            "other-epoch",
+            "The epoch is neither the entry's nor that of a retry",
             when=~if_(
                 entry.is_prepared,
-                is_retry & retry_of_bump,
-                if_(ends, is_retry | is_current, is_current),
+                is_retry & is_retry_of_bump,
+                if_(entry.is_complete, is_retry | is_current_epoch, is_current_epoch),
             ),
+            reply=answer(entry.fenced),
         ),
-        end.refuse(
-            "ended so already", Errors.NONE, END_2, when=is_retry & (entry.state == done),
-            epoch=entry.producer_epoch,
+        Row(
+            "already-complete",
+            "A retry, and the transaction has ended with this result",
+            when=is_retry & (entry.state == complete_state),
+            reply=answer(Errors.NONE, producer_epoch=entry.producer_epoch),
         ),
-        end.refuse(
-            "ended otherwise already", Errors.INVALID_TXN_STATE, END_2, when=is_retry & ends
+        Row(
+            "complete-otherwise",
+            "A retry, and the transaction has ended with the other result",
+            when=is_retry & entry.is_complete,
+            reply=answer(Errors.INVALID_TXN_STATE),
         ),
-        end.refuse(
-            "end in progress", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
+        Row(
+            "already-prepared",
+            "The transaction is ending with this result",
+            when=entry.state == prepare_state,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
         ),
-        end.refuse(
-            "other end in progress", Errors.INVALID_TXN_STATE, END_2, when=entry.is_prepared
+        Row(
+            "prepared-otherwise",
+            "The transaction is ending with the other result",
+            when=entry.is_prepared,
+            reply=answer(Errors.INVALID_TXN_STATE),
         ),
-        *end.from_client(
-            end.refuse(
-                "commit of nothing", Errors.INVALID_TXN_STATE, END_2,
-                when=~end.aborts & entry.is_settled,
-            ),
+        Row(
+            "empty-commit",
+            "No transaction is open that could be committed",
+            when=commits & entry.is_settled,
+            reply=answer(Errors.INVALID_TXN_STATE),
         ),
-    )  # fmt: skip
-
-
-def _without_an_epoch(end: End) -> tuple[Row, ...]:
-    """Rows for an end that can't have the producer id or the epoch that it needs, or that a pending
-    fence is for."""
-    return (
-        end.refuse(
-            end.named(
-                "no producer id for an abort that overtakes a fence",
-                "no producer id for the abort",
-            ),
-            Errors.COORDINATOR_LOAD_IN_PROGRESS, END_2,
-            when=entry.fencing & end.aborts & _needs_id & ~offered_id.is_set,
-            updates={entry.pending: None},
+        Row(
+            "no-producer-id-over-fence",
+            "An abort takes the place of the fence's, but no new producer id is available",
+            when=entry.fencing & ~commits & rotates_producer_id & ~offered_id.is_set,
             during=rotation_on_fence,
-            note=end.named("The fence finds no fence pending, and holds an epoch that nobody took.",
-                           ""),
+            set={entry.pending: None},
+            reply=answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+            note="The fence then finds no fence pending, and holds an epoch that nobody took.",
         ),
-        end.refuse(
-            "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, entry.NEW_ID,
-            when=_needs_id & ~offered_id.is_set,
+        Row(
+            "no-producer-id",
+            "The epochs are used up, but no new producer id is available",
+            when=rotates_producer_id & ~offered_id.is_set,
+            reply=answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+            source="RPCProducerIdManager.generateProducerId",
         ),
-        *end.meets_a_fence(
-            note="A producer id is taken also if the epochs are used up.",
-            updates=_ID_TAKEN,
+        Row(
+            "commit-during-fence",
+            "A fence is pending, and a commit can't take its place",
+            when=entry.fencing & commits,
+            set={offered_id: offered_id_after},
+            reply=answer(Errors.UNKNOWN_SERVER_ERROR),
+            source="TransactionMetadata.prepareTransitionTo",
+            note="If the epochs are used up, a producer id is taken and lost.",
         ),
-        *(() if end.is_from_client else (
-            end.refuse(
-                "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
-                "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
-                when=entry.fencing & (end.epoch == LARGEST_EPOCH),
-                updates={
-                    entry.pending: None,
-                    entry.producer_epoch: end.epoch,
-                    entry.last_producer_epoch: NO_EPOCH,
-                },
-                during=~single_fence_bump,
-                note="The transaction stays open, and nobody holds the epoch that could end it.",
-            ),
-        )),
-        end.refuse(
-            "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
-            "TransactionMetadata.prepareTransitionTo, an epoch below 0",
-            when=(entry.producer_epoch == LARGEST_EPOCH) & (~end.aborts | ~rotation_on_fence),
+        Row(
+            "largest-epoch",
+            "The entry has the largest epoch, which no end can bump",
+            when=(entry.producer_epoch == LARGEST_EPOCH) & (commits | ~rotation_on_fence),
+            set={offered_id: offered_id_after},
+            reply=answer(Errors.UNKNOWN_SERVER_ERROR),
+            source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
             note="The producer id that was taken for it is lost.",
-            updates=_ID_TAKEN,
         ),
-    )  # fmt: skip
-
-
-def _prepared(end: End) -> tuple[Row, ...]:
-    """The end begins, with the next epoch for the client."""
-    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
-    # in 4.0.0 the end takes an epoch after that of the fence
-    ended = (
-        entry.producer_epoch
-        if end.is_from_client
-        else if_(single_fence_bump | ~entry.fencing, entry.producer_epoch, end.epoch)
-    )
-    next_epoch: Updates = {
-        entry.pending_epoch: minimum(ended + 1, LARGEST_EPOCH),
-        entry.pending_last_epoch: ended,
-        entry.next_id: if_(_needs_id, offered_id, None),
-        **_ID_TAKEN,
-    }
-    return (
-        end.prepare(
-            end.named(OVERTAKES, "abort, which bumps the epoch"),
-            {
-                entry.pending: entry.PREPARE_ABORT,
-                entry.producer_epoch: ended,
+        Row(
+            "abort-overtakes-fence",
+            "The client's abort takes the place of the fence's",
+            when=entry.fencing,
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.producer_epoch: entry.producer_epoch,
                 entry.last_producer_epoch: if_(
                     single_fence_bump, entry.last_producer_epoch, NO_EPOCH
                 ),
                 entry.failed_fence: if_(single_fence_bump, entry.failed_fence, failed_fence_kept),
-                **next_epoch,
+                entry.pending_epoch: entry.bumped_epoch,
+                entry.pending_last_epoch: entry.producer_epoch,
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 2,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
             },
-            f"{END_2}, KAFKA-19367, KAFKA-20090",
+            source="TransactionCoordinator.endTransaction, KAFKA-19367, KAFKA-20090",
+        ),
+        Row(
+            "prepare",
+            "The commit or abort is prepared, with the client's next epoch",
+            when=entry.state == ONGOING,
+            set={
+                entry.pending: prepare_state,
+                entry.pending_epoch: entry.bumped_epoch,
+                entry.pending_last_epoch: entry.producer_epoch,
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 2,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
+            },
+            source="TransactionMetadata.prepareAbortOrCommit",
+        ),
+        Row(
+            "empty-abort",
+            "No transaction is open; the abort bumps the epoch",
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.pending_epoch: entry.bumped_epoch,
+                entry.pending_last_epoch: entry.producer_epoch,
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.pending_start_timestamp: now,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 2,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
+            },
+            source="KIP-890 part 2, the empty abort",
+        ),
+    ),
+)
+
+# The fence's own end before transaction version 2 -----------------------------------------------
+
+fence_end_tv1 = Table(
+    transaction,
+    on=entry.continue_fence,
+    others=(producer, clock, producer_id_manager),
+    when=entry.fence_end.is_set,
+    during=~transaction_version_2,
+    source="TransactionCoordinator.endTransactionWithTV1",
+    rows=(
+        Row(
+            "unknown-id",
+            "The coordinator doesn't know the transactional id",
+            when=entry.is_absent,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.INVALID_PRODUCER_ID_MAPPING),),
+        ),
+        Row(
+            "overtaken",
+            "The fence is no longer pending",
+            when=~entry.fencing,
+            during=late_fence_end_refused,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "other-producer-id",
+            "The entry has another producer id by now",
+            when=fence.producer_id != entry.producer_id,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.INVALID_PRODUCER_ID_MAPPING),),
+        ),
+        Row(
+            "stale-epoch",
+            "The entry has a newer epoch by now",
+            when=fence.producer_epoch < entry.producer_epoch,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(entry.fenced),),
+            source="TransactionCoordinator.endTransaction before 2.6",
+        ),
+        Row(
+            "pending",
+            "The record of another transition is being appended",
+            when=entry.in_transition,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "abort-with-fence-epoch",
+            "The abort is prepared, with the epoch of the fence",
             when=entry.fencing,
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.producer_epoch: fence.producer_epoch,
+                entry.last_producer_epoch: last_epoch_of_fence,
+                entry.failed_fence: failed_fence_kept,
+                entry.pending_epoch: fence.producer_epoch,
+                entry.pending_last_epoch: last_epoch_of_fence,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 0,
+                entry.fence_end: None,
+            },
         ),
-        end.prepare(
-            end.named("end", "abort a later transaction"),
-            {entry.pending: prepare, **next_epoch},
-            "TransactionMetadata.prepareAbortOrCommit",
-            when=entry.state == entry.ONGOING,
+        Row(
+            "abort-later-transaction",
+            "The fenced transaction has ended; the abort is of a later one",
+            when=entry.state == ONGOING,
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.pending_epoch: entry.producer_epoch,
+                entry.pending_last_epoch: entry.last_producer_epoch,
+                entry.ends_ahead: fence.producer_epoch > entry.producer_epoch,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 0,
+                entry.fence_end: None,
+            },
+            source="TransactionMetadata.prepareAbortOrCommit",
         ),
-        end.prepare(
-            "abort of nothing",
-            {entry.pending: entry.PREPARE_ABORT, **next_epoch},
-            "KIP-890 part 2, the empty abort",
-            start=now,
+        Row(
+            "already-complete",
+            "The transaction is aborted already",
+            when=entry.state == COMPLETE_ABORT,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
         ),
-    )  # fmt: skip
+        Row(
+            "already-prepared",
+            "The transaction is being aborted already",
+            when=entry.state == PREPARE_ABORT,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "invalid-state",
+            "No transaction is open, or it is committed",
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.INVALID_TXN_STATE),),
+        ),
+    ),
+)
 
+# The fence's own end with transaction version 2 -------------------------------------------------
 
-def _rows(end: End) -> tuple[Row, ...]:
-    return _before_version_2(end) + _version_2(end)
+is_fence_retry_of_bump = (fence.producer_id == entry.producer_id) & (
+    entry.producer_epoch == fence.producer_epoch + 1
+)
+is_fence_retry_of_overflow = (
+    (entry.previous_id == fence.producer_id)
+    & (fence.producer_epoch == LARGEST_EPOCH - 1)
+    & (entry.producer_epoch == 0)
+)
+is_fence_retry = ~entry.fencing & (is_fence_retry_of_bump | is_fence_retry_of_overflow)
+is_fence_epoch = if_(
+    entry.fencing,
+    fence.producer_epoch >= entry.producer_epoch,
+    fence.producer_epoch == entry.producer_epoch,
+)
+# In 4.0.0 the end bumps the epoch that the fence has bumped already.
+epoch_to_end = if_(single_fence_bump | ~entry.fencing, entry.producer_epoch, fence.producer_epoch)
 
+fence_end_tv2 = Table(
+    transaction,
+    on=entry.continue_fence,
+    others=(producer, clock, producer_id_manager),
+    when=entry.fence_end.is_set,
+    during=transaction_version_2,
+    source="TransactionCoordinator.endTransaction",
+    rows=(
+        Row(
+            "unknown-id",
+            "The coordinator doesn't know the transactional id",
+            when=entry.is_absent,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.INVALID_PRODUCER_ID_MAPPING),),
+        ),
+        Row(
+            "overtaken",
+            "The fence is no longer pending",
+            when=~entry.fencing,
+            during=late_fence_end_refused,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "pending",
+            "The record of another transition is being appended",
+            when=entry.in_transition,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "other-producer-id",
+            "The entry has another producer id, and this isn't a retry from before it",
+            when=(fence.producer_id != entry.producer_id)
+            & ~(is_fence_retry & is_fence_retry_of_overflow),
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.INVALID_PRODUCER_ID_MAPPING),),
+        ),
+        Row(
+            "other-epoch",
+            "The epoch is neither the fence's nor that of a retry",
+            when=~if_(
+                entry.is_prepared,
+                is_fence_retry & is_fence_retry_of_bump,
+                if_(entry.is_complete, is_fence_retry | is_fence_epoch, is_fence_epoch),
+            ),
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(entry.fenced),),
+        ),
+        Row(
+            "already-complete",
+            "A retry, and the transaction is aborted",
+            when=is_fence_retry & (entry.state == COMPLETE_ABORT),
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "complete-otherwise",
+            "A retry, and the transaction is committed",
+            when=is_fence_retry & entry.is_complete,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.INVALID_TXN_STATE),),
+        ),
+        Row(
+            "already-prepared",
+            "The transaction is being aborted already",
+            when=entry.state == PREPARE_ABORT,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "prepared-otherwise",
+            "The transaction is being committed",
+            when=entry.is_prepared,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.INVALID_TXN_STATE),),
+        ),
+        Row(
+            "no-producer-id-for-fence",
+            "The epochs are used up, but the fence gets no new producer id",
+            when=entry.fencing & rotates_producer_id & ~offered_id.is_set,
+            during=rotation_on_fence,
+            set={entry.pending: None, entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.COORDINATOR_LOAD_IN_PROGRESS),),
+        ),
+        Row(
+            "no-producer-id",
+            "The epochs are used up, but no new producer id is available",
+            when=rotates_producer_id & ~offered_id.is_set,
+            set={entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.COORDINATOR_LOAD_IN_PROGRESS),),
+            source="RPCProducerIdManager.generateProducerId",
+        ),
+        Row(
+            "second-bump-overflows",
+            "The fence has the largest epoch, which the end can't bump",
+            when=entry.fencing & (fence.producer_epoch == LARGEST_EPOCH),
+            during=~single_fence_bump,
+            set={
+                entry.pending: None,
+                entry.producer_epoch: fence.producer_epoch,
+                entry.last_producer_epoch: NO_EPOCH,
+                entry.fence_end: None,
+                entry.fenced_for: NOBODY,
+            },
+            send=(answer_fencers(Errors.UNKNOWN_SERVER_ERROR),),
+            source="TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
+            note="The transaction stays open, and nobody holds the epoch that could end it.",
+        ),
+        Row(
+            "largest-epoch",
+            "The entry has the largest epoch, which no end can bump",
+            when=(entry.producer_epoch == LARGEST_EPOCH) & ~rotation_on_fence,
+            set={offered_id: offered_id_after, entry.fence_end: None, entry.fenced_for: NOBODY},
+            send=(answer_fencers(Errors.UNKNOWN_SERVER_ERROR),),
+            source="TransactionMetadata.prepareTransitionTo, an epoch below 0",
+            note="The producer id that was taken for it is lost.",
+        ),
+        Row(
+            "abort-and-bump",
+            "The abort is prepared, with the epoch after the fenced one",
+            when=entry.fencing,
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.producer_epoch: epoch_to_end,
+                entry.last_producer_epoch: if_(
+                    single_fence_bump, entry.last_producer_epoch, NO_EPOCH
+                ),
+                entry.failed_fence: if_(single_fence_bump, entry.failed_fence, failed_fence_kept),
+                entry.pending_epoch: minimum(epoch_to_end + 1, LARGEST_EPOCH),
+                entry.pending_last_epoch: epoch_to_end,
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 2,
+                entry.fence_end: None,
+            },
+            source="TransactionCoordinator.endTransaction, KAFKA-19367, KAFKA-20090",
+        ),
+        Row(
+            "abort-later-transaction",
+            "The fenced transaction has ended; the abort is of a later one",
+            when=entry.state == ONGOING,
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.pending_epoch: minimum(epoch_to_end + 1, LARGEST_EPOCH),
+                entry.pending_last_epoch: epoch_to_end,
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 2,
+                entry.fence_end: None,
+            },
+            source="TransactionMetadata.prepareAbortOrCommit",
+        ),
+        Row(
+            "empty-abort",
+            "No transaction is open; the abort bumps the epoch",
+            set={
+                entry.pending: PREPARE_ABORT,
+                entry.pending_epoch: minimum(epoch_to_end + 1, LARGEST_EPOCH),
+                entry.pending_last_epoch: epoch_to_end,
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.pending_start_timestamp: now,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 2,
+                entry.fence_end: None,
+            },
+            source="KIP-890 part 2, the empty abort",
+        ),
+    ),
+)
 
-_ELSEWHERE = (producer, clock, producer_id_manager)
-end_txn = Table(transaction, on=EndTxn, others=_ELSEWHERE, rows=_rows(BY_CLIENT))
+# A client's version decides which of its tables takes the request -------------------------------
+
+end_txn = Table(
+    transaction,
+    on=EndTxn,
+    others=(producer, clock, producer_id_manager),
+    rows=(*end_txn_tv1.rows, *end_txn_tv2.rows),
+)
 fence_continues = Table(
     transaction,
     on=entry.continue_fence,
-    others=_ELSEWHERE,
+    others=(producer, clock, producer_id_manager),
     when=entry.fence_end.is_set,
-    rows=_rows(BY_FENCE),
+    rows=(*fence_end_tv1.rows, *fence_end_tv2.rows),
 )

@@ -154,17 +154,20 @@ ends_strictly = strict_end_txn_epoch | exact_end_epoch
 fenced = if_(producer_fenced_error, Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH)
 exhausted = producer_epoch >= LARGEST_EPOCH - 1
 is_known = producer_epoch != NO_EPOCH
+is_absent = ~is_known & ~pending.is_set
+"""The coordinator has no entry. An id whose first epoch is being appended has one."""
 is_settled = state.is_in(EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT)
 is_prepared = state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+is_complete = state.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 fencing = pending == PREPARE_EPOCH_FENCE
 in_transition = pending.is_set & ~fencing
 completing = pending.is_in(COMPLETE_COMMIT, COMPLETE_ABORT)
 has_failed_epoch_fence = failed_fence & ~in_transition
 """A fencing epoch was taken, and its record could not be written."""
 bumped_epoch = minimum(producer_epoch + 1, LARGEST_EPOCH)
-ID_TAKEN: dict[Expression, Expression] = {
-    offered_id: if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
-}
+offered_id_after = if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
+"""The producer id that is offered once `offered_id` is taken."""
+ID_TAKEN: dict[Expression, Expression] = {offered_id: offered_id_after}
 NOBODY = each(c, None)
 entry_version = if_(transaction_version_2, 2, 0)
 fence_epoch = if_(failed_fence, producer_epoch, bumped_epoch)

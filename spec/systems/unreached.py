@@ -42,11 +42,11 @@ TRANSACTIONS = (
     Unreached(
         "impossible: a client commits only what a leader has acknowledged, which is in the "
         "transaction then",
-        ("transaction.EndTxn/commit of nothing",),
+        ("transaction.EndTxn/empty-commit",),
     ),
     Unreached(
         "impossible: transaction.version doesn't change within a run (transactions+upgrade)",
-        ("transaction.EndTxn/retry of an end without a new epoch",),
+        ("transaction.EndTxn/retry-of-unbumped-end",),
     ),
     Unreached(
         "impossible: no leader learns of a newer epoch before the decision is completed",
@@ -166,8 +166,8 @@ TRANSACTIONS = (
     Unreached(
         _SECOND_FAULT,
         (
-            "transaction.EndTxn/no producer id for an abort that overtakes a fence",
-            "transaction.EndTxn/end at the largest epoch",
+            "transaction.EndTxn/no-producer-id-over-fence",
+            "transaction.EndTxn/largest-epoch",
             "transaction.coordinator failover/the tombstone is in the log",
             "transaction.coordinator failover after a failed append/the tombstone is in the log",
             "transaction.lost WriteTxnMarkers/on a closed connection",
@@ -211,10 +211,10 @@ TRANSACTIONS = (
     Unreached(
         "need two transactions in a row (transactions=2)",
         (
-            "transaction.EndTxn/no producer id to be had",
-            "transaction.continue the fence/ended otherwise already",
-            "transaction.continue the fence/other end in progress",
-            "transaction.continue the fence/no producer id for the abort",
+            "transaction.EndTxn/no-producer-id",
+            "transaction.continue the fence/complete-otherwise",
+            "transaction.continue the fence/prepared-otherwise",
+            "transaction.continue the fence/no-producer-id-for-fence",
             "partition.WriteTxnMarkers/stale epoch",
             "partition.WriteTxnMarkers/marker of an earlier transaction",
             "Order",
@@ -224,16 +224,16 @@ TRANSACTIONS = (
     Unreached(
         "need two transactions in a row (transactions=2)",
         (
-            "transaction.continue the fence/other producer id",
-            "transaction.continue the fence/ended so already",
-            "transaction.continue the fence/end in progress",
-            "transaction.continue the fence/abort a later transaction",
+            "transaction.continue the fence/other-producer-id",
+            "transaction.continue the fence/already-complete",
+            "transaction.continue the fence/already-prepared",
+            "transaction.continue the fence/abort-later-transaction",
         ),
         single_fence_bump & (IN_A_ROW < 2) & (FAULTS < 2),
     ),
     Unreached(
         _SECOND_FAULT,
-        ("transaction.continue the fence/no producer id to be had",),
+        ("transaction.continue the fence/no-producer-id",),
         transaction_version_2 & (FAULTS < 2),
     ),
     Unreached(

@@ -10,23 +10,28 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from epochfence.language import Expression, Row, Sending, Table, if_, minimum
+from epochfence.language import Expression, Row, Sending, Table, if_, minimum, some
 from epochfence.language.expressions import TRUE, rewrite
 from epochfence.model import TransactionCoordinator, TransactionMetadata
 from epochfence.spec.coordinator import entry, log, tables
 from epochfence.spec.coordinator.add_partitions import add_partitions, add_partitions_by_leader
 from epochfence.spec.coordinator.end_txn import (
-    BY_CLIENT,
-    BY_FENCE,
-    END_2,
-    OVERTAKES,
-    End,
+    answer,
+    answer_fencers,
+    commits,
+    complete_state,
     end_txn,
+    fence,
     fence_continues,
+    prepare_state,
 )
 from epochfence.spec.coordinator.init_producer_id import init_producer_id
-from epochfence.spec.messages import LARGEST_EPOCH, NO_EPOCH, Errors, offered_id
-from epochfence.spec.releases.features import failed_fence_kept, transaction_version_2
+from epochfence.spec.messages import LARGEST_EPOCH, NO_EPOCH, EndTxn, Errors, now, offered_id
+from epochfence.spec.releases.features import (
+    failed_fence_kept,
+    late_fence_end_refused,
+    transaction_version_2,
+)
 from epochfence.tests.conformance.metadata_functions import (
     TABLES,
     Functions,
@@ -37,128 +42,271 @@ from epochfence.tests.conformance.metadata_functions import (
 RELEASE = "3.9"
 
 
-_needs_id = transaction_version_2 & entry.exhausted & ~entry.fencing
-_ID_TAKEN = {offered_id: if_(_needs_id, entry.ID_TAKEN[offered_id], offered_id)}
+rotates_producer_id = transaction_version_2 & entry.exhausted & ~entry.fencing
+offered_id_after = if_(rotates_producer_id, entry.offered_id_after, offered_id)
 
+# The request's version decides which epoch the end takes. The version of the end before decides
+# which epochs are valid.
+bumps_since = ~entry.fencing & (entry.client_transaction_version == 2)
+retry_of_bump = bumps_since & (entry.producer_epoch == EndTxn.producer_epoch + 1)
+retry_of_overflow = (
+    bumps_since
+    & (entry.previous_id == EndTxn.producer_id)
+    & (EndTxn.producer_epoch == LARGEST_EPOCH - 1)
+    & (entry.producer_epoch == 0)
+)
+is_current = EndTxn.producer_epoch == entry.producer_epoch
+fence_retry_of_bump = bumps_since & (entry.producer_epoch == fence.producer_epoch + 1)
+fence_retry_of_overflow = (
+    bumps_since
+    & (entry.previous_id == fence.producer_id)
+    & (fence.producer_epoch == LARGEST_EPOCH - 1)
+    & (entry.producer_epoch == 0)
+)
+fence_is_current = fence.producer_epoch == entry.producer_epoch
+fence_is_newer = fence.producer_epoch >= entry.producer_epoch
 
-def _ends(end: End) -> tuple[Row, ...]:
-    """What the request's version is decides what the end does to the epoch, what the version of the
-    end before was decides which epochs count."""
-    done = end.of_result(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
-    prepare = end.of_result(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
-    return (
-        *_whose(end),
-        *end.meets_a_fence(),
-        *_without_an_epoch(end),
-        *_prepared(end, prepare),
-        end.refuse(
-            "ended so already", Errors.NONE, END_2, epoch=entry.producer_epoch,
-            when=entry.state == done,
+draft_end_txn = replace(
+    end_txn,
+    rows=(
+        Row(
+            "unknown-id",
+            when=entry.is_absent,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         ),
-        end.refuse(
-            "end in progress", Errors.CONCURRENT_TRANSACTIONS, END_2, when=entry.state == prepare
+        Row(
+            "other-producer-id",
+            when=(EndTxn.producer_id != entry.producer_id) & ~retry_of_overflow,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
         ),
-        end.refuse("no transaction to end so", Errors.INVALID_TXN_STATE, END_2),
-    )  # fmt: skip
-
-
-def _whose(end: End) -> tuple[Row, ...]:
-    """By whose the end is."""
-    bumps_since = ~entry.fencing & (entry.client_transaction_version == 2)
-    retry_of_bump = bumps_since & (entry.producer_epoch == end.epoch + 1)
-    retry_of_overflow = (
-        bumps_since
-        & (entry.previous_id == end.producer_id)
-        & (end.epoch == LARGEST_EPOCH - 1)
-        & (entry.producer_epoch == 0)
-    )
-    is_current = end.epoch == entry.producer_epoch
-    is_newer = is_current if end.is_from_client else end.epoch >= entry.producer_epoch
-    ends = entry.state.is_in(entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT)
-    return (
-        end.unknown(END_2),
-        *end.overtaken(END_2),
-        end.other_producer(END_2, unless=retry_of_overflow),
-        end.refuse(
-            "other epoch", entry.fenced, END_2,
+        Row(
+            "other-epoch",
             when=~if_(
                 bumps_since & entry.is_prepared,
                 retry_of_bump,
                 if_(
-                    bumps_since & ends,
+                    bumps_since & entry.is_complete,
                     retry_of_bump | retry_of_overflow,
-                    if_(bumps_since, is_current, is_newer),
+                    if_(bumps_since, is_current, is_current),
                 ),
             ),
+            reply=answer(entry.fenced),
         ),
-        end.refuse(
-            "transition in progress", Errors.CONCURRENT_TRANSACTIONS, END_2,
+        Row(
+            "pending",
             when=entry.in_transition,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
         ),
-    )  # fmt: skip
-
-
-def _without_an_epoch(end: End) -> Iterator[Row]:
-    """What comes of an end that can't have the producer id or the epoch that it needs."""
-    is_open = entry.state == entry.ONGOING
-    yield end.refuse(
-        "no producer id to be had", Errors.COORDINATOR_LOAD_IN_PROGRESS, entry.NEW_ID,
-        when=is_open & _needs_id & ~offered_id.is_set,
-    )  # fmt: skip
-    if not end.is_from_client:
-        yield end.refuse(
-            "a second new epoch overflows", Errors.UNKNOWN_SERVER_ERROR,
-            "TransactionMetadata.prepareTransitionTo in 4.0.0, an epoch below 0",
-            when=entry.fencing & transaction_version_2 & (end.epoch == LARGEST_EPOCH),
-            updates={
-                entry.pending: None,
-                entry.producer_epoch: end.epoch,
-                entry.last_producer_epoch: NO_EPOCH,
-            },
-            note="The transaction stays open, and nobody holds the epoch that could end it.",
-        )  # fmt: skip
-    yield end.refuse(
-        "end at the largest epoch", Errors.UNKNOWN_SERVER_ERROR,
-        "TransactionMetadata.prepareTransitionTo, an epoch below 0",
-        when=is_open & transaction_version_2 & (entry.producer_epoch == LARGEST_EPOCH),
-        updates=_ID_TAKEN,
-    )  # fmt: skip
-
-
-def _prepared(end: End, prepare: Expression) -> tuple[Row, ...]:
-    """The end begins. In version 2 it takes an epoch, after that of a fence where it ends one."""
-    ahead = ~TRUE if end.is_from_client else end.epoch > entry.producer_epoch
-    bumps = transaction_version_2
-    return (
-        end.prepare(
-            end.named(OVERTAKES, "abort with the bumped epoch"),
-            {
+        Row(
+            "commit-during-fence",
+            when=entry.fencing & commits,
+            reply=answer(Errors.UNKNOWN_SERVER_ERROR),
+        ),
+        Row(
+            "no-producer-id",
+            when=(entry.state == entry.ONGOING) & rotates_producer_id & ~offered_id.is_set,
+            reply=answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
+        ),
+        Row(
+            "largest-epoch",
+            when=(entry.state == entry.ONGOING)
+            & transaction_version_2
+            & (entry.producer_epoch == LARGEST_EPOCH),
+            set={offered_id: offered_id_after},
+            reply=answer(Errors.UNKNOWN_SERVER_ERROR),
+        ),
+        Row(
+            "abort-overtakes-fence",
+            when=entry.fencing,
+            set={
                 entry.pending: entry.PREPARE_ABORT,
-                entry.producer_epoch: end.epoch,
+                entry.producer_epoch: EndTxn.producer_epoch,
                 entry.last_producer_epoch: if_(failed_fence_kept, NO_EPOCH, entry.producer_epoch),
                 entry.failed_fence: failed_fence_kept,
-                entry.pending_epoch: if_(bumps, minimum(end.epoch + 1, LARGEST_EPOCH), end.epoch),
-                entry.pending_last_epoch: if_(bumps, end.epoch, NO_EPOCH),
-            },
-            END_2,
-            when=entry.fencing,
-        ),
-        end.prepare(
-            end.named("end", "abort a later transaction"),
-            {
-                entry.pending: prepare,
-                entry.pending_epoch: if_(bumps, entry.bumped_epoch, entry.producer_epoch),
-                entry.pending_last_epoch: if_(
-                    bumps, entry.producer_epoch, entry.last_producer_epoch
+                entry.pending_epoch: if_(
+                    transaction_version_2,
+                    minimum(EndTxn.producer_epoch + 1, LARGEST_EPOCH),
+                    EndTxn.producer_epoch,
                 ),
-                entry.next_id: if_(_needs_id, offered_id, None),
-                **_ID_TAKEN,
-                entry.ends_ahead: ~bumps & ahead,
+                entry.pending_last_epoch: if_(
+                    transaction_version_2, EndTxn.producer_epoch, NO_EPOCH
+                ),
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.entry_version,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
             },
-            "TransactionMetadata.prepareAbortOrCommit",
-            when=entry.state == entry.ONGOING,
         ),
-    )
+        Row(
+            "prepare",
+            when=entry.state == entry.ONGOING,
+            set={
+                entry.pending: prepare_state,
+                entry.pending_epoch: if_(
+                    transaction_version_2, entry.bumped_epoch, entry.producer_epoch
+                ),
+                entry.pending_last_epoch: if_(
+                    transaction_version_2, entry.producer_epoch, entry.last_producer_epoch
+                ),
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.ends_ahead: False,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.entry_version,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
+            },
+        ),
+        Row(
+            "already-complete",
+            when=entry.state == complete_state,
+            reply=answer(Errors.NONE, producer_epoch=entry.producer_epoch),
+        ),
+        Row(
+            "already-prepared",
+            when=entry.state == prepare_state,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
+        ),
+        Row(
+            "invalid-state",
+            reply=answer(Errors.INVALID_TXN_STATE),
+        ),
+    ),
+)
+draft_fence_continues = replace(
+    fence_continues,
+    rows=(
+        Row(
+            "unknown-id",
+            when=entry.is_absent,
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.INVALID_PRODUCER_ID_MAPPING),),
+        ),
+        Row(
+            "overtaken",
+            when=~entry.fencing,
+            during=late_fence_end_refused,
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "other-producer-id",
+            when=(fence.producer_id != entry.producer_id) & ~fence_retry_of_overflow,
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.INVALID_PRODUCER_ID_MAPPING),),
+        ),
+        Row(
+            "other-epoch",
+            when=~if_(
+                bumps_since & entry.is_prepared,
+                fence_retry_of_bump,
+                if_(
+                    bumps_since & entry.is_complete,
+                    fence_retry_of_bump | fence_retry_of_overflow,
+                    if_(bumps_since, fence_is_current, fence_is_newer),
+                ),
+            ),
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(entry.fenced),),
+        ),
+        Row(
+            "pending",
+            when=entry.in_transition,
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "no-producer-id",
+            when=(entry.state == entry.ONGOING) & rotates_producer_id & ~offered_id.is_set,
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.COORDINATOR_LOAD_IN_PROGRESS),),
+        ),
+        Row(
+            "second-bump-overflows",
+            when=entry.fencing & transaction_version_2 & (fence.producer_epoch == LARGEST_EPOCH),
+            set={
+                entry.pending: None,
+                entry.producer_epoch: fence.producer_epoch,
+                entry.last_producer_epoch: NO_EPOCH,
+                entry.fence_end: None,
+                entry.fenced_for: entry.NOBODY,
+            },
+            send=(answer_fencers(Errors.UNKNOWN_SERVER_ERROR),),
+        ),
+        Row(
+            "largest-epoch",
+            when=(entry.state == entry.ONGOING)
+            & transaction_version_2
+            & (entry.producer_epoch == LARGEST_EPOCH),
+            set={
+                offered_id: offered_id_after,
+                entry.fence_end: None,
+                entry.fenced_for: entry.NOBODY,
+            },
+            send=(answer_fencers(Errors.UNKNOWN_SERVER_ERROR),),
+        ),
+        Row(
+            "abort-with-fence-epoch",
+            when=entry.fencing,
+            set={
+                entry.pending: entry.PREPARE_ABORT,
+                entry.producer_epoch: fence.producer_epoch,
+                entry.last_producer_epoch: if_(failed_fence_kept, NO_EPOCH, entry.producer_epoch),
+                entry.failed_fence: failed_fence_kept,
+                entry.pending_epoch: if_(
+                    transaction_version_2,
+                    minimum(fence.producer_epoch + 1, LARGEST_EPOCH),
+                    fence.producer_epoch,
+                ),
+                entry.pending_last_epoch: if_(
+                    transaction_version_2, fence.producer_epoch, NO_EPOCH
+                ),
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.entry_version,
+                entry.fence_end: None,
+            },
+        ),
+        Row(
+            "abort-later-transaction",
+            when=entry.state == entry.ONGOING,
+            set={
+                entry.pending: entry.PREPARE_ABORT,
+                entry.pending_epoch: if_(
+                    transaction_version_2, entry.bumped_epoch, entry.producer_epoch
+                ),
+                entry.pending_last_epoch: if_(
+                    transaction_version_2, entry.producer_epoch, entry.last_producer_epoch
+                ),
+                entry.next_id: if_(rotates_producer_id, offered_id, None),
+                offered_id: offered_id_after,
+                entry.ends_ahead: ~transaction_version_2
+                & (fence.producer_epoch > entry.producer_epoch),
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.entry_version,
+                entry.fence_end: None,
+            },
+        ),
+        Row(
+            "already-complete",
+            when=entry.state == entry.COMPLETE_ABORT,
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "already-prepared",
+            when=entry.state == entry.PREPARE_ABORT,
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.CONCURRENT_TRANSACTIONS),),
+        ),
+        Row(
+            "invalid-state",
+            set={entry.fence_end: None, entry.fenced_for: entry.NOBODY},
+            send=(answer_fencers(Errors.INVALID_TXN_STATE),),
+        ),
+    ),
+)
 
 
 def _forgets_version(row: Row) -> Row:
@@ -198,15 +346,14 @@ def _tables() -> Iterator[Table]:
         log.completion_begins: _tells_epoch,
         log.log_appended: _forgets_epoch,
     }
-    ends = {end_txn: BY_CLIENT, fence_continues: BY_FENCE}
+    ends = {end_txn: draft_end_txn, fence_continues: draft_fence_continues}
     for table in tables.DRIVEN:
-        rows = table.rows
-        if table in ends:
-            rows = _ends(ends[table])
-        elif table in changes:
-            rows = tuple(map(changes[table], rows))
+        if table in changes:
+            rows = tuple(map(changes[table], table.rows))
             assert rows != table.rows, table.name
-        yield replace(table, rows=rows)
+            yield replace(table, rows=rows)
+        else:
+            yield ends.get(table, table)
 
 
 class DraftCoordinator(TransactionCoordinator):

@@ -49,8 +49,8 @@ def test_an_abort_overtakes_a_fence_that_is_held() -> None:
     assert run.ask(COMMIT)["error"] == "UNKNOWN_SERVER_ERROR"
     assert run.ask(ABORT)["producer_epoch"] == 1
     assert run.ask({"release": "fence"})["error"] == "CONCURRENT_TRANSACTIONS"
-    assert {("EndTxn", "abort overtakes a fence"), ("EndTxn", "commit meets a fence")} < run.rows
-    assert ("continue the fence", "abort of nothing") in run.rows
+    assert {("EndTxn", "abort-overtakes-fence"), ("EndTxn", "commit-during-fence")} < run.rows
+    assert ("continue the fence", "empty-abort") in run.rows
     assert run.ask(STATE)["producer_epoch"] == 2
 
 

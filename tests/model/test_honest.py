@@ -83,5 +83,5 @@ def test_ways_of_honest_clients_have_no_brokers_requests_and_nothing_wrong() -> 
     assert {line.get("request") for line in lines} <= VERSIONS.keys() - {"WriteTxnMarkers"} | {None}
     assert not any(line.get("producer_id", 0) > 1 or line.get("verify_only") for line in lines)
     rows = {(row.event, row.row) for row in found}
-    assert {("EndTxn", "other epoch"), ("Produce", "duplicate")} <= rows
-    assert ("EndTxn", "commit of nothing") not in rows
+    assert {("EndTxn", "other-epoch"), ("Produce", "duplicate")} <= rows
+    assert ("EndTxn", "empty-commit") not in rows

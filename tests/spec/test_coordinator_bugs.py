@@ -63,7 +63,7 @@ def in_order(steps: list[str], *wanted: str) -> bool:
 
 
 BURNED = Bug(
-    "EpochsNotWasted", 15, "continue the fence/abort with the bumped epoch", "failed_fence_kept",
+    "EpochsNotWasted", 15, "continue the fence/abort-with-fence-epoch", "failed_fence_kept",
     ("append_failures", "append_failures"), (("producers", 2),), "2.5",
 )  # fmt: skip
 
@@ -74,7 +74,7 @@ def test_a_fence_that_cannot_be_written_burns_epochs() -> None:
     """KAFKA-9666: each attempt of a new instance takes another epoch."""
     steps = BURNED.found()
     assert steps.count("append failure/forget the transition") == 1
-    assert steps.count("continue the fence/abort with the bumped epoch") == 2
+    assert steps.count("continue the fence/abort-with-fence-epoch") == 2
 
 
 @pytest.mark.slow
@@ -131,9 +131,9 @@ def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired()
         "lost EndTxnResponse/send again",
         "log append/commit completed",
         "log append/transactional id forgotten",
-        "EndTxn/unknown transactional id",
+        "EndTxn/unknown-id",
         "abortTransaction/abort",
-        "EndTxn/unknown transactional id",
+        "EndTxn/unknown-id",
     )
 
 

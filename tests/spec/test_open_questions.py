@@ -86,7 +86,7 @@ WRITES = (
 )
 FENCED = (
     "InitProducerId/fence the open transaction",
-    "continue the fence/abort, which bumps the epoch",
+    "continue the fence/abort-and-bump",
     "log append/abort decided",
     "client0: abortTransaction/abort",
     "begin completion/answer and send markers",
@@ -95,7 +95,7 @@ FENCED = (
     "WriteTxnMarkers/end the transaction",
     "WriteTxnMarkersResponse/written",
     "log append/abort completed",
-    "EndTxn/ended so already",
+    "EndTxn/already-complete",
     "client0: EndTxnResponse/ended, with a new epoch",
 )
 
@@ -122,10 +122,10 @@ def test_before_version_2_the_same_client_is_fenced_at_once() -> None:
         "client0: AddPartitionsToTxnResponse/added",
         "client1: initTransactions/ask for an epoch",
         "InitProducerId/fence the open transaction",
-        "continue the fence/abort with the bumped epoch",
+        "continue the fence/abort-with-fence-epoch",
         "log append/abort decided",
         "client0: abortTransaction/abort",
-        "EndTxn/other epoch",
+        "EndTxn/other-epoch",
         "client0: EndTxnResponse/fenced",
     )
     assert play(instance, (*START, *added))["producer.state"][0] == "FATAL_ERROR"

@@ -233,7 +233,7 @@ FAULTS = (
     ),
     Fault(
         "a fence that can't be written takes another epoch each time (KAFKA-9666)",
-        "EpochsNotWasted", 15, "continue the fence/abort with the bumped epoch",
+        "EpochsNotWasted", 15, "continue the fence/abort-with-fence-epoch",
         bounds(producers=2, faults=2, append_failures=1),
         protocol="2.7", missing="failed_fence_kept", holds_without=True,
     ),
@@ -299,7 +299,7 @@ def place(steps: list[str], step: str, nth: int = 1) -> int:
 def assert_adopted(fault: Fault, arrival: str) -> None:
     """The record arrives once its own transaction has ended at its leader."""
     steps = assert_breaks(fault)
-    assert place(steps, EXPIRED_BATCH) < place(steps, "EndTxn/end")
+    assert place(steps, EXPIRED_BATCH) < place(steps, "EndTxn/prepare")
     ended = next(at for at, step in enumerate(steps) if step.startswith("WriteTxnMarkers/"))
     assert ended < place(steps, arrival)
 
@@ -343,4 +343,4 @@ def test_a_late_end_txn_ends_the_next_transaction(fault: Fault) -> None:
     """KIP-890 (c). Verification doesn't help: no batch is late, the request that ends them is."""
     steps = assert_breaks(fault)
     second = place(steps, "beginTransaction/begin", 2)
-    assert place(steps, "request overtaken/end again") < second < place(steps, "EndTxn/end", 2)
+    assert place(steps, "request overtaken/end again") < second < place(steps, "EndTxn/prepare", 2)

@@ -122,7 +122,8 @@ def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) 
     assert result.verdict is Verdict.BROKEN
     assert broken(result) == [("NoHangingTransaction", 19)]
     done = steps(result)
-    assert done.index("batch expires/at its first attempt: abortable") < done.index("EndTxn/end")
+    expires = done.index("batch expires/at its first attempt: abortable")
+    assert expires < done.index("EndTxn/prepare")
     assert done.index("WriteTxnMarkers/end one that begins here") < done.index("Produce/append")
 
 
@@ -251,20 +252,20 @@ TWO_TRANSACTIONS = replace(TWO_RECORDS, transactions=2, faults=1)
 # a release, features that are off, bounds.
 TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     (NEWEST, (), TWO_FAULTS): {
-        "transaction.EndTxn/no producer id for an abort that overtakes a fence",
-        "transaction.continue the fence/no producer id to be had",
+        "transaction.EndTxn/no-producer-id-over-fence",
+        "transaction.continue the fence/no-producer-id",
     },
     # in a newest broker, a leader verifies without adding at version 1 of transactions
     (NEWEST, VERSION_1, TWO_FAULTS): {
         "producer.AddPartitionsToTxnResponse/fatal error",
         "transaction.AddPartitionsToTxn/transition in progress",
-        "transaction.continue the fence/no transaction to end so",
+        "transaction.continue the fence/invalid-state",
     },
     ("4.0.0", (), TWO_FAULTS): {
-        "transaction.EndTxn/end at the largest epoch",
+        "transaction.EndTxn/largest-epoch",
         "transaction.InitProducerId/fence at the largest epoch",
-        "transaction.continue the fence/a second new epoch overflows",
-        "transaction.continue the fence/end at the largest epoch",
+        "transaction.continue the fence/second-bump-overflows",
+        "transaction.continue the fence/largest-epoch",
     },
     ("2.0", (), TWO_RECORDS): {
         "partition.Produce/last sequence not known",
@@ -273,7 +274,7 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     },
     (BEFORE, (), TWO_TRANSACTIONS): {
         "partition.Produce/new epoch in mid-sequence",
-        "transaction.continue the fence/stale epoch",
+        "transaction.continue the fence/stale-epoch",
     },
     ("3.6", (), TWO_TRANSACTIONS): {
         "partition.AddPartitionsByLeaderResponse/above the first to come",

@@ -40,7 +40,7 @@ def test_with_any_one_fault_everything_holds() -> None:
     assert {
         "producer.prepareTransaction/prepared",
         "producer.InitProducerIdResponse/the open transaction is kept",
-        "transaction.EndTxn/end what is kept",
+        "transaction.EndTxn/prepare what is kept",
         "transaction.EndTxn/kept by another",
         "transaction.log append/commit completed, and the client's epoch with it",
         "transaction.log append/abort completed, and the client's epoch with it",

@@ -66,7 +66,7 @@ def test_a_change_by_itself_breaks_nothing(constants: dict[str, int], release: s
 def test_where_parties_hear_of_it_in_any_order_both_versions_are_in_use() -> None:
     result = run(transactions(transactions=2))
     taken = {name for name, count in result.rows if count}
-    assert {"transaction.EndTxn/end", "transaction.EndTxn/end, version 1"} <= taken
+    assert {"transaction.EndTxn/prepare", "transaction.EndTxn/prepare, version 1"} <= taken
     assert {
         "metadata_cache.metadata update/known",
         "producer.ApiVersions answered/known",

@@ -161,7 +161,7 @@ HIDDEN_IN = {
         "producer.AddPartitionsToTxnResponse/abortable",  # an error of 3.8 and above
     },
     "4.3": {
-        "transaction.continue the fence/end at the largest epoch",  # it takes a producer id
+        "transaction.continue the fence/largest-epoch",  # it takes a producer id
     },
 }
 

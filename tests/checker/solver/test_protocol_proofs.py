@@ -242,7 +242,7 @@ TWINS = (
     Twin("ZombieFenced", "Admitted", without("transaction.AddPartitionsByLeader", "other epoch")),
     Twin("ReservedEpoch", "GivenOut", off=("overflow_answered",)),
     Twin("AnswerStands", "AnswerStands", off=("rotation_in_log",)),
-    Twin("BumpedOnce", "EndCarriesPair", without("transaction.EndTxn", "other epoch")),
+    Twin("BumpedOnce", "EndCarriesPair", without("transaction.EndTxn", "other-epoch")),
     Twin(
         "EpochsNotWasted", "EpochsNotWasted",
         {"table": "transaction.append failure", "row": "forget the transition",
@@ -251,13 +251,13 @@ TWINS = (
     Twin("StableOffsetForward", "StableOffsetForward", REOPENED, constants=ONE),
     Twin("ReadCommittedStays", "ReadCommittedStays", UNCLEAN, constants=ONE),
     Twin(
-        "FencedForGood", "EndCarriesPair", without("transaction.EndTxn", "other epoch"),
+        "FencedForGood", "EndCarriesPair", without("transaction.EndTxn", "other-epoch"),
         constants=ONE,
     ),
     Twin("NoLostAcknowledgement", "InLogIfAcknowledged", UNCLEAN, constants=ONE),
     Twin("Atomic", "EndedAsDecided", off=("strict_marker_epoch",), constants=ONE),
     Twin(
-        "OutcomeAsReported", "EndAsAsked", without("transaction.EndTxn", "commit meets a fence"),
+        "OutcomeAsReported", "EndAsAsked", without("transaction.EndTxn", "commit-during-fence"),
         constants=ONE,
     ),
     Twin(
@@ -337,7 +337,7 @@ ONLY_MENDED = ("late_fence_end_refused",)  # finding 8 breaks it
 ALONE = ("NotFencedByItself", *(lemma.name for lemma in alone.LEMMAS))
 ALONE_TWINS = (
     Twin(
-        "NotFencedByItself", "LoneEnd", without("transaction.EndTxn", "ended so already"),
+        "NotFencedByItself", "LoneEnd", without("transaction.EndTxn", "already-complete"),
         on=ONLY_MENDED, constants=ONE,
     ),
     Twin(

@@ -135,7 +135,7 @@ NEEDS = {
     ),
     "that no marker gets lost unseen": Need(system, HELP, "MarkerInFlight"),
     "one request of a client at a time": Need(
-        system, "transaction.EndTxn/end in progress (producer0): ends begin completion",
+        system, "transaction.EndTxn/already-prepared (producer0): ends begin completion",
         "OneRequest",
     ),
     "that faults come to an end": Need(

@@ -88,7 +88,7 @@ def test_a_sequence_wraps_at_its_real_end() -> None:
 def test_an_event_is_answered_and_moves_the_state() -> None:
     machine = entry()
     outcome = machine.handle("EndTxn", **END)
-    assert (outcome.row, outcome.reply) == ("end", None)
+    assert (outcome.row, outcome.reply) == ("prepare", None)
     assert machine.state["pending"] == "PREPARE_COMMIT"
     machine.handle("log append")
     assert (machine["state"], machine["producer_epoch"]) == ("PREPARE_COMMIT", 4)
@@ -107,7 +107,7 @@ def test_releases_differ() -> None:
 def test_a_request_of_an_older_version() -> None:
     machine = entry()
     outcome = machine.handle("EndTxn", switch_off=("transaction_version_2",), **END)
-    assert outcome.row == "end"
+    assert outcome.row == "prepare"
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def coordinator_asked() -> TransactionCoordinator:
 def test_looking_ahead_changes_nothing() -> None:
     machine = entry()
     before = machine.state
-    assert machine.may("EndTxn", **END) == "end"
+    assert machine.may("EndTxn", **END) == "prepare"
     assert machine.may("log append") is None
     assert machine.attempt("log append") is None
     assert machine.state == before
@@ -348,7 +348,7 @@ def test_states_and_triggers() -> None:
     assert not fsm.may_log_append()
     assert fsm.may_EndTxn(**END)
     assert fsm.EndTxn(**END)
-    assert (fsm.state, fsm.outcome.row) == ("ONGOING", "end")
+    assert (fsm.state, fsm.outcome.row) == ("ONGOING", "prepare")
     assert fsm.log_append()
     assert (fsm.state, entered) == ("PREPARE_COMMIT", ["log_append"])
     assert fsm.machine["state"] == "PREPARE_COMMIT"

@@ -150,8 +150,8 @@ def test_what_never_comes_in_time_is_not_waited_for_on_each_way(
     who = {"transactional_id": "a", "producer_id": 0, "producer_epoch": 0}
     end = {"request": "EndTxn", **who, "result": "COMMIT"}
     given = {
-        ("EndTxn", "commit of nothing"): Way((line, end)),
-        ("EndTxn", "other epoch"): Way((line, {**end, "producer_epoch": 7})),
+        ("EndTxn", "empty-commit"): Way((line, end)),
+        ("EndTxn", "other-epoch"): Way((line, {**end, "producer_epoch": 7})),
         ("InitProducerId", "new producer"): Way((line,)),
     }
 
