@@ -402,13 +402,13 @@ def test_each_side_of_a_difference_has_its_row_and_what_is_against_the_other() -
     (found,) = difference(empty, "3.6", "4.1")
     assert (found.before["error"], found.after["error"]) == ("INVALID_TXN_STATE", "NONE")
     deciding, other, why = found.before_reasons
-    assert deciding.startswith("by transaction: EndTxn, row no transaction to end so (")
-    assert other.startswith("not NONE: transaction: EndTxn, row abort overtakes a fence (")
+    assert deciding.startswith("by transaction: EndTxn, row invalid-state (")
+    assert other.startswith("not NONE: transaction: EndTxn, row abort-overtakes-fence (")
     assert why == "  as pending != PREPARE_EPOCH_FENCE"
     deciding, other, why = found.after_reasons
     assert "EndTxn, row abort of nothing" in deciding
     assert "row answer and send markers" in deciding
-    assert other.startswith("not INVALID_TXN_STATE: transaction: EndTxn, row commit of nothing (")
+    assert other.startswith("not INVALID_TXN_STATE: transaction: EndTxn, row empty-commit (")
     assert why == "  as EndTxn.result != COMMIT"
 
 
