@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from typing import Annotated
 
 from ..garbage import nothing_to_collect
@@ -15,7 +16,7 @@ with nothing_to_collect():
     import typer
 
     from .commands import Commands
-    from .endings import INTERRUPTED, printed, whole_errors
+    from .endings import INTERRUPTED, printed, show_warning, whole_errors
 
 app = typer.Typer(
     cls=Commands,
@@ -54,6 +55,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start threads for nothing
     # Without it Numba lets colorama, if that is installed, reset the terminal's colours at exit.
     os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")
+    warnings.showwarning = show_warning
     if sys.argv[1:2] == ["check"]:  # libraries of others may need a look for garbage at the end
         atexit.register(gc.freeze)  # else Python takes three, at all that ends with the process
     try:

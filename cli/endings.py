@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,6 +34,20 @@ def in_a_line(message: object) -> str:
     line = " ".join(str(message).splitlines())
     half = LONGEST // 2
     return line if len(line) <= LONGEST else f"{line[:half]} … {line[-half:]}"
+
+
+def show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+    """Prints a warning of this package on one line, and any other with its place, as Python does.
+
+    In place of `warnings.showwarning`.
+    """
+    if category is UserWarning:
+        print(f"epochfence: {in_a_line(message)}", file=sys.stderr)
+    else:
+        _show_with_place(message, category, *place)
+
+
+_show_with_place = warnings.showwarning
 
 
 class _StandardOutput(io.FileIO):

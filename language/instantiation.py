@@ -75,6 +75,7 @@ def instantiate(
     protocol = protocol or system.protocols.newest
     if protocol.startswith(MIXED):
         protocol = system.protocols.newest + protocol
+    protocol = system.protocols.released(protocol)
     on, off = set(switch_on), set(switch_off)
     known = {info.name for info in system.protocols.infos}
     for name in sorted((on | off) - known):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -58,6 +59,7 @@ class Protocols(Interned):
     `settled` are features of no release, which shared machines ask for: what each comes to here,
     in every release. One that is among the features as well may be switched. `unreleased` are
     releases that aren't out.
+    `unchanged` are releases that behave as the one before them.
     `parts` are what may be of a release of its own, as a client is: `3.9+client=2.4` is a protocol
     in which everything is of 3.9 but the client.
     """
@@ -67,6 +69,7 @@ class Protocols(Interned):
     settled: tuple[tuple[Expression, bool], ...] = ()
     unreleased: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name, kind in (("releases", str), ("features", Expression)):
@@ -140,9 +143,32 @@ class Protocols(Interned):
         one between two of them, which does what the one before it does; or one with other releases
         of some parts, as `3.9+client=2.4`.
 
-        Raises DeclarationError for any other.
+        Warns of a number that is no release. Raises DeclarationError for any other name.
         """
-        return self._features(self, protocol)
+        return self._features(self, self.released(protocol))
+
+    def released(self, protocol: str) -> str:
+        """The protocol; of a number that is no release, the release before it, with a warning.
+
+        Numbers of patches, 3.9.1 of 3.9, are releases. Raises DeclarationError as `features_at`.
+        """
+        if protocol in self.releases:
+            return protocol
+        self._read(protocol)
+        whole, *others = protocol.split(MIXED)
+        parts = [each.partition("=") for each in others]
+        return MIXED.join(
+            (self._warned(whole), *(f"{part}={self._warned(own)}" for part, _, own in parts))
+        )
+
+    def _warned(self, release: str) -> str:
+        """The release, if it is one; else the one that it is taken as, with a warning."""
+        known = (*self.releases, *self.unchanged)
+        if release in known or release.startswith(tuple(f"{name}." for name in known)):
+            return release
+        taken = self._declared(release)
+        warnings.warn(f"{release} isn't a release: taken as {taken}", stacklevel=3)
+        return taken
 
     @staticmethod
     @cache

@@ -25,7 +25,7 @@ from ...language import (
     message,
 )
 from ..messages import Errors
-from ..releases.release import RELEASES, TRUNK
+from ..releases.release import RELEASES, TRUNK, UNCHANGED
 
 # Releases -----------------------------------------------------------------------------------------
 
@@ -70,7 +70,7 @@ AUTHORIZERS = Protocols(
         unauthorized_error, prefixed_acls, create_by_topic, idempotent_by_topic, markers_by_admins,
         two_phase_commit_acl,
     ),
-    unreleased=(TRUNK,),
+    unreleased=(TRUNK,), unchanged=UNCHANGED,
 )  # fmt: skip
 
 # What is asked, and answered ----------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ...language import (
 )
 from ..leader.isolation import ending_behind
 from ..leader.state import Kind
-from ..releases.release import RELEASES, TRUNK
+from ..releases.release import RELEASES, TRUNK, UNCHANGED
 
 # Releases -----------------------------------------------------------------------------------------
 
@@ -64,6 +64,7 @@ READING = Protocols(
     RELEASES,
     (watermark_read_once, groups_together, markers_have_no_key, index_of_whole_segments),
     unreleased=(TRUNK,),
+    unchanged=UNCHANGED,
 )
 
 # What there is ------------------------------------------------------------------------------------

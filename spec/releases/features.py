@@ -10,7 +10,7 @@ from .client_features import OF_CLIENTS
 from .group_features import OF_GROUPS
 from .proposals import PROPOSED
 from .release import BEFORE as BEFORE
-from .release import CLIENT, COORDINATOR, LEADER, PARTS, RELEASES, TRUNK
+from .release import CLIENT, COORDINATOR, LEADER, PARTS, RELEASES, TRUNK, UNCHANGED
 from .release import NEWEST as NEWEST
 from .release import RELEASED as RELEASED
 from .replication_features import OF_REPLICATION
@@ -569,4 +569,4 @@ overlap_refused = _of_coordinators(
 )
 
 _all = (*_features, *OF_CLIENTS, *OF_REPLICATION, *OF_GROUPS, *PROPOSED)
-KAFKA = Protocols(RELEASES, _all, unreleased=(TRUNK,), parts=PARTS)
+KAFKA = Protocols(RELEASES, _all, unreleased=(TRUNK,), unchanged=UNCHANGED, parts=PARTS)

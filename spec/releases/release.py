@@ -10,6 +10,8 @@ RELEASES = (
     "4.3", "4.4", "trunk",
 )  # fmt: skip
 BEFORE, NEWEST, TRUNK = "2.5", "4.4", "trunk"
+UNCHANGED = ("0.11.0", "2.2", "3.1", "3.2", "4.0")
+"""Lines of releases that RELEASES doesn't name: each behaves as the release before it."""
 RELEASED = tuple(release for release in RELEASES if release != TRUNK)
 
 # What may be of a release of its own. A feature of several is there where all of them have it, as

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...language import Protocols, feature
-from ..releases.release import TRUNK
+from ..releases.release import TRUNK, UNCHANGED
 from .producer import RELEASES, Setting, two_phase_commit
 
 longer_retention = feature(
@@ -62,7 +62,7 @@ BROKERS = Protocols(
         longer_retention, longer_group_sessions, scans_often, longer_lag, id_expiry_apart,
         verification_switch, retries_for_leaders, two_phase_commit,
     ),
-    unreleased=(TRUNK,),
+    unreleased=(TRUNK,), unchanged=UNCHANGED,
 )  # fmt: skip
 
 _MINUTES, _DAYS = 60_000, 24 * 3_600_000

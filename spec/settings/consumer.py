@@ -27,7 +27,7 @@ from ...language import (
     lift,
     only,
 )
-from ..releases.release import TRUNK
+from ..releases.release import TRUNK, UNCHANGED
 from .producer import LARGEST_INT, RELEASES, Default, Setting
 
 # Releases -----------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ CONSUMERS = Protocols(
         consumer_protocol, auto_commit_when_parsed, assignor_refused, empty_group_refused,
         unsupported_refused, reset_by_duration,
     ),
-    unreleased=(TRUNK,),
+    unreleased=(TRUNK,), unchanged=UNCHANGED,
 )  # fmt: skip
 
 # Settings -----------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from ...language import (
     only,
 )
 from ...language.expressions import TRUE, Operand
+from ..releases.release import UNCHANGED
 
 # Releases -----------------------------------------------------------------------------------------
 
@@ -110,6 +111,7 @@ CLIENTS = Protocols(
         two_phase_commit,
     ),
     unreleased=("trunk",),
+    unchanged=UNCHANGED,
 )
 by_default = idempotence_by_default & ~default_undone
 

@@ -144,6 +144,21 @@ def test_other_releases_are_refused(release: str) -> None:
         KAFKA.features_at(release)
 
 
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [("3.99", "3.9"), ("4.0.2+client=3.99", "4.0.2+client=3.9"), ("4", "4.0.0"), ("2.9", "2.8")],
+)
+def test_a_number_that_is_no_release_is_the_release_before_it(given: str, taken: str) -> None:
+    with pytest.warns(UserWarning, match=r"^[\d.]+ isn't a release: taken as [\d.]+$"):
+        assert KAFKA.released(given) == taken
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("release", [*KAFKA.releases, "2.2", "2.2.1", "3.1", "3.9.1", "4.0.2"])
+def test_releases_and_their_patches_are_taken_without_a_word(release: str) -> None:
+    assert KAFKA.released(release) == release
+
+
 PARTS = ("client", "server")
 OURS = lang.feature("ours", "2", parts=("client",))
 AGREED = lang.feature("agreed", "2", parts=PARTS)
