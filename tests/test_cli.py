@@ -84,18 +84,11 @@ def declared(tmp_path: Path) -> Path:
 # Verdicts -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow(3)
-def test_a_number_that_is_no_release_is_reported_and_replaced() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "epochfence.cli", "check", "producer-ids", "--protocol", "3.99"]
-        + ["--json", "-"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.stderr.startswith("epochfence: 3.99 isn't a release: taken as 3.9\n")
-    assert json.loads(done.stdout)["protocol"] == "3.9"
+@pytest.mark.slow(1)
+def test_a_number_that_is_no_release_is_reported() -> None:
+    run = [sys.executable, "-m", "epochfence.cli", "config", "--protocol", "3.99"]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == "epochfence: 3.99 isn't a release: taken as 3.9\n"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from epochfence.checker.verdict import Verdict
 from epochfence.language import DeclarationError, Instance, Row, System, Table
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.releases.features import KAFKA
+from epochfence.spec.systems import shipped
 
 N = lang.constant("N", 2, 1, 4)
 SHELF = lang.Key("shelf", N)
@@ -151,6 +152,11 @@ def test_other_releases_are_refused(release: str) -> None:
 def test_a_number_that_is_no_release_is_the_release_before_it(given: str, taken: str) -> None:
     with pytest.warns(UserWarning, match=r"^[\d.]+ isn't a release: taken as [\d.]+$"):
         assert KAFKA.released(given) == taken
+
+
+def test_an_instance_names_the_release_that_it_is_of() -> None:
+    with pytest.warns(UserWarning):
+        assert lang.instantiate(shipped("producer-ids"), "3.99").protocol == "3.9"
 
 
 @pytest.mark.filterwarnings("error")
