@@ -155,7 +155,7 @@ def test_a_number_that_is_no_release_is_the_release_before_it(given: str, taken:
 
 
 def test_an_instance_names_the_release_that_it_is_of() -> None:
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="taken as 3.9"):
         assert lang.instantiate(shipped("producer-ids"), "3.99").protocol == "3.9"
 
 
