@@ -47,7 +47,7 @@ from ..releases.features import (
 )
 from . import state as client
 from .add_partitions import add, added_to_transaction, not_again
-from .calls import abort, begin, commit, initialize, send
+from .calls_at_once import abort, begin, commit, initialize, send
 from .end_txn import end, ended, result
 from .init_producer_id import init, initialized
 from .sender import given_up

@@ -154,18 +154,18 @@ NEEDS_BUMP: dict[Expression, Operand] = {client.must_bump: client.must_bump | ~a
 """With implicitly added partitions every end brings a new epoch."""
 _is_upgraded = upgrade_bumps_epoch & ~is_version_2 & (finalized_version >= 2)
 _goes_back_later = downgrade_waits & is_version_2 & (finalized_version < 2)
-COMPLETING: dict[Expression, Operand] = {
-    transaction_version: if_(
-        version_looked_up & ~_goes_back_later, finalized_version, transaction_version
-    ),
-    end_version: transaction_version,
-    client.must_bump: client.must_bump | _is_upgraded,
-    client.bump_asked: client.must_bump | _is_upgraded,
-}
-"""The client takes the version that brokers say now, with a new epoch where that is a new version;
-the EndTxn itself has the version that the transaction began with.
+next_transaction_version = if_(
+    version_looked_up & ~_goes_back_later, finalized_version, transaction_version
+)
+"""The version that brokers name now. The EndTxn itself has the version that the transaction began
+with.
 
-TransactionManager.beginCompletingTransaction, KAFKA-18227
+TransactionManager.maybeUpdateTransactionV2Enabled, KAFKA-18227
+"""
+client_side_epoch_bump_required = client.must_bump | _is_upgraded
+"""Also where the next transaction is the first of version 2.
+
+TransactionManager.maybeUpdateTransactionV2Enabled
 """
 
 ClientStep = enum(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from ...language import Expression, Row, Sending, Table, event, if_, set_of, some
 from ...language.expressions import Operand
-from ..client import add_partitions, calls, end_txn
+from ..client import add_partitions, calls_at_once, end_txn
 from ..client import producer as requests
 from ..client.accumulator import drain, drained
 from ..client.add_partitions import added_to_transaction, not_again
+from ..client.application import begin_transaction
+from ..client.calls import call_offsets, call_send
 from ..client.requests import offset_commit_rows
 from ..client.state import (
     ACKNOWLEDGED,
@@ -26,7 +28,7 @@ from ..client.state import (
 from ..client.transaction_manager import Reaction
 from ..errors import asks_again
 from ..messages import connection, moved, producer
-from ..releases.features import offsets_retried_by_kind, transaction_version_2
+from ..releases.features import offsets_retried_by_kind
 from ..releases.group_features import members_fenced, stable_offsets
 from .joined import joined
 from .state import (
@@ -89,11 +91,11 @@ fetches = Table(
 # A transaction --------------------------------------------------------------------------------
 
 _joined: list[Table] = []
-_joined.append(joined(calls.initialize, consumer, when=is_assigned.at(_me)))
-_begun = calls.begin_transaction.txn
+_joined.append(joined(calls_at_once.initialize, consumer, when=is_assigned.at(_me)))
+_begun = begin_transaction.txn
 _joined.append(
     joined(
-        calls.begin,
+        calls_at_once.begin,
         consumer,
         processing,
         when=is_assigned.at(_me) & _position.is_set & (_position.value < INPUTS),
@@ -106,7 +108,7 @@ _joined.append(
         },
     )
 )
-_joined.append(joined(calls.send, when=calls.call_send.partition == OUTPUT))
+_joined.append(joined(calls_at_once.send, when=call_send.partition == OUTPUT))
 _joined.append(joined(drained, when=drain.partition == OUTPUT))
 
 
@@ -127,12 +129,11 @@ def _sent_when(when: Expression, sending: Sending) -> Sending:
     return Sending(sending.message, sending.fields, when=when)
 
 
-_adds = ~transaction_version_2
-_call = calls.call_offsets
+_call = call_offsets
 _is_here = added_to_transaction.on.partition == OFFSETS
 _joined.append(
     joined(
-        calls.offsets_sent,
+        calls_at_once.send_offsets,
         consumer,
         when=(state == IN_TRANSACTION)
         & txn.is_set
@@ -142,17 +143,12 @@ _joined.append(
         & _call.names_group
         & ~_call.lacks_member,
         updates={
-            "take them": {
-                _offsets: if_(_adds, _NONE, _COMMITTING),
-                adding: if_(_adds, adding | set_of(OFFSETS), adding),
-                added: if_(_adds, added, added | set_of(OFFSETS)),
-            }
+            "commit-offsets": {_offsets: _COMMITTING, added: added | set_of(OFFSETS)},
+            "add-offsets": {_offsets: _NONE, adding: adding | set_of(OFFSETS)},
         },
         send={
-            "take them": (
-                _sent_when(_adds, add_partitions.add(OFFSETS, connection)),
-                _sent_when(~_adds, commit_offset()),
-            )
+            "commit-offsets": (commit_offset(),),
+            "add-offsets": (add_partitions.add(OFFSETS, connection),),
         },
     )
 )
@@ -214,19 +210,19 @@ _next: dict[Expression, Operand] = {
 _GOES_BACK: dict[Expression, Operand] = {_position: None, _offsets: _NONE}
 _joined.append(
     joined(
-        calls.commit,
+        calls_at_once.commit,
         consumer,
         when=(batches[OUTPUT][0].status == ACKNOWLEDGED) & (_offsets == _COMMITTED),
     )
 )
 _joined.append(
     joined(
-        calls.abort,
+        calls_at_once.abort,
         consumer,
         when=_offsets != _COMMITTING,
         updates={
-            "nothing to abort": _GOES_BACK,
-            "nothing to abort, and a new epoch needed": _GOES_BACK,
+            "nothing-to-abort": _GOES_BACK,
+            "nothing-to-abort-bump": _GOES_BACK,
         },
     )
 )

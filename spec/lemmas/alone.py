@@ -21,7 +21,7 @@ from ...language import (
 )
 from ..client import state as client
 from ..client.application import Outcome, outcome
-from ..client.calls import EARLY_ENDS
+from ..client.calls_at_once import EARLY_ENDS
 from ..coordinator import entry as coordinator
 from ..coordinator.entry import (
     COMPLETE_ABORT,

@@ -26,7 +26,7 @@ from ...language import (
     sum_of,
 )
 from ..client import state as client
-from ..client.calls import EARLY_ENDS
+from ..client.calls_at_once import EARLY_ENDS
 from ..coordinator import entry as coordinator
 from ..coordinator import log
 from ..coordinator.entry import (

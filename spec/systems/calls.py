@@ -85,7 +85,6 @@ system = System(
         queue.QUEUE: 1,
         FIRST_EPOCH: NO_EPOCH,
         transaction_manager.NEWEST_VERSION: 3,
-        calls.EARLY_ENDS: 1,
         PRODUCERS: 1,
         TRANSACTIONS: 1,
         RECORDS: 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, Channel, System, all_of
-from ..client import calls, init_producer_id, sender
+from ..client import calls_at_once, init_producer_id, sender
 from ..client import producer as requests
 from ..client import state as client
 from ..coordinator import entry as transaction
@@ -79,7 +79,7 @@ system = System(
         PARTITIONS: 2,
         RECORDS: 1,
         IN_FLIGHT: 1,
-        calls.EARLY_ENDS: 0,
+        calls_at_once.EARLY_ENDS: 0,
         PRODUCER_IDS: 1,
         LARGEST_EPOCH: 7,
         LARGEST_SEQUENCE: 7,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...language import DEFAULT, Channel, System, strong_fairness, weak_fairness
-from ..client import accumulator, calls, expiry, producer, sender
+from ..client import accumulator, calls_at_once, expiry, producer, sender
 from ..client import state as client
 from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
 from ..coordinator import completion, expiration, markers, tables
@@ -135,7 +135,7 @@ system = System(
         TRANSACTIONS,
         RECORDS,
         IN_FLIGHT,
-        calls.EARLY_ENDS,
+        calls_at_once.EARLY_ENDS,
         PRODUCER_IDS,
         LARGEST_EPOCH,
         LARGEST_SEQUENCE,

@@ -7,7 +7,7 @@ row somewhere.
 from __future__ import annotations
 
 from ...language import Unreached
-from ..client.calls import EARLY_ENDS
+from ..client.calls_at_once import EARLY_ENDS
 from ..client.transaction_manager import OLDEST_VERSION
 from ..messages import FAULTS, PRODUCER_IDS, RECORDS
 from ..messages import TRANSACTIONS as IN_A_ROW
@@ -245,8 +245,8 @@ TRANSACTIONS = (
         "need an end that is asked for while batches are in flight (early_ends=1)",
         (
             "producer.every batch is done",
-            "producer.commitTransaction/commit when every batch is done",
-            "producer.abortTransaction/abort when every batch is done",
+            "producer.commitTransaction/wait-for-batches",
+            "producer.abortTransaction/wait-for-batches",
         ),
         EARLY_ENDS == 0,
     ),
@@ -352,22 +352,24 @@ PRODUCER_ID_BLOCKS = (
     ),
 )
 
-_REFUSED = (
-    "another call must be finished", "an error, raised as it is", "an error",
-)  # fmt: skip
+_REFUSED = ("error-unwrapped", "error-wrapped")
 _OF_TRANSACTIONS = {
     "initTransactions": (
-        "another call must be finished", "go on with it", "initialized before",
-        "ask for an epoch",
+        "other-pending", "same-pending", "same-state", "invalid-transition", "initialize",
     ),
-    "beginTransaction": (*_REFUSED, "not ready", "begin"),
-    "commitTransaction": (*_REFUSED, "go on with it", "nothing to commit now", "begun"),
-    "abortTransaction": (*_REFUSED, "go on with it", "nothing to abort now", "begun"),
-    "send": (
-        "another call must be finished", "no transaction", "known", "added by its first batch",
-        "to be added",
+    "beginTransaction": ("pending", *_REFUSED, "invalid-transition", "begin"),
+    "commitTransaction": (
+        "other-pending", "same-pending", "same-state", *_REFUSED, "invalid-transition",
+        "begin-commit",
     ),
-    "sendOffsetsToTransaction": (*_REFUSED, "no transaction", "take them"),
+    "abortTransaction": (
+        "other-pending", "same-pending", "same-state", *_REFUSED, "invalid-transition",
+        "begin-abort",
+    ),
+    "send": ("pending", "no-transaction", "already-added", "added-by-produce", "to-be-added"),
+    "sendOffsetsToTransaction": (
+        "pending", *_REFUSED, "no-transaction", "commit-offsets", "add-offsets",
+    ),
     "next request": (
         "the end waits for batches", "nothing to end",
         "nothing to end, and not in a state for what follows",
@@ -405,7 +407,7 @@ CALLS = (
     Unreached("impossible: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
     Unreached(
         "impossible: a closed client can abort what is open",
-        ("producer.abort as it closes/forced, as it can't be aborted",),
+        ("producer.abort as it closes/force-close",),
         (transactional & ~calls_in_turn) | (~transactional & ~unauthorized_abortable),
     ),
     Unreached(
@@ -445,7 +447,7 @@ CALLS = (
             "producer.EndTxnResponse",
             "broker.answer AddPartitionsToTxn",
             "broker.answer EndTxn",
-            "producer.abort as it closes/abort",
+            "producer.abort as it closes/begin-abort",
             "producer.send request/send",
             "ClientCallEnds",
             "PartitionsAnswered",

@@ -47,13 +47,13 @@ def without(table: str, row: str) -> System:
 
 
 BROKEN = {
-    "AllowedTransitions": without("beginTransaction", "not ready"),
+    "AllowedTransitions": without("beginTransaction", "invalid-transition"),
     "ErrorIsKnown": altered(
         SYSTEM, table="producer.send failed", row="the transaction's", updates={last_error: None}
     ),
-    "EpochOfPartitions": without("send", "no transaction"),
-    "AskedOnce": without("send", "known"),
-    "OneCallAtATime": without("beginTransaction", "another call must be finished"),
+    "EpochOfPartitions": without("send", "no-transaction"),
+    "AskedOnce": without("send", "already-added"),
+    "OneCallAtATime": without("beginTransaction", "pending"),
     "ClosedBeginsNothing": without("beginTransaction", "closed"),
     "NothingTakenInError": without("next request", "not in this state"),
     "EndIsLast": in_any_order(SYSTEM),

@@ -153,7 +153,7 @@ def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> No
         "beginTransaction/begin",
         "drain/the next in sequence",
     )
-    assert steps.count("send/to be added") == 1
+    assert steps.count("send/to-be-added") == 1
 
 
 REFUSED = Bug(

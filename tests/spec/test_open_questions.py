@@ -70,7 +70,7 @@ def play(instance: Instance, script: Iterable[str]) -> dict[str, Any]:
 # 1 ----------------------------------------------------------------------------------------------
 
 START = (
-    "client0: initTransactions/ask for an epoch",
+    "client0: initTransactions/initialize",
     "InitProducerId/new producer",
     "log append/producer id given out",
     "client0: InitProducerIdResponse/initialized",
@@ -104,7 +104,7 @@ def test_a_client_that_keeps_aborting_in_time_starves_the_one_that_fences_it() -
     """Question 1: its abort is taken for a retry, and answered with the epoch of the fence."""
     bounds = transactions(producers=2, transactions=3, largest_epoch=9)
     instance = instantiate(SYSTEM, "4.3", bounds)
-    again = "client1: initTransactions/ask for an epoch"
+    again = "client1: initTransactions/initialize"
     after = play(instance, (*START, *WRITES, again, *FENCED, *WRITES, *FENCED, *WRITES))
     assert after["producer.state"] == ("IN_TRANSACTION", "INITIALIZING")
     assert after["transaction.producer_epoch"] == 2
@@ -116,11 +116,11 @@ def test_before_version_2_the_same_client_is_fenced_at_once() -> None:
     instance = instantiate(SYSTEM, "4.3", bounds, switch_off=VERSION_1)
     added = (
         "client0: beginTransaction/begin",
-        "client0: send/to be added",
+        "client0: send/to-be-added",
         "AddPartitionsToTxn/add",
         "log append/partitions added",
         "client0: AddPartitionsToTxnResponse/added",
-        "client1: initTransactions/ask for an epoch",
+        "client1: initTransactions/initialize",
         "InitProducerId/fence the open transaction",
         "continue the fence/abort-with-fence-epoch",
         "log append/abort decided",

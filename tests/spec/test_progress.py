@@ -236,7 +236,7 @@ SMALL_FAULTS = {
         updates={manager.group_coordinator: manager.group_coordinator},
     ),
     "CloseEnds": altered(
-        CALLS, table="producer.abort as it closes", row="abort", when=False
+        CALLS, table="producer.abort as it closes", row="begin-abort", when=False
     ),
     "UsableAgain": altered(CALLS, table="producer.EndTxnResponse", row="ended", goto=state),
 }  # fmt: skip
