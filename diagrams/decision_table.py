@@ -146,16 +146,23 @@ def _led_by(verb: str, lines: list[str]) -> list[str]:
     return [f"{verb} {lines[0]}", *(f"{' ' * (len(verb) + 1)}{line}" for line in lines[1:])]
 
 
+_MARKDOWN = re.compile(r"[\\`*<>|~#&]|\b_|_\b|\](?=\()")
+
+
 def code(lines: Iterable[str]) -> str:
     """Lines of code as one cell; empty where there are none."""
     # Markdown would make one space of several, and drop those in front.
     text = "<br>".join(
-        re.sub(r"^ +| {2,}", lambda s: NO_BREAK * len(s[0]), plain(x)) for x in lines
+        re.sub(r"^ +| {2,}", lambda s: NO_BREAK * len(s[0]), _escaped(x)) for x in lines
     )
     return text and f"<code>{text}</code>"
 
 
 def plain(text: str) -> str:
-    """Text without the signs that Markdown takes for its own."""
-    signs = r"[\\`*<>|~#&]|\b_|_\b|\](?=\()"
-    return re.sub(signs, lambda sign: f"&#{ord(sign[0])};", text)
+    """Text without the signs that Markdown takes for its own, but for those around code."""
+    parts = re.split(r"(`[^`|]+`)", text)  # a `|` would end a cell
+    return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
+    return _MARKDOWN.sub(lambda sign: f"&#{ord(sign[0])};", text)

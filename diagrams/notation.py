@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..language import Event, Expression, Message, Sending, set_of
-from ..language.expressions import BINARY, QUANTIFIERS, Parameter, rewrite, show
+from ..language.expressions import BINARY, FALSE, QUANTIFIERS, TRUE, Parameter, rewrite, show
 from .facts import settled
 
 WIDTH = 48
@@ -32,7 +32,28 @@ def in_brief(expression: Expression, on: Event) -> Expression:
             return None
         return Expression("parameter", (), Parameter(kind, node.data.name, node.data.type))
 
-    return settled(rewrite(expression, change), {})
+    return simplified(settled(rewrite(expression, change), {}))
+
+
+def simplified(expression: Expression) -> Expression:
+    """The expression without double negations, choices of one value and repeated conditions."""
+    args = tuple(map(simplified, expression.args))
+    node = expression
+    if any(new is not old for new, old in zip(args, node.args, strict=True)):
+        node = Expression(node.op, args, node.data)
+    match node.op:
+        case "not" if args[0].op == "not":
+            return args[0].args[0]
+        case "if" if args[1] is args[2]:
+            return args[1]
+        case "if" if args[1] is TRUE and args[2] is FALSE:
+            return args[0]
+        case "if" if args[1] is FALSE and args[2] is TRUE:
+            return simplified(~args[0])
+        case "and" | "or" if args[0] is args[1]:
+            return args[0]
+        case _:
+            return node
 
 
 def readable_update(target: Expression, value: Expression, width: int = WIDTH) -> list[str]:
@@ -79,8 +100,8 @@ def _repeats(sending: Sending, field: str, value: Expression, request: Event) ->
 
 
 def _gathered(expression: Expression) -> Expression:
-    """With `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart, and with the value of
-    a field that a record has just been made of."""
+    """Simplified, with `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart, and with
+    the value of a field that a record has just been made of."""
 
     def change(node: Expression) -> Expression | None:
         if node.op == "get" and node.args[0].op == "make":
@@ -95,7 +116,7 @@ def _gathered(expression: Expression) -> Expression:
         subject, *choices = (_gathered(e) for e in (*subjects, *(p.args[1] for p in parts)))
         return subject.is_in(set_of(*choices))
 
-    return rewrite(expression, change)
+    return rewrite(simplified(expression), change)
 
 
 def _parts(node: Expression, op: str) -> Iterator[Expression]:

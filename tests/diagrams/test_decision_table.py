@@ -162,6 +162,11 @@ def test_markdown_leaves_code_and_names_as_they_are() -> None:
     assert not re.search(r"<(em|strong|a|i|del)\b", html)
 
 
+def test_code_in_text_is_code_but_for_a_bar_that_would_end_a_cell() -> None:
+    assert plain("`a_` of *b*") == "`a_` of &#42;b&#42;"
+    assert "`" not in plain("`a | b`")
+
+
 # Expressions over several lines ----------------------------------------------------------------
 
 PLACE = Key("place", 2)
@@ -174,6 +179,11 @@ k = PLACE.variable("k")
 
 
 def test_what_is_short_stays_on_a_line() -> None:
+    assert readable(~(color != Color.RED)) == ["color == RED"]
+    assert readable(if_(flag, count[k], count[k])) == [readable(count[k])[0]]
+    assert readable(if_(flag, lift(True), lift(False))) == ["flag"]
+    assert readable(if_(flag, lift(False), lift(True))) == ["~flag"]
+    assert readable(flag & flag) == ["flag"]
     assert readable(flag & ~other_flag) == ["flag & (~another_flag)"]
     assert readable(color.is_in(Color.RED, Color.BLUE)) == ["color in set_of(RED, BLUE)"]
     assert readable((color == Color.RED) | flag) == ["(color == RED) | flag"]
