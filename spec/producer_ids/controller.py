@@ -1,9 +1,9 @@
 """Producer ids from the controller, since 3.0: brokers ask for blocks with AllocateProducerIds.
 
-Both ends of the request are declared here, and what the controller does; what a broker does is in
-`rpc_manager`. The controller is KRaft's; brokers of 3.5 that still have ZooKeeper's are not
-declared. A bounded run sees the active controller alone, which has replayed what it appends;
-`may_replay` is what the others check.
+This module declares the request with both of its ends, and the controller's tables; `rpc_manager`
+has the broker's. The controller is KRaft's; brokers of 3.5 that still have ZooKeeper's are not
+declared. A bounded run has only the active controller, which has replayed the records that it
+appends. `may_replay` is the check of the other controllers.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ from ...language import (
     enum,
     event,
     if_,
-    lift,
     message,
-    only,
     record,
     some,
     to_each,
@@ -120,87 +118,103 @@ fail_over = event(
 )  # fmt: skip
 
 b = BROKER.variable("b")
-_request = AllocateProducerIds
+is_connected = connection.at(AllocateProducerIds.broker) == AllocateProducerIds.connection
+is_deferred_answerable = deferred[b].is_set & (connection.at(b) == deferred[b].value.connection)
+answers_now = deferred[b].is_set & (deferred[b].value.producer_id_start == committed)
+deferred_len = if_(LONGEST_BLOCK == 0, 0, BLOCK_SIZE)
+"""The length in a response; a bounded run has one value for all lengths."""
 
 
-def _open(broker: Expression, asked_on: Expression) -> Expression:
-    return connection.at(broker) == asked_on
-
-
-def _refuse(error: Expression) -> Sending:
+def refused(error: Expression) -> Sending:
+    """The response that has an error and no block."""
     return answer_on(
-        connection.at(_request.broker), AllocateProducerIdsResponse, _request.connection,
-        error=error, producer_id_start=NO_PRODUCER_ID, producer_id_len=0,
-    )  # fmt: skip
+        connection.at(AllocateProducerIds.broker),
+        AllocateProducerIdsResponse,
+        AllocateProducerIds.connection,
+        error=error,
+        producer_id_start=NO_PRODUCER_ID,
+        producer_id_len=0,
+    )
 
 
-def _complete(when: Expression, error: Expression, first: Expression) -> Sending:
-    """Deferred answers, to those brokers `b` for which `when` holds and that still wait."""
-    waiting = deferred[b].value
-    response = AllocateProducerIdsResponse(
-        broker=b, error=error, connection=waiting.connection, producer_id_start=first,
-        producer_id_len=if_(LONGEST_BLOCK == 0, 0, BLOCK_SIZE),
-    )  # fmt: skip
-    return to_each(b, deferred[b].is_set & when & _open(b, waiting.connection), response)
-
-
-_CONTROL = "ProducerIdControlManager.generateNextProducerId"
 allocated = Table(
     controller,
     on=AllocateProducerIds,
     others=(rpc_manager,),
-    rows=only(
-        controller_hands_out_ids,
+    rows=(
         Row(
-            "not the controller",
+            "not-controller",
+            "Another controller is the active one",
             when=~is_active,
-            reply=_refuse(Errors.NOT_CONTROLLER),
+            reply=refused(Errors.NOT_CONTROLLER),
+            during=controller_hands_out_ids,
             source="QuorumController.ControllerWriteEvent",
         ),
         Row(
-            "stale broker epoch",
-            when=(_request.broker_epoch != registered[_request.broker])
-            | (_request.broker_epoch < 0),
-            reply=_refuse(Errors.STALE_BROKER_EPOCH),
+            "stale-broker-epoch",
+            "The broker has registered again, or isn't registered",
+            when=(AllocateProducerIds.broker_epoch != registered[AllocateProducerIds.broker])
+            | (AllocateProducerIds.broker_epoch < 0),
+            reply=refused(Errors.STALE_BROKER_EPOCH),
+            during=controller_hands_out_ids,
             source="ClusterControlManager.checkBrokerEpoch",
         ),
         Row(
             "exhausted",
+            "All producer ids are allocated",
             when=next_block > LARGEST_PRODUCER_ID - BLOCK_SIZE,
-            reply=_refuse(Errors.UNKNOWN_SERVER_ERROR),
-            source=_CONTROL,
+            reply=refused(Errors.UNKNOWN_SERVER_ERROR),
+            during=controller_hands_out_ids,
+            source="ProducerIdControlManager.generateNextProducerId",
         ),
         Row(
-            "append a record",
+            "append",
+            "The controller appends a record; it answers once the record is committed",
             set={
                 next_block: next_block + BLOCK_SIZE,
-                deferred[_request.broker]: if_(
-                    _open(_request.broker, _request.connection),
-                    some(Deferred(connection=_request.connection, producer_id_start=next_block)),
-                    deferred[_request.broker],
+                deferred[AllocateProducerIds.broker]: if_(
+                    is_connected,
+                    some(
+                        Deferred(
+                            connection=AllocateProducerIds.connection, producer_id_start=next_block
+                        )
+                    ),
+                    deferred[AllocateProducerIds.broker],
                 ),
             },
-            source=_CONTROL,
-            note="Answered when the record is committed, where the connection is still open.",
+            during=controller_hands_out_ids,
+            source="ProducerIdControlManager.generateNextProducerId",
         ),
     ),
 )
 
-_is_committed = deferred[b].value.producer_id_start == committed
 records_committed = Table(
     controller,
     on=commit,
     others=(rpc_manager,),
     when=committed < next_block,
-    rows=only(
-        controller_hands_out_ids,
+    rows=(
         Row(
             "answer",
+            "The record is committed, and the broker gets its block",
             set={
                 committed: committed + BLOCK_SIZE,
-                deferred: each(b, if_(deferred[b].is_set & _is_committed, None, deferred[b])),
+                deferred: each(b, if_(answers_now, None, deferred[b])),
             },
-            send=(_complete(_is_committed, Errors.NONE, committed),),
+            send=(
+                to_each(
+                    b,
+                    answers_now & is_deferred_answerable,
+                    AllocateProducerIdsResponse(
+                        broker=b,
+                        error=Errors.NONE,
+                        connection=deferred[b].value.connection,
+                        producer_id_start=committed,
+                        producer_id_len=deferred_len,
+                    ),
+                ),
+            ),
+            during=controller_hands_out_ids,
             source="QuorumController, ControllerPurgatory",
         ),
     ),
@@ -208,35 +222,60 @@ records_committed = Table(
 
 
 def may_replay(next_producer_id: int, next_block: int) -> bool:
-    """Whether a controller takes a record of the active one, where its next block starts at
-    `next_block`: blocks only go up.
+    """Whether a controller replays a record of the active one, where its next block starts at
+    `next_block`. Blocks only go up.
 
     ProducerIdControlManager.replay
     """
     return next_producer_id > next_block
 
 
-_NO_ANSWERS = {deferred: each(b, None)}
-_not_controller = (_complete(lift(True), Errors.NOT_CONTROLLER, lift(NO_PRODUCER_ID)),)
 failed_over = Table(
     controller,
     on=fail_over,
     others=(rpc_manager,),
     when=committed < next_block,
-    doc="A failover with nothing in doubt changes nothing here.",
-    rows=only(
-        controller_hands_out_ids,
+    doc="A failover without uncommitted records changes nothing here.",
+    rows=(
         Row(
-            "records survive",
+            "records-kept",
+            "The new active controller has the records, and commits them",
             when=fail_over.kept,
-            set={committed: next_block, **_NO_ANSWERS},
-            send=_not_controller,
+            set={committed: next_block, deferred: each(b, None)},
+            send=(
+                to_each(
+                    b,
+                    is_deferred_answerable,
+                    AllocateProducerIdsResponse(
+                        broker=b,
+                        error=Errors.NOT_CONTROLLER,
+                        connection=deferred[b].value.connection,
+                        producer_id_start=NO_PRODUCER_ID,
+                        producer_id_len=deferred_len,
+                    ),
+                ),
+            ),
+            during=controller_hands_out_ids,
             source="QuorumController.renounce",
         ),
         Row(
-            "records are lost",
-            set={next_block: committed, **_NO_ANSWERS},
-            send=_not_controller,
+            "records-lost",
+            "The new active controller doesn't have the records",
+            set={next_block: committed, deferred: each(b, None)},
+            send=(
+                to_each(
+                    b,
+                    is_deferred_answerable,
+                    AllocateProducerIdsResponse(
+                        broker=b,
+                        error=Errors.NOT_CONTROLLER,
+                        connection=deferred[b].value.connection,
+                        producer_id_start=NO_PRODUCER_ID,
+                        producer_id_len=deferred_len,
+                    ),
+                ),
+            ),
+            during=controller_hands_out_ids,
             source="QuorumController.renounce",
         ),
     ),

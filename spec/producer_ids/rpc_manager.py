@@ -1,28 +1,23 @@
 """A broker's RPCProducerIdManager, since 3.0: the threads that call it, and its channel's thread.
 
-A request that its channel sends again, or gives up, may still be processed, and its answer then
-reaches nobody. A call that begins anew after it has switched blocks counts as another call here,
-however often, where Kafka's gives up after the fourth block.
+A request that the channel sends again, or gives up, may still be processed; its response then
+reaches nobody. A call that starts again after it has switched blocks counts as another call,
+however often. Kafka's call gives up after the fourth block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...language import (
-    Expression,
     Row,
-    Sending,
     Table,
     all_of,
+    append,
     constant,
     each,
     event,
     if_,
-    only,
     some,
 )
-from ...language.expressions import Operand
 from ..messages import LATEST, NO_TIMESTAMP, clock, now
 from ..releases.features import block_awaited_elsewhere, controller_hands_out_ids, overlap_refused
 from .controller import (
@@ -57,7 +52,7 @@ from .state import (
     callers,
     connection_loss,
     crash,
-    hand_out,
+    handed_out,
     last_of,
     size_of,
 )
@@ -66,13 +61,13 @@ RETRY_BACKOFF = constant(
     "retry_backoff_ms", 0, 0, 0, real=50, meaning="how long a broker waits after a failure"
 )
 
-_thread = HANDLER.variable("handler")
-generate = event("generateProducerId", _thread)
-take_prefetched = event("take the prefetched block", _thread)
-set_current = event("set the current block", _thread)
-clear_in_flight = event("clear the flag", _thread)
-request_block = event("maybeRequestNextBlock", _thread)
-wait_ends = event("wait ends", _thread, event_doc="No block came within maxWaitMs.")
+handler = HANDLER.variable("handler")
+generate = event("generateProducerId", handler)
+take_prefetched = event("take the prefetched block", handler)
+set_current = event("set the current block", handler)
+clear_in_flight = event("clear the flag", handler)
+request_block = event("maybeRequestNextBlock", handler)
+wait_ends = event("wait ends", handler, event_doc="No block came within maxWaitMs.")
 store_answer = event("store the answer")
 channel_timeout = event("channel timeout")
 register_again = event("register again", event_doc="The broker's registration gets a new epoch.")
@@ -80,99 +75,111 @@ register_again = event("register again", event_doc="The broker's registration ge
 me = rpc_manager.this
 h = HANDLER.variable("h")
 waits = ~block_awaited_elsewhere
-_MANAGER = "RPCProducerIdManager"
-
-
-def _ask(on: Expression, epoch: Expression) -> Sending:
-    return AllocateProducerIds(broker=me, connection=on, broker_epoch=epoch)
-
+"""Whether a call that needs a block waits for it (until 3.5)."""
 
 # A thread's call --------------------------------------------------------------------------------
 
-_current_size = size_of(current_block.size)
-_current_end = last_of(current_block.first, _current_size)
-_has_block = current_block.first != NO_PRODUCER_ID
-_prefetch_from = current_block.first + _current_size * PREFETCH_THRESHOLD // 100
-_has_id = _has_block & (next_producer_id <= _current_end)
-_at_target = if_(waits, next_producer_id >= _prefetch_from, next_producer_id == _prefetch_from)
-_GENERATE = f"{_MANAGER}.generateProducerId"
-_handed_out = HandedOut(broker=me, producer_id=next_producer_id)
-_claim = {next_producer_id: next_producer_id + 1, **hand_out(me, next_producer_id)}
+current_size = size_of(current_block.size)
+current_end = last_of(current_block.first, current_size)
+has_block = current_block.first != NO_PRODUCER_ID
+has_id = has_block & (next_producer_id <= current_end)
+prefetch_target = current_block.first + current_size * PREFETCH_THRESHOLD // 100
+is_time_to_prefetch = if_(
+    waits, next_producer_id >= prefetch_target, next_producer_id == prefetch_target
+)
 
 generated = Table(
     rpc_manager,
     on=generate,
     others=(callers,),
     response=HandedOut,
-    when=if_(waits, all_of(h, step[h] == Step.IDLE), step[_thread] == Step.IDLE),
-    doc="A thread claims an id of the block that it has found to be the current one at once. "
-    "Until 3.5 one call at a time is in flight, the others wait for its lock.",
-    rows=only(
-        controller_hands_out_ids,
+    when=if_(waits, all_of(h, step[h] == Step.IDLE), step[handler] == Step.IDLE),
+    doc="A thread finds the current block and claims an id of it in one step. Until 3.5 one call "
+    "at a time is in flight; the others wait for its lock.",
+    rows=(
         Row(
-            "id, and time to prefetch",
-            when=_has_id & _at_target,
-            set={**_claim, step[_thread]: Step.REQUESTING},
-            reply=_handed_out,
-            source=_GENERATE,
+            "id-and-prefetch",
+            "The block has an id, and it is time to ask for the next block",
+            when=has_id & is_time_to_prefetch,
+            set={
+                next_producer_id: next_producer_id + 1,
+                handed_out.at(me): append(handed_out.at(me), next_producer_id),
+                step[handler]: Step.REQUESTING,
+            },
+            reply=HandedOut(broker=me, producer_id=next_producer_id),
+            during=controller_hands_out_ids,
+            source="RPCProducerIdManager.generateProducerId",
         ),
         Row(
             "id",
-            when=_has_id,
-            set=_claim,
-            reply=_handed_out,
+            "The block has an id",
+            when=has_id,
+            set={
+                next_producer_id: next_producer_id + 1,
+                handed_out.at(me): append(handed_out.at(me), next_producer_id),
+            },
+            reply=HandedOut(broker=me, producer_id=next_producer_id),
+            during=controller_hands_out_ids,
             source="ProducerIdsBlock.claimNextId",
         ),
         Row(
-            "block is full",
-            set={step[_thread]: if_(waits, Step.REQUESTING, Step.BLOCK_IS_FULL)},
-            source=_GENERATE,
+            "block-full",
+            "All ids of the block are handed out",
+            set={step[handler]: if_(waits, Step.REQUESTING, Step.BLOCK_IS_FULL)},
+            during=controller_hands_out_ids,
+            source="RPCProducerIdManager.generateProducerId",
         ),
     ),
 )
 
-_is_ready = prefetched.is_set & (prefetched.value.error == Errors.NONE)
-_block = prefetched.value.block
 took = Table(
     rpc_manager,
     on=take_prefetched,
     others=(callers,),
     response=HandedOut,
-    when=(step[_thread] == Step.BLOCK_IS_FULL)
-    | ((step[_thread] == Step.WAITING) & prefetched.is_set),
-    rows=only(
-        controller_hands_out_ids,
-        *only(
-            waits,
-            Row(
-                "its first id",
-                when=_is_ready,
-                set={
-                    prefetched: None,
-                    current_block: _block,
-                    next_producer_id: _block.first + 1,
-                    step[_thread]: Step.IDLE,
-                    **hand_out(me, _block.first),
-                },
-                reply=HandedOut(broker=me, producer_id=_block.first),
-                source=_GENERATE,
-            ),
-            Row(
-                "a failure",
-                set={prefetched: None, step[_thread]: Step.IDLE},
-                source=_GENERATE,
-                note="The call fails with the controller's error.",
-            ),
+    when=(step[handler] == Step.BLOCK_IS_FULL)
+    | ((step[handler] == Step.WAITING) & prefetched.is_set),
+    rows=(
+        Row(
+            "first-id",
+            "The prefetched block becomes the current one, and its first id is handed out",
+            when=prefetched.is_set & (prefetched.value.error == Errors.NONE),
+            set={
+                prefetched: None,
+                current_block: prefetched.value.block,
+                next_producer_id: prefetched.value.block.first + 1,
+                step[handler]: Step.IDLE,
+                handed_out.at(me): append(handed_out.at(me), prefetched.value.block.first),
+            },
+            reply=HandedOut(broker=me, producer_id=prefetched.value.block.first),
+            during=waits & controller_hands_out_ids,
+            source="RPCProducerIdManager.generateProducerId",
         ),
-        *only(
-            block_awaited_elsewhere,
-            Row(
-                "take it",
-                when=prefetched.is_set,
-                set={prefetched: None, taken[_thread]: _block, step[_thread]: Step.SWITCHING},
-                source=_GENERATE,
-            ),
-            Row("no prefetched block", set={step[_thread]: Step.REQUESTING}, source=_GENERATE),
+        Row(
+            "failure",
+            "The call fails with the controller's error",
+            set={prefetched: None, step[handler]: Step.IDLE},
+            during=waits & controller_hands_out_ids,
+            source="RPCProducerIdManager.generateProducerId",
+        ),
+        Row(
+            "take",
+            "The thread takes the prefetched block",
+            when=prefetched.is_set,
+            set={
+                prefetched: None,
+                taken[handler]: prefetched.value.block,
+                step[handler]: Step.SWITCHING,
+            },
+            during=block_awaited_elsewhere & controller_hands_out_ids,
+            source="RPCProducerIdManager.generateProducerId",
+        ),
+        Row(
+            "none-prefetched",
+            "There is no prefetched block",
+            set={step[handler]: Step.REQUESTING},
+            during=block_awaited_elsewhere & controller_hands_out_ids,
+            source="RPCProducerIdManager.generateProducerId",
         ),
     ),
 )
@@ -180,18 +187,19 @@ took = Table(
 switching = Table(
     rpc_manager,
     on=set_current,
-    when=step[_thread] == Step.SWITCHING,
-    rows=only(
-        controller_hands_out_ids & block_awaited_elsewhere,
+    when=step[handler] == Step.SWITCHING,
+    rows=(
         Row(
-            "switch to the block",
+            "switch",
+            "The block that the thread has taken becomes the current one",
             set={
-                current_block: taken[_thread],
-                next_producer_id: taken[_thread].first,
-                taken[_thread]: NO_BLOCK,
-                step[_thread]: Step.SWITCHED,
+                current_block: taken[handler],
+                next_producer_id: taken[handler].first,
+                taken[handler]: NO_BLOCK,
+                step[handler]: Step.SWITCHED,
             },
-            source=_GENERATE,
+            during=controller_hands_out_ids & block_awaited_elsewhere,
+            source="RPCProducerIdManager.generateProducerId",
         ),
     ),
 )
@@ -199,162 +207,253 @@ switching = Table(
 switched = Table(
     rpc_manager,
     on=clear_in_flight,
-    when=step[_thread] == Step.SWITCHED,
-    rows=only(
-        controller_hands_out_ids & block_awaited_elsewhere,
+    when=step[handler] == Step.SWITCHED,
+    rows=(
         Row(
-            "another block may be asked for",
-            set={request_in_flight: False, step[_thread]: Step.IDLE},
-            source=_GENERATE,
+            "clear",
+            "The broker may ask for another block",
+            set={request_in_flight: False, step[handler]: Step.IDLE},
+            during=controller_hands_out_ids & block_awaited_elsewhere,
+            source="RPCProducerIdManager.generateProducerId",
         ),
     ),
 )
 
-_is_free = ~prefetched.is_set & ~request_in_flight
-_may_ask = _is_free & ((LATEST == 0) | waits | (now >= backoff_deadline))
-_asked = {request_in_flight: True, outstanding: outstanding + 1}
-_after_request = {step[_thread]: if_(waits & ~_has_id, Step.WAITING, Step.IDLE)}
+may_request = ~prefetched.is_set & ~request_in_flight
 requested = Table(
     rpc_manager,
     on=request_block,
     others=(clock,),
-    when=step[_thread] == Step.REQUESTING,
+    when=step[handler] == Step.REQUESTING,
     doc="A call without an id fails with COORDINATOR_LOAD_IN_PROGRESS; until 3.5 it waits first.",
-    rows=only(
-        controller_hands_out_ids,
+    rows=(
         Row(
-            "ask the controller",
-            when=_may_ask,
-            set={**_asked, **_after_request},
-            send=(_ask(connection, broker_epoch),),
-            source=f"{_MANAGER}.maybeRequestNextBlock",
+            "request",
+            "The broker asks the controller for a block",
+            when=may_request & ((LATEST == 0) | waits | (now >= backoff_deadline)),
+            set={
+                request_in_flight: True,
+                outstanding: outstanding + 1,
+                step[handler]: if_(waits & ~has_id, Step.WAITING, Step.IDLE),
+            },
+            send=(
+                AllocateProducerIds(broker=me, connection=connection, broker_epoch=broker_epoch),
+            ),
+            during=controller_hands_out_ids,
+            source="RPCProducerIdManager.maybeRequestNextBlock",
         ),
-        Row("asked already", set=_after_request, source=f"{_MANAGER}.maybeRequestNextBlock"),
+        Row(
+            "no-request",
+            "A block is there or on its way, or the broker backs off after a failure",
+            set={step[handler]: if_(waits & ~has_id, Step.WAITING, Step.IDLE)},
+            during=controller_hands_out_ids,
+            source="RPCProducerIdManager.maybeRequestNextBlock",
+        ),
     ),
 )
 
 waited = Table(
     rpc_manager,
     on=wait_ends,
-    when=step[_thread] == Step.WAITING,
-    rows=only(
-        controller_hands_out_ids & waits,
+    when=step[handler] == Step.WAITING,
+    rows=(
         Row(
-            "the call fails",
-            set={step[_thread]: Step.IDLE},
-            source=_GENERATE,
-            note="COORDINATOR_LOAD_IN_PROGRESS",
+            "failure",
+            "The call fails with COORDINATOR_LOAD_IN_PROGRESS",
+            set={step[handler]: Step.IDLE},
+            during=controller_hands_out_ids & waits,
+            source="RPCProducerIdManager.generateProducerId",
         ),
     ),
 )
 
-# What the channel's thread does -----------------------------------------------------------------
+# The channel's thread ---------------------------------------------------------------------------
 
-_response = AllocateProducerIdsResponse
-_HANDLE = f"{_MANAGER}.handleAllocateProducerIdsResponse"
-_CHANNEL = "NodeToControllerRequestThread"
-_completed = {outstanding: outstanding - 1, request_in_flight: False}
-
-
-def _outcome(error: Expression, block: Expression) -> Expression:
-    return some(Outcome(error=error, block=block))
-
-
-def _refusals(
-    error: Expression, block: Expression, settled: Mapping[Expression, Operand]
-) -> tuple[Row, ...]:
-    """Answers that bring no block, or one that can't be right; `settled` is what they clear."""
-    check = f"{_MANAGER}.sanityCheckResponse"
-    # a block may start with the last id of the current one until KAFKA-20031
-    behind = if_(overlap_refused, block.first <= _current_end, block.first < _current_end)
-    size = size_of(block.size)
-    beyond = (block.first < 0) | (size < 0) | (block.first > LARGEST_PRODUCER_ID - size)
-    return (
-        Row("failure", when=error != Errors.NONE, set=settled, source=_HANDLE),
-        Row("not monotonic", when=_has_block & behind, set=settled, source=check),
-        Row("invalid range", when=beyond, set=settled, source=check),
-    )
-
-
-_answered_block = Block(first=_response.producer_id_start, size=_response.producer_id_len)
-_failed = {**_completed, backoff_deadline: now + RETRY_BACKOFF}
+response_block = Block(
+    first=AllocateProducerIdsResponse.producer_id_start,
+    size=AllocateProducerIdsResponse.producer_id_len,
+)
+response_size = size_of(response_block.size)
 received = Table(
     rpc_manager,
     on=AllocateProducerIdsResponse,
     others=(clock,),
     when=~answered.is_set,
-    rows=only(
-        controller_hands_out_ids,
-        Row("on a closed connection", when=_response.connection != connection),
+    rows=(
         Row(
-            "ask the new controller",
-            when=_response.error == Errors.NOT_CONTROLLER,
-            send=(_ask(connection, broker_epoch),),
-            source=f"{_CHANNEL}.handleResponse",
+            "closed-connection",
+            "The response is on a closed connection, and reaches nobody",
+            when=AllocateProducerIdsResponse.connection != connection,
+            during=controller_hands_out_ids,
+            source="NetworkClient.disconnect",
         ),
         Row(
-            "clear the flag",
-            during=waits,
-            set={
-                **_completed,
-                answered: _outcome(_response.error, _answered_block),
-            },
-            source=_HANDLE,
-        ),
-        *only(
-            block_awaited_elsewhere,
-            *_refusals(_response.error, _answered_block, _failed),
-            Row(
-                "prefetch",
-                set={
-                    outstanding: outstanding - 1,
-                    prefetched: _outcome(Errors.NONE, _answered_block),
-                    backoff_deadline: NO_TIMESTAMP,
-                },
-                source=_HANDLE,
+            "not-controller",
+            "The broker asks the new controller",
+            when=AllocateProducerIdsResponse.error == Errors.NOT_CONTROLLER,
+            send=(
+                AllocateProducerIds(broker=me, connection=connection, broker_epoch=broker_epoch),
             ),
+            during=controller_hands_out_ids,
+            source="NodeToControllerRequestThread.handleResponse",
+        ),
+        Row(
+            "clear",
+            "Until 3.5 another request may be sent before the block is stored",
+            set={
+                outstanding: outstanding - 1,
+                request_in_flight: False,
+                answered: some(
+                    Outcome(error=AllocateProducerIdsResponse.error, block=response_block)
+                ),
+            },
+            during=waits & controller_hands_out_ids,
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
+        ),
+        Row(
+            "failure",
+            "The controller has refused",
+            when=AllocateProducerIdsResponse.error != Errors.NONE,
+            set={
+                outstanding: outstanding - 1,
+                request_in_flight: False,
+                backoff_deadline: now + RETRY_BACKOFF,
+            },
+            during=block_awaited_elsewhere & controller_hands_out_ids,
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
+        ),
+        Row(
+            "not-monotonic",
+            "The block isn't above the current one; until KAFKA-20031 they may share an id",
+            when=has_block
+            & if_(
+                overlap_refused,
+                response_block.first <= current_end,
+                response_block.first < current_end,
+            ),
+            set={
+                outstanding: outstanding - 1,
+                request_in_flight: False,
+                backoff_deadline: now + RETRY_BACKOFF,
+            },
+            during=block_awaited_elsewhere & controller_hands_out_ids,
+            source="RPCProducerIdManager.sanityCheckResponse",
+        ),
+        Row(
+            "invalid-range",
+            "The block isn't within the range of producer ids",
+            when=(response_block.first < 0)
+            | (response_size < 0)
+            | (response_block.first > LARGEST_PRODUCER_ID - response_size),
+            set={
+                outstanding: outstanding - 1,
+                request_in_flight: False,
+                backoff_deadline: now + RETRY_BACKOFF,
+            },
+            during=block_awaited_elsewhere & controller_hands_out_ids,
+            source="RPCProducerIdManager.sanityCheckResponse",
+        ),
+        Row(
+            "prefetch",
+            "The block is the next one",
+            set={
+                outstanding: outstanding - 1,
+                prefetched: some(Outcome(error=Errors.NONE, block=response_block)),
+                backoff_deadline: NO_TIMESTAMP,
+            },
+            during=block_awaited_elsewhere & controller_hands_out_ids,
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
     ),
 )
 
-_error = answered.value.error
-_stale = _error == Errors.STALE_BROKER_EPOCH
-_failure = _outcome(Errors.UNKNOWN_SERVER_ERROR, NO_BLOCK)
+failure = some(Outcome(error=Errors.UNKNOWN_SERVER_ERROR, block=NO_BLOCK))
+answered_size = size_of(answered.value.block.size)
 stored = Table(
     rpc_manager,
     on=store_answer,
-    when=answered.is_set & (_stale | ~prefetched.is_set),
-    doc="The channel's thread waits where the queue of one block is full. It asks again after "
-    "BROKER_ID_NOT_REGISTERED as well, which controllers of ZooKeeper's time alone answer; these "
-    "aren't here. A failure that is kept stands for any: UNKNOWN_SERVER_ERROR, be it what the "
-    "controller answered or a block that can't be right.",
-    rows=only(
-        controller_hands_out_ids & waits,
+    when=answered.is_set
+    & ((answered.value.error == Errors.STALE_BROKER_EPOCH) | ~prefetched.is_set),
+    doc="The channel's thread waits while the queue of one block is full. Kafka asks again after "
+    "BROKER_ID_NOT_REGISTERED as well, which only ZooKeeper's controllers answer. A stored "
+    "failure is UNKNOWN_SERVER_ERROR, whatever the controller answered.",
+    rows=(
         Row(
-            "ask again",
-            when=_stale & _is_free,
-            set={answered: None, **_asked},
-            send=(_ask(connection, broker_epoch),),
-            source=_HANDLE,
+            "request",
+            "The broker's epoch was stale, and it asks again",
+            when=(answered.value.error == Errors.STALE_BROKER_EPOCH) & may_request,
+            set={answered: None, request_in_flight: True, outstanding: outstanding + 1},
+            send=(
+                AllocateProducerIds(broker=me, connection=connection, broker_epoch=broker_epoch),
+            ),
+            during=controller_hands_out_ids & waits,
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
-        Row("asked already", when=_stale, set={answered: None}, source=_HANDLE),
-        *_refusals(_error, answered.value.block, {answered: None, prefetched: _failure}),
-        Row("prefetch", set={answered: None, prefetched: answered}, source=_HANDLE),
+        Row(
+            "no-request",
+            "The broker's epoch was stale; a block is there or on its way",
+            when=answered.value.error == Errors.STALE_BROKER_EPOCH,
+            set={answered: None},
+            during=controller_hands_out_ids & waits,
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
+        ),
+        Row(
+            "failure",
+            "The controller has refused",
+            when=answered.value.error != Errors.NONE,
+            set={answered: None, prefetched: failure},
+            during=controller_hands_out_ids & waits,
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
+        ),
+        Row(
+            "not-monotonic",
+            "The block isn't above the current one; until KAFKA-20031 they may share an id",
+            when=has_block
+            & if_(
+                overlap_refused,
+                answered.value.block.first <= current_end,
+                answered.value.block.first < current_end,
+            ),
+            set={answered: None, prefetched: failure},
+            during=controller_hands_out_ids & waits,
+            source="RPCProducerIdManager.sanityCheckResponse",
+        ),
+        Row(
+            "invalid-range",
+            "The block isn't within the range of producer ids",
+            when=(answered.value.block.first < 0)
+            | (answered_size < 0)
+            | (answered.value.block.first > LARGEST_PRODUCER_ID - answered_size),
+            set={answered: None, prefetched: failure},
+            during=controller_hands_out_ids & waits,
+            source="RPCProducerIdManager.sanityCheckResponse",
+        ),
+        Row(
+            "prefetch",
+            "The block is the next one",
+            set={answered: None, prefetched: answered},
+            during=controller_hands_out_ids & waits,
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
+        ),
     ),
 )
 
-_next = connection + 1
 lost_connection = Table(
     rpc_manager,
     on=connection_loss,
     when=(outstanding > 0) & ~answered.is_set,
-    rows=only(
-        controller_hands_out_ids,
+    rows=(
         Row(
-            "send again",
-            set={connection: _next},
-            send=(_ask(_next, broker_epoch),),
-            source=f"{_CHANNEL}.handleResponse",
+            "retry",
+            "The channel sends the request again",
+            set={connection: connection + 1},
+            send=(
+                AllocateProducerIds(
+                    broker=me, connection=connection + 1, broker_epoch=broker_epoch
+                ),
+            ),
+            during=controller_hands_out_ids,
+            source="NodeToControllerRequestThread.handleResponse",
         ),
     ),
 )
@@ -363,20 +462,31 @@ timed_out = Table(
     rpc_manager,
     on=channel_timeout,
     when=(outstanding > 0) & ~answered.is_set,
-    rows=only(
-        controller_hands_out_ids,
+    rows=(
         Row(
-            "ask again",
+            "retry",
+            "Until 3.5 the broker asks again",
             when=~prefetched.is_set,
-            during=waits,
-            set={connection: _next},
-            send=(_ask(_next, broker_epoch),),
-            source=f"{_MANAGER}.handleTimeout",
+            set={connection: connection + 1},
+            send=(
+                AllocateProducerIds(
+                    broker=me, connection=connection + 1, broker_epoch=broker_epoch
+                ),
+            ),
+            during=waits & controller_hands_out_ids,
+            source="RPCProducerIdManager.handleTimeout",
         ),
         Row(
-            "give up",
-            set={connection: _next, backoff_deadline: NO_TIMESTAMP, **_completed},
-            source=f"{_MANAGER}.handleTimeout",
+            "give-up",
+            "The next call asks again",
+            set={
+                connection: connection + 1,
+                backoff_deadline: NO_TIMESTAMP,
+                outstanding: outstanding - 1,
+                request_in_flight: False,
+            },
+            during=controller_hands_out_ids,
+            source="RPCProducerIdManager.handleTimeout",
         ),
     ),
 )
@@ -386,12 +496,13 @@ registered_again = Table(
     on=register_again,
     others=(controller,),
     when=outstanding > 0,
-    rows=only(
-        controller_hands_out_ids,
+    rows=(
         Row(
-            "new epoch",
+            "new-epoch",
+            "The broker has a new epoch",
             set={broker_epoch: broker_epoch + 1, registered[me]: broker_epoch + 1},
-            source="BrokerLifecycleManager",
+            during=controller_hands_out_ids,
+            source="BrokerLifecycleManager.BrokerRegistrationResponseHandler",
         ),
     ),
 )
@@ -400,12 +511,12 @@ crashed = Table(
     rpc_manager,
     on=crash,
     others=(controller,),
-    rows=only(
-        controller_hands_out_ids,
+    rows=(
         Row(
-            "forget everything",
+            "restart",
+            "The broker starts without a block, and registers again",
             set={
-                connection: _next,
+                connection: connection + 1,
                 broker_epoch: broker_epoch + 1,
                 registered[me]: broker_epoch + 1,
                 current_block: NO_BLOCK,
@@ -418,6 +529,8 @@ crashed = Table(
                 step: each(h, Step.IDLE),
                 taken: each(h, NO_BLOCK),
             },
+            during=controller_hands_out_ids,
+            source="RPCProducerIdManager, BrokerLifecycleManager",
         ),
     ),
 )

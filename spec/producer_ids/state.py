@@ -1,12 +1,12 @@
-"""Producer ids, as far as both ways of allocating them have it in common.
+"""Producer ids: the declarations that both ways of allocating them share.
 
 A broker takes a block of ids at a time from a store that all brokers share: from ZooKeeper
-(`zookeeper`), since 3.0 from the controller (`controller`). The block
-of a broker that crashes is lost: gaps are normal.
+(`zookeeper`), since 3.0 from the controller (`controller`). The block of a broker that crashes is
+lost: gaps are normal.
 
-A bounded run abstracts three things. All blocks are of `block_size` ids: a length that a broker is
-told has one value there, and says nothing (`size_of`). So has the time, which never holds a
-request back. And all brokers are registered.
+A bounded run abstracts three things. All blocks have `block_size` ids, and the length in a response
+has one value (`size_of`). Time has one value, and never delays a request. All brokers are
+registered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ...language import (
     Key,
     Machine,
     Sequence,
-    append,
     constant,
     enum,
     event,
@@ -52,7 +51,7 @@ BROKER = Key("broker", BROKERS)
 HANDLER = Key("handler", HANDLERS)
 
 NO_PRODUCER_ID = -1
-# A block more than Kafka may use, so that handing out too much isn't ruled out by the type.
+# One block more than Kafka may use: the type doesn't rule out that too many ids are handed out.
 PRODUCER_ID = Int(NO_PRODUCER_ID, LARGEST_PRODUCER_ID + BLOCK_SIZE, "producer id")
 LENGTH = Int(NO_NUMBER, LONGEST_BLOCK, "length")
 CONNECTION = Int(0, FAULTS, "connection")
@@ -61,23 +60,25 @@ NO_BLOCK = Block(first=NO_PRODUCER_ID, size=0)
 
 Errors = enum("Errors", NONE=0, NOT_CONTROLLER=41, STALE_BROKER_EPOCH=77, UNKNOWN_SERVER_ERROR=-1)
 
-callers = Machine("callers", BROKER, doc="Those that a broker has handed out producer ids to.")
+callers = Machine(
+    "callers", BROKER, doc="The callers to whom a broker has handed out producer ids."
+)
 handed_out = callers.field(
     "handed_out",
     Sequence(PRODUCER_ID, LARGEST_PRODUCER_ID + LARGEST_PRODUCER_ID + 1),
-    doc="In this order. There is room for ids that are handed out twice.",
+    doc="The ids, in the order of the calls. There is room for ids that are handed out twice.",
 )
 
 HandedOut = message(
     "HandedOut", callers, broker=BROKER, producer_id=PRODUCER_ID, only_real=True,
-    message_doc="What a call answers.",
+    message_doc="The result of a call.",
 )  # fmt: skip
 
-crash = event("crash", event_doc="The broker loses its memory, and is started anew.")
+crash = event("crash", event_doc="The broker loses its memory, and restarts.")
 connection_loss = event(
     "connection loss",
-    event_doc="To the store. What was sent is sent again, and may have been processed before or "
-    "may still be.",
+    event_doc="The connection to the store is lost. The request is sent again, although the "
+    "first one may have been processed, or may still be.",
 )
 
 
@@ -89,9 +90,3 @@ def size_of(length: Expression) -> Expression:
 def last_of(first: Expression, size: Operand = BLOCK_SIZE) -> Expression:
     """The last producer id of the block of so many that starts with `first`."""
     return first + size - 1
-
-
-def hand_out(broker: Expression, producer_id: Expression) -> dict[Expression, Operand]:
-    """The broker gives `producer_id` to a caller."""
-    held = handed_out.at(broker)
-    return {held: append(held, producer_id)}

@@ -1,29 +1,25 @@
 """Producer ids from ZooKeeper, until 2.7: brokers take blocks by compare-and-set on one node.
 
-Reading the node is one step: when its request and its answer travel makes no difference, as a
-read changes nothing. What writes it travels, and a write whose answer was lost may have been
-applied. Of a broker that has crashed, or whose session has ended, a write in flight may still be
-applied; ZooKeeper is stricter once the broker is back.
+Reading the node is one step, because a read changes nothing. A write is a message. A write may have
+been applied although its response was lost. After a crash of the broker, or the end of its session,
+a write in flight may still be applied; ZooKeeper is stricter once the broker is back.
 """
 
 from __future__ import annotations
 
 from ...language import (
-    Expression,
     Int,
     Machine,
     Row,
-    Sending,
     Set,
     Table,
+    append,
     enum,
     event,
     if_,
     message,
-    only,
     set_of,
 )
-from ...language.expressions import Operand
 from ..messages import answer_on
 from ..releases.features import block_current_once_written, controller_hands_out_ids
 from .state import (
@@ -37,7 +33,7 @@ from .state import (
     callers,
     connection_loss,
     crash,
-    hand_out,
+    handed_out,
     last_of,
 )
 
@@ -91,14 +87,7 @@ read = event("getData")
 session_expires = event("session expires")
 
 me = zk_manager.this
-_MANAGER = "ProducerIdManager"
-_NEW_BLOCK = f"{_MANAGER}.getNewProducerIdBlock"
-_constructed = next_producer_id != NO_PRODUCER_ID
-
-
-def _write(block: Expression, expected: Expression, on: Expression) -> Sending:
-    return SetData(broker=me, connection=on, block_end=last_of(block), version=expected)
-
+is_constructed = next_producer_id != NO_PRODUCER_ID
 
 # Handing out ------------------------------------------------------------------------------------
 
@@ -106,9 +95,14 @@ started = Table(
     zk_manager,
     on=start,
     when=state == OFFLINE,
-    rows=only(
-        ~controller_hands_out_ids,
-        Row("take the first block", goto=READING, source=_MANAGER),
+    rows=(
+        Row(
+            "construct",
+            "The broker constructs its manager, which takes the first block",
+            goto=READING,
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager",
+        ),
     ),
 )
 
@@ -118,171 +112,237 @@ generated = Table(
     others=(callers,),
     response=HandedOut,
     when=state == READY,
-    rows=only(
-        ~controller_hands_out_ids,
+    rows=(
         Row(
-            "take a new block",
+            "new-block",
+            "All ids of the block are handed out, and the call takes a new one",
             when=next_producer_id > last_of(current_block),
             goto=READING,
-            source=f"{_MANAGER}.generateProducerId",
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.generateProducerId",
         ),
         Row(
-            "next id of the block",
-            set={next_producer_id: next_producer_id + 1, **hand_out(me, next_producer_id)},
+            "id",
+            "The call hands out the block's next id",
+            set={
+                next_producer_id: next_producer_id + 1,
+                handed_out.at(me): append(handed_out.at(me), next_producer_id),
+            },
             reply=HandedOut(broker=me, producer_id=next_producer_id),
-            source=f"{_MANAGER}.generateProducerId",
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.generateProducerId",
         ),
     ),
 )
 
-_acquired: dict[Expression, Operand] = {
-    current_block: proposed_block,
-    proposed_block: NO_PRODUCER_ID,
-    expected_version: 0,
-}
-# What a failed call leaves behind; the proposed block may have become the current one before.
-_failed: dict[Expression, Operand] = {proposed_block: NO_PRODUCER_ID, expected_version: 0}
-
-
-def _acquire(when: Expression, source: str) -> tuple[Row, ...]:
-    """The block was written: for the constructor, or for a call, which takes its first id."""
-    return (
-        Row(
-            "first block is taken",
-            when=when & ~_constructed,
-            goto=READY,
-            set={**_acquired, next_producer_id: proposed_block},
-            source=source,
-        ),
-        Row(
-            "block is taken",
-            when=when,
-            goto=READY,
-            set={
-                **_acquired,
-                next_producer_id: proposed_block + 1,
-                **hand_out(me, proposed_block),
-            },
-            reply=HandedOut(broker=me, producer_id=proposed_block),
-            source=source,
-        ),
-    )
-
-
-def _fail(name: str, when: Expression, on: Expression, source: str) -> tuple[Row, ...]:
-    """An exception: the broker doesn't start, or the call fails. It goes on on connection `on`."""
-    left = {**_failed, connection: on}
-    return (
-        Row(
-            f"{name}, at start",
-            when=when & ~_constructed,
-            goto=OFFLINE,
-            set={**left, current_block: NO_PRODUCER_ID},
-            source=source,
-        ),
-        Row(name, when=when, goto=READY, set=left, source=source, note="UNKNOWN_SERVER_ERROR"),
-    )
-
-
 # Compare-and-set --------------------------------------------------------------------------------
 
-_reading, _checking = state == READING, state == CHECKING
+is_exhausted = (state == READING) & (block_end > LARGEST_PRODUCER_ID - BLOCK_SIZE)
+is_own_block = me.is_in(block_broker) & (block_end == last_of(proposed_block))
 was_read = Table(
     zk_manager,
     on=read,
     others=(zookeeper, callers),
     response=HandedOut,
-    when=_reading | _checking,
-    rows=only(
-        ~controller_hands_out_ids,
-        *_fail(
-            "exhausted",
-            _reading & (block_end > LARGEST_PRODUCER_ID - BLOCK_SIZE),
-            connection,
-            _NEW_BLOCK,
+    when=(state == READING) | (state == CHECKING),
+    rows=(
+        Row(
+            "exhausted-at-start",
+            "All producer ids are allocated, and the broker doesn't start",
+            when=is_exhausted & ~is_constructed,
+            goto=OFFLINE,
+            set={
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                connection: connection,
+                current_block: NO_PRODUCER_ID,
+            },
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
-            "propose the next block",
-            when=_reading,
+            "exhausted",
+            "All producer ids are allocated, and the call fails with UNKNOWN_SERVER_ERROR",
+            when=is_exhausted,
+            goto=READY,
+            set={
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                connection: connection,
+            },
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.getNewProducerIdBlock",
+        ),
+        Row(
+            "propose",
+            "The manager tries to write the next block",
+            when=state == READING,
             goto=WRITING,
             set={
                 proposed_block: block_end + 1,
                 expected_version: version,
                 current_block: if_(block_current_once_written, current_block, block_end + 1),
             },
-            send=(_write(block_end + 1, version, connection),),
-            source=_NEW_BLOCK,
+            send=(
+                SetData(
+                    broker=me,
+                    connection=connection,
+                    block_end=last_of(block_end + 1),
+                    version=version,
+                ),
+            ),
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.getNewProducerIdBlock",
         ),
-        *_acquire(
-            me.is_in(block_broker) & (block_end == last_of(proposed_block)),
-            f"{_MANAGER}.checkProducerIdBlockZkData",
+        Row(
+            "first-block-acquired",
+            "The manager is constructed with its first block",
+            when=is_own_block & ~is_constructed,
+            goto=READY,
+            set={
+                current_block: proposed_block,
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                next_producer_id: proposed_block,
+            },
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.checkProducerIdBlockZkData",
         ),
-        Row("another broker's block", goto=READING, source=_NEW_BLOCK),
+        Row(
+            "block-acquired",
+            "The call has its block, and hands out the first id",
+            when=is_own_block,
+            goto=READY,
+            set={
+                current_block: proposed_block,
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                next_producer_id: proposed_block + 1,
+                handed_out.at(me): append(handed_out.at(me), proposed_block),
+            },
+            reply=HandedOut(broker=me, producer_id=proposed_block),
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.checkProducerIdBlockZkData",
+        ),
+        Row(
+            "other-block",
+            "Another broker has taken the block, and the manager reads again",
+            goto=READING,
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.getNewProducerIdBlock",
+        ),
     ),
 )
-
-
-def _answer(code: Expression) -> Sending:
-    return answer_on(connection.at(SetData.broker), SetDataResponse, SetData.connection, code=code)
-
 
 write = Table(
     zookeeper,
     on=SetData,
     others=(zk_manager,),
-    rows=only(
-        ~controller_hands_out_ids,
+    rows=(
         Row(
-            "written by another",
+            "bad-version",
+            "Another broker has written the node",
             when=SetData.version != version,
-            reply=_answer(Code.BADVERSION),
+            reply=answer_on(
+                connection.at(SetData.broker),
+                SetDataResponse,
+                SetData.connection,
+                code=Code.BADVERSION,
+            ),
+            during=~controller_hands_out_ids,
             source="ZooKeeper, setData",
         ),
         Row(
             "write",
+            "The node is written",
             set={
                 block_end: SetData.block_end,
                 block_broker: set_of(SetData.broker),
                 version: version + 1,
             },
-            reply=_answer(Code.OK),
+            reply=answer_on(
+                connection.at(SetData.broker), SetDataResponse, SetData.connection, code=Code.OK
+            ),
+            during=~controller_hands_out_ids,
             source="ZooKeeper, setData",
         ),
     ),
 )
 
-_CONDITIONAL = "KafkaZkClient.conditionalUpdatePath"
 written = Table(
     zk_manager,
     on=SetDataResponse,
     others=(callers,),
     response=HandedOut,
-    rows=only(
-        ~controller_hands_out_ids,
-        Row("on a closed connection", when=SetDataResponse.connection != connection),
+    rows=(
         Row(
-            "compare with its own write",
+            "closed-connection",
+            "The response is on a closed connection, and reaches nobody",
+            when=SetDataResponse.connection != connection,
+            during=~controller_hands_out_ids,
+            source="KafkaZkClient.retryRequestsUntilConnected",
+        ),
+        Row(
+            "check",
+            "The version was another one: the manager checks whether its own write changed it",
             when=SetDataResponse.code == Code.BADVERSION,
             goto=CHECKING,
-            source=_CONDITIONAL,
+            during=~controller_hands_out_ids,
+            source="KafkaZkClient.conditionalUpdatePath",
         ),
-        *_acquire(SetDataResponse.code == Code.OK, _NEW_BLOCK),
+        Row(
+            "first-block-acquired",
+            "The manager is constructed with its first block",
+            when=(SetDataResponse.code == Code.OK) & ~is_constructed,
+            goto=READY,
+            set={
+                current_block: proposed_block,
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                next_producer_id: proposed_block,
+            },
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.getNewProducerIdBlock",
+        ),
+        Row(
+            "block-acquired",
+            "The call has its block, and hands out the first id",
+            when=(SetDataResponse.code == Code.OK),
+            goto=READY,
+            set={
+                current_block: proposed_block,
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                next_producer_id: proposed_block + 1,
+                handed_out.at(me): append(handed_out.at(me), proposed_block),
+            },
+            reply=HandedOut(broker=me, producer_id=proposed_block),
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.getNewProducerIdBlock",
+        ),
     ),
 )
 
-# What goes wrong --------------------------------------------------------------------------------
+# Faults -----------------------------------------------------------------------------------------
 
-_next = connection + 1
 lost_connection = Table(
     zk_manager,
     on=connection_loss,
     when=state == WRITING,
-    rows=only(
-        ~controller_hands_out_ids,
+    rows=(
         Row(
-            "write again",
-            set={connection: _next},
-            send=(_write(proposed_block, expected_version, _next),),
+            "retry",
+            "The write is sent again",
+            set={connection: connection + 1},
+            send=(
+                SetData(
+                    broker=me,
+                    connection=connection + 1,
+                    block_end=last_of(proposed_block),
+                    version=expected_version,
+                ),
+            ),
+            during=~controller_hands_out_ids,
             source="KafkaZkClient.retryRequestsUntilConnected",
         ),
     ),
@@ -292,16 +352,43 @@ expired_session = Table(
     zk_manager,
     on=session_expires,
     when=state.is_in(READING, WRITING, CHECKING),
-    rows=only(
-        ~controller_hands_out_ids,
+    rows=(
         Row(
-            "read again",
+            "check-fails",
+            "The check of the manager's own write fails, and it reads again",
             when=state == CHECKING,
             goto=READING,
-            set={connection: _next},
-            source=f"{_MANAGER}.checkProducerIdBlockZkData",
+            set={connection: connection + 1},
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager.checkProducerIdBlockZkData",
         ),
-        *_fail("the call fails", state.is_in(READING, WRITING), _next, _CONDITIONAL),
+        Row(
+            "failure-at-start",
+            "The broker doesn't start",
+            when=state.is_in(READING, WRITING) & ~is_constructed,
+            goto=OFFLINE,
+            set={
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                connection: connection + 1,
+                current_block: NO_PRODUCER_ID,
+            },
+            during=~controller_hands_out_ids,
+            source="KafkaZkClient.conditionalUpdatePath",
+        ),
+        Row(
+            "failure",
+            "The call fails with UNKNOWN_SERVER_ERROR",
+            when=state.is_in(READING, WRITING),
+            goto=READY,
+            set={
+                proposed_block: NO_PRODUCER_ID,
+                expected_version: 0,
+                connection: connection + 1,
+            },
+            during=~controller_hands_out_ids,
+            source="KafkaZkClient.conditionalUpdatePath",
+        ),
     ),
 )
 
@@ -309,18 +396,20 @@ crashed = Table(
     zk_manager,
     on=crash,
     when=state != OFFLINE,
-    rows=only(
-        ~controller_hands_out_ids,
+    rows=(
         Row(
-            "forget everything",
+            "stop",
+            "The broker stops, and forgets its block",
             goto=OFFLINE,
             set={
-                connection: _next,
+                connection: connection + 1,
                 current_block: NO_PRODUCER_ID,
                 next_producer_id: NO_PRODUCER_ID,
                 proposed_block: NO_PRODUCER_ID,
                 expected_version: 0,
             },
+            during=~controller_hands_out_ids,
+            source="ProducerIdManager",
         ),
     ),
 )

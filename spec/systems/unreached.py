@@ -343,12 +343,12 @@ PRODUCER_ID_BLOCKS = (
         tuple(
             f"rpc_manager.{event}/{row}"
             for event in ("AllocateProducerIdsResponse", "store the answer")
-            for row in ("not monotonic", "invalid range")
+            for row in ("not-monotonic", "invalid-range")
         ),
     ),
     Unreached(
         "impossible: the bounded system has the active controller alone",
-        ("controller.AllocateProducerIds/not the controller",),
+        ("controller.AllocateProducerIds/not-controller",),
     ),
 )
 

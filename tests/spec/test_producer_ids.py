@@ -206,7 +206,7 @@ def without(system: System, *rows: tuple[str, str]) -> System:
 
 ALLOCATE, ANSWERED = "controller.AllocateProducerIds", "rpc_manager.AllocateProducerIdsResponse"
 READ, TAKE = "zk_manager.getData", "rpc_manager.take the prefetched block"
-EXHAUSTED = ((READ, "exhausted, at start"), (READ, "exhausted"))
+EXHAUSTED = ((READ, "exhausted-at-start"), (READ, "exhausted"))
 MONOTONIC, RANGE = (ANSWERED, "not monotonic"), (ANSWERED, "invalid range")
 asked = rpc.AllocateProducerIds
 
@@ -218,7 +218,7 @@ def proposing(system: System, block: Expression) -> System:
         version=zk.version,
     )  # fmt: skip
     return altered(
-        system, table=READ, row="propose the next block", updates={zk.proposed_block: block},
+        system, table=READ, row="propose", updates={zk.proposed_block: block},
         send=(write,),
     )  # fmt: skip
 
@@ -230,12 +230,12 @@ def its_own(constructed: Expression) -> Expression:
 
 whose_block_does_not_matter = altered(
     altered(
-        SYSTEM, table=READ, row="first block is taken",
+        SYSTEM, table=READ, row="first-block-acquired",
         when=its_own(zk.next_producer_id == NO_PRODUCER_ID),
     ),
-    table=READ, row="block is taken", when=its_own(zk.next_producer_id != NO_PRODUCER_ID),
+    table=READ, row="block-acquired", when=its_own(zk.next_producer_id != NO_PRODUCER_ID),
 )  # fmt: skip
-unconditional = without(SYSTEM, ("zookeeper.SetData", "written by another"))
+unconditional = without(SYSTEM, ("zookeeper.SetData", "bad-version"))
 
 
 def answering(row: str, first: Expression) -> System:
@@ -253,15 +253,15 @@ def answering(row: str, first: Expression) -> System:
 def appending(system: System) -> System:
     """The controller appends the record, nevertheless."""
     return altered(
-        system, table=ALLOCATE, row="append a record",
+        system, table=ALLOCATE, row="append",
         updates={rpc.next_block: rpc.next_block + BLOCK_SIZE},
     )  # fmt: skip
 
 
-answered_at_once = appending(answering("append a record", rpc.next_block))
-same_block_again = answering("append a record", rpc.next_block)
+answered_at_once = appending(answering("append", rpc.next_block))
+same_block_again = answering("append", rpc.next_block)
 overlapping = appending(
-    answering("append a record", if_(rpc.next_block > 0, rpc.next_block - 1, 0))
+    answering("append", if_(rpc.next_block > 0, rpc.next_block - 1, 0))
 )
 never_exhausted = answering("exhausted", rpc.next_block)
 beyond = LARGEST_PRODUCER_ID - BLOCK_SIZE
@@ -335,7 +335,7 @@ FAULTS = (
     Fault(
         "the flag doesn't matter",
         "OneBlockAhead", 6, "maybeRequestNextBlock/ask the controller",
-        altered(SYSTEM, table="rpc_manager.maybeRequestNextBlock", row="ask the controller",
+        altered(SYSTEM, table="rpc_manager.maybeRequestNextBlock", row="request",
                 when=~rpc.prefetched.is_set),
     ),
     Fault(

@@ -204,11 +204,11 @@ CALLS = shipped("calls")
 SMALL_FAULTS = {
     "CallEnds": altered(
         shipped("producer-ids"), table="rpc_manager.take the prefetched block",
-        row="no prefetched block", when=False,
+        row="none-prefetched", when=False,
     ),
     "NextIdPossible": altered(
         shipped("producer-ids"), table="rpc_manager.clear the flag",
-        row="another block may be asked for",
+        row="clear",
         updates={controller.request_in_flight: controller.request_in_flight},
     ),
     "LoadEnds": altered(

@@ -113,7 +113,7 @@ def test_a_producer_id_is_handed_out_once(release: str) -> None:
 PRODUCER_ID_TWINS = (
     Twin(
         "HandedOutOnce", "BlocksApart",
-        {"table": "rpc_manager.take the prefetched block", "row": "take it",
+        {"table": "rpc_manager.take the prefetched block", "row": "take",
          "updates": {rpc.prefetched: rpc.prefetched}},
     ),
     Twin(
@@ -127,11 +127,11 @@ PRODUCER_ID_TWINS = (
     ),
     Twin(
         "StoreForward", "StoreForward",
-        {"table": "controller.fail over", "row": "records are lost", "updates": {rpc.committed: 0}},
+        {"table": "controller.fail over", "row": "records-lost", "updates": {rpc.committed: 0}},
     ),
     Twin("HandedOutOnce", "CurrentOnceReady", release="2.7"),
     Twin(
-        "StoreForward", "StoreForward", without("zookeeper.SetData", "written by another"), "2.7",
+        "StoreForward", "StoreForward", without("zookeeper.SetData", "bad-version"), "2.7",
         MENDED,
     ),
 )  # fmt: skip
