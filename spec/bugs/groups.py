@@ -38,7 +38,7 @@ BUGS = (
         takes=(
             "WriteTxnMarkers/end the transaction",
             "AddPartitionsByLeaderResponse/offset, append",
-            "complete pending offsets/by producer id",
+            "complete pending offsets/completed",
         ),
         source="commit of pull request 18168",
         system="exactly-once",

@@ -141,13 +141,13 @@ allocated = Table(
     controller,
     on=AllocateProducerIds,
     others=(rpc_manager,),
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "not-controller",
             "Another controller is the active one",
             when=~is_active,
             reply=refused(Errors.NOT_CONTROLLER),
-            during=controller_hands_out_ids,
             source="QuorumController.ControllerWriteEvent",
         ),
         Row(
@@ -156,7 +156,6 @@ allocated = Table(
             when=(AllocateProducerIds.broker_epoch != registered[AllocateProducerIds.broker])
             | (AllocateProducerIds.broker_epoch < 0),
             reply=refused(Errors.STALE_BROKER_EPOCH),
-            during=controller_hands_out_ids,
             source="ClusterControlManager.checkBrokerEpoch",
         ),
         Row(
@@ -164,7 +163,6 @@ allocated = Table(
             "All producer ids are allocated",
             when=next_block > LARGEST_PRODUCER_ID - BLOCK_SIZE,
             reply=refused(Errors.UNKNOWN_SERVER_ERROR),
-            during=controller_hands_out_ids,
             source="ProducerIdControlManager.generateNextProducerId",
         ),
         Row(
@@ -182,7 +180,6 @@ allocated = Table(
                     deferred[AllocateProducerIds.broker],
                 ),
             },
-            during=controller_hands_out_ids,
             source="ProducerIdControlManager.generateNextProducerId",
         ),
     ),
@@ -193,6 +190,7 @@ records_committed = Table(
     on=commit,
     others=(rpc_manager,),
     when=committed < next_block,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "answer",
@@ -214,7 +212,6 @@ records_committed = Table(
                     ),
                 ),
             ),
-            during=controller_hands_out_ids,
             source="QuorumController, ControllerPurgatory",
         ),
     ),
@@ -236,6 +233,7 @@ failed_over = Table(
     others=(rpc_manager,),
     when=committed < next_block,
     doc="A failover without uncommitted records changes nothing here.",
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "records-kept",
@@ -255,7 +253,6 @@ failed_over = Table(
                     ),
                 ),
             ),
-            during=controller_hands_out_ids,
             source="QuorumController.renounce",
         ),
         Row(
@@ -275,7 +272,6 @@ failed_over = Table(
                     ),
                 ),
             ),
-            during=controller_hands_out_ids,
             source="QuorumController.renounce",
         ),
     ),

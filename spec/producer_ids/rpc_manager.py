@@ -96,6 +96,7 @@ generated = Table(
     when=if_(waits, all_of(h, step[h] == Step.IDLE), step[handler] == Step.IDLE),
     doc="A thread finds the current block and claims an id of it in one step. Until 3.5 one call "
     "at a time is in flight; the others wait for its lock.",
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "id-and-prefetch",
@@ -107,7 +108,6 @@ generated = Table(
                 step[handler]: Step.REQUESTING,
             },
             reply=HandedOut(broker=me, producer_id=next_producer_id),
-            during=controller_hands_out_ids,
             source="RPCProducerIdManager.generateProducerId",
         ),
         Row(
@@ -119,14 +119,12 @@ generated = Table(
                 handed_out.at(me): append(handed_out.at(me), next_producer_id),
             },
             reply=HandedOut(broker=me, producer_id=next_producer_id),
-            during=controller_hands_out_ids,
             source="ProducerIdsBlock.claimNextId",
         ),
         Row(
             "block-full",
             "All ids of the block are handed out",
             set={step[handler]: if_(waits, Step.REQUESTING, Step.BLOCK_IS_FULL)},
-            during=controller_hands_out_ids,
             source="RPCProducerIdManager.generateProducerId",
         ),
     ),
@@ -139,6 +137,7 @@ took = Table(
     response=HandedOut,
     when=(step[handler] == Step.BLOCK_IS_FULL)
     | ((step[handler] == Step.WAITING) & prefetched.is_set),
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "first-id",
@@ -152,14 +151,14 @@ took = Table(
                 handed_out.at(me): append(handed_out.at(me), prefetched.value.block.first),
             },
             reply=HandedOut(broker=me, producer_id=prefetched.value.block.first),
-            during=waits & controller_hands_out_ids,
+            during=waits,
             source="RPCProducerIdManager.generateProducerId",
         ),
         Row(
             "failure",
             "The call fails with the controller's error",
             set={prefetched: None, step[handler]: Step.IDLE},
-            during=waits & controller_hands_out_ids,
+            during=waits,
             source="RPCProducerIdManager.generateProducerId",
         ),
         Row(
@@ -171,14 +170,14 @@ took = Table(
                 taken[handler]: prefetched.value.block,
                 step[handler]: Step.SWITCHING,
             },
-            during=block_awaited_elsewhere & controller_hands_out_ids,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.generateProducerId",
         ),
         Row(
             "none-prefetched",
             "There is no prefetched block",
             set={step[handler]: Step.REQUESTING},
-            during=block_awaited_elsewhere & controller_hands_out_ids,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.generateProducerId",
         ),
     ),
@@ -188,6 +187,7 @@ switching = Table(
     rpc_manager,
     on=set_current,
     when=step[handler] == Step.SWITCHING,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "switch",
@@ -198,7 +198,7 @@ switching = Table(
                 taken[handler]: NO_BLOCK,
                 step[handler]: Step.SWITCHED,
             },
-            during=controller_hands_out_ids & block_awaited_elsewhere,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.generateProducerId",
         ),
     ),
@@ -208,12 +208,13 @@ switched = Table(
     rpc_manager,
     on=clear_in_flight,
     when=step[handler] == Step.SWITCHED,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "clear",
             "The broker may ask for another block",
             set={request_in_flight: False, step[handler]: Step.IDLE},
-            during=controller_hands_out_ids & block_awaited_elsewhere,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.generateProducerId",
         ),
     ),
@@ -226,6 +227,7 @@ requested = Table(
     others=(clock,),
     when=step[handler] == Step.REQUESTING,
     doc="A call without an id fails with COORDINATOR_LOAD_IN_PROGRESS; until 3.5 it waits first.",
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "request",
@@ -239,14 +241,12 @@ requested = Table(
             send=(
                 AllocateProducerIds(broker=me, connection=connection, broker_epoch=broker_epoch),
             ),
-            during=controller_hands_out_ids,
             source="RPCProducerIdManager.maybeRequestNextBlock",
         ),
         Row(
             "no-request",
             "A block is there or on its way, or the broker backs off after a failure",
             set={step[handler]: if_(waits & ~has_id, Step.WAITING, Step.IDLE)},
-            during=controller_hands_out_ids,
             source="RPCProducerIdManager.maybeRequestNextBlock",
         ),
     ),
@@ -256,12 +256,13 @@ waited = Table(
     rpc_manager,
     on=wait_ends,
     when=step[handler] == Step.WAITING,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "failure",
             "The call fails with COORDINATOR_LOAD_IN_PROGRESS",
             set={step[handler]: Step.IDLE},
-            during=controller_hands_out_ids & waits,
+            during=waits,
             source="RPCProducerIdManager.generateProducerId",
         ),
     ),
@@ -279,12 +280,12 @@ received = Table(
     on=AllocateProducerIdsResponse,
     others=(clock,),
     when=~answered.is_set,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "closed-connection",
             "The response is on a closed connection, and reaches nobody",
             when=AllocateProducerIdsResponse.connection != connection,
-            during=controller_hands_out_ids,
             source="NetworkClient.disconnect",
         ),
         Row(
@@ -294,7 +295,6 @@ received = Table(
             send=(
                 AllocateProducerIds(broker=me, connection=connection, broker_epoch=broker_epoch),
             ),
-            during=controller_hands_out_ids,
             source="NodeToControllerRequestThread.handleResponse",
         ),
         Row(
@@ -307,7 +307,7 @@ received = Table(
                     Outcome(error=AllocateProducerIdsResponse.error, block=response_block)
                 ),
             },
-            during=waits & controller_hands_out_ids,
+            during=waits,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
@@ -319,7 +319,7 @@ received = Table(
                 request_in_flight: False,
                 backoff_deadline: now + RETRY_BACKOFF,
             },
-            during=block_awaited_elsewhere & controller_hands_out_ids,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
@@ -336,7 +336,7 @@ received = Table(
                 request_in_flight: False,
                 backoff_deadline: now + RETRY_BACKOFF,
             },
-            during=block_awaited_elsewhere & controller_hands_out_ids,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.sanityCheckResponse",
         ),
         Row(
@@ -350,7 +350,7 @@ received = Table(
                 request_in_flight: False,
                 backoff_deadline: now + RETRY_BACKOFF,
             },
-            during=block_awaited_elsewhere & controller_hands_out_ids,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.sanityCheckResponse",
         ),
         Row(
@@ -361,7 +361,7 @@ received = Table(
                 prefetched: some(Outcome(error=Errors.NONE, block=response_block)),
                 backoff_deadline: NO_TIMESTAMP,
             },
-            during=block_awaited_elsewhere & controller_hands_out_ids,
+            during=block_awaited_elsewhere,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
     ),
@@ -377,6 +377,7 @@ stored = Table(
     doc="The channel's thread waits while the queue of one block is full. Kafka asks again after "
     "BROKER_ID_NOT_REGISTERED as well, which only ZooKeeper's controllers answer. A stored "
     "failure is UNKNOWN_SERVER_ERROR, whatever the controller answered.",
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "request",
@@ -386,7 +387,7 @@ stored = Table(
             send=(
                 AllocateProducerIds(broker=me, connection=connection, broker_epoch=broker_epoch),
             ),
-            during=controller_hands_out_ids & waits,
+            during=waits,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
@@ -394,7 +395,7 @@ stored = Table(
             "The broker's epoch was stale; a block is there or on its way",
             when=answered.value.error == Errors.STALE_BROKER_EPOCH,
             set={answered: None},
-            during=controller_hands_out_ids & waits,
+            during=waits,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
@@ -402,7 +403,7 @@ stored = Table(
             "The controller has refused",
             when=answered.value.error != Errors.NONE,
             set={answered: None, prefetched: failure},
-            during=controller_hands_out_ids & waits,
+            during=waits,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
@@ -415,7 +416,7 @@ stored = Table(
                 answered.value.block.first < current_end,
             ),
             set={answered: None, prefetched: failure},
-            during=controller_hands_out_ids & waits,
+            during=waits,
             source="RPCProducerIdManager.sanityCheckResponse",
         ),
         Row(
@@ -425,14 +426,14 @@ stored = Table(
             | (answered_size < 0)
             | (answered.value.block.first > LARGEST_PRODUCER_ID - answered_size),
             set={answered: None, prefetched: failure},
-            during=controller_hands_out_ids & waits,
+            during=waits,
             source="RPCProducerIdManager.sanityCheckResponse",
         ),
         Row(
             "prefetch",
             "The block is the next one",
             set={answered: None, prefetched: answered},
-            during=controller_hands_out_ids & waits,
+            during=waits,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
     ),
@@ -442,6 +443,7 @@ lost_connection = Table(
     rpc_manager,
     on=connection_loss,
     when=(outstanding > 0) & ~answered.is_set,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "retry",
@@ -452,7 +454,6 @@ lost_connection = Table(
                     broker=me, connection=connection + 1, broker_epoch=broker_epoch
                 ),
             ),
-            during=controller_hands_out_ids,
             source="NodeToControllerRequestThread.handleResponse",
         ),
     ),
@@ -462,6 +463,7 @@ timed_out = Table(
     rpc_manager,
     on=channel_timeout,
     when=(outstanding > 0) & ~answered.is_set,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "retry",
@@ -473,7 +475,7 @@ timed_out = Table(
                     broker=me, connection=connection + 1, broker_epoch=broker_epoch
                 ),
             ),
-            during=waits & controller_hands_out_ids,
+            during=waits,
             source="RPCProducerIdManager.handleTimeout",
         ),
         Row(
@@ -485,7 +487,6 @@ timed_out = Table(
                 outstanding: outstanding - 1,
                 request_in_flight: False,
             },
-            during=controller_hands_out_ids,
             source="RPCProducerIdManager.handleTimeout",
         ),
     ),
@@ -496,12 +497,12 @@ registered_again = Table(
     on=register_again,
     others=(controller,),
     when=outstanding > 0,
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "new-epoch",
             "The broker has a new epoch",
             set={broker_epoch: broker_epoch + 1, registered[me]: broker_epoch + 1},
-            during=controller_hands_out_ids,
             source="BrokerLifecycleManager.BrokerRegistrationResponseHandler",
         ),
     ),
@@ -511,6 +512,7 @@ crashed = Table(
     rpc_manager,
     on=crash,
     others=(controller,),
+    during=controller_hands_out_ids,
     rows=(
         Row(
             "restart",
@@ -529,7 +531,6 @@ crashed = Table(
                 step: each(h, Step.IDLE),
                 taken: each(h, NO_BLOCK),
             },
-            during=controller_hands_out_ids,
             source="RPCProducerIdManager, BrokerLifecycleManager",
         ),
     ),

@@ -95,12 +95,12 @@ started = Table(
     zk_manager,
     on=start,
     when=state == OFFLINE,
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "construct",
             "The broker constructs its manager, which takes the first block",
             goto=READING,
-            during=~controller_hands_out_ids,
             source="ProducerIdManager",
         ),
     ),
@@ -112,13 +112,13 @@ generated = Table(
     others=(callers,),
     response=HandedOut,
     when=state == READY,
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "new-block",
             "All ids of the block are handed out, and the call takes a new one",
             when=next_producer_id > last_of(current_block),
             goto=READING,
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.generateProducerId",
         ),
         Row(
@@ -129,7 +129,6 @@ generated = Table(
                 handed_out.at(me): append(handed_out.at(me), next_producer_id),
             },
             reply=HandedOut(broker=me, producer_id=next_producer_id),
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.generateProducerId",
         ),
     ),
@@ -145,6 +144,7 @@ was_read = Table(
     others=(zookeeper, callers),
     response=HandedOut,
     when=(state == READING) | (state == CHECKING),
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "exhausted-at-start",
@@ -157,7 +157,6 @@ was_read = Table(
                 connection: connection,
                 current_block: NO_PRODUCER_ID,
             },
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
@@ -170,7 +169,6 @@ was_read = Table(
                 expected_version: 0,
                 connection: connection,
             },
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
@@ -191,7 +189,6 @@ was_read = Table(
                     version=version,
                 ),
             ),
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
@@ -205,7 +202,6 @@ was_read = Table(
                 expected_version: 0,
                 next_producer_id: proposed_block,
             },
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.checkProducerIdBlockZkData",
         ),
         Row(
@@ -221,14 +217,12 @@ was_read = Table(
                 handed_out.at(me): append(handed_out.at(me), proposed_block),
             },
             reply=HandedOut(broker=me, producer_id=proposed_block),
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.checkProducerIdBlockZkData",
         ),
         Row(
             "other-block",
             "Another broker has taken the block, and the manager reads again",
             goto=READING,
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.getNewProducerIdBlock",
         ),
     ),
@@ -238,6 +232,7 @@ write = Table(
     zookeeper,
     on=SetData,
     others=(zk_manager,),
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "bad-version",
@@ -249,7 +244,6 @@ write = Table(
                 SetData.connection,
                 code=Code.BADVERSION,
             ),
-            during=~controller_hands_out_ids,
             source="ZooKeeper, setData",
         ),
         Row(
@@ -263,7 +257,6 @@ write = Table(
             reply=answer_on(
                 connection.at(SetData.broker), SetDataResponse, SetData.connection, code=Code.OK
             ),
-            during=~controller_hands_out_ids,
             source="ZooKeeper, setData",
         ),
     ),
@@ -274,12 +267,12 @@ written = Table(
     on=SetDataResponse,
     others=(callers,),
     response=HandedOut,
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "closed-connection",
             "The response is on a closed connection, and reaches nobody",
             when=SetDataResponse.connection != connection,
-            during=~controller_hands_out_ids,
             source="KafkaZkClient.retryRequestsUntilConnected",
         ),
         Row(
@@ -287,7 +280,6 @@ written = Table(
             "The version was another one: the manager checks whether its own write changed it",
             when=SetDataResponse.code == Code.BADVERSION,
             goto=CHECKING,
-            during=~controller_hands_out_ids,
             source="KafkaZkClient.conditionalUpdatePath",
         ),
         Row(
@@ -301,7 +293,6 @@ written = Table(
                 expected_version: 0,
                 next_producer_id: proposed_block,
             },
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.getNewProducerIdBlock",
         ),
         Row(
@@ -317,7 +308,6 @@ written = Table(
                 handed_out.at(me): append(handed_out.at(me), proposed_block),
             },
             reply=HandedOut(broker=me, producer_id=proposed_block),
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.getNewProducerIdBlock",
         ),
     ),
@@ -329,6 +319,7 @@ lost_connection = Table(
     zk_manager,
     on=connection_loss,
     when=state == WRITING,
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "retry",
@@ -342,7 +333,6 @@ lost_connection = Table(
                     version=expected_version,
                 ),
             ),
-            during=~controller_hands_out_ids,
             source="KafkaZkClient.retryRequestsUntilConnected",
         ),
     ),
@@ -352,6 +342,7 @@ expired_session = Table(
     zk_manager,
     on=session_expires,
     when=state.is_in(READING, WRITING, CHECKING),
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "check-fails",
@@ -359,7 +350,6 @@ expired_session = Table(
             when=state == CHECKING,
             goto=READING,
             set={connection: connection + 1},
-            during=~controller_hands_out_ids,
             source="ProducerIdManager.checkProducerIdBlockZkData",
         ),
         Row(
@@ -373,7 +363,6 @@ expired_session = Table(
                 connection: connection + 1,
                 current_block: NO_PRODUCER_ID,
             },
-            during=~controller_hands_out_ids,
             source="KafkaZkClient.conditionalUpdatePath",
         ),
         Row(
@@ -386,7 +375,6 @@ expired_session = Table(
                 expected_version: 0,
                 connection: connection + 1,
             },
-            during=~controller_hands_out_ids,
             source="KafkaZkClient.conditionalUpdatePath",
         ),
     ),
@@ -396,6 +384,7 @@ crashed = Table(
     zk_manager,
     on=crash,
     when=state != OFFLINE,
+    during=~controller_hands_out_ids,
     rows=(
         Row(
             "stop",
@@ -408,7 +397,6 @@ crashed = Table(
                 proposed_block: NO_PRODUCER_ID,
                 expected_version: 0,
             },
-            during=~controller_hands_out_ids,
             source="ProducerIdManager",
         ),
     ),

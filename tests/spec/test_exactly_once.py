@@ -101,7 +101,7 @@ FAULTS = (
     ),
     Fault(
         "KAFKA-17507: the offset of an ended transaction is put in place late", "NoneSkipped",
-        39, "complete pending offsets/by producer id", ALONE, off=("offsets_in_place_first",),
+        39, "complete pending offsets/completed", ALONE, off=("offsets_in_place_first",),
     ),
     Fault("KIP-447: the group asks nobody for the generation", "NoZombieOffset",
           14, "AddPartitionsByLeaderResponse/offset, append", off=("members_fenced",)),

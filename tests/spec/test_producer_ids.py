@@ -85,11 +85,11 @@ FROM_ZOOKEEPER = before("3.0")
 WAITING = "3.5"
 # What breaks, after how many steps, and by which row.
 _ZOOKEEPER = {
-    "HandedOutOnce": (15, "SetDataResponse/block is taken"),
-    "Increasing": (15, "SetDataResponse/block is taken"),
-    "OnlyFromTakenBlocks": (10, "generateProducerId/next id of the block"),
+    "HandedOutOnce": (15, "SetDataResponse/block-acquired"),
+    "Increasing": (15, "SetDataResponse/block-acquired"),
+    "OnlyFromTakenBlocks": (10, "generateProducerId/id"),
 }
-_CONTROLLER = {"OneBlockAhead": (8, "maybeRequestNextBlock/ask the controller")}
+_CONTROLLER = {"OneBlockAhead": (8, "maybeRequestNextBlock/request")}
 BROKEN = {
     **dict.fromkeys(FROM_ZOOKEEPER, _ZOOKEEPER),
     **dict.fromkeys(RELEASED[RELEASED.index("3.0") : RELEASED.index("3.6")], _CONTROLLER),
@@ -130,11 +130,11 @@ def test_what_would_have_mended_zookeepers_protocol(protocol: str) -> None:
 def test_a_session_that_ends_leaves_a_block_in_use_that_was_never_written() -> None:
     done = steps(run("2.7", properties=("HandedOutOnce",)))
     assert done[6:11] == [
-        "generateProducerId/take a new block",
-        "getData/propose the next block",
-        "session expires/the call fails",
-        "generateProducerId/next id of the block",
-        "generateProducerId/next id of the block",
+        "generateProducerId/new-block",
+        "getData/propose",
+        "session expires/failure",
+        "generateProducerId/id",
+        "generateProducerId/id",
     ]
 
 
@@ -143,16 +143,16 @@ def test_without_any_fault_the_race_for_the_last_block_is_enough() -> None:
     """Who loses it reads that there are none left, and goes on with the block of who won."""
     result = run("2.7", {**SMALL, "faults": 0}, properties=("HandedOutOnce",))
     assert steps(result)[-3:] == [
-        "getData/another broker's block",
+        "getData/other-block",
         "getData/exhausted",
-        "generateProducerId/next id of the block",
+        "generateProducerId/id",
     ]
 
 
 def test_until_3_5_a_second_block_is_asked_for_while_the_first_one_is_stored() -> None:
     done = steps(run(WAITING, properties=("OneBlockAhead",)))
-    assert done[-1] == "maybeRequestNextBlock/ask the controller"
-    assert "AllocateProducerIdsResponse/clear the flag" in done
+    assert done[-1] == "maybeRequestNextBlock/request"
+    assert "AllocateProducerIdsResponse/clear" in done
     assert not any(step.startswith("store the answer") for step in done)
 
 
@@ -207,7 +207,7 @@ def without(system: System, *rows: tuple[str, str]) -> System:
 ALLOCATE, ANSWERED = "controller.AllocateProducerIds", "rpc_manager.AllocateProducerIdsResponse"
 READ, TAKE = "zk_manager.getData", "rpc_manager.take the prefetched block"
 EXHAUSTED = ((READ, "exhausted-at-start"), (READ, "exhausted"))
-MONOTONIC, RANGE = (ANSWERED, "not monotonic"), (ANSWERED, "invalid range")
+MONOTONIC, RANGE = (ANSWERED, "not-monotonic"), (ANSWERED, "invalid-range")
 asked = rpc.AllocateProducerIds
 
 
@@ -260,16 +260,14 @@ def appending(system: System) -> System:
 
 answered_at_once = appending(answering("append", rpc.next_block))
 same_block_again = answering("append", rpc.next_block)
-overlapping = appending(
-    answering("append", if_(rpc.next_block > 0, rpc.next_block - 1, 0))
-)
+overlapping = appending(answering("append", if_(rpc.next_block > 0, rpc.next_block - 1, 0)))
 never_exhausted = answering("exhausted", rpc.next_block)
 beyond = LARGEST_PRODUCER_ID - BLOCK_SIZE
 
 FAULTS = (
     at_zookeeper(
         "a write without a condition",
-        "HandedOutOnce", 10, "generateProducerId/next id of the block", unconditional,
+        "HandedOutOnce", 10, "generateProducerId/id", unconditional,
     ),
     at_zookeeper(
         "a write without a condition",
@@ -277,11 +275,11 @@ FAULTS = (
     ),
     at_zookeeper(
         "a block of another broker passes for its own",
-        "HandedOutOnce", 11, "generateProducerId/next id of the block", whose_block_does_not_matter,
+        "HandedOutOnce", 11, "generateProducerId/id", whose_block_does_not_matter,
     ),
     at_zookeeper(
         "after the largest id comes the first",
-        "HandedOutOnce", 17, "SetDataResponse/block is taken",
+        "HandedOutOnce", 17, "SetDataResponse/block-acquired",
         proposing(without(SYSTEM, *EXHAUSTED), if_(zk.block_end > beyond, 0, zk.block_end + 1)),
     ),
     at_zookeeper(
@@ -291,7 +289,7 @@ FAULTS = (
     ),
     at_zookeeper(
         "nobody is refused",
-        "NotBeyondTheLargest", 18, "generateProducerId/next id of the block",
+        "NotBeyondTheLargest", 18, "generateProducerId/id",
         without(SYSTEM, *EXHAUSTED),
     ),
     Fault(
@@ -318,7 +316,7 @@ FAULTS = (
     Fault(
         "the prefetched block isn't cleared",
         "HandedOutOnce", 18, "generateProducerId/id",
-        altered(SYSTEM, table=TAKE, row="take it", updates={rpc.prefetched: rpc.prefetched}),
+        altered(SYSTEM, table=TAKE, row="take", updates={rpc.prefetched: rpc.prefetched}),
         ONE_THREAD,
     ),
     Fault(
@@ -334,19 +332,19 @@ FAULTS = (
     ),
     Fault(
         "the flag doesn't matter",
-        "OneBlockAhead", 6, "maybeRequestNextBlock/ask the controller",
+        "OneBlockAhead", 6, "maybeRequestNextBlock/request",
         altered(SYSTEM, table="rpc_manager.maybeRequestNextBlock", row="request",
                 when=~rpc.prefetched.is_set),
     ),
     Fault(
         "neither the controller nor the broker knows the largest id",
-        "NotBeyondTheLargest", 19, "generateProducerId/id, and time to prefetch",
+        "NotBeyondTheLargest", 19, "generateProducerId/id-and-prefetch",
         without(never_exhausted, RANGE),
     ),
     Fault(
         "a failover loses what was committed",
-        "StoreForward", 10, "fail over/records are lost",
-        altered(SYSTEM, table="controller.fail over", row="records are lost",
+        "StoreForward", 10, "fail over/records-lost",
+        altered(SYSTEM, table="controller.fail over", row="records-lost",
                 updates={rpc.committed: 0, rpc.next_block: 0}),
     ),
 )  # fmt: skip
