@@ -17,7 +17,7 @@ BUGS = (
         takes=(
             "transaction timeout/fence the open transaction",
             "Produce/stale epoch",
-            "ProduceResponse/fenced",
+            "ProduceResponse/fatal",
         ),
         source="KIP-588, KAFKA-9803 and KAFKA-9911",
         also=("KAFKA-9803", "KAFKA-9911"),
@@ -51,7 +51,7 @@ BUGS = (
         constants=transactions(transactions=2, faults=1, delays=1),
         takes=(
             "ApiVersions answered/known",
-            "request overtaken/end again",
+            "request overtaken/end-again",
             "AddPartitionsByLeader/add",
             "EndTxn/end, version 1",
             "log append/commit decided",
@@ -71,7 +71,7 @@ BUGS = (
         constants=idempotence(losses=1, refusals=1),
         takes=(
             "Produce/append",
-            "bump epoch/bump",
+            "bump epoch/bumped",
             "Produce/append",
         ),
         source="KAFKA-14034, open; redpanda issues 3039 and 5355",
@@ -91,7 +91,7 @@ BUGS = (
         constants=idempotence(
             faults=3, losses=1, records=4, largest_sequence=7, in_flight=2, cached_batches=2
         ),
-        takes=("lost ProduceResponse/queue again", "bump epoch/bump", "Produce/append"),
+        takes=("lost ProduceResponse/requeued", "bump epoch/bumped", "Produce/append"),
         source="KAFKA-5494, 1.0; redpanda issues 3038 and 3077",
         system="idempotence",
         also=("redpanda-3038",),
@@ -113,7 +113,7 @@ BUGS = (
             "drain/the next in sequence",
             "drain/the next in sequence",
             "drain/the next in sequence",
-            "ProduceResponse/unknown at the leader: new sequences",
+            "ProduceResponse/unknown-id-renumbered",
         ),
         source="commit af280103; KAFKA-8483 and KAFKA-8484",
         system="idempotence",

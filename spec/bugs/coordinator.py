@@ -32,7 +32,7 @@ BUGS = (
         fixed_at="4.3",
         fix=_VERSION_1,
         constants=transactions(transactions=2, faults=1, delays=1),
-        takes=("request overtaken/end again", "beginTransaction/begin", "EndTxn/prepare"),
+        takes=("request overtaken/end-again", "beginTransaction/begin", "EndTxn/prepare"),
         source="KIP-890 (c); Jepsen, Bufstream 0.1.0",
         on=("markers_in_order",),
         also=("KAFKA-17754", "Jepsen-Bufstream"),
@@ -93,7 +93,7 @@ BUGS = (
         fix=("expected_epoch",),
         constants=transactions(faults=2, losses=1, expiries=1),
         takes=(
-            "lost InitProducerIdResponse/send again",
+            "lost InitProducerIdResponse/sent-again",
             "InitProducerIdResponse/initialized",
         ),
         source="KIP-360, commit fecb977b",

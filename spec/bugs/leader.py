@@ -15,7 +15,7 @@ BUGS = (
         fix=("verification",),
         constants=transactions(faults=1, expiries=1),
         takes=(
-            "batch expires/at its first attempt: abortable",
+            "batch expires/first-attempt-abortable",
             "EndTxn/prepare",
             "Produce/append",
         ),
@@ -32,7 +32,7 @@ BUGS = (
         fix=("verification",),
         constants=transactions(transactions=2, faults=1, expiries=1),
         takes=(
-            "batch expires/at its first attempt: abortable",
+            "batch expires/first-attempt-abortable",
             "log append/abort decided",
             "Produce/append",
         ),

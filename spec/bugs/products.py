@@ -202,10 +202,10 @@ BUGS = (
         fix=("client_epoch_bump", "unknown_producer_accepted"),
         constants=transactions(transactions=2, faults=1, expiries=1),
         takes=(
-            "batch expires/at its first attempt: abortable",
+            "batch expires/first-attempt-abortable",
             "abortTransaction/abort",
             "Produce/append",
-            "ProduceResponse/unknown at the leader: new sequences",
+            "ProduceResponse/unknown-id-renumbered",
             "Produce/duplicate",
             "EndTxnResponse/ended",
         ),

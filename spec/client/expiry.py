@@ -1,7 +1,9 @@
-"""A batch's time is over: was it appended? What is unresolved shows when nothing is in flight.
+"""Expired batches and unresolved sequences: Sender.sendProducerData and maybeResolveSequences.
+
+Was an expired batch appended? Its partition's sequences stay unresolved until nothing is in flight.
 
 In a transaction with one record for a partition, the mark of an unresolved sequence would show
-nowhere: nothing is drained after the expiry, and resolving it finds the error that there is.
+nowhere: nothing is sent after the expiry, and resolving it finds the error that there is.
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ from ...language import (
     Row,
     Table,
     all_of,
+    each,
     event,
     if_,
-    lift,
     position,
+    set_of,
+    some,
 )
-from ...language.expressions import Operand
 from ..messages import (
     EXPIRIES,
+    NO_EPOCH,
+    NO_OFFSET,
     PARTITION,
     REAL,
     RECORD,
@@ -35,182 +40,288 @@ from ..releases.features import (
     transactional,
 )
 from . import state as client
-from .accumulator import LINGER
+from .accumulator import LINGER, muted
 from .sender import (
     DELIVERY_TIMEOUT,
-    NEW_ID,
     REQUEST_TIMEOUT,
-    bumps_epoch,
-    failed_for_good,
-    reported,
-    resets_id,
-    wants_bump,
+    batches_in_fatal_error,
+    completed_batch,
 )
-from .state import s
+from .state import q, s
 from .transaction_manager import (
-    NEEDS_BUMP,
     RETRY_BACKOFF,
     TO_ABORTABLE,
+    CallResult,
     ClientStep,
     Reaction,
-    batch_failed,
+    abortable_cause,
+    adds_implicitly,
+    batch_error,
+    call_result,
     can_bump,
-    fatal,
+    last_error,
+    must_bump_after_abort,
+    pending_call,
     react,
 )
 
+# A batch expires --------------------------------------------------------------------------------
+
 expire_batch = event(
-    "batch expires", partition=PARTITION, record=RECORD,
+    "batch expires",
+    partition=PARTITION,
+    record=RECORD,
     event_doc="Its time is over; a request may still arrive.",
-)  # fmt: skip
-resolve = event("resolve sequences", partition=PARTITION)
-
-_SENDER, _MANAGER = "Sender", "TransactionManager"
-
-_where, _which = expire_batch.partition, expire_batch.record
-_batch, _its = client.batches[_where][_which], client.details[_where][_which]
-_mark = client.unresolved[_where]
-_marked = {_mark: client.marked(_mark, _batch.base_sequence + _its.count)}
-_REPORTED_FAILED = reported(_where, _which, client.FAILED)
-_ABORTABLE = _REPORTED_FAILED | batch_failed(Errors.TIMEOUT)
-# A batch that is full at once expired without the time that others linger (before 2.1).
-_delay = if_(_batch.status == client.QUEUED, RETRY_BACKOFF, LINGER)
-_is_over = if_(
-    expires_in_flight,
-    _batch.status.is_in(client.UNSENT, client.SENT, client.QUEUED)
-    & (now - _its.created_ms >= DELIVERY_TIMEOUT),
-    _batch.status.is_in(client.UNSENT, client.QUEUED)
-    & (now - _its.last_attempt_ms > REQUEST_TIMEOUT + _delay),
 )
 
+batch = client.batches[expire_batch.partition][expire_batch.record]
+details = client.details[expire_batch.partition][expire_batch.record]
+unresolved = client.unresolved[expire_batch.partition]
+behind_batch = client.marked(unresolved, batch.base_sequence + details.count)
+# Before 2.1 a batch that is full at once expired without the time that others linger.
+delay = if_(batch.status == client.QUEUED, RETRY_BACKOFF, LINGER)
+is_expired = if_(
+    expires_in_flight,
+    batch.status.is_in(client.UNSENT, client.SENT, client.QUEUED)
+    & (now - details.created_ms >= DELIVERY_TIMEOUT),
+    batch.status.is_in(client.UNSENT, client.QUEUED)
+    & (now - details.last_attempt_ms > REQUEST_TIMEOUT + delay),
+)
+"""RecordAccumulator.expiredBatches, Sender.getExpiredInflightBatches"""
 
-def _may_expire(which: Expression) -> Expression:
-    """Whether the time of a batch may be over in a bounded run, before that of another one: what a
-    transactional client has queued again counts as sent there."""
-    batch = client.batches[_where][which]
-    waits = if_(transactional, batch.in_retry, batch.status == client.QUEUED)
-    return client.is_open(batch) & (expires_in_flight | waits)
+
+def may_expire(record: Expression) -> Expression:
+    """Whether a batch may expire in a bounded run, if no older one does. A transactional client's
+    batch that is queued again counts as sent there."""
+    other = client.batches[expire_batch.partition][record]
+    waits = if_(transactional, other.in_retry, other.status == client.QUEUED)
+    return client.is_open(other) & (expires_in_flight | waits)
 
 
-_is_oldest = all_of(s, _may_expire(s).implies(position(s) >= position(_which)))
+is_oldest = all_of(s, may_expire(s).implies(position(s) >= position(expire_batch.record)))
+
 expired = Table(
     producer,
     on=expire_batch,
     response=Reaction,
     others=(clock,),
     when=(EXPIRIES > 0)
-    & if_(REAL == 0, _may_expire(_which) & _is_oldest, (_its.count > 0) & _is_over),
+    & if_(
+        REAL == 0,
+        may_expire(expire_batch.record) & is_oldest,
+        (details.count > 0) & is_expired,
+    ),
+    doc="Sender.sendProducerData fails an expired batch. It is in retry if it has been sent "
+    "before.",
     rows=(
-        failed_for_good(
-            fatal(
-                "after a retry: fatal",
-                _batch.in_retry,
-                Errors.KAFKA_EXCEPTION,
-                f"{_SENDER}.run before 2.5",
-                during=transactional & ~client_epoch_bump & sequence_used_when_sent,
-            ),
-            _where,
-            _which,
+        Row(
+            "in-retry-fatal",
+            "Nobody knows whether the batch was appended: the client can't go on",
+            when=batch.in_retry,
+            during=transactional & ~client_epoch_bump & sequence_used_when_sent,
+            goto=client.FATAL_ERROR,
+            set={
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                client.txn: None,
+                client.batches: batches_in_fatal_error(expire_batch.partition, expire_batch.record),
+                client.ending: False,
+                client.adding: if_(REAL == 0, set_of(), client.adding),
+                client.added: if_(REAL == 0, set_of(), client.added),
+                client.bump_asked: False,
+                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
+                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
+                muted: muted - set_of(expire_batch.partition),
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="Sender.run before 2.5",
         ),
         Row(
-            "after a retry: a new producer id",
-            when=_batch.in_retry,
+            "in-retry-new-id",
+            "The client asks for a new producer id",
+            when=batch.in_retry,
             during=~transactional & ~sequence_used_when_sent,
-            set=_REPORTED_FAILED | NEW_ID,
+            goto=client.UNINITIALIZED,
+            set={
+                client.producer_epoch: NO_EPOCH,
+                batch: completed_batch(batch, client.FAILED),
+                client.next_sequence: each(q, 0),
+                client.last_acked: each(q, client.NO_SEQUENCE),
+                client.last_acked_offset: each(q, NO_OFFSET),
+                client.entry_id: each(q, client.NO_ID),
+                client.entry_epoch: each(q, NO_EPOCH),
+                client.unresolved: each(q, None),
+                muted: muted - set_of(expire_batch.partition),
+            },
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
-            source=f"{_SENDER}.sendProducerData before 1.0",
+            source="Sender.sendProducerData before 1.0",
         ),
         Row(
-            "after a retry: abortable, and its sequence is used again",
-            when=_batch.in_retry,
+            "in-retry-sequence-reused",
+            "The transaction can only be aborted; the next batch takes the sequence",
+            when=batch.in_retry,
             during=transactional & ~sequence_used_when_sent,
             goto=TO_ABORTABLE,
-            set=_ABORTABLE | {client.next_sequence[_where]: _batch.base_sequence},
+            set={
+                last_error: abortable_cause(batch_error(Errors.TIMEOUT)),
+                batch: completed_batch(batch, client.FAILED),
+                client.next_sequence[expire_batch.partition]: batch.base_sequence,
+                client.must_bump: must_bump_after_abort,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+                muted: muted - set_of(expire_batch.partition),
+            },
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
             source="TransactionManager.incrementSequenceNumber before 1.0",
         ),
         Row(
-            "after a retry: was it appended?",
-            when=_batch.in_retry,
+            "in-retry-unresolved",
+            "The sequence behind the batch is unresolved",
+            when=batch.in_retry,
             during=~transactional,
-            set=_REPORTED_FAILED | _marked,
+            set={
+                batch: completed_batch(batch, client.FAILED),
+                client.unresolved[expire_batch.partition]: behind_batch,
+                muted: muted - set_of(expire_batch.partition),
+            },
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
-            source=f"{_MANAGER}.markSequenceUnresolved",
+            source="TransactionManager.markSequenceUnresolved",
         ),
         Row(
-            "after a retry: was it appended? Abortable",
-            when=_batch.in_retry & ((RECORDS > 1) | (REAL == 1)),
+            "in-retry-abortable",
+            "The transaction can only be aborted, and the sequence behind the batch is unresolved",
+            when=batch.in_retry & ((RECORDS > 1) | (REAL == 1)),
             during=transactional & client_epoch_bump,
             goto=TO_ABORTABLE,
-            set=_ABORTABLE | _marked,
+            set={
+                last_error: abortable_cause(batch_error(Errors.TIMEOUT)),
+                batch: completed_batch(batch, client.FAILED),
+                client.unresolved[expire_batch.partition]: behind_batch,
+                client.must_bump: must_bump_after_abort,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+                muted: muted - set_of(expire_batch.partition),
+            },
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
-            source=f"{_MANAGER}.markSequenceUnresolved",
+            source="TransactionManager.markSequenceUnresolved",
         ),
         Row(
-            "at its first attempt",
+            "first-attempt",
+            "The batch fails at its first attempt",
             during=~transactional,
-            set=_REPORTED_FAILED,
+            set={
+                batch: completed_batch(batch, client.FAILED),
+                muted: muted - set_of(expire_batch.partition),
+            },
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
-            source=f"{_SENDER}.sendProducerData",
+            source="Sender.sendProducerData",
         ),
         Row(
-            "at its first attempt: abortable",
+            "first-attempt-abortable",
+            "The batch fails at its first attempt: the transaction can only be aborted",
             during=transactional,
             goto=TO_ABORTABLE,
-            set=_ABORTABLE,
+            set={
+                last_error: abortable_cause(batch_error(Errors.TIMEOUT)),
+                batch: completed_batch(batch, client.FAILED),
+                client.must_bump: must_bump_after_abort,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+                muted: muted - set_of(expire_batch.partition),
+            },
             reply=react(ClientStep.FAIL, Errors.TIMEOUT),
-            source=f"{_SENDER}.sendProducerData",
+            source="Sender.sendProducerData",
         ),
     ),
 )
 
-_at = resolve.partition
-_RESOLVE = f"{_MANAGER}.maybeResolveSequences"
-_resolved: dict[Expression, Operand] = {client.unresolved[_at]: None}
+# Unresolved sequences ---------------------------------------------------------------------------
+
+resolve = event("resolve sequences", partition=PARTITION)
+
 resolved = Table(
     producer,
     on=resolve,
     response=Reaction,
     when=(client.state != client.FATAL_ERROR)
-    & client.unresolved[_at].is_set
-    & ~client.has_tracked(_at),
+    & client.unresolved[resolve.partition].is_set
+    & ~client.has_tracked(resolve.partition),
+    doc="TransactionManager.maybeResolveSequences, for a partition with no batch in flight.",
     rows=(
         Row(
-            "all were appended",
-            when=client.all_appended(client.next_sequence[_at], client.last_acked[_at]),
-            set=_resolved,
+            "all-appended",
+            "The last sequence is acknowledged: expired batches were appended, too",
+            when=client.all_appended(
+                client.next_sequence[resolve.partition], client.last_acked[resolve.partition]
+            ),
+            set={client.unresolved[resolve.partition]: None},
             reply=react(ClientStep.GO_ON),
-            source=_RESOLVE,
+            source="TransactionManager.maybeResolveSequences",
         ),
         Row(
-            "order lost: abortable",
+            "order-lost-abortable",
+            "The order is lost: the transaction can only be aborted, and a new epoch follows",
             when=can_bump,
             during=transactional,
             goto=TO_ABORTABLE,
-            set=_resolved | batch_failed(Errors.KAFKA_EXCEPTION) | NEEDS_BUMP,
+            set={
+                last_error: abortable_cause(batch_error(Errors.KAFKA_EXCEPTION)),
+                client.unresolved[resolve.partition]: None,
+                # with implicitly added partitions every end brings a new epoch
+                client.must_bump: client.must_bump | ~adds_implicitly,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+            },
             reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION),
-            source=f"{_MANAGER}.transitionToAbortableErrorOrFatalError",
+            source="TransactionManager.transitionToAbortableErrorOrFatalError",
         ),
-        fatal(
-            "order lost for good",
-            lift(True),
-            Errors.KAFKA_EXCEPTION,
-            f"{_MANAGER}.transitionToAbortableErrorOrFatalError",
+        Row(
+            "order-lost-fatal",
+            "The order is lost, and there can be no new epoch: the client can't go on",
             during=transactional,
+            goto=client.FATAL_ERROR,
+            set={
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                client.txn: None,
+                client.batches: if_(REAL == 0, client.forgotten_batches, client.batches),
+                client.ending: False,
+                client.adding: if_(REAL == 0, set_of(), client.adding),
+                client.added: if_(REAL == 0, set_of(), client.added),
+                client.bump_asked: False,
+                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
+                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="TransactionManager.transitionToAbortableErrorOrFatalError",
         ),
         Row(
-            "order lost: a new epoch",
-            during=bumps_epoch,
-            set=_resolved | wants_bump(_at),
+            "order-lost-bumps-epoch",
+            "The order is lost, and the partition needs a new epoch",
+            during=~transactional & client_epoch_bump,
+            set={
+                client.unresolved[resolve.partition]: None,
+                client.bump_for: client.bump_for | set_of(resolve.partition),
+            },
             reply=react(ClientStep.GO_ON),
-            source=_RESOLVE,
+            source="TransactionManager.maybeResolveSequences",
         ),
         Row(
-            "order lost: a new producer id",
-            during=resets_id,
-            set=NEW_ID,
+            "order-lost-new-id",
+            "The order is lost, and the client asks for a new producer id",
+            during=~transactional & ~client_epoch_bump,
+            goto=client.UNINITIALIZED,
+            set={
+                client.producer_epoch: NO_EPOCH,
+                client.next_sequence: each(q, 0),
+                client.last_acked: each(q, client.NO_SEQUENCE),
+                client.last_acked_offset: each(q, NO_OFFSET),
+                client.entry_id: each(q, client.NO_ID),
+                client.entry_epoch: each(q, NO_EPOCH),
+                client.unresolved: each(q, None),
+            },
             reply=react(ClientStep.GO_ON),
-            source=f"{_MANAGER}.shouldResetProducerStateAfterResolvingSequences",
+            source="TransactionManager.shouldResetProducerStateAfterResolvingSequences",
         ),
     ),
 )

@@ -1,37 +1,36 @@
-"""A client's transactional requests in a bounded run: partitions, the end, and what goes wrong.
+"""A transactional client in a bounded run: the end of a transaction, lost requests, and a crash.
 
-The application on top of it begins transactions, writes, and commits or aborts (`calls`); its
-records are the sending side's matter (`sender`). A request that the network loses is sent again at
-once, so that a loss shows only where an answer was lost.
+The application on top of it begins transactions, writes, and commits or aborts. Batches are in
+`sender`. A request that the network loses is sent again at once: a loss shows only where an answer
+was lost.
 
-At most one of these requests is in flight. A commit or an abort that the application asks for while
-a partition is being added comes after the answer to that, which has the same consequences before
-and after the call.
+At most one request to a coordinator is in flight. If the application asks for a commit or an abort
+while a partition is being added, the call comes after the answer: it has the same consequences
+before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...language import (
     Expression,
-    Loss,
-    Message,
     Row,
-    Sending,
     Table,
+    each,
     event,
     lost,
+    replace,
+    set_of,
     size,
     to_each,
 )
 from ...language.expressions import Operand
+from ..answers import awaits
 from ..messages import (
     CRASHES,
     DELAYS,
     LOSSES,
     NO_EPOCH,
-    PARTITION,
+    NO_OFFSET,
     AddPartitionsToTxn,
     AddPartitionsToTxnResponse,
     EndTxn,
@@ -39,30 +38,24 @@ from ..messages import (
     InitProducerId,
     InitProducerIdResponse,
     Produce,
+    clock,
     connection,
     producer,
 )
-from ..releases.features import (
-    transaction_version_2,
-)
+from ..releases.features import transaction_version_2
 from . import state as client
-from .add_partitions import add, added_to_transaction, not_again
+from .accumulator import muted, produce
+from .add_partitions import add, added_to_transaction
 from .calls_at_once import abort, begin, commit, initialize, send
 from .end_txn import end, ended, result
 from .init_producer_id import init, initialized
-from .sender import given_up
+from .sender import next_attempt, reenqueued, resent_at_once
+from .state import q
+from .transaction_manager import Reaction
+
+# The end ----------------------------------------------------------------------------------------
 
 end_transaction = event("every batch is done")
-request_overtaken = event(
-    "request overtaken", event_doc="request.timeout.ms is over while the request may still arrive."
-)
-crash = event("crash")
-
-partition = PARTITION.variable("q")
-
-_MANAGER = "TransactionManager"
-
-# The end ---------------------------------------------------------------------------------------
 
 end_sent = Table(
     producer,
@@ -72,105 +65,282 @@ end_sent = Table(
     rows=(
         Row(
             "end",
+            "Every batch is done, and EndTxn is sent",
             set={client.ending: False},
             send=(end(result, connection),),
-            source=f"{_MANAGER}.nextRequest",
+            source="TransactionManager.nextRequest",
         ),
     ),
 )
 
-# What goes wrong -------------------------------------------------------------------------------
+# Requests overtaken -----------------------------------------------------------------------------
 
-_NETWORK = "NetworkClient.handleTimedOutRequests"
-_next = connection + 1
+request_overtaken = event(
+    "request overtaken", event_doc="request.timeout.ms is over while the request may still arrive."
+)
+
 overtaken = Table(
     producer,
     on=request_overtaken,
     when=DELAYS > 0,
+    doc="The client closes its connection and sends the request again on another one.",
     rows=(
         Row(
-            "ask for an epoch again",
+            "init-again",
+            "InitProducerId is sent again",
             when=client.waits_for_id & ~client.can_only_close,
-            set={connection: _next},
-            send=(init(_next),),
-            source=_NETWORK,
+            set={connection: connection + 1},
+            send=(init(connection + 1),),
+            source="NetworkClient.handleTimedOutRequests",
         ),
         Row(
-            "end again",
+            "end-again",
+            "EndTxn is sent again",
             when=client.state.is_in(client.COMMITTING, client.ABORTING)
             & ~client.ending
             & ~client.can_only_close,
-            set={connection: _next},
-            send=(end(result, _next),),
-            source=_NETWORK,
+            set={connection: connection + 1},
+            send=(end(result, connection + 1),),
+            source="NetworkClient.handleTimedOutRequests",
         ),
         Row(
-            "add again",
+            "add-again",
+            "AddPartitionsToTxn is sent again",
             when=size(client.adding) > 0,
             during=~transaction_version_2,
-            set={connection: _next},
-            send=(to_each(partition, partition.is_in(client.adding), add(partition, _next)),),
-            source=_NETWORK,
+            set={connection: connection + 1},
+            send=(to_each(q, q.is_in(client.adding), add(q, connection + 1)),),
+            source="NetworkClient.handleTimedOutRequests",
         ),
     ),
 )
 
+# A crash ----------------------------------------------------------------------------------------
+
+crash = event("crash")
+
 FORGOTTEN: dict[Expression, Operand] = {
-    **client.ENDED,
+    client.txn: None,
+    client.batches: client.NO_BATCHES,
+    client.ending: False,
+    client.adding: set_of(),
+    client.added: set_of(),
     client.producer_id: client.NO_ID,
     client.producer_epoch: NO_EPOCH,
     client.must_bump: False,
     client.bump_asked: False,
-    connection: _next,
-    **client.NEW_SEQUENCES,
+    connection: connection + 1,
+    client.next_sequence: each(q, 0),
+    client.last_acked: each(q, client.NO_SEQUENCE),
+    client.last_acked_offset: each(q, NO_OFFSET),
+    client.entry_id: each(q, client.NO_ID),
+    client.entry_epoch: each(q, NO_EPOCH),
+    client.unresolved: each(q, None),
 }
-"""The fields that an instance loses when it starts anew."""
+"""The fields that an instance loses when it crashes."""
 crashed = Table(
     producer,
     on=crash,
     when=(CRASHES > 0) & (client.state != client.UNINITIALIZED),
     rows=(
         Row(
-            "forget everything",
+            "crashed",
+            "The instance starts again, and remembers nothing",
             goto=client.UNINITIALIZED,
             set=FORGOTTEN,
+            source="KafkaProducer.initTransactions, of another instance",
         ),
     ),
 )
 
+# Lost requests and answers ----------------------------------------------------------------------
 
-def _lost(what: Message, again: Callable[[Loss], Sending], *instead: Row) -> Table:
-    """A request, or the answer to one, is lost: whoever still waits sends the request again."""
-    loss = lost(what)
-    return Table(
-        producer,
-        on=loss,
-        when=LOSSES > 0,
-        rows=(
-            Row("nobody waits for it", when=loss.connection != connection),
-            *instead,
-            Row("send again", send=(again(loss),), source="NetworkClient.handleDisconnections"),
+lost_init = lost(InitProducerId)
+init_lost = Table(
+    producer,
+    on=lost_init,
+    when=LOSSES > 0,
+    rows=(
+        Row(
+            "not-awaited",
+            "The client has closed the connection",
+            when=lost_init.connection != connection,
+            source="NetworkClient.handleDisconnections",
         ),
-    )
+        Row(
+            "sent-again",
+            "InitProducerId is sent again",
+            send=(init(connection),),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
+)
 
+lost_init_response = lost(InitProducerIdResponse)
+init_response_lost = Table(
+    producer,
+    on=lost_init_response,
+    when=LOSSES > 0,
+    rows=(
+        Row(
+            "not-awaited",
+            "The client has closed the connection",
+            when=lost_init_response.connection != connection,
+            source="NetworkClient.handleDisconnections",
+        ),
+        Row(
+            "sent-again",
+            "InitProducerId is sent again",
+            send=(init(connection),),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
+)
 
-def _lost_either(
-    request: Message, response: Message, again: Callable[[Loss], Sending], *instead: Row
-) -> tuple[Table, ...]:
-    return _lost(request, again, *instead), _lost(response, again, *instead)
+lost_add = lost(AddPartitionsToTxn)
+add_lost = Table(
+    producer,
+    on=lost_add,
+    when=LOSSES > 0,
+    rows=(
+        Row(
+            "not-awaited",
+            "The client has closed the connection",
+            when=lost_add.connection != connection,
+            source="NetworkClient.handleDisconnections",
+        ),
+        Row(
+            "not-tried-again",
+            "The client is in an error state, and the request isn't tried again",
+            when=client.state.is_in(client.ABORTABLE_ERROR, client.FATAL_ERROR),
+            set={client.adding: set_of()},
+            source="TransactionManager.maybeTerminateRequestWithError",
+        ),
+        Row(
+            "sent-again",
+            "AddPartitionsToTxn is sent again",
+            send=(add(lost_add.partition, connection),),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
+)
 
+lost_add_response = lost(AddPartitionsToTxnResponse)
+add_response_lost = Table(
+    producer,
+    on=lost_add_response,
+    when=LOSSES > 0,
+    rows=(
+        Row(
+            "not-awaited",
+            "The client has closed the connection",
+            when=lost_add_response.connection != connection,
+            source="NetworkClient.handleDisconnections",
+        ),
+        Row(
+            "not-tried-again",
+            "The client is in an error state, and the request isn't tried again",
+            when=client.state.is_in(client.ABORTABLE_ERROR, client.FATAL_ERROR),
+            set={client.adding: set_of()},
+            source="TransactionManager.maybeTerminateRequestWithError",
+        ),
+        Row(
+            "sent-again",
+            "AddPartitionsToTxn is sent again",
+            send=(add(lost_add_response.partition, connection),),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
+)
+
+lost_produce = lost(Produce)
+lost_batch = client.batches[lost_produce.partition][lost_produce.record]
+lost_details = client.details[lost_produce.partition][lost_produce.record]
+produce_lost = Table(
+    producer,
+    on=lost_produce,
+    response=Reaction,
+    others=(clock,),
+    when=(LOSSES > 0)
+    & awaits(lost_produce.producer, lost_produce.partition, lost_produce.record, lost_produce.txn),
+    rows=(
+        Row(
+            "requeued",
+            "The batch is in its queue again",
+            set={
+                lost_batch: replace(
+                    reenqueued(lost_produce.partition, lost_produce.record), unanswered=True
+                ),
+                lost_details: next_attempt(lost_details),
+                muted: muted - set_of(lost_produce.partition),
+            },
+            send=(
+                produce(
+                    lost_produce.partition,
+                    lost_produce.record,
+                    lost_batch,
+                    resent_at_once(lost_produce.partition, lost_produce.record),
+                ),
+            ),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
+)
+
+lost_end = lost(EndTxn)
+end_lost = Table(
+    producer,
+    on=lost_end,
+    when=LOSSES > 0,
+    rows=(
+        Row(
+            "not-awaited",
+            "The client has closed the connection",
+            when=lost_end.connection != connection,
+            source="NetworkClient.handleDisconnections",
+        ),
+        Row(
+            "sent-again",
+            "EndTxn is sent again",
+            send=(end(result, connection),),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
+)
+
+lost_end_response = lost(EndTxnResponse)
+end_response_lost = Table(
+    producer,
+    on=lost_end_response,
+    when=LOSSES > 0,
+    rows=(
+        Row(
+            "not-awaited",
+            "The client has closed the connection",
+            when=lost_end_response.connection != connection,
+            source="NetworkClient.handleDisconnections",
+        ),
+        Row(
+            "sent-again",
+            "EndTxn is sent again",
+            send=(end(result, connection),),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
+)
 
 REQUESTS = (InitProducerId, AddPartitionsToTxn, EndTxn)
-ANSWERS = (
-    InitProducerIdResponse,
-    AddPartitionsToTxnResponse,
-    EndTxnResponse,
-)
+ANSWERS = (InitProducerIdResponse, AddPartitionsToTxnResponse, EndTxnResponse)
 FAULTY_EVENTS = (
     request_overtaken,
     crash,
-    lost(Produce),
-    *(lost(message) for message in REQUESTS + ANSWERS),
+    lost_produce,
+    lost_init,
+    lost_add,
+    lost_end,
+    lost_init_response,
+    lost_add_response,
+    lost_end_response,
 )
 TABLES = (
     initialize,
@@ -184,13 +354,11 @@ TABLES = (
     ended,
     overtaken,
     crashed,
-    *_lost_either(InitProducerId, InitProducerIdResponse, lambda _: init(connection)),
-    *_lost_either(
-        AddPartitionsToTxn,
-        AddPartitionsToTxnResponse,
-        lambda loss: add(loss.partition, connection),
-        not_again(),
-    ),
-    given_up(lost(Produce), LOSSES),
-    *_lost_either(EndTxn, EndTxnResponse, lambda _: end(result, connection)),
+    init_lost,
+    init_response_lost,
+    add_lost,
+    add_response_lost,
+    produce_lost,
+    end_lost,
+    end_response_lost,
 )

@@ -1,37 +1,31 @@
-"""What comes of a client's batches: a leader's answer, or none.
+"""The answers of leaders to a client's batches, and lost answers: Kafka's Sender.
 
-In a bounded run, what a client with a transactional id has queued again is drained at once, unless
-a batch with a lower sequence goes first. It would be drained a moment later in any case, whatever
-the client does meanwhile (even while it aborts); until then nobody sees the difference, as a
-request may be in flight for as long as one likes.
+In a bounded run a batch of a client with a transactional id that is queued again is sent at once,
+unless a batch with a lower sequence goes first. It would be sent later in any case, even while the
+client aborts. Nobody sees the difference, because a request may be in flight for any time.
 """
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import (
     Expression,
-    Loss,
     Row,
-    Sending,
     Table,
     any_of,
     constant,
     count_of,
     each,
     if_,
-    lift,
     lost,
     maximum,
     minimum,
     replace,
     set_of,
+    some,
     sum_of,
     updated,
     wrap,
 )
-from ...language.expressions import TRUE, Operand
 from ..answers import awaits, compares_offsets
 from ..errors import is_retriable
 from ..messages import (
@@ -61,16 +55,21 @@ from ..releases.features import (
 )
 from . import state as client
 from .accumulator import LINGER, drained, muted, produce
-from .state import s
+from .state import q, s
 from .transaction_manager import (
     RETRY_BACKOFF,
     TO_ABORTABLE,
+    CallResult,
     ClientStep,
     Reaction,
-    batch_failed,
-    fatal,
+    abortable_cause,
+    batch_error,
+    call_result,
     fatal_error,
     is_fatal,
+    last_error,
+    must_bump_after_abort,
+    pending_call,
     react,
 )
 
@@ -85,455 +84,632 @@ LARGEST_BACKOFF = constant(
 SETTINGS = {LINGER: 0, DELIVERY_TIMEOUT: 1, REQUEST_TIMEOUT: 0, RETRIES: 1, RETRY_BACKOFF: 0}
 """The settings of a bounded run, which has no time."""
 
-_SENDER, _MANAGER = "Sender", "TransactionManager"
-_CAN_RETRY = f"{_MANAGER}.canRetry"
-_FAILED_BATCH = f"{_MANAGER}.handleFailedBatch"
-_TO_ERROR = f"{_MANAGER}.maybeTransitionToErrorState"
-
-# An idempotent client that has lost the order of its sequences
-bumps_epoch, resets_id = ~transactional & client_epoch_bump, ~transactional & ~client_epoch_bump
+# Values -----------------------------------------------------------------------------------------
 
 
-# What becomes of a batch ------------------------------------------------------------------------
+def completed_batch(batch: Expression, status: Expression) -> Expression:
+    """A batch whose outcome the application has. A bounded run forgets its id, epoch and sequence.
+
+    ProducerBatch.complete, completeExceptionally
+    """
+    return if_(REAL == 0, client.Batch(status=status), replace(batch, status=status))
 
 
-def reported(where: Expression, which: Expression, status: Expression) -> dict[Expression, Operand]:
-    """The application gets the outcome. A bounded run forgets what the batch was sent with."""
-    batch = client.batches[where][which]
-    done = if_(REAL == 0, client.Batch(status=status), replace(batch, status=status))
-    return {batch: done, **_unmuted(where)}
+def resent_at_once(partition: Expression, record: Expression) -> Expression:
+    """Whether a bounded run sends the batch again in the same step."""
+    return transactional & (REAL == 0) & (client.lower(partition, record) == 0)
 
 
-def _unmuted(where: Expression) -> dict[Expression, Operand]:
-    return {muted: muted - set_of(where)}
+def reenqueued(partition: Expression, record: Expression) -> Expression:
+    """A batch that is in its queue again.
 
-
-def _goes_at_once(where: Expression, which: Expression) -> Expression:
-    return transactional & (REAL == 0) & (client.lower(where, which) == 0)
-
-
-def _queued(where: Expression, which: Expression, **changed: Operand) -> dict[Expression, Operand]:
-    batch, its = client.batches[where][which], client.details[where][which]
-    at_once = _goes_at_once(where, which)
-    again = replace(
-        batch, status=if_(at_once, client.SENT, client.QUEUED), in_retry=True,
-        sequence_reset=batch.sequence_reset & ~at_once, **changed,
-    )  # fmt: skip
-    return {batch: again, **_waiting(its), **_unmuted(where)}
-
-
-def _waiting(its: Expression) -> dict[Expression, Operand]:
-    """The next attempt comes after a while."""
-    first = (its.attempts == 0) | ~backoff_grows
-    waits = if_(first, RETRY_BACKOFF, its.backoff_ms + its.backoff_ms)
-    return {
-        its: replace(
-            its,
-            attempts=its.attempts + 1,
-            last_attempt_ms=now,
-            backoff_ms=minimum(waits, LARGEST_BACKOFF),
-        )
-    }
-
-
-def _retry(where: Expression, which: Expression) -> Sending:
-    return produce(where, which, client.batches[where][which], _goes_at_once(where, which))
-
-
-def wants_bump(where: Expression) -> dict[Expression, Operand]:
-    return {client.bump_for: client.bump_for | set_of(where)}
-
-
-def _moved_up(where: Expression, which: Expression) -> dict[Expression, Operand]:
-    """A batch fails, and those behind it take the sequences that it leaves free."""
-    failed, count = client.batches[where][which], client.details[where][which].count
-    other = client.batches[where][s]
-    behind = client.tracked(where, s) & (other.base_sequence >= failed.base_sequence)
-    (gone,) = (
-        value for key, value in reported(where, which, client.FAILED).items() if key is failed
+    RecordAccumulator.reenqueue, ProducerBatch.reenqueued
+    """
+    batch, at_once = client.batches[partition][record], resent_at_once(partition, record)
+    return replace(
+        batch,
+        status=if_(at_once, client.SENT, client.QUEUED),
+        in_retry=True,
+        sequence_reset=batch.sequence_reset & ~at_once,
     )
-    moved = replace(other, base_sequence=other.base_sequence - count, sequence_reset=True)
-    return {
-        client.batches[where]: each(s, if_(s == which, gone, if_(behind, moved, other))),
-        client.next_sequence[where]: client.next_sequence[where] - count,
-        **_unmuted(where),
-    }
 
 
-def _can_move_up(where: Expression, which: Expression) -> Expression:
-    """Whether the sequences behind a batch, and the next one, are as many as it has records."""
-    failed, count = client.batches[where][which], client.details[where][which].count
-    other = client.batches[where][s]
+def next_attempt(details: Expression) -> Expression:
+    """The details of a batch in its queue again, which waits for the backoff.
+
+    ProducerBatch.reenqueued, KIP-580
+    """
+    first = (details.attempts == 0) | ~backoff_grows
+    waits = if_(first, RETRY_BACKOFF, details.backoff_ms + details.backoff_ms)
+    return replace(
+        details,
+        attempts=details.attempts + 1,
+        last_attempt_ms=now,
+        backoff_ms=minimum(waits, LARGEST_BACKOFF),
+    )
+
+
+def can_adjust_sequences(partition: Expression, record: Expression) -> Expression:
+    """Whether the next sequence and those of later batches are at least the batch's record count.
+
+    TxnPartitionMap.adjustSequencesDueToFailedBatch
+    """
+    failed, count = client.batches[partition][record], client.details[partition][record].count
+    other = client.batches[partition][s]
     too_low = (other.base_sequence >= failed.base_sequence) & (other.base_sequence < count)
-    return (client.next_sequence[where] >= count) & ~any_of(
-        s, (s != which) & client.tracked(where, s) & too_low
+    return (client.next_sequence[partition] >= count) & ~any_of(
+        s, (s != record) & client.tracked(partition, s) & too_low
     )
 
 
-def in_heap(where: Expression, which: Expression) -> Expression:
-    """The place of a batch in the heap of those in flight, as a bounded run has it: of three whose
-    first one has been acknowledged the last stands before the one in between, as it took the first
-    one's place. With fewer the order is the batches' own.
+def adjusted_batches(partition: Expression, record: Expression) -> Expression:
+    """A partition's batches after one has failed: later ones take the sequences that it frees.
+
+    TxnPartitionMap.adjustSequencesDueToFailedBatch
+    """
+    failed, count = client.batches[partition][record], client.details[partition][record].count
+    other = client.batches[partition][s]
+    later = client.tracked(partition, s) & (other.base_sequence >= failed.base_sequence)
+    adjusted = replace(other, base_sequence=other.base_sequence - count, sequence_reset=True)
+    return each(
+        s,
+        if_(s == record, completed_batch(failed, client.FAILED), if_(later, adjusted, other)),
+    )
+
+
+def place_in_heap(partition: Expression, record: Expression) -> Expression:
+    """The place of a batch in the heap of those in flight, in a bounded run. Of three whose first
+    one has been acknowledged, the last stands before the second: it took the first one's place.
+    Fewer batches stand in their own order.
 
     TransactionManager.startSequencesAtBeginning before 2.3
     """
-    place, other = client.lower(where, which), RECORD.variable("other")
-    three = (REAL == 0) & (count_of(other, client.tracked(where, other)) == 3)
+    place, other = client.lower(partition, record), RECORD.variable("other")
+    three = (REAL == 0) & (count_of(other, client.tracked(partition, other)) == 3)
     return if_(three & (place > 0), 3 - place, place)
 
 
-def _renumbered(where: Expression, which: Expression) -> dict[Expression, Operand]:
-    """A batch is queued again, and those in flight start at sequence 0."""
-    batch, other = client.batches[where][which], client.batches[where][s]
-    (again,) = (value for key, value in _queued(where, which).items() if key is batch)
-    assert isinstance(again, Expression)
+def batches_from_zero(partition: Expression, record: Expression) -> Expression:
+    """A partition's batches after one is in its queue again: those in flight start at sequence 0.
+
+    TransactionManager.startSequencesAtBeginning
+    """
+    again = replace(reenqueued(partition, record), status=client.QUEUED)
     renumbered = replace(
-        if_(s == which, replace(again, status=client.QUEUED), other),
-        base_sequence=if_(renumbered_in_order, client.lower(where, s), in_heap(where, s)),
+        if_(s == record, again, client.batches[partition][s]),
+        base_sequence=if_(
+            renumbered_in_order, client.lower(partition, s), place_in_heap(partition, s)
+        ),
         sequence_reset=True,
     )
-    counted = sum_of(s, if_(client.tracked(where, s), client.details[where][s].count, 0))
-    return {
-        client.batches[where]: each(s, if_(client.tracked(where, s), renumbered, other)),
-        client.next_sequence[where]: wrap(counted, SEQUENCE),
-        client.last_acked[where]: client.NO_SEQUENCE,
-        **_waiting(client.details[where][which]),
-        **_unmuted(where),
-    }
+    return each(s, if_(client.tracked(partition, s), renumbered, client.batches[partition][s]))
 
 
-def _untracked(where: Expression) -> dict[Expression, Operand]:
-    """A partition's sequences are forgotten.
+def records_in_flight(partition: Expression) -> Expression:
+    """The next sequence after the batches in flight, if those start at sequence 0."""
+    counts = if_(client.tracked(partition, s), client.details[partition][s].count, 0)
+    return wrap(sum_of(s, counts), SEQUENCE)
+
+
+def untracked_details(partition: Expression) -> Expression:
+    """The details of a partition's batches, none of which is tracked any more.
 
     TransactionManager.resetSequenceForPartition
     """
-    its = client.details[where][s]
-    return {
-        client.next_sequence[where]: 0,
-        client.last_acked[where]: client.NO_SEQUENCE,
-        client.last_acked_offset[where]: NO_OFFSET,
-        client.entry_id[where]: client.NO_ID,
-        client.entry_epoch[where]: NO_EPOCH,
-        client.unresolved[where]: None,
-        client.details[where]: each(
-            s, if_(client.tracked(where, s), replace(its, is_untracked=True), its)
-        ),
-    }
+    details = client.details[partition][s]
+    return each(s, if_(client.tracked(partition, s), replace(details, is_untracked=True), details))
 
 
-# All that the client knew of its sequences goes with its producer id.
-NEW_ID: dict[Expression, Operand] = {
-    client.state: client.UNINITIALIZED, client.producer_epoch: NO_EPOCH, **client.NEW_SEQUENCES,
-}  # fmt: skip
-
-
-def under_old_id(
-    where: Expression, which: Expression, when: Operand = True, send: tuple[Sending, ...] = ()
-) -> Row:
-    """Before 2.5 a batch isn't sent again under another producer id than it was sent with."""
-    return Row(
-        "under an old producer id, and given up",
-        when=lift(when) & ~client.is_of_this_id(client.batches[where][which]),
-        during=resets_id,
-        set=reported(where, which, client.FAILED),
-        reply=react(ClientStep.FAIL),
-        send=send,
-        source=f"{_SENDER}.completeBatch before 2.5",
-    )
-
-
-def failed_for_good(row: Row, where: Expression, which: Expression) -> Row:
-    """The row of a fatal error with the batch that it came of."""
-    others = row.set[client.batches]
-    assert isinstance(others, Expression)
-    its = replace(client.batches[where][which], status=client.FAILED)
-    every = if_(
-        REAL == 0,
-        others,
-        updated(client.batches, where, updated(client.batches[where], which, its)),
-    )
-    return dataclasses.replace(row, set={**row.set, client.batches: every, **_unmuted(where)})
+def batches_in_fatal_error(partition: Expression, record: Expression) -> Expression:
+    """All batches of a client that goes to FATAL_ERROR because of one. At real ranges the others
+    fail one by one."""
+    failed = replace(client.batches[partition][record], status=client.FAILED)
+    one_failed = updated(client.batches[partition], record, failed)
+    return if_(REAL == 0, client.forgotten_batches, updated(client.batches, partition, one_failed))
 
 
 # A leader's answer ------------------------------------------------------------------------------
 
-_answer = ProduceResponse
-_where, _which = _answer.partition, _answer.record
-_batch, _its = client.batches[_where][_which], client.details[_where][_which]
-_error, _sequence = _answer.error, _batch.base_sequence
-_other = client.batches[_where][s]
-_mark = client.unresolved[_where]
-_ok = _error.is_in(Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER)
-_out_of_order = _error == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
-_unknown = _error == Errors.UNKNOWN_PRODUCER_ID
-_is_done = _batch.status.is_in(client.ACKNOWLEDGED, client.FAILED)
-_attempts_left = _its.attempts < RETRIES
-_may_retry = (
-    ~_is_done & _attempts_left & (~expires_in_flight | (now - _its.created_ms < DELIVERY_TIMEOUT))
+batch = client.batches[ProduceResponse.partition][ProduceResponse.record]
+details = client.details[ProduceResponse.partition][ProduceResponse.record]
+unresolved = client.unresolved[ProduceResponse.partition]
+is_done = batch.status.is_in(client.ACKNOWLEDGED, client.FAILED)
+is_completed = ProduceResponse.error.is_in(Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER)
+is_out_of_order = ProduceResponse.error == Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
+is_unknown_producer_id = ProduceResponse.error == Errors.UNKNOWN_PRODUCER_ID
+has_attempts_left = details.attempts < RETRIES
+can_retry = (
+    ~is_done
+    & has_attempts_left
+    & (~expires_in_flight | (now - details.created_ms < DELIVERY_TIMEOUT))
 )
-_is_old = (_batch.producer_id != client.producer_id) | (
-    _batch.producer_epoch != client.producer_epoch
+"""What Sender.canRetry asks before TransactionManager.canRetry."""
+is_of_old_epoch = (batch.producer_id != client.producer_id) | (
+    batch.producer_epoch != client.producer_epoch
 )
-_is_last = ~any_of(s, (s != _which) & client.tracked(_where, s))
-_last_sequence = _sequence + _its.count - 1
-_last_offset = _answer.base_offset + _its.count - 1
-_log_is_unknown = (REAL == 1) & (_answer.log_start_offset < 0)
-_head_is_gone = if_(
+is_last_in_flight = ~any_of(
+    s, (s != ProduceResponse.record) & client.tracked(ProduceResponse.partition, s)
+)
+last_sequence = batch.base_sequence + details.count - 1
+last_offset = ProduceResponse.base_offset + details.count - 1
+log_start_is_unknown = (REAL == 1) & (ProduceResponse.log_start_offset < 0)
+log_head_is_removed = if_(
     (REAL == 0) & ~compares_offsets,
-    ~transactional | (client.last_acked[_where] == client.NO_SEQUENCE),
-    client.last_acked_offset[_where] < _answer.log_start_offset,
+    ~transactional | (client.last_acked[ProduceResponse.partition] == client.NO_SEQUENCE),
+    client.last_acked_offset[ProduceResponse.partition] < ProduceResponse.log_start_offset,
+)
+adjusts_sequences = (has_attempts_left | ~sequence_used_when_sent) & can_adjust_sequences(
+    ProduceResponse.partition, ProduceResponse.record
 )
 
-
-def _retried(
-    name: str,
-    when: Expression,
-    source: str,
-    more: dict[Expression, Operand] | None = None,
-    during: Operand = True,
-) -> Row:
-    return Row(
-        name,
-        when=_may_retry & when,
-        during=lift(during),
-        set=_queued(_where, _which) | (more or {}),
-        reply=react(ClientStep.RETRY),
-        # a new epoch comes first
-        send=() if more else (_retry(_where, _which),),
-        source=source,
-    )
-
-
-def _failed(
-    name: str, source: str, *, during: Operand, changes: dict[Expression, Operand],
-    when: Expression = TRUE, aborts: bool = False,
-) -> Row:  # fmt: skip
-    """A batch has failed. One that `aborts` fails its transaction."""
-    return Row(
-        name,
-        when=when,
-        during=lift(during),
-        goto=TO_ABORTABLE if aborts else None,
-        set={**changes, **(batch_failed(_error) if aborts else {})},
-        reply=react(ClientStep.FAIL, _error),
-        source=source,
-    )
-
-
-_REPORTED_FAILED = reported(_where, _which, client.FAILED)
-_adjusts = (_attempts_left | ~sequence_used_when_sent) & _can_move_up(_where, _which)
 completed = Table(
     producer,
     on=ProduceResponse,
     response=Reaction,
     others=(clock,),
+    doc="Sender.completeBatch: the batch is acknowledged, split, sent again or failed. "
+    "TransactionManager.handleFailedBatch decides what a failure means for the client.",
     rows=(
         Row(
-            "nobody waits for it",
+            "not-awaited",
+            "Nobody waits for the answer",
             when=if_(
                 REAL == 0,
-                ~awaits(_answer.producer, _where, _which, _answer.txn),
-                late_errors_ignored & _is_done & ~_ok,
+                ~awaits(
+                    ProduceResponse.producer,
+                    ProduceResponse.partition,
+                    ProduceResponse.record,
+                    ProduceResponse.txn,
+                ),
+                late_errors_ignored & is_done & ~is_completed,
             ),
-            set=_unmuted(_where),
+            set={muted: muted - set_of(ProduceResponse.partition)},
             reply=react(ClientStep.GO_ON),
-            source=f"{_SENDER}.completeBatch, KAFKA-14831",
+            source="Sender.completeBatch, KAFKA-14831",
         ),
         Row(
-            "acknowledged, the last under an old epoch",
-            when=_ok & _is_old & _is_last,
-            during=bumps_epoch & ~epoch_by_partition,
-            set=reported(_where, _which, client.ACKNOWLEDGED)
-            | {
-                client.next_sequence[_where]: 0,
-                client.last_acked[_where]: client.NO_SEQUENCE,
-                client.entry_id[_where]: client.producer_id,
-                client.entry_epoch[_where]: client.producer_epoch,
+            "acknowledged-last-of-old-epoch",
+            "The last batch of an old epoch is acknowledged, and the partition takes the new epoch",
+            when=is_completed & is_of_old_epoch & is_last_in_flight,
+            during=~transactional & client_epoch_bump & ~epoch_by_partition,
+            set={
+                batch: completed_batch(batch, client.ACKNOWLEDGED),
+                client.next_sequence[ProduceResponse.partition]: 0,
+                client.last_acked[ProduceResponse.partition]: client.NO_SEQUENCE,
+                client.entry_id[ProduceResponse.partition]: client.producer_id,
+                client.entry_epoch[ProduceResponse.partition]: client.producer_epoch,
+                muted: muted - set_of(ProduceResponse.partition),
             },
             reply=react(ClientStep.DONE),
-            source=f"{_MANAGER}.handleCompletedBatch before 2.7.1",
+            source="TransactionManager.handleCompletedBatch before 2.7.1",
         ),
         Row(
             "acknowledged",
-            when=_ok,
-            set=reported(_where, _which, client.ACKNOWLEDGED)
-            | {
-                # plain comparison: past the largest sequence it stays behind
-                client.last_acked[_where]: if_(
-                    client.is_of_this_id(_batch) & (_last_sequence <= LARGEST_SEQUENCE),
-                    maximum(client.last_acked[_where], _last_sequence),
-                    client.last_acked[_where],
+            "The batch is acknowledged",
+            when=is_completed,
+            set={
+                batch: completed_batch(batch, client.ACKNOWLEDGED),
+                # The comparison is plain: after a wrap the sequence stays behind.
+                client.last_acked[ProduceResponse.partition]: if_(
+                    client.is_of_this_id(batch) & (last_sequence <= LARGEST_SEQUENCE),
+                    maximum(client.last_acked[ProduceResponse.partition], last_sequence),
+                    client.last_acked[ProduceResponse.partition],
                 ),
-                client.last_acked_offset[_where]: if_(
-                    (_answer.base_offset < 0) | (old_acks_ignored & ~client.is_of_this_id(_batch)),
-                    client.last_acked_offset[_where],
-                    maximum(client.last_acked_offset[_where], _last_offset),
+                client.last_acked_offset[ProduceResponse.partition]: if_(
+                    (ProduceResponse.base_offset < 0)
+                    | (old_acks_ignored & ~client.is_of_this_id(batch)),
+                    client.last_acked_offset[ProduceResponse.partition],
+                    maximum(client.last_acked_offset[ProduceResponse.partition], last_offset),
                 ),
+                muted: muted - set_of(ProduceResponse.partition),
             },
             reply=react(ClientStep.DONE),
-            source=f"{_MANAGER}.handleCompletedBatch",
+            source="TransactionManager.handleCompletedBatch",
         ),
         Row(
-            "too large: in parts",
-            when=(_error == Errors.MESSAGE_TOO_LARGE) & (_its.count > 1) & ~_is_done,
-            set=_REPORTED_FAILED,
+            "too-large",
+            "The batch is too large and is sent in parts",
+            when=(ProduceResponse.error == Errors.MESSAGE_TOO_LARGE)
+            & (details.count > 1)
+            & ~is_done,
+            set={
+                batch: completed_batch(batch, client.FAILED),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
             reply=react(ClientStep.SPLIT),
-            source=f"{_SENDER}.completeBatch",
-        ),
-        failed_for_good(
-            fatal(
-                "fenced",
-                is_fatal(_error),
-                fatal_error(_error),
-                f"{_TO_ERROR}, KIP-588, KAFKA-18019",
-            ),
-            _where,
-            _which,
-        ),
-        _failed(
-            "refused under an old producer id, and those of the new one move up",
-            f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5: the sequence is used twice",
-            when=~is_retriable(_error) & ~client.is_of_this_id(_batch) & _adjusts,
-            during=resets_id,
-            changes=_moved_up(_where, _which),
-        ),
-        under_old_id(_where, _which),
-        _retried("try again", is_retriable(_error), f"{_SENDER}.canRetry"),
-        _retried(
-            "out of order behind another",
-            _out_of_order
-            & client.is_behind_another(
-                _mark, _batch.sequence_reset, _sequence, client.last_acked[_where]
-            ),
-            _CAN_RETRY,
-        ),
-        _retried(
-            "out of order as the next: a new epoch",
-            _out_of_order & client.loses_order(_mark, _sequence),
-            _CAN_RETRY,
-            wants_bump(_where),
-            during=bumps_epoch,
-        ),
-        _retried(
-            "out of order behind what is unresolved",
-            _out_of_order,
-            _CAN_RETRY,
-            during=bumps_epoch,
-        ),
-        _retried(
-            "unknown at the leader, after new sequences",
-            _unknown & (_batch.sequence_reset | _log_is_unknown),
-            _CAN_RETRY,
-        ),
-        _retried(
-            "unknown at the leader: a new epoch",
-            _unknown,
-            _CAN_RETRY,
-            wants_bump(_where),
-            during=bumps_epoch,
+            source="Sender.completeBatch",
         ),
         Row(
-            "unknown at the leader: new sequences",
-            when=_may_retry & _unknown & _head_is_gone,
+            "fatal",
+            "The client is fenced, or isn't authorized: it can't go on",
+            when=is_fatal(ProduceResponse.error),
+            goto=client.FATAL_ERROR,
+            set={
+                last_error: some(fatal_error(ProduceResponse.error)),
+                call_result: CallResult.FAILED,
+                client.txn: None,
+                client.batches: batches_in_fatal_error(
+                    ProduceResponse.partition, ProduceResponse.record
+                ),
+                client.ending: False,
+                client.adding: if_(REAL == 0, set_of(), client.adding),
+                client.added: if_(REAL == 0, set_of(), client.added),
+                client.bump_asked: False,
+                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
+                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(
+                ClientStep.FAIL, fatal_error(ProduceResponse.error), ends_call=pending_call.is_set
+            ),
+            source="TransactionManager.maybeTransitionToErrorState, KIP-588, KAFKA-18019",
+        ),
+        # An idempotent client before 2.5
+        Row(
+            "old-id-adjusted",
+            "A batch of an old producer id is refused; batches of the new id take its sequences",
+            when=~is_retriable(ProduceResponse.error)
+            & ~client.is_of_this_id(batch)
+            & adjusts_sequences,
+            during=~transactional & ~client_epoch_bump,
+            set={
+                client.batches[ProduceResponse.partition]: adjusted_batches(
+                    ProduceResponse.partition, ProduceResponse.record
+                ),
+                client.next_sequence[ProduceResponse.partition]: (
+                    client.next_sequence[ProduceResponse.partition] - details.count
+                ),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.adjustSequencesDueToFailedBatch before 2.5",
+            note="A sequence of the new id is used twice.",
+        ),
+        Row(
+            "old-id-given-up",
+            "A batch isn't sent again under another producer id: it fails",
+            when=~client.is_of_this_id(batch),
+            during=~transactional & ~client_epoch_bump,
+            set={
+                batch: completed_batch(batch, client.FAILED),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL),
+            source="Sender.completeBatch before 2.5",
+        ),
+        # Sender.canRetry, TransactionManager.canRetry
+        Row(
+            "retriable",
+            "The error is retriable, and the batch is sent again",
+            when=can_retry & is_retriable(ProduceResponse.error),
+            set={
+                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                details: next_attempt(details),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.RETRY),
+            send=(
+                produce(
+                    ProduceResponse.partition,
+                    ProduceResponse.record,
+                    batch,
+                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                ),
+            ),
+            source="Sender.canRetry",
+        ),
+        Row(
+            "out-of-order-behind-another",
+            "A batch before this one isn't appended yet, and the batch is sent again",
+            when=can_retry
+            & is_out_of_order
+            & client.is_behind_another(
+                unresolved,
+                batch.sequence_reset,
+                batch.base_sequence,
+                client.last_acked[ProduceResponse.partition],
+            ),
+            set={
+                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                details: next_attempt(details),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.RETRY),
+            send=(
+                produce(
+                    ProduceResponse.partition,
+                    ProduceResponse.record,
+                    batch,
+                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                ),
+            ),
+            source="TransactionManager.canRetry",
+        ),
+        Row(
+            "out-of-order-bumps-epoch",
+            "The batch was the next in sequence: it is sent again under a new epoch",
+            when=can_retry & is_out_of_order & client.loses_order(unresolved, batch.base_sequence),
+            during=~transactional & client_epoch_bump,
+            set={
+                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                details: next_attempt(details),
+                client.bump_for: client.bump_for | set_of(ProduceResponse.partition),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.RETRY),
+            source="TransactionManager.canRetry",
+        ),
+        Row(
+            "out-of-order-unresolved",
+            "An unresolved sequence is before the batch, and the batch is sent again",
+            when=can_retry & is_out_of_order,
+            during=~transactional & client_epoch_bump,
+            set={
+                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                details: next_attempt(details),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.RETRY),
+            send=(
+                produce(
+                    ProduceResponse.partition,
+                    ProduceResponse.record,
+                    batch,
+                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                ),
+            ),
+            source="TransactionManager.canRetry",
+        ),
+        Row(
+            "unknown-id-sequence-reset",
+            "The leader doesn't know the producer id, and the batch has a new sequence already",
+            when=can_retry & is_unknown_producer_id & (batch.sequence_reset | log_start_is_unknown),
+            set={
+                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                details: next_attempt(details),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.RETRY),
+            send=(
+                produce(
+                    ProduceResponse.partition,
+                    ProduceResponse.record,
+                    batch,
+                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                ),
+            ),
+            source="TransactionManager.canRetry",
+        ),
+        Row(
+            "unknown-id-bumps-epoch",
+            "The leader doesn't know the producer id: the batch is sent again under a new epoch",
+            when=can_retry & is_unknown_producer_id,
+            during=~transactional & client_epoch_bump,
+            set={
+                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                details: next_attempt(details),
+                client.bump_for: client.bump_for | set_of(ProduceResponse.partition),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.RETRY),
+            source="TransactionManager.canRetry",
+        ),
+        Row(
+            "unknown-id-renumbered",
+            "The log no longer has the last acknowledged batch: sequences start at 0 again",
+            when=can_retry & is_unknown_producer_id & log_head_is_removed,
             during=transactional | ~client_epoch_bump,
-            set=_renumbered(_where, _which),
+            set={
+                client.batches[ProduceResponse.partition]: batches_from_zero(
+                    ProduceResponse.partition, ProduceResponse.record
+                ),
+                details: next_attempt(details),
+                client.next_sequence[ProduceResponse.partition]: records_in_flight(
+                    ProduceResponse.partition
+                ),
+                client.last_acked[ProduceResponse.partition]: client.NO_SEQUENCE,
+                muted: muted - set_of(ProduceResponse.partition),
+            },
             reply=react(ClientStep.RETRY),
             source="KAFKA-5793, TransactionManager.startSequencesAtBeginning",
-            note="The last batch acknowledged is no longer in the log, by which the leader knew "
-            "the producer id, or there is none.",
+            note="Or no batch has been acknowledged. By its last batch in the log the leader knew "
+            "the producer id.",
+        ),
+        # Sender.failBatch, TransactionManager.handleFailedBatch
+        Row(
+            "order-lost-new-id",
+            "The order is lost, and the client asks for a new producer id",
+            # UnknownProducerIdException is an OutOfOrderSequenceException.
+            when=is_out_of_order | is_unknown_producer_id,
+            during=~transactional & ~client_epoch_bump,
+            goto=client.UNINITIALIZED,
+            set={
+                client.producer_epoch: NO_EPOCH,
+                batch: completed_batch(batch, client.FAILED),
+                client.next_sequence: each(q, 0),
+                client.last_acked: each(q, client.NO_SEQUENCE),
+                client.last_acked_offset: each(q, NO_OFFSET),
+                client.entry_id: each(q, client.NO_ID),
+                client.entry_epoch: each(q, NO_EPOCH),
+                client.unresolved: each(q, None),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.resetProducerId",
         ),
         Row(
-            "out of order as the next: a new producer id",
-            # UnknownProducerIdException is an OutOfOrderSequenceException
-            when=_out_of_order | _unknown,
-            during=resets_id,
-            set=_REPORTED_FAILED | NEW_ID,
-            reply=react(ClientStep.FAIL, _error),
-            source=f"{_MANAGER}.resetProducerId",
-        ),
-        _failed(
-            "abortable, and the partition starts at sequence 0",
-            f"{_MANAGER}.resetSequenceForPartition",
-            when=_unknown,
+            "abortable-partition-reset",
+            "The leader doesn't know the producer id: the transaction can only be aborted",
+            when=is_unknown_producer_id,
             during=transactional & client_epoch_bump,
-            changes=_REPORTED_FAILED | _untracked(_where),
-            aborts=True,
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(batch_error(ProduceResponse.error)),
+                batch: completed_batch(batch, client.FAILED),
+                client.next_sequence[ProduceResponse.partition]: 0,
+                client.last_acked[ProduceResponse.partition]: client.NO_SEQUENCE,
+                client.last_acked_offset[ProduceResponse.partition]: NO_OFFSET,
+                client.entry_id[ProduceResponse.partition]: client.NO_ID,
+                client.entry_epoch[ProduceResponse.partition]: NO_EPOCH,
+                client.unresolved[ProduceResponse.partition]: None,
+                client.details[ProduceResponse.partition]: untracked_details(
+                    ProduceResponse.partition
+                ),
+                client.must_bump: must_bump_after_abort,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.resetSequenceForPartition",
         ),
-        _failed(
-            "abortable, and those behind it move up",
-            f"{_MANAGER}.adjustSequencesDueToFailedBatch",
-            when=_adjusts,
+        Row(
+            "abortable-adjusted",
+            "The transaction can only be aborted; later batches take the sequences",
+            when=adjusts_sequences,
             during=transactional,
-            changes=_moved_up(_where, _which),
-            aborts=True,
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(batch_error(ProduceResponse.error)),
+                client.batches[ProduceResponse.partition]: adjusted_batches(
+                    ProduceResponse.partition, ProduceResponse.record
+                ),
+                client.next_sequence[ProduceResponse.partition]: (
+                    client.next_sequence[ProduceResponse.partition] - details.count
+                ),
+                client.must_bump: must_bump_after_abort,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.adjustSequencesDueToFailedBatch",
         ),
-        _failed(
-            "abortable, and whether it was appended isn't known",
-            _FAILED_BATCH,
+        Row(
+            "abortable-not-adjusted",
+            "The transaction can only be aborted; the batch may be in the log",
             during=transactional,
-            changes=_REPORTED_FAILED,
-            aborts=True,
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(batch_error(ProduceResponse.error)),
+                batch: completed_batch(batch, client.FAILED),
+                client.must_bump: must_bump_after_abort,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.handleFailedBatch",
         ),
-        _failed(
-            "refused under an old epoch",
-            f"{_FAILED_BATCH} before 2.7.1",
-            when=_is_old,
-            during=bumps_epoch & ~epoch_by_partition,
-            changes=_REPORTED_FAILED,
+        Row(
+            "refused-under-old-epoch",
+            "A batch of an old epoch fails",
+            when=is_of_old_epoch,
+            during=~transactional & client_epoch_bump & ~epoch_by_partition,
+            set={
+                batch: completed_batch(batch, client.FAILED),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.handleFailedBatch before 2.7.1",
         ),
-        _failed(
-            "refused: a new epoch",
-            _FAILED_BATCH,
-            when=_out_of_order | _unknown | _attempts_left,
-            during=bumps_epoch,
-            changes=_REPORTED_FAILED | wants_bump(_where),
+        Row(
+            "refused-bumps-epoch",
+            "The batch fails, and the partition needs a new epoch",
+            when=is_out_of_order | is_unknown_producer_id | has_attempts_left,
+            during=~transactional & client_epoch_bump,
+            set={
+                batch: completed_batch(batch, client.FAILED),
+                client.bump_for: client.bump_for | set_of(ProduceResponse.partition),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.handleFailedBatch",
         ),
-        _failed(
-            "refused, and those behind it move up",
-            f"{_MANAGER}.adjustSequencesDueToFailedBatch before 2.5",
-            when=_adjusts,
-            during=resets_id,
-            changes=_moved_up(_where, _which),
+        Row(
+            "refused-adjusted",
+            "The batch fails, and later batches take its sequences",
+            when=adjusts_sequences,
+            during=~transactional & ~client_epoch_bump,
+            set={
+                client.batches[ProduceResponse.partition]: adjusted_batches(
+                    ProduceResponse.partition, ProduceResponse.record
+                ),
+                client.next_sequence[ProduceResponse.partition]: (
+                    client.next_sequence[ProduceResponse.partition] - details.count
+                ),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.adjustSequencesDueToFailedBatch before 2.5",
         ),
-        _failed(
-            "refused, and whether it was appended isn't known",
-            _FAILED_BATCH,
+        Row(
+            "refused-not-adjusted",
+            "The batch fails; it may be in the log",
             during=~transactional,
-            changes=_REPORTED_FAILED,
+            set={
+                batch: completed_batch(batch, client.FAILED),
+                muted: muted - set_of(ProduceResponse.partition),
+            },
+            reply=react(ClientStep.FAIL, ProduceResponse.error),
+            source="TransactionManager.handleFailedBatch",
         ),
     ),
 )
 
-# What goes wrong -------------------------------------------------------------------------------
+# A lost answer ----------------------------------------------------------------------------------
 
+lost_response = lost(ProduceResponse)
+lost_batch = client.batches[lost_response.partition][lost_response.record]
+lost_details = client.details[lost_response.partition][lost_response.record]
 
-def given_up(event: Loss, kind: Expression, *before: Row, send: tuple[Sending, ...] = ()) -> Table:
-    """A request is given up, or its answer is lost: the batch is queued again, unless one of the
-    rows `before` says otherwise. What nobody waits for may as well be in flight for good."""
-    where, which = event.partition, event.record
-    return Table(
-        producer,
-        on=event,
-        response=Reaction,
-        others=(clock,),
-        when=(kind > 0) & awaits(event.producer, where, which, event.txn),
-        rows=(
-            *before,
-            Row(
-                "queue again",
-                set=_queued(where, which, unanswered=True),
-                send=(*send, _retry(where, which)),
-                source="NetworkClient.handleDisconnections",
-            ),
+response_lost = Table(
+    producer,
+    on=lost_response,
+    response=Reaction,
+    others=(clock,),
+    when=(LOSSES > 0)
+    & awaits(
+        lost_response.producer, lost_response.partition, lost_response.record, lost_response.txn
+    ),
+    doc="An answer is lost with its connection. Without a client that waits for it, the loss would "
+    "change nothing.",
+    rows=(
+        Row(
+            "old-id-given-up",
+            "A batch isn't sent again under another producer id: it fails",
+            when=~client.is_of_this_id(lost_batch),
+            during=~transactional & ~client_epoch_bump,
+            set={
+                lost_batch: completed_batch(lost_batch, client.FAILED),
+                muted: muted - set_of(lost_response.partition),
+            },
+            reply=react(ClientStep.FAIL),
+            source="Sender.completeBatch before 2.5",
         ),
-    )
-
-
-_lost = lost(ProduceResponse)
-FAULTY_EVENTS = (_lost,)
-TABLES = (
-    drained,
-    completed,
-    given_up(_lost, LOSSES, under_old_id(_lost.partition, _lost.record)),
+        Row(
+            "requeued",
+            "The batch is in its queue again",
+            set={
+                lost_batch: replace(
+                    reenqueued(lost_response.partition, lost_response.record), unanswered=True
+                ),
+                lost_details: next_attempt(lost_details),
+                muted: muted - set_of(lost_response.partition),
+            },
+            send=(
+                produce(
+                    lost_response.partition,
+                    lost_response.record,
+                    lost_batch,
+                    resent_at_once(lost_response.partition, lost_response.record),
+                ),
+            ),
+            source="NetworkClient.handleDisconnections",
+        ),
+    ),
 )
+
+FAULTY_EVENTS = (lost_response,)
+TABLES = (drained, completed, response_lost)
 REAL_TABLES = (drained, completed)

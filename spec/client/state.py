@@ -265,9 +265,10 @@ can_only_close = ~bump_asked & if_(
 
 # The record of a transaction has gone, and what it was sent with; at real ranges its batches go
 # when nobody waits for them.
+NO_BATCHES = each(q, each(s, Batch()))
 GIVEN_UP: dict[Expression, Operand] = {
     txn: None,
-    batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
+    batches: if_(REAL == 0, NO_BATCHES, batches),
     ending: False,
 }
 ENDED = GIVEN_UP | {adding: set_of(), added: set_of()}
@@ -285,25 +286,23 @@ NEW_SEQUENCES: dict[Expression, Operand] = {
     entry_epoch: each(q, NO_EPOCH),
     unresolved: each(q, None),
 }
-# Nothing is sent any more; what was in flight has failed.
+forgotten_batches = each(
+    q,
+    each(
+        s,
+        if_(
+            transactional,
+            Batch(),
+            if_(_batch.status == ACKNOWLEDGED, _batch, Batch(status=FAILED)),
+        ),
+    ),
+)
+"""The batches of a client in FATAL_ERROR, in a bounded run: nothing is sent any more, and the
+batches in flight have failed."""
 FAILED_FOR_GOOD: dict[Expression, Operand] = {
     **UNUSABLE,
     bump_asked: False,
-    batches: if_(
-        REAL == 0,
-        each(
-            q,
-            each(
-                s,
-                if_(
-                    transactional,
-                    Batch(),
-                    if_(_batch.status == ACKNOWLEDGED, _batch, Batch(status=FAILED)),
-                ),
-            ),
-        ),
-        batches,
-    ),
+    batches: if_(REAL == 0, forgotten_batches, batches),
     unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
     bump_for: if_(REAL == 0, set_of(), bump_for),
 }

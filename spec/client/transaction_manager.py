@@ -208,10 +208,18 @@ TO_ABORTABLE = client.unless_aborting(
 )
 
 
+def abortable_cause(error: Expression) -> Expression:
+    """The last error of a client that goes `TO_ABORTABLE`. An abort in progress goes on.
+
+    TransactionManager.transitionToAbortableError
+    """
+    cause = if_(may_abort, some(error), NOT_ALLOWED_ERROR)
+    return if_(client.state == client.ABORTING, last_error, cause)
+
+
 def abortable(error: Expression) -> dict[Expression, Operand]:
     """The error that the client is in, where it goes `TO_ABORTABLE`."""
-    cause = if_(may_abort, some(error), NOT_ALLOWED_ERROR)
-    return {last_error: if_(client.state == client.ABORTING, last_error, cause)}
+    return {last_error: abortable_cause(error)}
 
 
 def react(step: Expression, error: Expression = Errors.NONE, **more: Operand) -> Sending:
@@ -275,16 +283,33 @@ def fatal_error(error: Expression) -> Expression:
     return if_(is_fenced, Errors.PRODUCER_FENCED, error)
 
 
+def batch_error(error: Expression) -> Expression:
+    """The error that a transactional client raises for a failed batch.
+
+    TransactionManager.maybeTransitionToErrorState, KAFKA-19176
+    """
+    by_name = failed_batch_abortable & (is_retriable(error) | (error == Errors.INVALID_TXN_STATE))
+    return if_(by_name, Errors.TRANSACTION_ABORTABLE, error)
+
+
+must_bump_after_abort = client.must_bump | client.bumps_after_abort(
+    can_bump, adds_implicitly, client.state
+)
+"""Whether a client in an abortable error needs a new epoch after the abort: Kafka's
+clientSideEpochBumpRequired.
+
+TransactionManager.maybeTransitionToErrorState
+"""
+
+
 def batch_failed(error: Expression) -> dict[Expression, Operand]:
     """The effect of a batch's error on a transactional client, which goes `TO_ABORTABLE`. An end
     that was asked for before isn't sent.
 
     TransactionManager.maybeTransitionToErrorState, transitionToAbortableError
     """
-    by_name = failed_batch_abortable & (is_retriable(error) | (error == Errors.INVALID_TXN_STATE))
-    return abortable(if_(by_name, Errors.TRANSACTION_ABORTABLE, error)) | {
-        client.must_bump: client.must_bump
-        | client.bumps_after_abort(can_bump, adds_implicitly, client.state),
+    return abortable(batch_error(error)) | {
+        client.must_bump: must_bump_after_abort,
         client.ending: client.ending & (client.state == client.ABORTING),
         client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
     }

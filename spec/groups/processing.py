@@ -244,7 +244,7 @@ _joined.append(joined(
     consumer,
     group,
     updates={
-        "forget everything": {
+        "crashed": {
             is_assigned.at(_me): False, heard.at(_me): generation, **_GOES_BACK,
         }
     },

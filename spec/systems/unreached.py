@@ -76,27 +76,27 @@ TRANSACTIONS = (
     Unreached(
         "impossible: of two batches in flight the first has sequence 0, which no leader calls "
         "unknown",
-        ("producer.ProduceResponse/unknown at the leader, after new sequences",),
+        ("producer.ProduceResponse/unknown-id-sequence-reset",),
     ),
     Unreached(
         "impossible: from 2.5 on no leader calls a producer id unknown",
-        ("producer.ProduceResponse/abortable, and the partition starts at sequence 0",),
+        ("producer.ProduceResponse/abortable-partition-reset",),
     ),
     Unreached(
         _ONE_RECORD,
         (
-            "producer.ProduceResponse/too large: in parts",
-            "producer.ProduceResponse/abortable, and whether it was appended isn't known",
+            "producer.ProduceResponse/too-large",
+            "producer.ProduceResponse/abortable-not-adjusted",
         ),
     ),
     Unreached(
         "impossible: from 2.5 on there is a new epoch to be had, and before, nothing to "
         "be resolved",
-        ("producer.resolve sequences/order lost for good",),
+        ("producer.resolve sequences/order-lost-fatal",),
     ),
     Unreached(
         _ONLY_AGAIN,
-        ("producer.batch expires/at its first attempt: abortable",),
+        ("producer.batch expires/first-attempt-abortable",),
         ~expires_in_flight,
     ),
     Unreached(
@@ -174,14 +174,14 @@ TRANSACTIONS = (
             "transaction.lost WriteTxnMarkersResponse/on a closed connection",
             "partition.lost AddPartitionsByLeader/asked by a leader before",
             "partition.lost AddPartitionsByLeaderResponse/asked by a leader before",
-            "producer.lost InitProducerId/nobody waits for it",
-            "producer.lost InitProducerIdResponse/nobody waits for it",
-            "producer.lost AddPartitionsToTxn/nobody waits for it",
-            "producer.lost AddPartitionsToTxn/not tried again after an error",
-            "producer.lost AddPartitionsToTxnResponse/nobody waits for it",
-            "producer.lost AddPartitionsToTxnResponse/not tried again after an error",
-            "producer.lost EndTxn/nobody waits for it",
-            "producer.lost EndTxnResponse/nobody waits for it",
+            "producer.lost InitProducerId/not-awaited",
+            "producer.lost InitProducerIdResponse/not-awaited",
+            "producer.lost AddPartitionsToTxn/not-awaited",
+            "producer.lost AddPartitionsToTxn/not-tried-again",
+            "producer.lost AddPartitionsToTxnResponse/not-awaited",
+            "producer.lost AddPartitionsToTxnResponse/not-tried-again",
+            "producer.lost EndTxn/not-awaited",
+            "producer.lost EndTxnResponse/not-awaited",
         ),
         FAULTS < 2,
     ),
@@ -198,8 +198,8 @@ TRANSACTIONS = (
             "partition.AddPartitionsByLeaderResponse/out of order",
             "producer.drain/with the same id, epoch and sequence",
             "producer.resolve sequences",
-            "producer.ProduceResponse/out of order behind another",
-            "producer.ProduceResponse/unknown at the leader: new sequences",
+            "producer.ProduceResponse/out-of-order-behind-another",
+            "producer.ProduceResponse/unknown-id-renumbered",
         ),
         (RECORDS < 2) & (FAULTS < 2),
     ),
@@ -260,27 +260,27 @@ IDEMPOTENCE = (
     Unreached(
         _ONE_RECORD,
         (
-            "producer.ProduceResponse/too large: in parts",
-            "producer.ProduceResponse/refused, and whether it was appended isn't known",
+            "producer.ProduceResponse/too-large",
+            "producer.ProduceResponse/refused-not-adjusted",
         ),
     ),
     Unreached(
         _ONLY_AGAIN,
-        ("producer.batch expires/at its first attempt",),
+        ("producer.batch expires/first-attempt",),
         ~expires_in_flight,
     ),
     Unreached(
         "impossible: nobody but this client has its producer id",
-        ("producer.ProduceResponse/fenced",),
+        ("producer.ProduceResponse/fatal",),
     ),
     Unreached(
         "impossible: its leader takes any sequence of a producer id that it doesn't know "
         "(from 2.5)",
-        ("producer.ProduceResponse/unknown at the leader: a new epoch",),
+        ("producer.ProduceResponse/unknown-id-bumps-epoch",),
     ),
     Unreached(
         "impossible: from 2.5 on no leader calls a producer id unknown",
-        ("producer.ProduceResponse/unknown at the leader, after new sequences",),
+        ("producer.ProduceResponse/unknown-id-sequence-reset",),
         unknown_producer_accepted,
     ),
     Unreached(
@@ -300,7 +300,7 @@ IDEMPOTENCE = (
     ),
     Unreached(
         "impossible: before 2.1 no batch expires in flight, so that somebody waits for each answer",
-        ("producer.ProduceResponse/nobody waits for it",),
+        ("producer.ProduceResponse/not-awaited",),
         ~expires_in_flight,
     ),
     Unreached(
@@ -319,8 +319,7 @@ IDEMPOTENCE = (
         "need another producer id (producer_ids=2)",
         (
             "producer.producer id given out",
-            "producer.ProduceResponse/refused under an old producer id, and those of the new one "
-            "move up",
+            "producer.ProduceResponse/old-id-adjusted",
             "partition.Produce/no producer id: no check",
             "partition.DelayedProduce/no producer id: no check",
         ),

@@ -128,7 +128,7 @@ def test_a_committed_transaction_is_said_to_be_aborted_when_the_id_has_expired()
     steps = TOLD_OTHERWISE.found()
     assert in_order(
         steps,
-        "lost EndTxnResponse/send again",
+        "lost EndTxnResponse/sent-again",
         "log append/commit completed",
         "log append/transactional id forgotten",
         "EndTxn/unknown-id",

@@ -167,7 +167,7 @@ FAULTS = (
     ),
     Fault(  # a client that takes an answer to a batch that it has given up
         "AnswerStays", 4, "ProduceResponse/acknowledged", bounds("expiries", faults=1),
-        altered(SYSTEM, table="producer.ProduceResponse", row="nobody waits for it", when=False),
+        altered(SYSTEM, table="producer.ProduceResponse", row="not-awaited", when=False),
     ),
 )  # fmt: skip
 
@@ -227,7 +227,7 @@ def test_a_producer_forgotten_with_its_records(name: str, length: int, last: str
     done = steps(result)
     assert "records are deleted/producers go with their records" in done
     if name == "NoLostAcknowledgement":
-        assert "ProduceResponse/unknown at the leader: new sequences" in done
+        assert "ProduceResponse/unknown-id-renumbered" in done
     assert broken(run(constants, "2.5", on=(FROM_0,), properties=(name,))) == {}
 
 
@@ -239,7 +239,7 @@ def test_before_local_bumps_a_refused_batch_leaves_its_sequence_to_the_next() ->
     result = run(constants, "2.0", properties=("NoLostAcknowledgement",))
     assert broken(result) == {"NoLostAcknowledgement": 9}
     assert steps(result)[5:] == [
-        "ProduceResponse/refused, and those behind it move up",
+        "ProduceResponse/refused-adjusted",
         "drain/the next in sequence",
         "Produce/duplicate",
         "ProduceResponse/acknowledged",
@@ -252,7 +252,7 @@ def test_a_partition_went_on_in_mid_sequence_under_a_new_epoch() -> None:
     """KAFKA-12152: its leader refuses that, which costs another epoch."""
     constants = bounds("refusals", partitions=2, faults=1)
     refused = "partition.Produce/new epoch in mid-sequence"
-    bumped = "producer.ProduceResponse/out of order as the next: a new epoch"
+    bumped = "producer.ProduceResponse/out-of-order-bumps-epoch"
     for on, happens in (((), True), (("epoch_by_partition",), False)):
         rows = dict(run(constants, "2.5", on, ("AnswerStays",)).rows)
         assert (rows[refused] > 0, rows[bumped] > 0) == (happens, happens)
@@ -325,7 +325,7 @@ def test_a_new_producer_id_is_safe_where_no_request_is_late() -> None:
     )  # fmt: skip
     result = run(constants, on=MENDED)
     assert broken(result) == {}
-    assert dict(result.rows)["producer.producer id given out/a new producer id, and new sequences"]
+    assert dict(result.rows)["producer.producer id given out/new-id-rewrites-sequences"]
 
 
 def test_sequences_wrap() -> None:

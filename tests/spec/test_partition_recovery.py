@@ -121,6 +121,6 @@ def test_a_leader_that_forgets_with_the_record_takes_it_again() -> None:
     assert result.trace is not None
     rows = [step.row for step in result.trace.steps[-4:]]
     assert (rows[0], rows[-1]) == ("append", "append")
-    assert set(rows[1:-1]) == {"queue again", "producers go with their records"}
+    assert set(rows[1:-1]) == {"requeued", "producers go with their records"}
     for release, on in (("2.0", ("state_outlives_records",)), ("2.5", ())):
         assert explored(release, "NoDuplicate", on=on, producers=1).verdict is Verdict.HOLDS

@@ -189,7 +189,7 @@ def test_an_idempotent_batch_is_sent_again_until_its_time_is_over() -> None:
         )  # fmt: skip
         trace = check(instance).trace
         assert trace is not None
-        assert "out of order behind another" in [x.row for x in trace.steps[trace.loop :]]
+        assert "out-of-order-behind-another" in [x.row for x in trace.steps[trace.loop :]]
 
 
 # The small systems ------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def test_a_client_before_1_0_uses_the_sequence_of_an_expired_batch_again(release
     assert result.verdict is Verdict.BROKEN
     assert result.trace is not None
     rows = [step.row for step in result.trace.steps]
-    assert "after a retry: abortable, and its sequence is used again" in rows
+    assert "in-retry-sequence-reused" in rows
     mended = instantiate(
         SYSTEM, release, ONE_ANSWER_LOST, switch_on=["sequence_used_when_sent"], properties=[name]
     )

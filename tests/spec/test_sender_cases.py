@@ -83,10 +83,10 @@ def test_several_in_flight_are_retried_in_order() -> None:
     client = Client("4.3")
     for record in range(3):
         client.drain(0, record)
-    assert client.answer(0, 0, "NOT_ENOUGH_REPLICAS") == "try again"
+    assert client.answer(0, 0, "NOT_ENOUGH_REPLICAS") == "retriable"
     for record in (1, 2):
         row = client.answer(0, record, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-        assert row == "out of order behind another"
+        assert row == "out-of-order-behind-another"
     for record in range(3):
         assert [client.drain_again(0, other) != "" for other in range(record + 1, 3)] == (
             [False] * (2 - record)
@@ -101,10 +101,10 @@ def test_the_first_fails_and_those_behind_it_are_numbered_anew() -> None:
     client = Client("4.3")
     client.drain(0, 0)
     client.drain(0, 1)
-    assert client.answer(0, 0, "UNKNOWN_SERVER_ERROR") == "refused: a new epoch"
+    assert client.answer(0, 0, "UNKNOWN_SERVER_ERROR") == "refused-bumps-epoch"
     # in the test both answers come before the bump
     client.answer(0, 1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert client.take("producer.bump epoch") == "bump"
+    assert client.take("producer.bump epoch") == "bumped"
     assert client.drain_again(0, 1)
     assert client.sent(0) == (2, 0)
     assert client.answer(0, 1, "NONE") == "acknowledged"
@@ -118,9 +118,9 @@ def test_a_healthy_partition_goes_on_under_the_old_epoch() -> None:
         client.drain(partition, 1)
         client.answer(partition, 0, "NONE")
     row = client.answer(0, 1, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert row == "out of order as the next: a new epoch"
+    assert row == "out-of-order-bumps-epoch"
     assert client.drain(1, 2) == ""
-    assert client.take("producer.bump epoch") == "bump"
+    assert client.take("producer.bump epoch") == "bumped"
     assert client.epoch == 2
     assert client.drain_again(0, 1)
     assert client.sent(0) == (2, 0)
@@ -140,11 +140,11 @@ def test_a_later_batch_that_was_appended_resolves_those_before() -> None:
     for record in range(3):
         client.drain(0, record)
     client.answer(0, 0, "NOT_ENOUGH_REPLICAS")
-    assert client.take("producer.batch expires", 0, 0) == "after a retry: was it appended?"
-    assert client.take("producer.batch expires", 0, 1) == "at its first attempt"
+    assert client.take("producer.batch expires", 0, 0) == "in-retry-unresolved"
+    assert client.take("producer.batch expires", 0, 1) == "first-attempt"
     assert client.take("producer.resolve sequences", 0) == ""
     client.answer(0, 2, "NONE")
-    assert client.take("producer.resolve sequences", 0) == "all were appended"
+    assert client.take("producer.resolve sequences", 0) == "all-appended"
     assert (client.epoch, client.next_sequence(0)) == (1, 3)
 
 
@@ -153,10 +153,10 @@ def test_an_expired_batch_without_others_takes_a_new_epoch() -> None:
     client = Client("4.3")
     client.drain(0, 0)
     client.answer(0, 0, "NOT_ENOUGH_REPLICAS")
-    assert client.take("producer.batch expires", 0, 0) == "after a retry: was it appended?"
+    assert client.take("producer.batch expires", 0, 0) == "in-retry-unresolved"
     assert client.drain(0, 1) == ""
-    assert client.take("producer.resolve sequences", 0) == "order lost: a new epoch"
-    assert client.take("producer.bump epoch") == "bump"
+    assert client.take("producer.resolve sequences", 0) == "order-lost-bumps-epoch"
+    assert client.take("producer.bump epoch") == "bumped"
     assert (client.epoch, client.next_sequence(0)) == (2, 0)
     assert client.drain(0, 1)
     assert client.sent(0) == (2, 0)
@@ -191,9 +191,9 @@ def test_before_local_bumps_a_batch_of_an_old_producer_id_is_given_up() -> None:
     client.drain(0, 0)
     client.drain(0, 1)
     row = client.answer(0, 0, "OUT_OF_ORDER_SEQUENCE_NUMBER")
-    assert row == "out of order as the next: a new producer id"
-    assert client.answer(0, 1, "NOT_ENOUGH_REPLICAS") == "under an old producer id, and given up"
-    assert client.take("producer.producer id given out") == "a new producer id"
+    assert row == "order-lost-new-id"
+    assert client.answer(0, 1, "NOT_ENOUGH_REPLICAS") == "old-id-given-up"
+    assert client.take("producer.producer id given out") == "new-id"
     assert client.drain(0, 2)
     assert client.batch(0, 2)["producer_id"] == 1
     assert client.sent(0) == (0, 0)

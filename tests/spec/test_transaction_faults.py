@@ -123,7 +123,7 @@ FAULTS = (
     Fault(
         "a batch that is sent again takes a new sequence",
         "NoDuplicate", 12, "Produce/append", bounds(faults=1, losses=1),
-        altered(SYSTEM, table="producer.lost ProduceResponse", row="queue again",
+        altered(SYSTEM, table="producer.lost ProduceResponse", row="requeued",
                 send=(NEW_SEQUENCE,)),
     ),
     Fault(
@@ -280,7 +280,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 
 # Known bugs of the protocol before version 2 ---------------------------------------------------
 
-EXPIRED_BATCH = "batch expires/at its first attempt: abortable"
+EXPIRED_BATCH = "batch expires/first-attempt-abortable"
 MARKER = "WriteTxnMarkers/end the transaction"
 EXPIRED = bounds(transactions=2, faults=1, expiries=1)
 DELAYED = bounds(partitions=2, transactions=2, faults=1, delays=1)
@@ -343,4 +343,4 @@ def test_a_late_end_txn_ends_the_next_transaction(fault: Fault) -> None:
     """KIP-890 (c). Verification doesn't help: no batch is late, the request that ends them is."""
     steps = assert_breaks(fault)
     second = place(steps, "beginTransaction/begin", 2)
-    assert place(steps, "request overtaken/end again") < second < place(steps, "EndTxn/prepare", 2)
+    assert place(steps, "request overtaken/end-again") < second < place(steps, "EndTxn/prepare", 2)

@@ -122,7 +122,7 @@ def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) 
     assert result.verdict is Verdict.BROKEN
     assert broken(result) == [("NoHangingTransaction", 19)]
     done = steps(result)
-    expires = done.index("batch expires/at its first attempt: abortable")
+    expires = done.index("batch expires/first-attempt-abortable")
     assert expires < done.index("EndTxn/prepare")
     assert done.index("WriteTxnMarkers/end one that begins here") < done.index("Produce/append")
 
@@ -139,8 +139,8 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
     ("rotation_in_log",): ("AnswerStands", 35, TOLD),
     ("single_fence_bump",): ("EpochsInTurn", 12, "log append/abort decided"),
-    ("client_epoch_bump",): ("NotFencedByItself", 23, "batch expires/after a retry: fatal"),
-    ("stale_epoch_abortable",): ("NotFencedByItself", 17, "ProduceResponse/fenced"),
+    ("client_epoch_bump",): ("NotFencedByItself", 23, "batch expires/in-retry-fatal"),
+    ("stale_epoch_abortable",): ("NotFencedByItself", 17, "ProduceResponse/fatal"),
     ("unknown_id_fatal", "transaction_version_2"): (
         "FencedForGood",
         18,
@@ -269,8 +269,8 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     },
     ("2.0", (), TWO_RECORDS): {
         "partition.Produce/last sequence not known",
-        "producer.ProduceResponse/unknown at the leader: new sequences",
-        "producer.batch expires/after a retry: fatal",
+        "producer.ProduceResponse/unknown-id-renumbered",
+        "producer.batch expires/in-retry-fatal",
     },
     (BEFORE, (), TWO_TRANSACTIONS): {
         "partition.Produce/new epoch in mid-sequence",
@@ -289,8 +289,8 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     ("3.5", (), EXPIRED_ID): {
         "producer.AddPartitionsToTxnResponse/not tried again after an error",
         "producer.EndTxnResponse/ended, and not in a state for what follows",
-        "producer.lost AddPartitionsToTxn/not tried again after an error",
-        "producer.lost AddPartitionsToTxnResponse/not tried again after an error",
+        "producer.lost AddPartitionsToTxn/not-tried-again",
+        "producer.lost AddPartitionsToTxnResponse/not-tried-again",
     },
     ("3.6", (), EXPIRED_ID): {
         "producer.EndTxnResponse/ended, and not in a state for what follows: fatal",

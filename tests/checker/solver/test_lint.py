@@ -152,8 +152,8 @@ HIDDEN = {
     "producer.AddPartitionsToTxnResponse/not authorized for topics",
     "producer.AddPartitionsToTxnResponse/unknown producer id, and no new epoch to be had",
     "producer.EndTxnResponse/unknown producer id, and no new epoch to be had",
-    "producer.ProduceResponse/too large: in parts",
-    "producer.resolve sequences/order lost for good",
+    "producer.ProduceResponse/too-large",
+    "producer.resolve sequences/order-lost-fatal",
 }
 HIDDEN_IN = {
     "2.5": {
