@@ -74,6 +74,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
+    from .changes import Change, changed
     from .fairness import Fairness, strong_fairness, weak_fairness
     from .instance import Action, ActionRow, Instance, Variable
     from .instantiation import instantiate
@@ -87,9 +88,10 @@ if TYPE_CHECKING:
     )
     from .rankings import Helpful, Ranking, helps, ranking
     from .systems import DEFAULT, Channel, Refusal, System, Unreached
-    from .variants import Variant, varied
 
 _HOMES = {
+    "Change": "changes",
+    "changed": "changes",
     "Fairness": "fairness",
     "strong_fairness": "fairness",
     "weak_fairness": "fairness",
@@ -113,8 +115,6 @@ _HOMES = {
     "Refusal": "systems",
     "System": "systems",
     "Unreached": "systems",
-    "Variant": "variants",
-    "varied": "variants",
 }
 __all__ = [
     "DEFAULT",
@@ -123,6 +123,7 @@ __all__ = [
     "ActionRow",
     "Bag",
     "Bool",
+    "Change",
     "Channel",
     "DeclarationError",
     "Dropping",
@@ -155,7 +156,6 @@ __all__ = [
     "Table",
     "Unreached",
     "Variable",
-    "Variant",
     "after",
     "all_of",
     "all_true",
@@ -163,6 +163,7 @@ __all__ = [
     "any_of",
     "any_true",
     "append",
+    "changed",
     "constant",
     "count_of",
     "dropping",
@@ -213,7 +214,6 @@ __all__ = [
     "to_others",
     "updated",
     "variable",
-    "varied",
     "weak_fairness",
     "without_first",
     "wrap",

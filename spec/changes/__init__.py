@@ -1,5 +1,5 @@
-"""Shipped systems changed: with a machine as another product or client library has it, with a
-feature that changes within a run, or on replicas.
+"""Shipped systems with a change: another client library or broker, a proposal, an upgrade within a
+run, or replicas.
 
 Each rule of another product is a feature that holds unless it is switched off: on, the machine does
 what Kafka's does.
@@ -8,41 +8,39 @@ what Kafka's does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 from ...language import System
-from ...language.variants import varied
 from ...language.varying import varying
 from ..systems import shipped
 
 
 @cache
 def _franz_go() -> System:
-    from .franz_go import variant
+    from .franz_go import franz_go
 
-    return varied(shipped("transactions"), variant)
+    return shipped("transactions") + franz_go
 
 
 @cache
 def _librdkafka() -> System:
     from .librdkafka import transactional
 
-    return varied(shipped("transactions"), transactional)
+    return shipped("transactions") + transactional
 
 
 @cache
 def _librdkafka_idempotent() -> System:
     from .librdkafka import idempotent
 
-    return varied(shipped("idempotence"), idempotent)
+    return shipped("idempotence") + idempotent
 
 
 @cache
 def _redpanda() -> System:
-    from .redpanda import variant
+    from .redpanda import redpanda
 
-    return varied(shipped("transactions"), variant)
+    return shipped("transactions") + redpanda
 
 
 @cache
@@ -54,12 +52,9 @@ def _upgrade() -> System:
 
 @cache
 def _two_phase_commit() -> System:
-    from .two_phase_commit import BROKEN_BY_DESIGN, variant
+    from .two_phase_commit import two_phase
 
-    system = varied(shipped("transactions"), variant)
-    protocols = system.protocols.settling(dict.fromkeys(variant.features, True))
-    kept = tuple(each for each in system.properties if each.name not in BROKEN_BY_DESIGN)
-    return replace(system, protocols=protocols, properties=kept)
+    return shipped("transactions") + two_phase
 
 
 @cache

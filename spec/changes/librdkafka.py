@@ -1,21 +1,22 @@
-"""librdkafka's client, where its rules were its own."""
+"""librdkafka's client, with the rules that it had of its own."""
 
 from __future__ import annotations
 
-from ...language import Row, Table, each, event, if_, replace
-from ...language.variants import Variant
+from ...language import Change, Row, Table, each, event, if_, replace
 from ..answers import awaits
-from ..client.init_producer_id import init
 from ..client.state import (
     IN_TRANSACTION,
     INITIALIZING,
-    NEW_SEQUENCES,
+    NO_ID,
     NO_SEQUENCE,
     UNSENT,
     batches,
+    entry_epoch,
+    entry_id,
     has_tracked,
     is_open,
     last_acked,
+    last_acked_offset,
     next_sequence,
     producer_epoch,
     producer_id,
@@ -23,12 +24,15 @@ from ..client.state import (
     s,
     state,
     txn,
+    unresolved,
 )
-from ..client.transaction_manager import ClientStep, Reaction, react
+from ..client.transaction_manager import ClientStep, react
 from ..errors import Errors
 from ..messages import (
     NO_EPOCH,
+    NO_OFFSET,
     PARTITION,
+    InitProducerId,
     InitProducerIdResponse,
     ProduceResponse,
     connection,
@@ -38,106 +42,118 @@ from .rules import rule
 
 bumps_after_abort = rule(
     "bumps_after_abort",
-    "A client that has lost the order of its sequences aborts before it asks for a new epoch; "
-    "before, it asked at once, and went on with its transaction.",
+    "A client that has lost the order of its sequences aborts before it asks for a new epoch. "
+    "Before, it asked at once, and continued its transaction.",
     "confluentinc/librdkafka issue 3575, 1.8.2 and 1.6.2",
 )
 counts_across_metadata = rule(
     "counts_across_metadata",
-    "A partition's sequences go on after metadata didn't have it for a moment; before, they began "
-    "again at 0 under the same epoch.",
+    "The sequences of a partition go on after metadata lacked it for a moment. Before, they "
+    "started again at 0 under the same epoch.",
     "confluentinc/librdkafka 1.9.0, release notes",
 )
 
-_where, _which = ProduceResponse.partition, ProduceResponse.record
-_is_awaited = awaits(ProduceResponse.producer, _where, _which, ProduceResponse.txn)
-_lost_order = ProduceResponse.error.is_in(
+_is_awaited = awaits(
+    ProduceResponse.producer,
+    ProduceResponse.partition,
+    ProduceResponse.record,
+    ProduceResponse.txn,
+)
+_order_is_lost = ProduceResponse.error.is_in(
     Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, Errors.UNKNOWN_PRODUCER_ID
 )
 _batch = batches[q][s]
 
-transactional = Variant(
-    "librdkafka",
-    "Clients are librdkafka's.",
-    (
-        Table(
-            producer,
-            on=ProduceResponse,
-            response=Reaction,
-            rows=(
-                Row(
-                    "order lost: a new epoch in mid-transaction",
-                    when=_is_awaited & _lost_order & (state == IN_TRANSACTION),
-                    during=~bumps_after_abort,
-                    goto=INITIALIZING,
-                    set={
-                        batches: each(
-                            q,
-                            each(s, if_(is_open(_batch), replace(_batch, status=UNSENT), _batch)),
-                        )
-                    },
-                    reply=react(ClientStep.RETRY),
-                    send=(init(connection),),
-                    source=bumps_after_abort.data.source,
+transactional = (
+    Change("librdkafka", "Clients are librdkafka's.", features=(bumps_after_abort,))
+    .table("producer.ProduceResponse")
+    .before(
+        "nobody waits for it",
+        Row(
+            "epoch-in-mid-transaction",
+            "The order is lost: a new epoch is asked for in mid-transaction",
+            when=_is_awaited & _order_is_lost & (state == IN_TRANSACTION),
+            during=~bumps_after_abort,
+            goto=INITIALIZING,
+            set={
+                batches: each(
+                    q, each(s, if_(is_open(_batch), replace(_batch, status=UNSENT), _batch))
+                )
+            },
+            reply=react(ClientStep.RETRY),
+            send=(
+                InitProducerId(
+                    producer=producer.this,
+                    connection=connection,
+                    expected_id=producer_id,
+                    expected_epoch=producer_epoch,
                 ),
             ),
+            source="confluentinc/librdkafka issue 3575, 1.8.2 and 1.6.2",
         ),
-        Table(
-            producer,
-            on=InitProducerIdResponse,
-            response=Reaction,
-            rows=(
-                Row(
-                    "initialized in mid-transaction",
-                    when=(InitProducerIdResponse.connection == connection)
-                    & (InitProducerIdResponse.error == Errors.NONE)
-                    & (state == INITIALIZING)
-                    & txn.is_set,
-                    during=~bumps_after_abort,
-                    goto=IN_TRANSACTION,
-                    set={
-                        producer_id: InitProducerIdResponse.producer_id,
-                        producer_epoch: InitProducerIdResponse.producer_epoch,
-                        **NEW_SEQUENCES,
-                    },
-                    reply=react(ClientStep.GO_ON),
-                    source=bumps_after_abort.data.source,
-                ),
-            ),
+    )
+    .table("producer.InitProducerIdResponse")
+    .before(
+        "on a closed connection",
+        Row(
+            "initialized-in-mid-transaction",
+            "The new epoch is taken in mid-transaction",
+            when=(InitProducerIdResponse.connection == connection)
+            & (InitProducerIdResponse.error == Errors.NONE)
+            & (state == INITIALIZING)
+            & txn.is_set,
+            during=~bumps_after_abort,
+            goto=IN_TRANSACTION,
+            set={
+                producer_id: InitProducerIdResponse.producer_id,
+                producer_epoch: InitProducerIdResponse.producer_epoch,
+                next_sequence: each(q, 0),
+                last_acked: each(q, NO_SEQUENCE),
+                last_acked_offset: each(q, NO_OFFSET),
+                entry_id: each(q, NO_ID),
+                entry_epoch: each(q, NO_EPOCH),
+                unresolved: each(q, None),
+            },
+            reply=react(ClientStep.GO_ON),
+            source="confluentinc/librdkafka issue 3575, 1.8.2 and 1.6.2",
         ),
-    ),
-    (bumps_after_abort,),
+    )
 )
 
 unknown_topic = event(
-    "topic missing in metadata", partition=PARTITION,
+    "topic missing in metadata",
+    partition=PARTITION,
     event_doc="A broker that starts says so; the topic is there again at once.",
-)  # fmt: skip
-_flapped = unknown_topic.partition
+)
 
-idempotent = Variant(
+idempotent = Change(
     "librdkafka",
     "The client is librdkafka's.",
-    (
+    features=(counts_across_metadata,),
+    budgets={unknown_topic: 1},
+    tables=(
         Table(
             producer,
             on=unknown_topic,
-            when=(producer_epoch != NO_EPOCH) & ~has_tracked(_flapped),
+            when=(producer_epoch != NO_EPOCH) & ~has_tracked(unknown_topic.partition),
             rows=(
                 Row(
-                    "the partition's sequences go on",
+                    "sequences-go-on",
+                    "The sequences of the partition go on",
                     during=counts_across_metadata,
-                    source=counts_across_metadata.data.source,
+                    source="confluentinc/librdkafka 1.9.0, release notes",
                 ),
                 Row(
-                    "the partition's sequences are forgotten",
+                    "sequences-forgotten",
+                    "The sequences of the partition are forgotten",
                     during=~counts_across_metadata,
-                    set={next_sequence[_flapped]: 0, last_acked[_flapped]: NO_SEQUENCE},
-                    source=counts_across_metadata.data.source,
+                    set={
+                        next_sequence[unknown_topic.partition]: 0,
+                        last_acked[unknown_topic.partition]: NO_SEQUENCE,
+                    },
+                    source="confluentinc/librdkafka 1.9.0, release notes",
                 ),
             ),
         ),
     ),
-    (counts_across_metadata,),
-    {unknown_topic: 1},
 )

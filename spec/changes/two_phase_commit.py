@@ -14,10 +14,9 @@ failed, where a transaction is kept.
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import (
     Bool,
+    Change,
     Expression,
     Machine,
     Optional,
@@ -26,46 +25,32 @@ from ...language import (
     Table,
     after,
     any_of,
+    each,
     event,
     feature,
     if_,
-    lift,
     minimum,
+    set_of,
     some,
     step_property,
     to_each,
 )
 from ...language.expressions import Operand
-from ...language.variants import Variant
 from ..client import state as client
 from ..coordinator import entry
-from ..coordinator.add_partitions import add_partitions_by_leader, adding
-from ..coordinator.end_txn import end_txn, fence_continues
 from ..coordinator.entry import c
-from ..coordinator.failover import failover, fails_over, fails_over_late, late_failover
-from ..coordinator.init_producer_id import init_producer_id
-from ..coordinator.log import (
-    NOBODY_ASKS,
-    NOTHING_PENDING,
-    RECORDS,
-    append_fails,
-    append_failure,
-    begin_completion,
-    completion_begins,
-    log_append,
-    log_appended,
-    logged_epoch,
-    unsettled,
-)
+from ..coordinator.failover import failover
+from ..coordinator.log import append_failure, logged_epoch, logged_partitions, unsettled
 from ..messages import (
     EPOCH,
     LARGEST_EPOCH,
     NO_EPOCH,
+    NO_OFFSET,
     PRODUCER,
     PRODUCER_ID,
+    PRODUCER_IDS,
     TRANSACTION,
     TRANSACTIONS,
-    AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
     EndTxn,
     EndTxnResponse,
@@ -75,11 +60,17 @@ from ..messages import (
     Result,
     answer_on,
     connection,
+    now,
     offered_id,
     producer,
     transaction,
 )
-from ..releases.features import last_epoch_in_log, rotation_in_log, two_phase_commit
+from ..releases.features import (
+    last_epoch_in_log,
+    previous_id_forgotten,
+    rotation_in_log,
+    two_phase_commit,
+)
 
 prepared_kept = feature(
     "prepared_kept",
@@ -149,50 +140,38 @@ _used_up = _facing >= LARGEST_EPOCH - 1
 _no_id = ~offered_id.is_set
 _may_keep = (entry.state == entry.ONGOING) & ~entry.pending.is_set
 _is_keeping = pending_client_epoch != NO_EPOCH
-_NOT_KEEPING: dict[Expression, Operand] = {pending_client_epoch: NO_EPOCH, pending_client_id: None}
 _next_id = if_(entry.next_id.is_set, entry.next_id.value, _client_id)
 _next_epoch = if_(entry.next_id.is_set, 0, client_epoch + 1)
-_AFTER_END: dict[Expression, Operand] = {
-    entry.producer_id: _next_id,
-    entry.producer_epoch: _next_epoch,
-    logged_epoch: _next_epoch,
-    entry.last_producer_epoch: client_epoch,
-    entry.previous_id: some(_client_id),
-    client_epoch: NO_EPOCH,
-    client_id: None,
-    logged_client_epoch: NO_EPOCH,
-    logged_client_id: None,
-}
-_ENDS_KEPT: dict[Expression, Operand] = {
-    entry.pending_epoch: minimum(entry.producer_epoch + 1, LARGEST_EPOCH),
-    entry.pending_last_epoch: entry.producer_epoch,
-    entry.next_id: if_(_used_up, offered_id, None),
-    offered_id: if_(_used_up, entry.ID_TAKEN[offered_id], offered_id),
-}
-"""The updates that prepare an end if an instance keeps the transaction: markers have the epoch
-after that of the transaction, and the client gets the one after its own, or a new producer id."""
+_next_id_after_this = if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
+_wanted = if_(EndTxn.result == Result.COMMIT, entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
 
 
-def _row(table: Table, name: str) -> Row:
-    return next(row for row in table.rows if row.id == name)
+# What the log says of the client's epoch and producer id ----------------------------------------
+
+_found_epoch = if_(kept_epoch_in_log, logged_client_epoch, NO_EPOCH)
+_found_id = if_(kept_epoch_in_log, logged_client_id, None)
+_prepared_epoch = if_(kept_epoch_in_log, pending_client_epoch, NO_EPOCH)
+_prepared_id = if_(kept_epoch_in_log, pending_client_id, None)
 
 
-def _tell_keeper(error: Expression, epoch: Operand, when: Expression) -> Sending:
-    """The answer to whose InitProducerId keeps the transaction."""
+def _tell_keeper(error: Expression, epoch: Operand) -> Sending:
+    """The answer to the instance whose InitProducerId keeps the transaction."""
     return to_each(
         c,
-        when & (entry.asked_by[c] == connection.at(c)),
+        _is_keeping & (entry.asked_by[c] == connection.at(c)),
         InitProducerIdResponse(
-            producer=c, error=error, connection=connection.at(c),
+            producer=c,
+            error=error,
+            connection=connection.at(c),
             producer_id=if_(pending_client_id.is_set, pending_client_id.value, entry.producer_id),
             producer_epoch=epoch,
         ),
-    )  # fmt: skip
+    )
 
 
-# The client and the database --------------------------------------------------------------------
+# The events that the proposal adds ----------------------------------------------------------------
 
-_OF_CLIENTS = (
+_TABLES = (
     Table(
         producer,
         on=prepare_transaction,
@@ -206,6 +185,7 @@ _OF_CLIENTS = (
         rows=(
             Row(
                 "prepared",
+                "The client prepares its transaction, and the database knows of it",
                 set={prepared: client.txn},
                 source="KafkaProducer.prepareTransaction, TransactionManager.prepareTransaction",
             ),
@@ -218,251 +198,11 @@ _OF_CLIENTS = (
         rows=(
             Row(
                 "decided",
+                "The database decides on the prepared transaction",
                 set={decision: some(if_(decide.commit, Result.COMMIT, Result.ABORT))},
                 source=_KIP,
             ),
         ),
-    ),
-    Table(
-        producer,
-        on=InitProducerIdResponse,
-        others=(transaction, kept),
-        rows=(
-            Row(
-                "the open transaction is kept",
-                when=(InitProducerIdResponse.connection == connection)
-                & (InitProducerIdResponse.error == Errors.NONE)
-                & (client.state == client.INITIALIZING)
-                & _is_kept
-                & (client_epoch == InitProducerIdResponse.producer_epoch)
-                & (_client_id == InitProducerIdResponse.producer_id)
-                & (entry.state == entry.ONGOING),
-                goto=client.IN_TRANSACTION,
-                set={
-                    client.producer_id: InitProducerIdResponse.producer_id,
-                    client.producer_epoch: InitProducerIdResponse.producer_epoch,
-                    **client.NEW_SEQUENCES,
-                    client.txn: some(0),
-                    client.added: entry.partitions,
-                },
-                source="TransactionManager.InitProducerIdHandler, State.PREPARED_TRANSACTION",
-                note="Whether there is one is in the response (OngoingTxnProducerId).",
-            ),
-        ),
-    ),
-)
-
-# The coordinator ---------------------------------------------------------------------------------
-
-
-def _refused(name: str, when: Expression, error: Expression) -> Row:
-    answer = answer_on(
-        connection.at(EndTxn.producer), EndTxnResponse, EndTxn.connection,
-        producer=EndTxn.producer, error=error, producer_id=entry.producer_id,
-        producer_epoch=NO_EPOCH,
-    )  # fmt: skip
-    return Row(name, when=_is_kept & when, reply=answer, source=_KIP)
-
-
-_wanted = if_(EndTxn.result == Result.COMMIT, entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
-_ended = _row(completion_begins, "answer and send markers")
-
-
-def _completed(name: str) -> Row:
-    row = _row(log_appended, name)
-    return dataclasses.replace(
-        row,
-        id=f"{name}, and the client's epoch with it",
-        name="",
-        when=row.guard & _is_kept,
-        set={**row.set, **_AFTER_END},
-    )
-
-
-def _found(row: Row, is_new: Expression) -> Row:
-    """A row of a failover, with what the log says of the client's producer id and epoch: what is
-    prepared, where that record is new in it."""
-    epoch = if_(kept_epoch_in_log, if_(is_new, pending_client_epoch, logged_client_epoch), NO_EPOCH)
-    found = if_(kept_epoch_in_log, if_(is_new, pending_client_id, logged_client_id), None)
-    more: dict[Expression, Operand] = {
-        client_epoch: epoch,
-        client_id: found,
-        logged_client_epoch: epoch,
-        logged_client_id: found,
-        **_NOT_KEEPING,
-    }
-    if "completed" in row.id:
-        found_then = {
-            **_AFTER_END,
-            entry.last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
-            entry.previous_id: if_(rotation_in_log, some(_client_id), None),
-        }
-        more |= {
-            each: if_(_is_kept, at, row.set.get(each, each)) for each, at in found_then.items()
-        }
-    return dataclasses.replace(
-        row,
-        id=f"{row.id}, and what is kept",
-        name="",
-        set={**row.set, **more},
-        send=(*row.send, _tell_keeper(Errors.NOT_COORDINATOR, NO_EPOCH, _is_keeping)),
-    )
-
-
-_KEPT: dict[Expression, Operand] = {
-    **adding(entry.partitions, entry.client_transaction_version),
-    **entry.asks(InitProducerId),
-}
-
-_OF_COORDINATORS = (
-    Table(
-        transaction,
-        on=InitProducerId,
-        others=(*init_producer_id.others, kept),
-        rows=(
-            Row(
-                "keep the open transaction",
-                when=_may_keep & ~_used_up,
-                during=prepared_kept,
-                set=_KEPT
-                | {
-                    pending_client_epoch: minimum(_facing + 1, LARGEST_EPOCH),
-                    pending_client_id: client_id,
-                },
-                source=f"{_KIP}, TransactionMetadata.prepareIncrementProducerEpochForOngoing",
-            ),
-            Row(
-                "no producer id to keep it under",
-                when=_may_keep & _no_id,
-                during=prepared_kept,
-                reply=answer_on(
-                    connection.at(InitProducerId.producer),
-                    InitProducerIdResponse,
-                    InitProducerId.connection,
-                    producer=InitProducerId.producer,
-                    error=entry.no_id_error,
-                    producer_id=entry.producer_id,
-                    producer_epoch=NO_EPOCH,
-                ),
-                source=entry.NEW_ID,
-            ),
-            Row(
-                "keep the open transaction under a new producer id",
-                when=_may_keep,
-                during=prepared_kept,
-                set=_KEPT
-                | entry.ID_TAKEN
-                | {pending_client_epoch: 0, pending_client_id: offered_id},
-                source=f"{_KIP}, NextProducerId and NextProducerEpoch",
-            ),
-        ),
-    ),
-    Table(
-        transaction,
-        on=log_append,
-        others=(*log_appended.others, kept),
-        rows=(
-            Row(
-                "open transaction kept",
-                when=(entry.pending == entry.ONGOING) & _is_keeping,
-                goto=entry.ONGOING,
-                set={**NOTHING_PENDING, **RECORDS[entry.ONGOING], **NOBODY_ASKS, unsettled: None}
-                | {
-                    client_epoch: pending_client_epoch,
-                    client_id: pending_client_id,
-                    logged_client_epoch: pending_client_epoch,
-                    logged_client_id: pending_client_id,
-                    **_NOT_KEEPING,
-                },
-                send=(_tell_keeper(Errors.NONE, pending_client_epoch, _is_keeping),),
-                source=_KIP,
-            ),
-            _completed("commit completed"),
-            _completed("abort completed"),
-        ),
-    ),
-    Table(
-        transaction,
-        on=EndTxn,
-        others=(*end_txn.others, kept),
-        rows=(
-            _refused(
-                "kept, transition in progress", entry.in_transition, Errors.CONCURRENT_TRANSACTIONS
-            ),
-            _refused(
-                "kept by another",
-                (EndTxn.producer_epoch != client_epoch) | (EndTxn.producer_id != _client_id),
-                entry.fenced,
-            ),
-            _refused(
-                "no producer id to end what is kept",
-                (entry.state == entry.ONGOING) & _used_up & _no_id,
-                entry.no_id_error,
-            ),
-            Row(
-                "end what is kept",
-                when=_is_kept & (entry.state == entry.ONGOING),
-                set={entry.pending: _wanted, **_ENDS_KEPT, **entry.ENDED, **entry.asks(EndTxn)},
-                source=f"{_KIP}, TransactionMetadata.prepareAbortOrCommit",
-            ),
-            _refused(
-                "kept, end in progress", entry.state == _wanted, Errors.CONCURRENT_TRANSACTIONS
-            ),
-            _refused("kept, other end in progress", entry.is_prepared, Errors.INVALID_TXN_STATE),
-        ),
-    ),
-    Table(
-        transaction,
-        on=begin_completion,
-        others=(*completion_begins.others, kept),
-        rows=(
-            dataclasses.replace(
-                _ended,
-                id="answer with the client's next epoch and send markers",
-                name="",
-                when=_is_kept,
-                send=(
-                    *_ended.send[:1],
-                    to_each(
-                        c,
-                        entry.asked_by[c] == connection.at(c),
-                        EndTxnResponse(
-                            producer=c,
-                            error=Errors.NONE,
-                            connection=connection.at(c),
-                            producer_id=_next_id,
-                            producer_epoch=_next_epoch,
-                        ),
-                    ),
-                ),
-            ),
-        ),
-    ),
-    Table(
-        transaction,
-        on=AddPartitionsByLeader,
-        others=(*add_partitions_by_leader.others, kept),
-        response=AddPartitionsByLeaderResponse,
-        rows=(
-            Row(
-                "kept by a newer instance",
-                when=_is_kept,
-                reply=AddPartitionsByLeaderResponse(error=entry.fenced),
-                source=_KIP,
-            ),
-        ),
-    ),
-    Table(
-        transaction,
-        on=failover,
-        others=(*fails_over.others, kept),
-        rows=tuple(_found(row, _is_keeping & failover.record_kept) for row in fails_over.rows),
-    ),
-    Table(
-        transaction,
-        on=late_failover,
-        others=(*fails_over_late.others, kept),
-        rows=tuple(_found(row, lift(False)) for row in fails_over_late.rows),
     ),
     Table(
         transaction,
@@ -475,56 +215,22 @@ _OF_COORDINATORS = (
         & ~any_of(i, client.txn.at(i).is_set),
         rows=(
             Row(
-                "fence the prepared transaction",
-                set=entry.fence_with(entry.fence_epoch),
+                "fenced",
+                "The prepared transaction is fenced",
+                set={
+                    entry.pending: entry.PREPARE_EPOCH_FENCE,
+                    entry.fence_end: some(
+                        entry.FenceEnd(
+                            producer_id=entry.producer_id, producer_epoch=entry.fence_epoch
+                        )
+                    ),
+                },
                 source="KafkaAdminClient.forceTerminateTransaction, InitProducerId",
             ),
         ),
     ),
-    Table(
-        transaction,
-        on=entry.continue_fence,
-        others=(*fence_continues.others, kept),
-        rows=(
-            Row(
-                "no producer id to abort what is kept",
-                when=_is_kept & entry.fencing & _used_up & _no_id,
-                set={entry.pending: None, entry.fence_end: None},
-                source=entry.NEW_ID,
-                note="The operator may ask again.",
-            ),
-            Row(
-                "abort what is kept",
-                when=_is_kept & entry.fencing,
-                set={
-                    entry.pending: entry.PREPARE_ABORT,
-                    entry.fence_end: None,
-                    **_ENDS_KEPT,
-                    **entry.ENDED,
-                },
-                source="TransactionMetadata.prepareAbortOrCommit",
-            ),
-        ),
-    ),
-    Table(
-        transaction,
-        on=append_failure,
-        others=(*append_fails.others, kept),
-        rows=(
-            dataclasses.replace(
-                _row(append_fails, "forget the transition"),
-                id="forget the transition, and what was to be kept",
-                name="",
-                when=_is_keeping,
-                set={**_row(append_fails, "forget the transition").set, **_NOT_KEEPING},
-                send=(
-                    *_row(append_fails, "forget the transition").send,
-                    _tell_keeper(Errors.COORDINATOR_NOT_AVAILABLE, NO_EPOCH, _is_keeping),
-                ),
-            ),
-        ),
-    ),
 )
+
 
 # What must hold ----------------------------------------------------------------------------------
 
@@ -537,22 +243,442 @@ prepared_stands = step_property(
     "A prepared transaction is ended as its database has decided, and not before.",
     _KIP,
 )
-BROKEN_BY_DESIGN = ("AnswerStands", "EpochsInTurn")
-"""An instance that keeps a transaction has an epoch of its own, which the log takes over at the
-end."""
-
-variant = Variant(
-    "two-phase-commit",
-    "Clients take part in two-phase commit (KIP-939): one transaction, which outlives its client.",
-    _OF_CLIENTS + _OF_COORDINATORS,
-    features=(prepared_kept, kept_epoch_in_log, database_fences),
-    only_when={
-        "producer.drain": ~_keeps & ~prepared.is_set,
-        "producer.commitTransaction": decision == some(Result.COMMIT),
-        "producer.abortTransaction": ~prepared.is_set | (decision == some(Result.ABORT)),
-        "transaction.transaction timeout": ~lift(two_phase_commit),
-        "transaction.append failure": ~append_failure.record_kept | (~_is_keeping & ~_is_kept),
-    },
-    properties=(prepared_stands,),
-    bounds={TRANSACTIONS: 1, LARGEST_EPOCH: 6},
+two_phase = (
+    Change(
+        "two-phase-commit",
+        "Clients take part in two-phase commit (KIP-939): one transaction, which outlives its "
+        "client.",
+        tables=_TABLES,
+        machines=(database, kept),
+        features=(prepared_kept, kept_epoch_in_log, database_fences),
+        settled={prepared_kept: True, kept_epoch_in_log: True, database_fences: True},
+        properties=(prepared_stands,),
+        bounds={TRANSACTIONS: 1, LARGEST_EPOCH: 6},
+    )
+    # an instance that keeps a transaction has an epoch of its own, which the log takes at the end
+    .without_properties("AnswerStands", "EpochsInTurn")
+    .table("producer.InitProducerIdResponse")
+    .before(
+        "on a closed connection",
+        Row(
+            "transaction-kept",
+            "The open transaction is kept",
+            when=(InitProducerIdResponse.connection == connection)
+            & (InitProducerIdResponse.error == Errors.NONE)
+            & (client.state == client.INITIALIZING)
+            & _is_kept
+            & (client_epoch == InitProducerIdResponse.producer_epoch)
+            & (_client_id == InitProducerIdResponse.producer_id)
+            & (entry.state == entry.ONGOING),
+            goto=client.IN_TRANSACTION,
+            set={
+                client.producer_id: InitProducerIdResponse.producer_id,
+                client.producer_epoch: InitProducerIdResponse.producer_epoch,
+                client.next_sequence: each(client.q, 0),
+                client.last_acked: each(client.q, client.NO_SEQUENCE),
+                client.last_acked_offset: each(client.q, NO_OFFSET),
+                client.entry_id: each(client.q, client.NO_ID),
+                client.entry_epoch: each(client.q, NO_EPOCH),
+                client.unresolved: each(client.q, None),
+                client.txn: some(0),
+                client.added: entry.partitions,
+            },
+            source="TransactionManager.InitProducerIdHandler, State.PREPARED_TRANSACTION",
+            note="Whether there is one is in the response (OngoingTxnProducerId).",
+        ),
+    )
+    .table("producer.drain")
+    .only_when(~_keeps & ~prepared.is_set)
+    .table("producer.commitTransaction")
+    .only_when(decision == some(Result.COMMIT))
+    .table("producer.abortTransaction")
+    .only_when(~prepared.is_set | (decision == some(Result.ABORT)))
+    .table("transaction.transaction timeout")
+    .only_when(~two_phase_commit)
+    .table("transaction.InitProducerId")
+    .before(
+        "transition in progress",
+        Row(
+            "kept",
+            "The open transaction is kept, and the next epoch is prepared for its client",
+            when=_may_keep & ~_used_up,
+            during=prepared_kept,
+            set={
+                entry.pending: entry.ONGOING,
+                entry.pending_partitions: entry.partitions,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.client_transaction_version,
+                entry.asked_by[InitProducerId.producer]: some(InitProducerId.connection),
+                pending_client_epoch: minimum(_facing + 1, LARGEST_EPOCH),
+                pending_client_id: client_id,
+            },
+            source=f"{_KIP}, TransactionMetadata.prepareIncrementProducerEpochForOngoing",
+        ),
+        Row(
+            "no-id-to-keep-it-under",
+            "The epochs are used up, and no producer id is there to keep the transaction under",
+            when=_may_keep & _no_id,
+            during=prepared_kept,
+            reply=answer_on(
+                connection.at(InitProducerId.producer),
+                InitProducerIdResponse,
+                InitProducerId.connection,
+                producer=InitProducerId.producer,
+                error=entry.no_id_error,
+                producer_id=entry.producer_id,
+                producer_epoch=NO_EPOCH,
+            ),
+            source="RPCProducerIdManager.generateProducerId",
+        ),
+        Row(
+            "kept-under-new-id",
+            "The epochs are used up: the open transaction is kept under a new producer id",
+            when=_may_keep,
+            during=prepared_kept,
+            set={
+                entry.pending: entry.ONGOING,
+                entry.pending_partitions: entry.partitions,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.client_transaction_version,
+                entry.asked_by[InitProducerId.producer]: some(InitProducerId.connection),
+                offered_id: _next_id_after_this,
+                pending_client_epoch: 0,
+                pending_client_id: offered_id,
+            },
+            source=f"{_KIP}, NextProducerId and NextProducerEpoch",
+        ),
+    )
+    .table("transaction.log append")
+    .before(
+        "producer id given out",
+        Row(
+            "kept",
+            "The next epoch of the client is in the log, and the transaction stays open",
+            when=(entry.pending == entry.ONGOING) & _is_keeping,
+            goto=entry.ONGOING,
+            set={
+                entry.pending: None,
+                entry.pending_id: entry.producer_id,
+                entry.pending_epoch: NO_EPOCH,
+                entry.pending_last_epoch: NO_EPOCH,
+                entry.pending_partitions: set_of(),
+                entry.partitions: entry.pending_partitions,
+                logged_epoch: entry.producer_epoch,
+                logged_partitions: entry.pending_partitions,
+                entry.previous_id: if_(
+                    previous_id_forgotten, some(entry.producer_id), entry.previous_id
+                ),
+                entry.txn_start_timestamp: entry.pending_start_timestamp,
+                entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+                entry.client_transaction_version: entry.pending_version,
+                entry.asked_by: each(c, None),
+                entry.adding_for: each(c, set_of()),
+                unsettled: None,
+                client_epoch: pending_client_epoch,
+                client_id: pending_client_id,
+                logged_client_epoch: pending_client_epoch,
+                logged_client_id: pending_client_id,
+                pending_client_epoch: NO_EPOCH,
+                pending_client_id: None,
+            },
+            send=(_tell_keeper(Errors.NONE, pending_client_epoch),),
+            source=_KIP,
+        ),
+    )
+    .like(
+        "commit completed",
+        Row(
+            "kept-commit-completed",
+            "The commit is completed, and the log takes over the epoch of the client",
+            when=_is_kept,
+            set={
+                entry.producer_id: _next_id,
+                entry.producer_epoch: _next_epoch,
+                logged_epoch: _next_epoch,
+                entry.last_producer_epoch: client_epoch,
+                entry.previous_id: some(_client_id),
+                client_epoch: NO_EPOCH,
+                client_id: None,
+                logged_client_epoch: NO_EPOCH,
+                logged_client_id: None,
+            },
+        ),
+    )
+    .like(
+        "abort completed",
+        Row(
+            "kept-abort-completed",
+            "The abort is completed, and the log takes over the epoch of the client",
+            when=_is_kept,
+            set={
+                entry.producer_id: _next_id,
+                entry.producer_epoch: _next_epoch,
+                logged_epoch: _next_epoch,
+                entry.last_producer_epoch: client_epoch,
+                entry.previous_id: some(_client_id),
+                client_epoch: NO_EPOCH,
+                client_id: None,
+                logged_client_epoch: NO_EPOCH,
+                logged_client_id: None,
+            },
+        ),
+    )
+    .table("transaction.EndTxn")
+    .before(
+        "unknown transactional id",
+        Row(
+            "kept-in-transition",
+            "Kept, and another transition is being written",
+            when=_is_kept & entry.in_transition,
+            reply=answer_on(
+                connection.at(EndTxn.producer),
+                EndTxnResponse,
+                EndTxn.connection,
+                producer=EndTxn.producer,
+                error=Errors.CONCURRENT_TRANSACTIONS,
+                producer_id=entry.producer_id,
+                producer_epoch=NO_EPOCH,
+            ),
+            source=_KIP,
+        ),
+        Row(
+            "kept-by-other",
+            "Kept by another instance",
+            when=_is_kept
+            & ((EndTxn.producer_epoch != client_epoch) | (EndTxn.producer_id != _client_id)),
+            reply=answer_on(
+                connection.at(EndTxn.producer),
+                EndTxnResponse,
+                EndTxn.connection,
+                producer=EndTxn.producer,
+                error=entry.fenced,
+                producer_id=entry.producer_id,
+                producer_epoch=NO_EPOCH,
+            ),
+            source=_KIP,
+        ),
+        Row(
+            "no-id-to-end-kept",
+            "The epochs are used up, and no producer id is there to end what is kept",
+            when=_is_kept & (entry.state == entry.ONGOING) & _used_up & _no_id,
+            reply=answer_on(
+                connection.at(EndTxn.producer),
+                EndTxnResponse,
+                EndTxn.connection,
+                producer=EndTxn.producer,
+                error=entry.no_id_error,
+                producer_id=entry.producer_id,
+                producer_epoch=NO_EPOCH,
+            ),
+            source=_KIP,
+        ),
+        Row(
+            "kept-ended",
+            "The end of what is kept is prepared",
+            when=_is_kept & (entry.state == entry.ONGOING),
+            set={
+                entry.pending: _wanted,
+                # markers have the epoch after that of the transaction
+                entry.pending_epoch: minimum(entry.producer_epoch + 1, LARGEST_EPOCH),
+                entry.pending_last_epoch: entry.producer_epoch,
+                # the client gets the epoch after its own, or a new producer id
+                entry.next_id: if_(_used_up, offered_id, None),
+                offered_id: if_(_used_up, _next_id_after_this, offered_id),
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.entry_version,
+                entry.asked_by[EndTxn.producer]: some(EndTxn.connection),
+            },
+            source=f"{_KIP}, TransactionMetadata.prepareAbortOrCommit",
+        ),
+        Row(
+            "kept-ending",
+            "Kept, and this end is in progress",
+            when=_is_kept & (entry.state == _wanted),
+            reply=answer_on(
+                connection.at(EndTxn.producer),
+                EndTxnResponse,
+                EndTxn.connection,
+                producer=EndTxn.producer,
+                error=Errors.CONCURRENT_TRANSACTIONS,
+                producer_id=entry.producer_id,
+                producer_epoch=NO_EPOCH,
+            ),
+            source=_KIP,
+        ),
+        Row(
+            "kept-ending-otherwise",
+            "Kept, and the other end is in progress",
+            when=_is_kept & entry.is_prepared,
+            reply=answer_on(
+                connection.at(EndTxn.producer),
+                EndTxnResponse,
+                EndTxn.connection,
+                producer=EndTxn.producer,
+                error=Errors.INVALID_TXN_STATE,
+                producer_id=entry.producer_id,
+                producer_epoch=NO_EPOCH,
+            ),
+            source=_KIP,
+        ),
+    )
+    .table("transaction.begin completion")
+    .before(
+        "answer and send markers",
+        Row(
+            "kept-answered",
+            "The client is answered with its next epoch, and markers are sent",
+            when=_is_kept,
+            set={
+                entry.pending: if_(
+                    entry.state == entry.PREPARE_COMMIT,
+                    entry.COMPLETE_COMMIT,
+                    entry.COMPLETE_ABORT,
+                ),
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.client_transaction_version,
+                entry.asked_by: each(c, None),
+                entry.fenced_for: if_(entry.fence_to_come, entry.fenced_for, each(c, None)),
+            },
+            send=(
+                to_each(
+                    c,
+                    ~entry.fence_to_come & (entry.fenced_for[c] == connection.at(c)),
+                    InitProducerIdResponse(
+                        producer=c,
+                        error=Errors.CONCURRENT_TRANSACTIONS,
+                        connection=connection.at(c),
+                        producer_id=entry.producer_id,
+                        producer_epoch=NO_EPOCH,
+                    ),
+                ),
+                to_each(
+                    c,
+                    entry.asked_by[c] == connection.at(c),
+                    EndTxnResponse(
+                        producer=c,
+                        error=Errors.NONE,
+                        connection=connection.at(c),
+                        producer_id=_next_id,
+                        producer_epoch=_next_epoch,
+                    ),
+                ),
+            ),
+            source="TransactionCoordinator.endTransaction, after the Prepare record",
+        ),
+    )
+    .table("transaction.AddPartitionsByLeader")
+    .before(
+        "verify, unknown transactional id",
+        Row(
+            "kept-by-newer",
+            "Kept by a newer instance",
+            when=_is_kept,
+            reply=AddPartitionsByLeaderResponse(error=entry.fenced),
+            source=_KIP,
+        ),
+    )
+    .table("transaction.coordinator failover")
+    .also(
+        set={
+            client_epoch: if_(_is_keeping & failover.record_kept, _prepared_epoch, _found_epoch),
+            client_id: if_(_is_keeping & failover.record_kept, _prepared_id, _found_id),
+            logged_client_epoch: if_(
+                _is_keeping & failover.record_kept, _prepared_epoch, _found_epoch
+            ),
+            logged_client_id: if_(_is_keeping & failover.record_kept, _prepared_id, _found_id),
+            pending_client_epoch: NO_EPOCH,
+            pending_client_id: None,
+        },
+        send=(_tell_keeper(Errors.NOT_COORDINATOR, NO_EPOCH),),
+    )
+    .like(
+        "the completed commit is in the log",
+        Row(
+            "kept-commit-found",
+            "The completed commit is in the log, with the epoch of the client",
+            when=_is_kept,
+            set={
+                entry.producer_id: _next_id,
+                entry.producer_epoch: _next_epoch,
+                logged_epoch: _next_epoch,
+                entry.last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
+                entry.previous_id: if_(rotation_in_log, some(_client_id), None),
+                client_epoch: NO_EPOCH,
+                client_id: None,
+                logged_client_epoch: NO_EPOCH,
+                logged_client_id: None,
+            },
+        ),
+    )
+    .like(
+        "the completed abort is in the log",
+        Row(
+            "kept-abort-found",
+            "The completed abort is in the log, with the epoch of the client",
+            when=_is_kept,
+            set={
+                entry.producer_id: _next_id,
+                entry.producer_epoch: _next_epoch,
+                logged_epoch: _next_epoch,
+                entry.last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
+                entry.previous_id: if_(rotation_in_log, some(_client_id), None),
+                client_epoch: NO_EPOCH,
+                client_id: None,
+                logged_client_epoch: NO_EPOCH,
+                logged_client_id: None,
+            },
+        ),
+    )
+    .table("transaction.coordinator failover after a failed append")
+    .also(
+        set={
+            client_epoch: _found_epoch,
+            client_id: _found_id,
+            logged_client_epoch: _found_epoch,
+            logged_client_id: _found_id,
+            pending_client_epoch: NO_EPOCH,
+            pending_client_id: None,
+        },
+        send=(_tell_keeper(Errors.NOT_COORDINATOR, NO_EPOCH),),
+    )
+    .table("transaction.continue the fence")
+    .before(
+        "unknown transactional id",
+        Row(
+            "no-id-to-abort-kept",
+            "The epochs are used up, and no producer id is there to abort what is kept",
+            when=_is_kept & entry.fencing & _used_up & _no_id,
+            set={entry.pending: None, entry.fence_end: None},
+            source="RPCProducerIdManager.generateProducerId",
+            note="The operator may ask again.",
+        ),
+        Row(
+            "kept-aborted",
+            "The abort of what is kept is prepared",
+            when=_is_kept & entry.fencing,
+            set={
+                entry.pending: entry.PREPARE_ABORT,
+                entry.fence_end: None,
+                entry.pending_epoch: minimum(entry.producer_epoch + 1, LARGEST_EPOCH),
+                entry.pending_last_epoch: entry.producer_epoch,
+                entry.next_id: if_(_used_up, offered_id, None),
+                offered_id: if_(_used_up, _next_id_after_this, offered_id),
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: entry.entry_version,
+            },
+            source="TransactionMetadata.prepareAbortOrCommit",
+        ),
+    )
+    .table("transaction.append failure")
+    .only_when(~append_failure.record_kept | (~_is_keeping & ~_is_kept))
+    .also(
+        "forget the transition",
+        set={pending_client_epoch: NO_EPOCH, pending_client_id: None},
+        send=(_tell_keeper(Errors.COORDINATOR_NOT_AVAILABLE, NO_EPOCH),),
+    )
 )

@@ -39,15 +39,15 @@ def test_with_any_one_fault_everything_holds() -> None:
     taken = {name for name, count in result.rows if count}
     assert {
         "producer.prepareTransaction/prepared",
-        "producer.InitProducerIdResponse/the open transaction is kept",
-        "transaction.EndTxn/prepare what is kept",
-        "transaction.EndTxn/kept by another",
-        "transaction.log append/commit completed, and the client's epoch with it",
-        "transaction.log append/abort completed, and the client's epoch with it",
-        "transaction.forceTerminateTransaction/fence the prepared transaction",
-        "transaction.append failure/forget the transition, and what was to be kept",
-        "transaction.coordinator failover/the new partitions are in the log, and what is kept",
-        "transaction.coordinator failover/no new record is in the log, and what is kept",
+        "producer.InitProducerIdResponse/transaction-kept",
+        "transaction.EndTxn/kept-ended",
+        "transaction.EndTxn/kept-by-other",
+        "transaction.log append/kept-commit-completed",
+        "transaction.log append/kept-abort-completed",
+        "transaction.forceTerminateTransaction/fenced",
+        "transaction.append failure/forget the transition",
+        "transaction.coordinator failover/the new partitions are in the log",
+        "transaction.coordinator failover/no new record is in the log",
     } <= taken
     assert "transaction.transaction timeout/fence the open transaction" not in taken
 
@@ -66,17 +66,17 @@ def test_where_epochs_are_used_up_a_transaction_is_kept_under_a_new_producer_id(
         assert result.verdict is Verdict.HOLDS, result.reason
         taken |= {name for name, count in result.rows if count}
     assert {
-        "transaction.InitProducerId/keep the open transaction",
-        "transaction.InitProducerId/keep the open transaction under a new producer id",
-        "transaction.InitProducerId/no producer id to keep it under",
-        "transaction.EndTxn/no producer id to end what is kept",
-        "transaction.continue the fence/abort what is kept",
-        "transaction.continue the fence/no producer id to abort what is kept",
+        "transaction.InitProducerId/kept",
+        "transaction.InitProducerId/kept-under-new-id",
+        "transaction.InitProducerId/no-id-to-keep-it-under",
+        "transaction.EndTxn/no-id-to-end-kept",
+        "transaction.continue the fence/kept-aborted",
+        "transaction.continue the fence/no-id-to-abort-kept",
     } <= taken
 
 
 KEPT_TOO_LONG = altered(
-    SYSTEM, table="transaction.InitProducerId", row="keep the open transaction",
+    SYSTEM, table="transaction.InitProducerId", row="kept",
     when=(state == ONGOING) & ~pending.is_set,
 )  # fmt: skip
 
@@ -87,7 +87,7 @@ def test_without_a_new_producer_id_a_client_gets_the_largest_epoch() -> None:
     result = run(bounds, "ReservedEpoch", system=KEPT_TOO_LONG)
     assert result.verdict is Verdict.BROKEN
     assert result.trace is not None
-    last = "InitProducerIdResponse/the open transaction is kept"
+    last = "InitProducerIdResponse/transaction-kept"
     assert result.trace.taken[-1] == last
 
 
@@ -102,7 +102,7 @@ def test_without_a_new_producer_id_a_client_gets_the_largest_epoch() -> None:
         ("database_fences", "PreparedStands", {"producers": 2}, 19, "log append/abort decided"),
         ("kept_epoch_in_log", "OneLiveEpoch",
          {"producers": 2, "faults": 2, "crashes": 1, "failovers": 1}, 19,
-         "InitProducerIdResponse/the open transaction is kept"),
+         "InitProducerIdResponse/transaction-kept"),
     ],
 )  # fmt: skip
 def test_each_part_is_needed(

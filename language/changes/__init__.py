@@ -1,0 +1,4 @@
+"""Changes: the differences between one system and another, as data."""
+
+from .change import Change as Change
+from .change import changed as changed
