@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from .deciding import truth
 from .errors import DeclarationError
@@ -24,9 +24,6 @@ from .rendered import Rendered
 from .tables import Table, bounded_view
 from .typecheck import type_of
 from .types import Bool, Constants, Key, Type, named
-
-if TYPE_CHECKING:
-    from .changes import Change
 
 _NUMBER = (int, Expression)
 DEFAULT_CAPACITY = 1  # of a channel
@@ -365,15 +362,6 @@ class System(Rendered):
                 f"system {self.name}, {where}: `{when}` is {kind} and not a condition"
             )
         self._check_names(when, set())
-
-    def __add__(self, change: Change) -> System:
-        """The system with a change, called `system+change`. Changes compose: `a + b + c`.
-
-        Raises DeclarationError, at the line of the change, where it doesn't fit.
-        """
-        from .changes import changed  # which is made of systems
-
-        return changed(self, change)
 
     @property
     def having(self) -> frozenset[Field]:

@@ -119,6 +119,13 @@ class Change:
         for given in (*self.features, *self.settled):
             check_feature(f"{where}, features", given)
 
+    def __radd__(self, system: System) -> System:
+        """The system with this change, as `system + change`.
+
+        Raises DeclarationError, at the line of the change, where it doesn't fit the system.
+        """
+        return changed(system, self)
+
     # The rows of a table --------------------------------------------------------------------------
 
     def table(self, name: str) -> Change:
