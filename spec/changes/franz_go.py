@@ -119,7 +119,7 @@ franz_go = (
     )
     .table("producer.send")
     .before(
-        "to be added",
+        "to-be-added",
         Row(
             "counts-as-added",
             "The partition counts as added since an earlier transaction",
@@ -151,7 +151,7 @@ franz_go = (
     )
     .table("producer.abortTransaction")
     .before(
-        "abort when every batch is done",
+        "wait-for-batches",
         Row(
             "nothing-acknowledged",
             "No record was acknowledged, and nothing is aborted",

@@ -115,7 +115,7 @@ redpanda = (
     )
     .table("transaction.EndTxn")
     .before(
-        "unknown transactional id",
+        "unknown-id",
         Row(
             "outcome-unknown",
             "The transaction has ended, or never begun; its outcome isn't known",

@@ -427,7 +427,7 @@ two_phase = (
     )
     .table("transaction.EndTxn")
     .before(
-        "unknown transactional id",
+        "unknown-id",
         Row(
             "kept-in-transition",
             "Kept, and another transition is being written",
@@ -647,7 +647,7 @@ two_phase = (
     )
     .table("transaction.continue the fence")
     .before(
-        "unknown transactional id",
+        "unknown-id",
         Row(
             "no-id-to-abort-kept",
             "The epochs are used up, and no producer id is there to abort what is kept",
