@@ -131,7 +131,7 @@ franz_go = (
     )
     .table("producer.lost EndTxn")
     .before(
-        "nobody waits for it",
+        "not-awaited",
         Row(
             "transaction-forgotten",
             "The transaction is forgotten, and its abort does nothing",

@@ -68,7 +68,7 @@ transactional = (
     Change("librdkafka", "Clients are librdkafka's.", features=(bumps_after_abort,))
     .table("producer.ProduceResponse")
     .before(
-        "nobody waits for it",
+        "not-awaited",
         Row(
             "epoch-in-mid-transaction",
             "The order is lost: a new epoch is asked for in mid-transaction",
