@@ -25,7 +25,7 @@ from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.machine_code import code_of
 from epochfence.checker.native.memory import fair_limit
 from epochfence.language import instantiate
-from epochfence.spec.load import load_system
+from epochfence.checker.named_systems import load_system
 
 instance = instantiate(load_system(sys.argv[1]))
 code_of(prepare(instance).kernel.code.modules)  # the fastest, so that the cache has it

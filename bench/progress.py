@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from run import Aim, publish, tell
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result
+from epochfence.checker.verdict.result import Result
 from epochfence.language import instantiate
 from epochfence.spec.systems import shipped
 

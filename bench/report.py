@@ -20,8 +20,8 @@ from playwright.sync_api import sync_playwright
 from run import tell
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.trace import shown_trace
-from epochfence.checker.verdict import Result
+from epochfence.checker.trace.trace import shown_trace
+from epochfence.checker.verdict.result import Result
 from epochfence.diagrams.report.page import to_html
 from epochfence.language import Instance, instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from run import Aim, publish, tell
 
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.memory import fair_limit
 from epochfence.checker.prepare import prepare
 from epochfence.language import Instance, instantiate
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 
 MOST = 14

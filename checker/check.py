@@ -10,13 +10,12 @@ from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
+from ..checksums import program
 from ..garbage import nothing_to_collect
 from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere, ends_anywhere
 from ..model.engine.interpreter import Interpreter
-from .counterexamples import Tried, broken_by, enumerate_from
-from .each import check_number, judge, tell_each
-from .found import Found
+from .limits import spilled, why_stopped
 from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
 from .native.coverage import sought
 from .native.disk import Disk
@@ -34,12 +33,13 @@ from .native.sharing import DEADLOCK, RANGE, Flags
 from .native.vectors import in_ranges
 from .native.worker import MOST_KEPT
 from .prepare import Options, Prepared, prepare
-from .sealed import program
 from .spark.options import SparkOptions
-from .stopped import spilled, why_stopped
-from .vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
-from .verdict import PropertyVerdict, Result, Verdict, counterexample_of
-from .violation import Kind, set_violation, violating_steps
+from .state_tables import Found
+from .trace.counterexamples import Tried, broken_by, enumerate_from
+from .verdict.property_results import check_number, judge, tell_each
+from .verdict.result import PropertyVerdict, Result, Verdict, counterexample_of
+from .verdict.vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
+from .verdict.violation import Kind, set_violation, violating_steps
 
 
 def check(
@@ -92,7 +92,7 @@ def _check(
         engine = {"name": "local", "threads": options.threads}
         result = _result(prepared, explorer, engine, options)
         if instance.progress and result.verdict is Verdict.HOLDS:
-            from .progress import look_for_progress
+            from .liveness import look_for_progress
 
             look_for_progress(
                 prepared, explorer, result, every=options.keep_going, brief=options.brief,

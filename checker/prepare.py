@@ -12,15 +12,15 @@ from ..garbage import nothing_to_collect
 from ..language import Instance
 from ..model.engine.interpreter import FullState
 from .ground import GroundAction, Grounded, GroundRow, ground
-from .lasso import Label
 from .native.kernel import Kernel
 from .native.lower import lower
 from .native.pack import Packing, packed
 from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refused
-from .probes import fields_read
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
-from .trace import represent
+from .trace.lasso import Label
+from .trace.trace import represent
+from .verdict.probes import fields_read
 
 
 def available_threads() -> int:

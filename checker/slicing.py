@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from .graph import Node, leaves_of
 from .ground import GroundAction, Grounded, GroundRow
+from .ground.graph import Node, leaves_of
 
 
 def without_constants(grounded: Grounded) -> Grounded:

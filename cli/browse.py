@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..checker.named_systems import load_system
 from ..language import DeclarationError, Instance, instantiate
-from ..spec.load import load_system
 from .endings import fail, needing
 from .options import RunOptions, SystemName
 from .traces import instance_of, is_called, reading
@@ -44,7 +44,7 @@ def explore(
 ) -> None:
     """Explore SYSTEM by hand in a browser: take steps, and see why other steps are impossible."""
     with needing("check", "explore"):
-        from ..checker.itf import TraceFile, read_trace
+        from ..checker.trace.itf import TraceFile, read_trace
         from ..diagrams.explorer.app import Explorer
         from ..diagrams.explorer.session import PathError, as_text
     begin: TraceFile | None = None

@@ -18,7 +18,7 @@ from .screen import screen
 from .traces import numbered, write_traces
 
 if TYPE_CHECKING:
-    from ..checker.verdict import Result
+    from ..checker.verdict.result import Result
 
 
 def bugs(
@@ -41,9 +41,9 @@ def bugs(
     except DeclarationError as error:
         fail(error)
     with needing("check"):
-        from ..checker import report
-        from ..checker.trace import Disagreement
-        from ..checker.verdict import Verdict
+        from ..checker.output import report
+        from ..checker.trace.trace import Disagreement
+        from ..checker.verdict.result import Verdict
     _head(bug, console)
     try:
         broken = _decided(bug.broken(), console)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from ..checker.named_systems import load_system
 from ..language import DEFAULT, DeclarationError
-from ..spec.load import load_system
 from .endings import UNDECIDED, fail, internal, needing, write_json
 from .options import (
     Bounds,
@@ -49,7 +49,7 @@ from .traces import numbered, write_traces
 
 if TYPE_CHECKING:
     from ..checker.check import Options
-    from ..checker.verdict import Result
+    from ..checker.verdict.result import Result
 
 MOST_TRACES = 100
 
@@ -202,13 +202,13 @@ def check(
     if where.on_spark and instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: it needs --engine local")
     with needing("check"):
-        from ..checker import progress_line, summary
-        from ..checker.baseline import BaselineError, read_baseline
         from ..checker.check import check as run
+        from ..checker.many.baseline import BaselineError, read_baseline
         from ..checker.native.checkpoint import CheckpointError
         from ..checker.native.disk import DiskError
+        from ..checker.output import progress_line, summary
         from ..checker.spark.options import SparkError
-        from ..checker.trace import Disagreement
+        from ..checker.trace.trace import Disagreement
     needed_for(wanted.page)
     places = numbered(wanted.trace, wanted.all_traces)
     options = _options(search, where, wanted, most)
@@ -241,7 +241,7 @@ def check(
 def _load() -> None:
     """Imports what the search needs, while a FILE.py runs in a process of its own."""
     with suppress(ImportError):  # it is told where they are used
-        for module in ("check", "progress_line", "summary", "baseline"):
+        for module in ("check", "output.progress_line", "output.summary", "many.baseline"):
             import_module(f"..checker.{module}", __package__)
 
 
@@ -315,8 +315,8 @@ def _print_moved(
     result: Result, baseline: dict[str, Any], name: str, console: Console
 ) -> dict[str, Any]:
     """Prints what changed since the baseline; returns the keys that it adds to the JSON result."""
-    from ..checker import report
-    from ..checker.baseline import MOVED, compare
+    from ..checker.many.baseline import MOVED, compare
+    from ..checker.output import report
 
     if result.verdict.value in UNDECIDED:
         console.print(f"Not compared with {name}: this run didn't finish.", markup=False)
@@ -355,9 +355,9 @@ def sweep(
     most = memory_of(memory)
     where.heed()
     with needing("check"):
-        from ..checker import report
-        from ..checker import sweep as sweeps
-        from ..checker.journal import Journal, JournalError
+        from ..checker.many import sweep as sweeps
+        from ..checker.many.journal import Journal, JournalError
+        from ..checker.output import report
         from ..checker.spark.options import SparkError
     try:
         declared = load_system(system, most)

@@ -17,7 +17,7 @@ from .options import CheckOptions, NoDeadlock, make_folder
 from .traces import taken
 
 if TYPE_CHECKING:
-    from ..checker.chart.chart import Chart
+    from ..checker.trace.chart.chart import Chart
 
 
 def export(
@@ -71,12 +71,12 @@ def export(
 def _junit(file: Path, folder: Path, classes: bool) -> None:
     """Writes a Maven project with the run of a trace as a test: of a broker if a broker can take
     it, else of Kafka's classes."""
-    from ..model.serve.schedule import NoSchedule
+    from ..checker.trace.schedule.schedule import NoSchedule
 
     _, instance, _ = taken(file)
-    from ..checker.chart.chart import chart_of
-    from ..checker.itf import read_trace
-    from ..checker.replay import breaking
+    from ..checker.trace.chart.chart import chart_of
+    from ..checker.trace.itf import read_trace
+    from ..checker.trace.replay import breaking
 
     trace, broken = breaking(instance, read_trace(file.read_bytes()))
     run = _Run(instance, chart_of(trace), broken)
@@ -122,8 +122,8 @@ class _Run:
 
 def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
     """A test of a broker, and the number of its faults. Raises NoSchedule."""
-    from ..model.serve.java_test import ENDS, java_test
-    from ..model.serve.schedule import schedule_of
+    from ..checker.trace.schedule.java_test import ENDS, java_test
+    from ..checker.trace.schedule.schedule import schedule_of
 
     schedule = schedule_of(run.chart, by_clock=True)
     seen = run.seen(ENDS)
@@ -135,8 +135,8 @@ def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
 def _of_classes(run: _Run, outside: str) -> tuple[str, dict[str, str]]:
     """A test of Kafka's classes. Raises NoSchedule, whose message includes `outside`: why there is
     no test of a broker."""
-    from ..model.serve.java_classes import ENDS, class_test
-    from ..model.serve.schedule import NoSchedule
+    from ..checker.trace.schedule.java_classes import ENDS, class_test
+    from ..checker.trace.schedule.schedule import NoSchedule
 
     seen, instance = run.seen(ENDS), run.instance
     has_version_2 = "transaction_version_2" in instance.features

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..checker.named_systems import load_system
 from ..language import DeclarationError, System
 from ..spec.bugs import BUGS
-from ..spec.load import load_system
 from ..spec.systems import SHIPPED
 from .endings import fail, needing, write_json
 from .options import (
@@ -30,7 +30,7 @@ from .options import (
 from .screen import beside, screen
 
 if TYPE_CHECKING:
-    from ..checker.sweep import Piece
+    from ..checker.many.sweep import Piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +86,10 @@ def matrix(
     others."""
     where.heed()
     with needing("check"):
-        from ..checker import matrix as matrices
-        from ..checker import report, tables
-        from ..checker import sweep as sweeps
-        from ..checker.journal import Journal, JournalError
+        from ..checker.many import matrix as matrices
+        from ..checker.many import sweep as sweeps
+        from ..checker.many.journal import Journal, JournalError
+        from ..checker.output import report, tables
         from ..checker.spark.options import SparkError
     workers = where.workers(asked.jobs)
     console, told = screen(), beside()
@@ -125,7 +125,7 @@ def matrix(
 def _pieces(systems: Iterable[str], asked: MatrixOptions) -> list[tuple[Piece, list[str]]]:
     """A run of each system, and its releases; exits with one line if a system has no property.
     Raises DeclarationError."""
-    from ..checker.sweep import Piece
+    from ..checker.many.sweep import Piece
 
     most = memory_of(asked.memory)
     given = settings_of(asked.constants, int, "NAME=VALUE with a whole number")
@@ -144,7 +144,7 @@ def _pieces(systems: Iterable[str], asked: MatrixOptions) -> list[tuple[Piece, l
 
 def _protocols(system: System, asked: MatrixOptions) -> list[str]:
     """The releases to check, or pairs of client and broker. Raises DeclarationError."""
-    from ..checker.sweep import releases
+    from ..checker.many.sweep import releases
 
     known = system.protocols
     brokers = list(known.releases) if asked.protocols is None else releases(asked.protocols, known)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 import typer
 
+from ..checker.named_systems import load_system
 from ..files import Output
 from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
 from ..language.protocols import MIXED
-from ..spec.load import load_system
 from . import completion
 from .endings import fail, needing
 
 if TYPE_CHECKING:
-    from ..checker.workers import Workers
+    from ..checker.many.workers import Workers
 
 T = TypeVar("T")
 
@@ -359,9 +359,9 @@ class EngineOptions:
     def workers(self, jobs: int | None) -> Workers:
         """The worker processes: on this machine, or Spark's."""
         with needing("check"):
+            from ..checker.many.workers import Workers
             from ..checker.prepare import available_threads
             from ..checker.spark.options import SparkOptions
-            from ..checker.workers import Workers
         threads = jobs or available_threads()
         spark = SparkOptions(threads, self.master, ui=bool(self.spark_ui))
         return Workers(threads, spark if self.on_spark else None)

@@ -295,7 +295,7 @@ def judge_files_on_spark(
     if folder is None:
         fail("--segments with --engine spark needs --output URI")
     with needing("check", "spark"), needing("broker"):
-        from ..checker import report
+        from ..checker.output import report
         from ..checker.prepare import available_threads
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.segments import judge_on_spark as judge_segments
@@ -328,7 +328,7 @@ def judge_on_spark(
     if asked.application:
         fail("--application needs --engine local")
     with needing("check", "spark"):
-        from ..checker import report
+        from ..checker.output import report
         from ..checker.prepare import available_threads
         from ..checker.spark.histories import Judging, judge_histories
         from ..checker.spark.options import SparkError, SparkOptions

@@ -10,7 +10,7 @@ from ..language import Instance
 from .endings import needing
 
 if TYPE_CHECKING:
-    from ..checker.verdict import Result
+    from ..checker.verdict.result import Result
 
 
 def needed_for(page: Output | None) -> None:
@@ -30,10 +30,10 @@ def write_pages(
 
         page.write(to_html(instance, result))
     if junit is not None:
-        from ..checker.junit import to_junit
+        from ..checker.output.junit import to_junit
 
         junit.write(to_junit(instance, result))
     if sarif is not None:
-        from ..checker.sarif import to_sarif
+        from ..checker.output.sarif import to_sarif
 
         sarif.write(to_sarif(instance, result, Path.cwd()))

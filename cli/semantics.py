@@ -36,8 +36,8 @@ from .screen import beside, screen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..checker.asked import Answer
-    from ..checker.sweep import Piece
+    from ..checker.many.several_bounds import Answer
+    from ..checker.many.sweep import Piece
 
 BOUNDS = (CLIENTS, REPLICAS)
 _ONE_RECORD = "InOrder"  # it needs two records; REPLICAS has one
@@ -53,7 +53,7 @@ COLUMNS = {
 
 def pieces(cell: Cell, protocol: str, memory: int = 0) -> list[Piece]:
     """The runs that decide a cell: with the faults of clients, then with three replicas."""
-    from ..checker.sweep import Piece
+    from ..checker.many.sweep import Piece
 
     system = shipped("delivery")
     names = tuple(item.name for item in system.properties if item.name in COLUMNS)
@@ -101,9 +101,9 @@ def semantics(
     except DeclarationError as error:
         fail(error)
     with needing("check"):
-        from ..checker.asked import asked
-        from ..checker.journal import Journal, JournalError
-        from ..checker.sweep import digest
+        from ..checker.many.journal import Journal, JournalError
+        from ..checker.many.several_bounds import asked
+        from ..checker.many.sweep import digest
     console, told = screen(), beside()
     questions = [pieces(cell, release, memory_of(memory) or 0) for cell in cells]
     try:
@@ -242,7 +242,7 @@ def _show(name: str, release: str, memory: int | None) -> None:
         if item.name == name:
             console.print(Text(item.title))
             with needing("check"):
-                from ..checker.sweep import Piece
+                from ..checker.many.sweep import Piece
             constants = tuple(item.constants.items())
             wanted = (item.property,)
             piece = Piece(item.system(), release, constants, properties=wanted, memory=memory or 0)
@@ -250,7 +250,7 @@ def _show(name: str, release: str, memory: int | None) -> None:
             return
     cell = cell_of(name)
     with needing("check"):
-        from ..checker.asked import asked
+        from ..checker.many.several_bounds import asked
     runs = pieces(cell, release, memory or 0)
     (found,) = asked([runs])
     console.print(Text(cell.id, "bold"))
@@ -267,9 +267,9 @@ def _show(name: str, release: str, memory: int | None) -> None:
 def _show_run(piece: Piece, name: str, console: Console) -> None:
     """Prints the shortest run that breaks a property; exits with the code of a run that didn't
     finish."""
-    from ..checker import report
     from ..checker.check import Options, check
-    from ..checker.trace import Disagreement
+    from ..checker.output import report
+    from ..checker.trace.trace import Disagreement
 
     instance = dataclasses.replace(piece, properties=(name,)).instance()
     try:
@@ -293,7 +293,7 @@ def window(
     batches that a leader remembers (Kafka: 5 and 5)."""
     release = protocol or KAFKA.newest
     with needing("check"):
-        from ..checker.asked import asked
+        from ..checker.many.several_bounds import asked
     sizes = [(c, n) for c in range(1, MOST_CACHED + 1) for n in range(1, MOST_IN_FLIGHT + 1)]
     try:
         answers = asked([[window_piece(*size, release)] for size in sizes])
@@ -329,7 +329,7 @@ def window(
 
 def window_piece(cached: int, in_flight: int, protocol: str) -> Piece:
     """The run for `cached` batches that a leader remembers and `in_flight` requests."""
-    from ..checker.sweep import Piece
+    from ..checker.many.sweep import Piece
 
     constants = tuple(window_constants(cached, in_flight).items())
     return Piece(shipped("idempotence"), protocol, constants, properties=WINDOW)

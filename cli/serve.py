@@ -20,9 +20,9 @@ from .options import a_number, output_of, seconds_option
 from .traces import scheduled
 
 if TYPE_CHECKING:
+    from ..checker.trace.schedule.schedule import Schedule
     from ..model.serve.control import Control
     from ..model.serve.faults import Faults
-    from ..model.serve.schedule import Schedule
     from ..model.serve.served import Served
     from ..model.serve.server import Server
 

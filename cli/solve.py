@@ -55,11 +55,11 @@ def bound(
     if instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: use epochfence check")
     with needing("check"):
-        from ..checker import report, summary
+        from ..checker.output import report, summary
         from ..checker.solver.bound import bound as run
         from ..checker.solver.lifted import lifted
         from ..checker.solver.terms import SolverError
-        from ..checker.trace import Disagreement
+        from ..checker.trace.trace import Disagreement
     try:
         show = report.show_depth(beside())
         if integers:
@@ -139,12 +139,12 @@ def prove(
         fail("--deadline needs --suggest; --timeout is the time limit of each obligation")
     where.heed()
     with needing("check"):
-        from ..checker import sweep as sweeps
-        from ..checker.journal import JournalError
+        from ..checker.many import sweep as sweeps
+        from ..checker.many.journal import JournalError
         from ..checker.solver.prove import Options
         from ..checker.solver.terms import SolverError
         from ..checker.spark.options import SparkError
-        from ..checker.trace import Disagreement
+        from ..checker.trace.trace import Disagreement
     options = Options(
         timeout=asked.timeout,
         workers=where.workers(asked.jobs),
@@ -167,8 +167,8 @@ def prove(
 
 def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, object]]:
     """Proves it for each combination of constants, and prints what comes of it."""
-    from ..checker import report
-    from ..checker import sweep as sweeps
+    from ..checker.many import sweep as sweeps
+    from ..checker.output import report
     from ..checker.solver.obligations import Answers
     from ..checker.solver.prove import prove as run
     from ..checker.solver.suggest.suggest import Settings
@@ -227,9 +227,9 @@ def lint(
     from ..diagrams.find import find_tables
 
     with needing("check"):
-        from ..checker import report
-        from ..checker.foreseen import foreseen
+        from ..checker.output import report
         from ..checker.solver.lint import Finding, findings
+        from ..checker.verdict.static_vacuity import foreseen
     told: list[object] = []
     vacuous: list[object] = []
     faults, interrupted = 0, False

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from ..checker.named_systems import load_system
 from ..files import Output
 from ..language import DeclarationError, instantiate
-from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from .endings import announce_wait, fail, needing, write_json
 from .options import Constants, Json, bounds_of, constants_of
@@ -30,8 +30,8 @@ def list_(
     ] = False,
 ) -> None:
     """List the shipped systems: properties, releases, constants with their ranges and defaults."""
-    from ..spec.catalogue import describe, describe_unwatched
     from ..spec.systems.explored import declared_tables, places, print_rows
+    from .catalogue import describe, describe_unwatched
 
     if rows and unwatched:
         fail("--rows and --unwatched: choose one")
@@ -205,8 +205,8 @@ def diff_behaviour(
 ) -> None:  # fmt: skip
     """Runs a system under two releases side by side, and prints where they differ."""
     with needing("check"):
-        from ..checker import behaviour
-        from ..checker.tables import print_behaviour
+        from ..checker.many import behaviour
+        from ..checker.output.tables import print_behaviour
     try:
         system = load_system(name)
         before, after = (

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..checker.named_systems import load_system
 from ..files import Output
 from ..language import DeclarationError, Instance, System, instantiate
-from ..spec.load import load_system
 from .endings import announce_wait, fail, needing, write_json
 from .options import Json, RunOptions, output_of
 from .screen import screen
 
 if TYPE_CHECKING:
-    from ..checker.itf import Settings
-    from ..checker.trace import Trace
-    from ..checker.verdict import Outcome, Result
-    from ..model.serve.schedule import Schedule
+    from ..checker.trace.itf import Settings
+    from ..checker.trace.schedule.schedule import Schedule
+    from ..checker.trace.trace import Trace
+    from ..checker.verdict.result import Outcome, Result
 
 CHARTS = (".svg", ".mmd")
 
@@ -72,13 +72,13 @@ def replay(
     if brief and chart is None:
         fail("--brief needs --chart")
     name, instance, outcome = taken(file, system, asked)
-    from ..checker import report
+    from ..checker.output import report
 
     report.print_replayed(outcome, screen())
     if chart is not None:
         _draw(outcome, chart, instance.system if brief else None)
     if test is not None:
-        from ..checker.pytest_file import as_pytest
+        from ..checker.trace.pytest_file import as_pytest
 
         test.write(as_pytest(name, instance, outcome))
     write_json(output, outcome.as_json())
@@ -93,9 +93,9 @@ def explain(
 ) -> None:
     """Describe TRACE in sentences, each with its source in Kafka, and say why its end is broken."""
     _, instance, outcome = taken(file, system, asked)
-    from ..checker.chart.chart import chart_of
-    from ..checker.chart.story import story
-    from ..checker.lines import wrapped
+    from ..checker.output.lines import wrapped
+    from ..checker.trace.chart.chart import chart_of
+    from ..checker.trace.chart.story import story
 
     trace = outcome.trace
     assert trace is not None
@@ -113,8 +113,8 @@ def taken(
     """The name of the system, its instance, and the replayed trace of a file; exits with one line
     that says what is wrong."""
     with needing("check"):
-        from ..checker.itf import read_trace
-        from ..checker.replay import replay as run
+        from ..checker.trace.itf import read_trace
+        from ..checker.trace.replay import replay as run
     with reading(file):
         found = read_trace(file.read_bytes())
         asked = asked or RunOptions()
@@ -133,8 +133,8 @@ def taken(
 def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedule]:
     """A replayed trace and its schedule of faults; exits with one line if it can't be scheduled."""
     _, instance, outcome = taken(file)
-    from ..checker.chart.chart import chart_of
-    from ..model.serve.schedule import NoSchedule, schedule_of
+    from ..checker.trace.chart.chart import chart_of
+    from ..checker.trace.schedule.schedule import NoSchedule, schedule_of
 
     assert outcome.trace is not None
     try:
@@ -147,8 +147,8 @@ def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple
     """The run of a trace of this system, called `name` on the command line, at this release if one
     is given; exits with one line that says what is wrong. It loads no file that the trace names.
     """
-    from ..checker.itf import read_trace
-    from ..checker.replay import replay as run
+    from ..checker.trace.itf import read_trace
+    from ..checker.trace.replay import replay as run
 
     with reading(file):
         found = read_trace(file.read_bytes())
@@ -166,7 +166,7 @@ def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple
 @contextmanager
 def reading(file: Path) -> Generator[None]:
     """Exits with one line if the trace in the file can't be read or replayed."""
-    from ..checker.itf import TraceError
+    from ..checker.trace.itf import TraceError
 
     announce_wait(file)
     try:
@@ -194,7 +194,7 @@ def instance_of(declared: System, of: Settings) -> Instance:
 
 
 def _draw(outcome: Outcome, output: Output, in_brief_of: System | None) -> None:
-    from ..checker.chart.chart import chart_of, in_brief
+    from ..checker.trace.chart.chart import chart_of, in_brief
     from ..diagrams.sequence import to_mermaid, to_svg
 
     assert outcome.trace is not None
@@ -224,7 +224,7 @@ def write_traces(places: list[Output], result: Result, instance: Instance, syste
     """Writes each counterexample to its output, if there is one."""
     if not places:
         return
-    from ..checker.itf import Settings, as_itf
+    from ..checker.trace.itf import Settings, as_itf
 
     if not result.counterexamples:
         print(f"epochfence: no counterexample: {places[0].path} not written", file=sys.stderr)
@@ -242,7 +242,7 @@ def write_traces(places: list[Output], result: Result, instance: Instance, syste
 def _remove_earlier(first: Path, written: int, system: str) -> None:
     """Removes further traces that an earlier run left beside the first, and prints each. It keeps
     files that are no trace of the system."""
-    from ..checker.itf import TraceError, read_trace
+    from ..checker.trace.itf import TraceError, read_trace
 
     for number in count(written + 1):
         path = _beside(first, number)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..checker.named_systems import load_system
 from ..language import DeclarationError, Machine, System, Table
 from ..language.given import meant, one_of
 from ..spec.changes import VARIED
-from ..spec.load import load_system
 from ..spec.systems import SHIPPED, shipped
 from .graph import Graph
 from .overview import overview

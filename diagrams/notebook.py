@@ -11,11 +11,11 @@ from html import escape
 from itertools import islice
 from typing import Any, cast
 
-from ..checker.chart.chart import chart_of, text_of
-from ..checker.chart.text import to_lines
-from ..checker.report import TITLES, named, settings
-from ..checker.trace import Trace
-from ..checker.verdict import Outcome, Result
+from ..checker.output.report import TITLES, named, settings
+from ..checker.trace.chart.chart import chart_of, text_of
+from ..checker.trace.chart.text import to_lines
+from ..checker.trace.trace import Trace
+from ..checker.verdict.result import Outcome, Result
 from ..language import System
 from .graph import Graph
 from .overview import overview

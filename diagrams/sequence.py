@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 from xml.etree import ElementTree
 
-from ..checker.chart.chart import Arrow, Chart, ChartStep
+from ..checker.trace.chart.chart import Arrow, Chart, ChartStep
 from .render import FILL, FONT, INK, LINE, PARTIAL, escaped
 
 LANE, MARGIN, HEAD = 240, 110, 34

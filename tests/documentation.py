@@ -25,7 +25,7 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.native import object_cache
 from epochfence.checker.prepare import available_threads
 from epochfence.checker.spark.session import is_running
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
 from epochfence.diagrams.decision_table import decision_table
 from epochfence.diagrams.graph import span

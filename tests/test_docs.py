@@ -13,10 +13,10 @@ import pytest
 
 from epochfence import language
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import instantiate
 from epochfence.spec.delivery.cells import every_cell
-from epochfence.spec.load import load_system
 from epochfence.tests import house
 from epochfence.tests.documentation import (
     BLOCKS,

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker import sweep as sweeps
-from epochfence.checker.sweep import Piece, explore
-from epochfence.checker.workers import Workers
+from epochfence.checker.many import sweep as sweeps
+from epochfence.checker.many.sweep import Piece, explore
+from epochfence.checker.many.workers import Workers
 from epochfence.cli.endings import whole_errors
 from epochfence.tests import test_endings as importable  # in other processes, by this name
 from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, epochfence
@@ -27,7 +27,7 @@ UNDER_A_LIMIT = """
 import resource, psutil
 from epochfence.checker.check import Options, check
 from epochfence.language import instantiate
-from epochfence.spec.load import load_system
+from epochfence.checker.named_systems import load_system
 instance = instantiate(load_system({lease!r}))
 most = psutil.Process().memory_info().vms + (1 << 30)
 resource.setrlimit(resource.RLIMIT_AS, (most, most))

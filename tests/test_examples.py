@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.reference import search
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Instance, System, instantiate
-from epochfence.spec.load import load_system
+from epochfence.tests.checker.plain_search import search
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 LONGEST = 150  # lines of an example
@@ -152,7 +152,7 @@ def test_a_queue_is_safe_exactly_up_to_twice_its_capacity() -> None:
 
 
 def test_the_course_has_every_example_and_none_is_long() -> None:
-    # of progress: tests/checker/test_progress.py; the tour's: the commands of docs/tour.md
+    # of progress: tests/checker/test_liveness.py; the tour's: the commands of docs/tour.md
     apart = {"memory_broker", "retry", "tour"}
     found = {path.stem for path in EXAMPLES.glob("*.py")} - apart
     assert found == set(BY_NAME)

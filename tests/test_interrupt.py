@@ -14,15 +14,15 @@ from typing import Any
 import psutil
 import pytest
 
-from epochfence.checker import sweep as sweeps
 from epochfence.checker.check import Options, check
+from epochfence.checker.many import sweep as sweeps
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.solver import bound
 from epochfence.checker.solver.obligations import Answers
 from epochfence.checker.solver.prove import prove
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import instantiate
 from epochfence.model.judge.judge import Judgement, judge
-from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import KTX, ROOT, TINY, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from epochfence.checker.check import check
+from epochfence.checker.named_systems import load_system
 from epochfence.language import instantiate
-from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import KTX, ROOT, TINY
 
 PROGRAM = """

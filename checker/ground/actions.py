@@ -20,10 +20,10 @@ from ...language.places import Place
 from ...language.typecheck import type_of
 from ...language.types import choices
 from ...language.values import field_name
-from ..effort import check_effort
-from ..graph import Node, leaves_of
-from ..probes import Probe, probes
+from ..verdict.probes import Probe, probes
+from .cost import check_effort
 from .expressions import Expressions, Scope
+from .graph import Node, leaves_of
 from .grounded import (
     Aim,
     GroundAction,

@@ -21,8 +21,8 @@ from ...language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
 from ...language.typecheck import common, type_of
 from ...language.types import Type, Value, choices
 from ...language.values import field_name
-from ..graph import Node
 from . import sequences
+from .graph import Node
 from .shapes import Maybe, Members, Shape, Shapes, Slots
 from .state import State
 

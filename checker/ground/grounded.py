@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from ...language import Bool, Expression, Instance, Key, Optional, Property, Ranking
 from ...language.types import Type, Value, show_value
-from ..graph import Graph, Node
-from ..probes import Probe
+from ..verdict.probes import Probe
+from .graph import Graph, Node
 from .shapes import Shape
 
 PathPart: TypeAlias = "str | tuple[Key, int]"

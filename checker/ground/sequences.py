@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...language import Bag, Expression, Record, Sequence
 from ...language.expressions import resolve
 from ...language.types import Type
-from ..graph import Node
+from .graph import Node
 from .shapes import Maybe, Shape, Shapes, Slots
 
 

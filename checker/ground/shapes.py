@@ -28,7 +28,7 @@ from ...language import (
 from ...language.errors import UnsettledError
 from ...language.expressions import resolve
 from ...language.types import Type, Value, choices, initial_value
-from ..graph import Graph, Node
+from .graph import Graph, Node
 
 UNBOUNDED = 1 << 60  # the highest number of a leaf without a bound: beyond any that is declared
 

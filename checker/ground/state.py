@@ -22,7 +22,7 @@ from ...language import (
 )
 from ...language.expressions import resolve
 from ...language.types import SCALARS, Type, Value, choices
-from ..graph import Node
+from .graph import Node
 from .grounded import Leaf, PathPart
 from .shapes import UNBOUNDED, Maybe, Members, Shape, Shapes, Slots
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..graph import Graph, Node
+from .graph import Graph, Node
 
 
 class Steps:

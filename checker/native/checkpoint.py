@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ...checksums import Damaged, Summed, checksum, seal, unseal, validator
+from ...file_lock import lock
 from ...files import CantWrite, Output
-from ..locked import lock
-from ..sealed import Damaged, Summed, checksum, seal, unseal, validator
 
 FORMAT = 3
 MANIFEST = "manifest.json"

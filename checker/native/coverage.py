@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Node
 from ..ground import GroundAction, Grounded, Steps, choice_leaf
-from ..probes import Probe
+from ..ground.graph import Node
+from ..verdict.probes import Probe
 from .pack import Packing
 from .seeker import Seeker
 from .vectors import COMPILED_FROM, Formula, formula, gathered, in_words

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..graph import Graph, Node
 from ..ground import GroundAction
+from ..ground.graph import Graph, Node
 from .sharing import conjuncts
 
 SHARED = 3  # conditions from which on what they have in common is asked for once

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from heapq import nlargest
 from typing import TypeAlias
 
-from ..graph import Node, leaves_of
 from ..ground import Grounded
+from ..ground.graph import Node, leaves_of
 from . import planning
 from .pack import Packing
 from .sharing import INLINE, Fault, Flags, conjuncts, cost

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..graph import Node
 from ..ground import GroundAction, Grounded, GroundRow
+from ..ground.graph import Node
 from .gates import Group, Item, gates
 from .instructions import (
     I8,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...language import Instance
-from ..graph import Node
 from ..ground import Grounded, GroundRow
+from ..ground.graph import Node
 
 COMMON = 8  # rows for which the same fault is looked for once, in the state before the step
 INLINE = 120  # nodes up to which rows are written where they are tried

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..graph import Node
+from ..ground.graph import Node
 from .instructions import Value, number
 from .pack import Place
 from .values import Values, moved, united

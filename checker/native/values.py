@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
-from ..graph import Node
 from ..ground import Leaf
+from ..ground.graph import Node
 from .instructions import I1, I64, Builder, Value, number, truth
 from .pack import Packing, Place
 

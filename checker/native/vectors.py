@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Node
 from ..ground import Leaf
+from ..ground.graph import Node
 from .pack import Packing, Place
 
 COMPILED_FROM = 1 << 14  # states from which on machine code is worth its compilation

@@ -12,8 +12,8 @@ from ...language.instance import ending_anywhere, ends_anywhere
 from ...language.instantiation import with_constants
 from ..ground import ground
 from ..slicing import sliced, without_constants
-from ..verdict import Outcome, PropertyVerdict, Verdict
-from ..violation import Kind, set_violation
+from ..verdict.result import Outcome, PropertyVerdict, Verdict
+from ..verdict.violation import Kind, set_violation
 from .terms import VERSION, Bits, Integers, Relation, Term, conjunction, z3
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...language import Key, System
-from ..graph import Graph, Node, leaves_of
 from ..ground import GroundAction, Grounded, GroundRow, PathPart
+from ..ground.graph import Graph, Node, leaves_of
 from ..native.symmetry import find_symmetry
 from .digest import Forms
 from .lifted import lifted, relevant

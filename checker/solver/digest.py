@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...language.systems import BUDGET
-from ..graph import Node
 from ..ground import GroundAction, Grounded
-from ..lasso import Fairnesses
+from ..ground.graph import Node
+from ..trace.lasso import Fairnesses
 
 _IN_ANY_ORDER = ("and", "or", "eq", "add")
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...language import Instance, Key
-from ..graph import Node, leaves_of
 from ..ground import GroundAction, GroundRow
+from ..ground.graph import Node, leaves_of
 from ..native.symmetry import find_symmetry
 from .lifted import relevant
 from .obligations import Obligation, Script, assumption, script

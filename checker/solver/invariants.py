@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..graph import Node
 from ..ground import Grounded, Leaf
+from ..ground.graph import Node
 from .induction import Induction, Subject
 from .terms import SolverError, Term, z3
 

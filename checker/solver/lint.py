@@ -10,10 +10,10 @@ from typing import Any
 from ...language import Instance, System, Table, instantiate
 from ...language.expressions import EnumValue, Expression, children_first
 from ...language.types import show_value
-from ..graph import Node, leaves_of
 from ..ground import GroundAction, Grounded, ground
-from ..settled import ruled_out
-from ..vacuity import SETTINGS, declared_unreached
+from ..ground.graph import Node, leaves_of
+from ..verdict.constant_folding import ruled_out
+from ..verdict.vacuity import SETTINGS, declared_unreached
 from .terms import Bits, Relation, Term, z3
 
 FAULTS = ("unreachable", "error")

@@ -8,8 +8,8 @@ from itertools import chain
 
 from ...language import Enum, Expression, Optional, Property
 from ...language.expressions import BINARY, EnumValue, children_first
-from ..graph import Node
 from ..ground import Leaf
+from ..ground.graph import Node
 
 
 def shown(node: Node, leaves: Sequence[Leaf]) -> str:

@@ -15,10 +15,10 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from ...checksums import checksum
 from ...files import write_whole
-from ..journal import Journal, JournalError
-from ..sealed import checksum
-from ..workers import Workers
+from ..many.journal import Journal, JournalError
+from ..many.workers import Workers
 from .terms import VERSION, Term, z3
 
 _NAMED = "assumed: "

@@ -16,7 +16,7 @@ from ...language import Instance, System, instantiate
 from ...language.instance import ending_anywhere
 from ...spec.bugs import bug_of
 from ...spec.bugs.bug import transactions
-from ...spec.load import load_system
+from ..named_systems import load_system
 
 _PROVED = re.compile(r"^\| (?P<name>\w+) \| .*? \| \*\*proved\*\*", re.MULTILINE)
 _ALSO = re.compile(r"^\*\*At (?P<releases>.+) as well\.\*\*", re.MULTILINE)

@@ -21,11 +21,11 @@ from ...language import Key, Message, System, instantiate
 from ...language.errors import UnsettledError
 from ...language.instance import ending_anywhere
 from ...spec.client.epochs import DelayedProduce
-from ...spec.load import load_system
 from ...spec.messages import PARTITION, PRODUCER
 from ...spec.producer_ids.state import BROKER
+from ..many.workers import Workers
+from ..named_systems import load_system
 from ..prepare import available_threads
-from ..workers import Workers
 from .cutoff import cutoff
 from .digest import digest
 from .in_flight import enough_in_flight, with_capacity

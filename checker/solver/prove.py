@@ -14,10 +14,10 @@ from ...language import DEFAULT, DeclarationError, Instance, Property, System, i
 from ...language.given import one_of
 from ...language.instantiation import with_constants
 from ...model.engine.interpreter import Interpreter
-from ..graph import Node
-from ..trace import Trace, shown_trace
-from ..verdict import Verdict
-from ..workers import Workers
+from ..ground.graph import Node
+from ..many.workers import Workers
+from ..trace.trace import Trace, shown_trace
+from ..verdict.result import Verdict
 from .bound import bound
 from .induction import Induction, Subject
 from .invariants import conditions, find_invariant, question

@@ -23,10 +23,10 @@ from ...language.systems import BUDGET
 from ...language.types import show_value
 from ...language.values import evaluate
 from ...model.engine.interpreter import FullState, Interpreter
-from ..graph import Node
 from ..ground import Aim, GroundAction, GroundRanking, GroundRow, choice_leaf
-from ..lasso import Fairnesses, label_of
-from ..trace import Trace, shown_trace
+from ..ground.graph import Node
+from ..trace.lasso import Fairnesses, label_of
+from ..trace.trace import Trace, shown_trace
 from .induction import Induction, Subject
 from .obligations import Obligation, Settled
 

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import z3 as untyped  # pyright: ignore[reportMissingTypeStubs]
 
-from ..graph import Node, leaves_of
 from ..ground import UNBOUNDED, GroundAction, Grounded, GroundRow, Leaf, choice_leaf
+from ..ground.graph import Node, leaves_of
 
 z3: Any = untyped  # its Python types are wrong
 VERSION = f"Z3 {z3.get_version_string()}"

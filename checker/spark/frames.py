@@ -1,6 +1,6 @@
 """A run's states and steps, and verdicts, as Spark DataFrames.
 
-The columns of a state are those of a local run: see `checker.columns`.
+The columns of a state are those of a local run: see `checker.output.columns`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...language import Instance
-from .. import columns
 from ..check import identity
 from ..native.object_code import PLAIN
 from ..native.pack import Packing
 from ..native.vectors import in_words
+from ..output import columns
 from ..prepare import Prepared, prepare
-from ..verdict import Result
+from ..verdict.result import Result
 from .manifest import Manifest
 from .options import SparkError
 from .runs import packed_in

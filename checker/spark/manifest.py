@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...checksums import Damaged, seal, unseal, validator
 from ..native.checkpoint import CheckpointError, differences
-from ..sealed import Damaged, seal, unseal, validator
 from .runs import Run
 from .storage import Storage, StorageError, Taken
 

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from ...checksums import Damaged, checksum
 from ..native.planning import WHOLE
-from ..sealed import Damaged, checksum
 from .storage import Storage, StorageError
 
 MERGED_AT = 8  # runs of like size that become one

@@ -24,6 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import psutil
 
+from ...checksums import Damaged
 from ..native.compiled import Passed
 from ..native.dividing import DIVIDED_FROM, cut_of, taken_over
 from ..native.memory import Region
@@ -31,7 +32,6 @@ from ..native.parts import Parts
 from ..native.planning import WHOLE, Plan
 from ..native.store import MOST_PER_SHARD, SHARDS, SLACK, Store
 from ..native.worker import Worker, drop_sent_of_all, owners
-from ..sealed import Damaged
 from .options import local_folder
 from .outbox import machine
 from .runs import Run

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...checksums import Damaged
 from ..ground import Leaf
 from ..native.coverage import Sought, met
 from ..native.explore import Bad
@@ -31,7 +32,6 @@ from ..native.sharing import flags_in
 from ..native.store import SHARDS
 from ..native.vectors import in_ranges
 from ..native.worker import MOST_KEPT, SPAN, Worker
-from ..sealed import Damaged
 from .outbox import Home, Inbox, Lost, Note, Outbox, home_at, is_here
 from .runs import Run, read_run, to_merge, write_run
 from .shards import NoRoom, ShardSet, block_of, candidates, line_of, owned_by

@@ -15,7 +15,7 @@ from ...language.errors import declared_at
 from ...language.expressions import folded, lift
 from ...language.instance import ActionRow
 from ...language.typecheck import type_of
-from ..settled import declared_rows
+from ..verdict.constant_folding import declared_rows
 from .expressions import Scope, Writer, conjuncts
 from .layout import AND, WIDTH, Changed, Choice, Formula, Headed, Listed, hung, joined, lines
 from .names import names_of

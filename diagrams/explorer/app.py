@@ -18,8 +18,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ...checker.itf import TraceError, TraceFile, read_trace
-from ...checker.replay import run_of
+from ...checker.trace.itf import TraceError, TraceFile, read_trace
+from ...checker.trace.replay import run_of
 from ...language import DeclarationError, Instance
 from ...loopback import guard
 from ..report.page import style

@@ -13,9 +13,9 @@ from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
 
-from ...checker.explain import why_broken
-from ...checker.trace import TraceStep, shown_step
-from ...checker.vacuity import SETTINGS
+from ...checker.trace.trace import TraceStep, shown_step
+from ...checker.verdict.explanation import why_broken
+from ...checker.verdict.vacuity import SETTINGS
 from ...language import Action, Expression, Instance, Property
 from ...language.deciding import truth
 from ...language.types import Value, show_value

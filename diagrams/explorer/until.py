@@ -10,8 +10,8 @@ from typing import Any
 
 from ...checker.check import Options, check
 from ...checker.prepare import available_threads
-from ...checker.trace import Disagreement
-from ...checker.verdict import Verdict
+from ...checker.trace.trace import Disagreement
+from ...checker.verdict.result import Verdict
 from ...language import (
     Bool,
     DeclarationError,

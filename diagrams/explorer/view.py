@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path as File
 from typing import Any
 
-from ...checker.chart.chart import chart_of
-from ...checker.settled import declared_rows
-from ...checker.trace import Trace, TraceStep, differences
+from ...checker.trace.chart.chart import chart_of
+from ...checker.trace.trace import Trace, TraceStep, differences
+from ...checker.verdict.constant_folding import declared_rows
 from ...language import Instance, Row
 from ...language.types import show_value
 from ...model.engine.interpreter import FullState, Step

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...checker.settled import declared_rows
-from ...checker.trace import Trace, TraceStep
+from ...checker.trace.trace import Trace, TraceStep
+from ...checker.verdict.constant_folding import declared_rows
 from ...language import Instance, Machine, Row
 from ...language.types import Value
 from ...model.engine.interpreter import FullState

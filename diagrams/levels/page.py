@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...checker.chart.chart import chart_of
-from ...checker.settled import declared_rows
-from ...checker.trace import Trace
+from ...checker.trace.chart.chart import chart_of
+from ...checker.trace.trace import Trace
+from ...checker.verdict.constant_folding import declared_rows
 from ...language import DeclarationError, Instance, Machine, System, instantiate
 from ..overview import overview
 from ..report.page import steps_of

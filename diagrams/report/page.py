@@ -9,13 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...checker.chart.chart import Chart, ChartStep, chart_of
-from ...checker.report import TITLES
-from ...checker.settled import declared_rows
-from ...checker.summary import enumeration_lines
-from ...checker.trace import Trace
-from ...checker.vacuity import ENDED_EARLY, NO_REASON
-from ...checker.verdict import PropertyVerdict, Result, Verdict
+from ...checker.output.report import TITLES
+from ...checker.output.summary import enumeration_lines
+from ...checker.trace.chart.chart import Chart, ChartStep, chart_of
+from ...checker.trace.trace import Trace
+from ...checker.verdict.constant_folding import declared_rows
+from ...checker.verdict.result import PropertyVerdict, Result, Verdict
+from ...checker.verdict.vacuity import ENDED_EARLY, NO_REASON
 from ...language import Instance, Row
 from ..notation import readable
 from ..templates import one_file, style

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from ...checker.named_systems import load_system
 from ...language import Instance, System, instantiate
 from ...language.instance import ending_anywhere
-from ..load import load_system
 from ..releases.features import RELEASED
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from epochfence.checker.native.explore import Progress
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.engine.interpreter import Interpreter

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
-from epochfence.checker.verdict import Result
+from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance
 from epochfence.tests.agreement import systems, ways
 from epochfence.tests.agreement.run import (
@@ -26,6 +25,7 @@ from epochfence.tests.agreement.run import (
     run,
 )
 from epochfence.tests.agreement.ways import NAMES, WAYS
+from epochfence.tests.checker.plain_search import search
 
 TAKEN = 2  # systems: `make agreement` takes more, until every way was taken, and so CI does
 SEED = 7

@@ -22,7 +22,6 @@ import numpy as np
 from epochfence.checker import check as checks
 from epochfence.checker import prepare as preparation
 from epochfence.checker.check import Options, check
-from epochfence.checker.found import Found
 from epochfence.checker.ground import ground
 from epochfence.checker.native import (
     explore,
@@ -40,15 +39,16 @@ from epochfence.checker.native.object_code import BEST, QUICK, object_file
 from epochfence.checker.native.store import SLACK
 from epochfence.checker.native.vectors import in_words
 from epochfence.checker.prepare import Prepared, prepare
-from epochfence.checker.reference import search
 from epochfence.checker.solver.bound import bound
 from epochfence.checker.spark import engine, tasks
 from epochfence.checker.spark.options import SparkOptions
-from epochfence.checker.trace import represent
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.state_tables import Found
+from epochfence.checker.trace.trace import represent
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.native.grouping import by_parts, in_lanes
+from epochfence.tests.checker.plain_search import search
 from epochfence.tests.checker.spark.in_process import InProcess
 from epochfence.tests.checker.test_random_systems import expected, outcome, replay, verdict_of
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import instantiate
-from epochfence.spec.load import load_system
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,19 +10,19 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native import explore, kernel, machine_code, object_cache
 from epochfence.checker.native.kernel import Kernel
 from epochfence.checker.native.machine_code import Code
 from epochfence.checker.native.object_code import BEST, PLAIN, QUICK
-from epochfence.checker.reference import search
-from epochfence.checker.trace import Trace
-from epochfence.checker.verdict import Result, Verdict
-from epochfence.checker.violation import RANGE
+from epochfence.checker.trace.trace import Trace
+from epochfence.checker.verdict.result import Result, Verdict
+from epochfence.checker.verdict.violation import RANGE
 from epochfence.language import Instance, Row, System, Table, instantiate
 from epochfence.model.engine.interpreter import Interpreter
-from epochfence.spec.load import load_system
 from epochfence.tests.agreement.ways import AtOnce
 from epochfence.tests.checker.native.grouping import in_lanes
+from epochfence.tests.checker.plain_search import search
 
 BENCH = Path(__file__).parents[2] / "bench"
 N = lang.constant("N", 3, 1, 9)

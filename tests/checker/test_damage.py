@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, check
-from epochfence.checker.journal import Journal, JournalError
+from epochfence.checker.many.journal import Journal, JournalError
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.prepare import Prepared
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance
 from epochfence.tests.checker.damage import apply, damages
 from epochfence.tests.checker.native.test_checkpoint import counted, killed_at, ktx

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from epochfence import language as lang
-from epochfence.checker.graph import Graph, Node
 from epochfence.checker.ground import Grounded, GroundRow, choice_leaf, ground
+from epochfence.checker.ground.graph import Graph, Node
 from epochfence.checker.slicing import sliced, without_constants
 from epochfence.language import DeclarationError, Expression, Instance, Row, System, Table
 from epochfence.language.expressions import Operand

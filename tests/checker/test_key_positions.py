@@ -3,7 +3,6 @@
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.reference import search
 from epochfence.language import (
     Bool,
     DeclarationError,
@@ -28,6 +27,7 @@ from epochfence.language import (
     set_of,
     variable,
 )
+from epochfence.tests.checker.plain_search import search
 
 N = constant("N", 4, 1, 8)
 RUNNER = Key("runner", N)

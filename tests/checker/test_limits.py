@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.explore import Progress
-from epochfence.checker.progress_line import Growth
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.output.progress_line import Growth
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
 from epochfence.language import instantiate
-from epochfence.spec.load import load_system
 
 LEASE = str(Path(__file__).parents[2] / "docs" / "examples" / "lease.py")
 MINUTE = 60.0

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from epochfence.checker.chart.chart import chart_of
-from epochfence.checker.chart.text import to_lines
 from epochfence.checker.check import Options, check
-from epochfence.checker.summary import tell
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.output.summary import tell
+from epochfence.checker.trace.chart.chart import chart_of
+from epochfence.checker.trace.chart.text import to_lines
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import instantiate
 from epochfence.language.declared import declared
 

@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.native import lower, pack, renaming
-from epochfence.checker.reference import Reference, search
-from epochfence.checker.verdict import Outcome as Ran
-from epochfence.checker.verdict import Result, Verdict
-from epochfence.checker.violation import DEADLOCK, RANGE
+from epochfence.checker.verdict.result import Outcome as Ran
+from epochfence.checker.verdict.result import Result, Verdict
+from epochfence.checker.verdict.violation import DEADLOCK, RANGE
 from epochfence.language import Expression, Instance, expressions, instantiate
 from epochfence.language.expressions import children_first
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.native.grouping import by_parts, in_lanes
+from epochfence.tests.checker.plain_search import Reference, search
 
 MOST_STATES = 1_500
 # An example takes half a second; what is too large for the plain search is passed over.

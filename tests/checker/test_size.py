@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.distinct import Distinct, mask_of
 from epochfence.checker.size import Size
 from epochfence.language import Instance, instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter
-from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import KTX, epochfence
 
 LEASE = Path(__file__).parents[2] / "docs" / "examples" / "lease.py"

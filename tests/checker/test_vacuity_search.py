@@ -6,13 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence import language as lang
-from epochfence.checker import vacuity
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.prepare import prepare
-from epochfence.checker.probes import probes
-from epochfence.checker.reference import Reference, search
-from epochfence.checker.vacuity import vacuities
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict import vacuity
+from epochfence.checker.verdict.probes import probes
+from epochfence.checker.verdict.result import Result, Verdict
+from epochfence.checker.verdict.vacuity import vacuities
 from epochfence.language import (
     Instance,
     Row,
@@ -20,9 +20,9 @@ from epochfence.language import (
     Table,
     instantiate,
 )
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
-from epochfence.tests.checker.test_vacuity import lines_of
+from epochfence.tests.checker.plain_search import Reference, search
+from epochfence.tests.checker.verdict.test_vacuity import lines_of
 
 
 def as_found(result: Result) -> set[tuple[str, str, str]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.notebook import html
 from epochfence.language import instantiate
-from epochfence.spec.load import load_system
 from epochfence.tests.diagrams.shots import shot
 
 DOCS = Path(__file__).parents[2] / "docs"

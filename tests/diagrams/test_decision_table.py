@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from markdown import markdown
 
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.decision_table import CODE_WIDTH, Seen, code, decision_table, plain
 from epochfence.diagrams.notation import readable
 from epochfence.language import (
@@ -31,7 +32,6 @@ from epochfence.language import (
     lift,
     to_each,
 )
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED, shipped
 
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))

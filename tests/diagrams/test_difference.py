@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from epochfence.checker.named_systems import load_system
 from epochfence.cli import app
 from epochfence.diagrams.difference import Difference, TableDifference, compare, tell
 from epochfence.diagrams.find import find_tables
 from epochfence.language import Enum, Row, Table, event
-from epochfence.spec.load import load_system
 from epochfence.spec.releases.features import RELEASES
 
 ORDERS = str(Path(__file__).parent / "orders.py")

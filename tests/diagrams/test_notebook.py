@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Result
 from epochfence.diagrams.notebook import MOST, StatesTable
 from epochfence.language import System, instantiate
 from epochfence.language.rendered import RENDERER
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 from epochfence.tests.diagrams.report.test_page import HOSTILE, LEASE, hostile
 from epochfence.tests.diagrams.test_overview import LEAST_PRINT, MEASURE

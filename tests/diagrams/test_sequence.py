@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from epochfence.checker.chart.chart import Arrow, Chart, ChartStep, in_brief
-from epochfence.checker.chart.text import to_lines
+from epochfence.checker.trace.chart.chart import Arrow, Chart, ChartStep, in_brief
+from epochfence.checker.trace.chart.text import to_lines
 from epochfence.diagrams.sequence import to_mermaid, to_svg
 from epochfence.spec.systems import SHIPPED
-from epochfence.tests.checker.chart.test_chart import drawn
+from epochfence.tests.checker.trace.chart.test_chart import drawn
 from epochfence.tests.diagrams.test_overview import LEAST_PRINT, PAGE_WIDTH, measured
 
 SVG = "{http://www.w3.org/2000/svg}"

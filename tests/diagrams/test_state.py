@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.graph import Graph
 from epochfence.diagrams.state import ANY, StateDiagram, state_diagram
 from epochfence.language import (
@@ -26,7 +27,6 @@ from epochfence.language import (
 )
 from epochfence.language.types import Value
 from epochfence.model.engine.interpreter import Interpreter
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED, shipped
 
 ORDERS = load_system(str(Path(__file__).parent / "orders.py"))

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.state import state_diagram
 from epochfence.diagrams.system import system_graph
 from epochfence.language import Channel, System
-from epochfence.spec.load import load_system
 from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
 

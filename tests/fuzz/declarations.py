@@ -16,8 +16,8 @@ from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
+from epochfence.checker import named_systems as load
 from epochfence.language import declared
-from epochfence.spec import load
 from epochfence.tests.fuzz.harness import Case, Ended, Surface, command
 from epochfence.tests.fuzz.mutations import INTERESTING, mutated
 from epochfence.tests.test_cli import DECLARED

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Bool,
     Change,

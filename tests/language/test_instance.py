@@ -6,12 +6,12 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import check
-from epochfence.checker.reference import search
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import DeclarationError, Instance, Row, System, Table
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.releases.features import KAFKA
 from epochfence.spec.systems import shipped
+from epochfence.tests.checker.plain_search import search
 
 N = lang.constant("N", 2, 1, 4)
 SHELF = lang.Key("shelf", N)

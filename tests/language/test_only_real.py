@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     DeclarationError,
     Expression,

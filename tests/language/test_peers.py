@@ -9,11 +9,11 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import check
-from epochfence.checker.reference import search
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import DeclarationError, Machine, Message, Row, Table
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker import raft_election as raft
+from epochfence.tests.checker.plain_search import search
 from epochfence.tests.checker.raft_election import RequestVote, Vote, me, server
 
 PEER = lang.Key("peer", 3)
@@ -41,7 +41,7 @@ def moves(system: lang.System, count: int) -> list[tuple[str, tuple[str, ...]]]:
         assert step.state is not None
         steps.append(step)
         states.append(step.state)
-    from epochfence.checker.trace import shown_trace
+    from epochfence.checker.trace.trace import shown_trace
 
     trace = shown_trace(found, states, steps, "")
     return [(f"{s.actor}: {s.action}", s.sends) for s in trace.steps]
@@ -231,7 +231,7 @@ def test_what_is_sent_on_keeps_its_sender() -> None:
     machine = Interpreter(instance)
     first = next(s for s in machine.steps(next(iter(machine.initial_states()))))
     assert first.state is not None
-    from epochfence.checker.trace import shown_trace
+    from epochfence.checker.trace.trace import shown_trace
 
     second = next(s for s in machine.steps(first.state) if s.action.table.startswith("net"))
     assert second.state is not None

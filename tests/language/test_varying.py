@@ -6,7 +6,7 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Channel, DeclarationError, Message, Row, System, Table
 from epochfence.language.varying import Varying, varying
 from epochfence.model.engine.interpreter import Interpreter

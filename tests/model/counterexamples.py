@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.trace import Trace
-from epochfence.checker.verdict import Result
+from epochfence.checker.trace.trace import Trace
+from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance
 from epochfence.model import Machine
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Literal, TypeAlias
 
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError
 from epochfence.tests.mutation.answers import Answers
 from epochfence.tests.mutation.mutants import Mutant

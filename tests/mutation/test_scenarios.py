@@ -2,7 +2,7 @@
 
 import pytest
 
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.mutation.crossing import system as crossing

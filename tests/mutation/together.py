@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from epochfence import language as lang
-from epochfence.checker.graph import Node
+from epochfence.checker.ground.graph import Node
 from epochfence.checker.native.explore import Explorer, Progress, search
 from epochfence.checker.native.sharing import DEADLOCK, Flags
 from epochfence.checker.prepare import prepare

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any
 
 from epochfence.checker.check import check
-from epochfence.checker.probes import TERMINAL
 from epochfence.checker.solver.lint import lint
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.probes import TERMINAL
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError, Expression, Instance, System, instantiate
 from epochfence.language.declared import declared
 from epochfence.language.expressions import resolve

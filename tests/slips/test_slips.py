@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import instantiate
 from epochfence.language.declared import declared
 from epochfence.tests.slips.families import FAMILIES, HEAD, draw

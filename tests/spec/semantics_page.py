@@ -13,11 +13,11 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from epochfence.checker.asked import Answer, asked
-from epochfence.checker.journal import Journal
+from epochfence.checker.many.journal import Journal
+from epochfence.checker.many.several_bounds import Answer, asked
+from epochfence.checker.many.sweep import digest
+from epochfence.checker.many.workers import Workers
 from epochfence.checker.prepare import available_threads
-from epochfence.checker.sweep import digest
-from epochfence.checker.workers import Workers
 from epochfence.cli.semantics import COLUMNS, pieces, sign, window_piece, window_sign
 from epochfence.spec.delivery.cells import Cell, every_cell
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT

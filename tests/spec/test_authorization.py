@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import instantiate, some
 from epochfence.spec.access import acl_table
 from epochfence.spec.access.acls import Acl, Acls

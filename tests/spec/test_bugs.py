@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError, Instance
 from epochfence.spec.bugs import BUGS, Bug, bug_of
 from epochfence.spec.changes import VARIED

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, instantiate
 from epochfence.spec.client.queue import current, queued
 from epochfence.spec.client.requests import next_request

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import instantiate
 from epochfence.spec.releases.api_versions import VERSION_1
 from epochfence.spec.releases.features import NEWEST

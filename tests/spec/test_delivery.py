@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 from typer.testing import CliRunner
 
-from epochfence.checker.asked import Answer, asked
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.many.several_bounds import Answer, asked
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
 from epochfence.cli.semantics import COLUMNS, sign, window_piece, window_sign
 from epochfence.language import System, instantiate
@@ -122,7 +122,7 @@ def test_what_is_inconclusive_is_no_success(monkeypatch: pytest.MonkeyPatch) -> 
         verdicts = ["inconclusive", *["holds"] * (len(questions) - 1)]
         return [{"Order": Answer("Order", verdict, 0)} for verdict in verdicts]
 
-    monkeypatch.setattr("epochfence.checker.asked.asked", undecided)
+    monkeypatch.setattr("epochfence.checker.many.several_bounds.asked", undecided)
     ended = CliRunner().invoke(app, ["window"])
     assert ended.exit_code == 20
     assert "?" in ended.stdout

@@ -9,7 +9,7 @@ import pytest
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.prepare import available_threads
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, each, if_, instantiate, some
 from epochfence.spec.coordinator.entry import coordinator_epoch, producer_epoch, producer_id
 from epochfence.spec.coordinator.markers import marker_connection, send_marker

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate, lift, set_of
 from epochfence.spec.groups import commits, requests
 from epochfence.spec.groups.state import committed, generation, leader, members, pending, promised

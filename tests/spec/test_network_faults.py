@@ -10,9 +10,9 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.checker.reference import search
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Channel, DeclarationError, Machine, Row, System, Table
+from epochfence.tests.checker.plain_search import search
 
 PEER = lang.Key("peer", 2)
 NUMBER = lang.Int(0, 3)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance, System, all_of, instantiate, invariant
 from epochfence.language.expressions import children_first
 from epochfence.language.instance import ending_anywhere

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.language.types import Value

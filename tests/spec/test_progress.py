@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Fairness, Row, System, instantiate, set_of, strong_fairness
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.client import requests

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import (
     Row,
     System,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import DeclarationError, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions

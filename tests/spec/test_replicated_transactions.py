@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.prepare import available_threads
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
 from epochfence.spec.changes import replication
 from epochfence.spec.leader import state as leader
-from epochfence.spec.load import load_system
 from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped

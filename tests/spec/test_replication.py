@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.prepare import available_threads
-from epochfence.checker.reference import search
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError, System, append, instantiate
-from epochfence.spec.load import load_system
 from epochfence.spec.properties.replication import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.replication.state import (
@@ -27,6 +26,7 @@ from epochfence.spec.replication.state import (
 )
 from epochfence.spec.systems import shipped
 from epochfence.tests.cases import before
+from epochfence.tests.checker.plain_search import search
 from epochfence.tests.mutation.scenarios import rows_taken
 from epochfence.tests.spec.alterations import altered, never_reached
 from epochfence.tests.spec.differing import differing

@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Row, keep
 from epochfence.spec.changes.retention import due, late, removable
 from epochfence.spec.leader.state import Kind
-from epochfence.spec.load import load_system
 from epochfence.spec.reading.partition import entry, is_clean
 from epochfence.spec.reading.state import log
 from epochfence.tests.spec import test_reading

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     ONE_PROTOCOL,
     Bool,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, if_, instantiate, lost, some, without_first
 from epochfence.spec.client import state as client
 from epochfence.spec.coordinator import entry as coordinator

@@ -10,7 +10,7 @@ import pytest
 
 from epochfence.checker.check import Options
 from epochfence.checker.prepare import available_threads
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first
 from epochfence.language.instance import ending_anywhere

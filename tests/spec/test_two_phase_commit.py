@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
 from epochfence.spec.coordinator.entry import ONGOING, pending, state
-from epochfence.spec.load import load_system
 from epochfence.tests.spec.alterations import altered
 
 SYSTEM = load_system("transactions+two-phase-commit")

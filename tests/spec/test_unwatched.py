@@ -6,11 +6,11 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.cli import app
 from epochfence.language import instantiate
 from epochfence.spec.bugs import BUGS
 from epochfence.spec.changes import VARIED
-from epochfence.spec.load import load_system
 from epochfence.spec.properties.unwatched import NO_SYSTEM, UNWATCHED, WATCHED, Watched
 from epochfence.spec.releases.features import KAFKA
 from epochfence.spec.systems import SHIPPED

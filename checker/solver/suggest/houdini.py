@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import islice
 
-from ...graph import Node, leaves_of
 from ...ground import GroundAction, GroundRow
+from ...ground.graph import Node, leaves_of
 from ..induction import Induction
 from ..terms import Shift, Term, conjunction, disjunction, z3
 from .mining import LateError

@@ -21,7 +21,7 @@ import numpy as np
 from ....language import Expression, Instance
 from ....language.expressions import rewrite
 from ....language.instance import ending_anywhere
-from ...graph import Node, leaves_of
+from ...ground.graph import Node, leaves_of
 from ...ground.shapes import Shape, Slots
 from ...native.explore import Explorer, Progress, search
 from ...native.memory import fair_limit

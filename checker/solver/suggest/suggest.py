@@ -12,7 +12,7 @@ from typing import Any
 
 from ....language import DEFAULT, Instance, Property, System, instantiate, invariant
 from ....model.engine.interpreter import Interpreter
-from ...graph import Graph, Node, leaves_of
+from ...ground.graph import Graph, Node, leaves_of
 from ...prepare import available_threads
 from ..induction import Induction
 from ..lifted import lifted

@@ -24,7 +24,7 @@ from epochfence.checker.native.explore import Explorer
 from epochfence.checker.native.transitions import Transitions
 from epochfence.checker.spark import engine, shards, tasks
 from epochfence.checker.spark.options import SparkOptions
-from epochfence.checker.verdict import Result
+from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance, instantiate
 from epochfence.spec.systems import shipped
 from epochfence.tests.checker.native.grouping import by_parts

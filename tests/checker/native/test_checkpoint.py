@@ -11,12 +11,12 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.native.explore import Progress
-from epochfence.checker.sealed import checksum, seal
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
+from epochfence.checksums import checksum, seal
 from epochfence.language import Instance, Row, System, Table, instantiate
-from epochfence.spec.load import load_system
 
 ROOT = Path(__file__).parents[3]
 KTX = ROOT / "bench" / "ktx.py"

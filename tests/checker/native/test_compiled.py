@@ -87,7 +87,7 @@ def test_what_is_kept_is_used_without_numba() -> None:
     code = (
         "import sys\nfrom epochfence.checker.check import check\n"
         "from epochfence.language import instantiate\n"
-        "from epochfence.spec.load import load_system\n"
+        "from epochfence.checker.named_systems import load_system\n"
         "check(instantiate(load_system('docs/examples/lease.py'), '1', {'leases': 1}))\n"
         "print('numba' in sys.modules)"
     )

@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native import explore, planning
 from epochfence.checker.native import parts as numbers
 from epochfence.checker.native.disk import DiskError
 from epochfence.checker.native.explore import Explorer
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
 from epochfence.language import Instance, instantiate
-from epochfence.spec.load import load_system
 
 KTX = Path(__file__).parents[3] / "bench" / "ktx.py"
 FULL = OSError(28, "No space left on device")

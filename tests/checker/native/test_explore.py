@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.found import Found
 from epochfence.checker.native import explore
 from epochfence.checker.native.explore import Explorer
 from epochfence.checker.native.machine_code import Compilation
 from epochfence.checker.native.store import Store
 from epochfence.checker.native.unbroken import unbroken
 from epochfence.checker.prepare import prepare
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.state_tables import Found
+from epochfence.checker.verdict.result import Verdict
 from epochfence.tests.checker.native.grouping import by_parts
 from epochfence.tests.checker.native.test_worker import resets
 

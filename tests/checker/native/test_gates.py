@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from epochfence.checker.graph import Graph, Node
 from epochfence.checker.ground import GroundAction
+from epochfence.checker.ground.graph import Graph, Node
 from epochfence.checker.native.gates import TOGETHER, Gate, Group, Item, gates
 
 BITS, NUMBERS, HIGH = 12, 3, 3

@@ -15,7 +15,7 @@ from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.memory import fair_limit
 from epochfence.checker.native.parts import GROUPS, USED, WORDS, Parts
 from epochfence.checker.prepare import prepare
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Instance,
     Int,

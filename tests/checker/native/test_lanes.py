@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.explore import Explorer, search
 from epochfence.checker.native.judging import COUNT, NOTES, WATCHED
 from epochfence.checker.native.lanes import LANES
@@ -30,7 +31,6 @@ from epochfence.language import (
     invariant,
     step_property,
 )
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.native.grouping import in_lanes
 
 KTX = "bench/ktx.py"

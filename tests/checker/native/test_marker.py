@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.checker.graph import Node
+from epochfence.checker.ground.graph import Node
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native import marker
 from epochfence.checker.native.marker import compiled, interpreted, kind_of_bits
 from epochfence.checker.native.vectors import formula
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.native.test_seeker import PACKING, conditions, some_words
 
 

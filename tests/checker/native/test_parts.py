@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native import explore, planning
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.native.explore import Explorer, Progress, search
@@ -33,9 +34,8 @@ from epochfence.checker.native.planning import Plan, plan
 from epochfence.checker.native.store import SHARDS, Store
 from epochfence.checker.native.transitions import Transitions
 from epochfence.checker.native.worker import Worker
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Instance, instantiate
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 
 KTX = Path(__file__).parents[3] / "bench" / "ktx.py"

@@ -17,9 +17,8 @@ from epochfence.checker.ground import ground
 from epochfence.checker.native.renaming import transpositions
 from epochfence.checker.native.symmetry import Symmetry, find_symmetry
 from epochfence.checker.prepare import prepare
-from epochfence.checker.reference import search
 from epochfence.checker.slicing import sliced, without_constants
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Instance, Key, instantiate
 from epochfence.language.types import Type, Value
 from epochfence.language.values import canonical
@@ -27,6 +26,7 @@ from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.systems import shipped
 from epochfence.tests.checker import raft_election as raft
 from epochfence.tests.checker.drawn_systems import instances
+from epochfence.tests.checker.plain_search import search
 
 
 def reachable(instance: Instance, most: int) -> set[FullState]:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.graph import Graph, Node
 from epochfence.checker.ground import Leaf
+from epochfence.checker.ground.graph import Graph, Node
 from epochfence.checker.native import coverage
 from epochfence.checker.native.pack import packed
 from epochfence.checker.native.seeker import Seeker

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.ground import ground
-from epochfence.checker.reference import search
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.solver.bound import bound
 from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.terms import Integers, Relation, SolverError, z3
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Bool,
     Instance,
@@ -29,8 +29,8 @@ from epochfence.language import (
     invariant,
 )
 from epochfence.language.expressions import children_first
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.drawn_systems import instances
+from epochfence.tests.checker.plain_search import search
 from epochfence.tests.checker.test_random_systems import Outcome, expected, replay
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,7 @@ from epochfence.checker.check import check
 from epochfence.checker.solver.induction import WELL_FORMED, Induction
 from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.page import CASES
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import each, instantiate
 from epochfence.spec.client import state as client
 from epochfence.spec.leader import state as leader

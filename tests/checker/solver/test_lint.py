@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.solver.lint import Finding, lint
-from epochfence.checker.vacuity import SETTINGS
+from epochfence.checker.verdict.vacuity import SETTINGS
 from epochfence.language import (
     Bag,
     Bool,

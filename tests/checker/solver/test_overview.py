@@ -7,11 +7,11 @@ from itertools import product
 import pytest
 from markdown.extensions.toc import slugify
 
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.solver import page
 from epochfence.checker.solver.overview import BROKEN, Broken, Section, anchor, table
 from epochfence.checker.solver.page import CASES
-from epochfence.checker.verdict import Verdict
-from epochfence.spec.load import load_system
+from epochfence.checker.verdict.result import Verdict
 from epochfence.tests.checker.solver.test_page import PAGE, parts
 from epochfence.tests.model.counterexamples import checked
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from epochfence.bench import ktx
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.solver import page
 from epochfence.checker.solver.page import CASES, Case, run, section
-from epochfence.spec.load import load_system
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "proofs.md").read_text(encoding="utf-8")

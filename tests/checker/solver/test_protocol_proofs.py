@@ -17,7 +17,7 @@ from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.obligations import Obligation, settle
 from epochfence.checker.solver.page import CASES
 from epochfence.checker.solver.prove import Options, prove
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, each, instantiate, sequence_of, some
 from epochfence.language import replace as changed
 from epochfence.spec.coordinator import entry

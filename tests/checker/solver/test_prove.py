@@ -22,7 +22,7 @@ from epochfence.checker.solver import prove as prover
 from epochfence.checker.solver.obligations import Answers, Obligation, Script, Settled, settle
 from epochfence.checker.solver.prove import Options, Proof, Proofs, prove
 from epochfence.checker.solver.terms import SolverError
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Int,
     Machine,

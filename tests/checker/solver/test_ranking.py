@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.solver import ranking as rules
 from epochfence.checker.solver.prove import Options, Proof, prove
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Bool,
     Int,
@@ -31,7 +32,6 @@ from epochfence.language import (
     strong_fairness,
     weak_fairness,
 )
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.plain_progress import broken, by_removal, explored
 from epochfence.tests.checker.solver.plain_ranking import faults
 from epochfence.tests.checker.solver.test_prove import another_solver

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from epochfence.bench import ktx
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.solver.induction import Induction
 from epochfence.checker.solver.prove import Options, Proofs, prove
 from epochfence.checker.solver.suggest import houdini, mining
@@ -18,7 +19,7 @@ from epochfence.checker.solver.suggest.houdini import Houdini
 from epochfence.checker.solver.suggest.mining import Mine, States
 from epochfence.checker.solver.suggest.suggest import Settings, Suggestions, added, suggest
 from epochfence.checker.solver.terms import z3
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Int,
     Machine,
@@ -33,7 +34,6 @@ from epochfence.language import (
     step_property,
 )
 from epochfence.model.engine.interpreter import Interpreter
-from epochfence.spec.load import load_system
 
 QUICK = Options(timeout=20, depth=1, most=1, spacer=False)
 PETERSON = "docs/examples/peterson.py"

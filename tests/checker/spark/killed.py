@@ -16,10 +16,10 @@ from pathlib import Path
 from unittest import mock
 
 from epochfence.checker import check as checking
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.spark import engine
-from epochfence.checker.verdict import Result
+from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance, instantiate
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 

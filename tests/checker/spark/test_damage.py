@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from epochfence.checker.native.checkpoint import CheckpointError
-from epochfence.checker.sealed import Damaged
 from epochfence.checker.spark.manifest import Level, Manifest
 from epochfence.checker.spark.runs import read_run, write_run
 from epochfence.checker.spark.storage import Storage
+from epochfence.checksums import Damaged
 from epochfence.tests.checker.damage import apply, damages
 
 STRIDE = 8

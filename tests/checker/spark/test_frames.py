@@ -14,6 +14,7 @@ from pyarrow import parquet
 from pyspark import cloudpickle
 
 from epochfence.checker.check import Options, check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.spark import Explored, decode, records, verdicts
 from epochfence.checker.spark.options import SparkError
@@ -21,7 +22,6 @@ from epochfence.checker.spark.storage import Storage
 from epochfence.diagrams.notebook import StatesTable
 from epochfence.language import Instance, instantiate
 from epochfence.model.records.files import Row, read_file
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.spark.conftest import on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 

@@ -22,17 +22,17 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.checkpoint import CheckpointError
 from epochfence.checker.native.explore import Progress
 from epochfence.checker.prepare import prepare
-from epochfence.checker.sealed import seal
 from epochfence.checker.spark import outbox, runs, shards, tasks
 from epochfence.checker.spark.manifest import Manifest
 from epochfence.checker.spark.options import SparkError
 from epochfence.checker.spark.storage import Storage, StorageError
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
+from epochfence.checksums import seal
 from epochfence.language import Instance, Row, System, Table, instantiate
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from epochfence.checker.check import check
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.spark import outbox, tasks
 from epochfence.checker.spark.outbox import Inbox, Lost, Outbox, home_at, is_here
 from epochfence.language import Instance, instantiate
-from epochfence.spec.load import load_system
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 

@@ -15,7 +15,7 @@ from epochfence.checker.check import check
 from epochfence.checker.native import explore, planning
 from epochfence.checker.spark import levels, shards, tasks
 from epochfence.checker.spark.manifest import Manifest
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Instance, instantiate
 from epochfence.spec.systems import shipped
 from epochfence.tests.checker.spark.conftest import found, on_spark

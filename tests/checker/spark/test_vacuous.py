@@ -9,7 +9,8 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
-from epochfence.checker.verdict import Result, Verdict
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import (
     Instance,
     Machine,
@@ -22,10 +23,9 @@ from epochfence.language import (
     invariant,
     step_property,
 )
-from epochfence.spec.load import load_system
+from epochfence.tests.checker.output.test_result_schema import as_read, is_valid
 from epochfence.tests.checker.spark.conftest import on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
-from epochfence.tests.checker.test_result_schema import as_read, is_valid
 
 
 def counting() -> Instance:

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.itf import read_trace
-from epochfence.checker.replay import replay
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.tla.module import module
 from epochfence.checker.tla.names import LIBRARY
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.trace.itf import read_trace
+from epochfence.checker.trace.replay import replay
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Instance, instantiate
-from epochfence.spec.load import load_system
 
 JAR, TRACE = "TLA2TOOLS_JAR", "trace.json"
 VERDICTS = {0: Verdict.HOLDS, 11: Verdict.DEADLOCK, 12: Verdict.BROKEN, 13: Verdict.BROKEN}

@@ -9,12 +9,12 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence import language as lang
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.tla.layout import WIDTH, Choice, Headed, Junction, joined, line, lines
 from epochfence.checker.tla.module import module
 from epochfence.checker.tla.names import LIBRARY, Names, reserved
 from epochfence.cli import app
 from epochfence.language import instantiate
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED
 
 LEASE = "docs/examples/lease.py"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker.itf import TraceError, decoded, read_trace
-from epochfence.checker.replay import replay
+from epochfence.checker.named_systems import load_system
 from epochfence.checker.tla.values import value_of
-from epochfence.checker.verdict import Verdict
+from epochfence.checker.trace.itf import TraceError, decoded, read_trace
+from epochfence.checker.trace.replay import replay
+from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Bag, Int, Key, Map, Record, instantiate
-from epochfence.spec.load import load_system
 
 DUMPED = Path(__file__).with_name("lease-tlc.json")
 """By TLC 1.8 of the module that `export tla docs/examples/lease.py --protocol 1` writes."""

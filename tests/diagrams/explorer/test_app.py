@@ -16,10 +16,10 @@ from urllib.parse import urlencode
 import pytest
 import uvicorn
 
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.explorer.app import LARGEST, Explorer, application
 from epochfence.diagrams.explorer.view import Views
 from epochfence.language import Instance, instantiate
-from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import ROOT, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")

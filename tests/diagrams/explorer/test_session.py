@@ -7,12 +7,12 @@ import random
 import pytest
 
 from epochfence import language as lang
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.explorer.session import PathError, Run, Session, as_text, read_path
 from epochfence.diagrams.explorer.until import GoalError, goal_of, places, until
 from epochfence.diagrams.explorer.view import Views, comparable
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.model.engine.interpreter import Interpreter
-from epochfence.spec.load import load_system
 from epochfence.tests.test_cli import ROOT
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")

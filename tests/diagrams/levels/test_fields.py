@@ -7,10 +7,10 @@ import re
 import pytest
 
 from epochfence import language as lang
+from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.levels.fields import fields_of, writes_to
 from epochfence.diagrams.report.state import laid_out
 from epochfence.language import Machine, Row, System, Table, instantiate
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.diagrams.levels.test_overlay import walked
 from epochfence.tests.diagrams.levels.test_page import LEASE, ORDERS

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from epochfence.checker.trace import Trace, shown_trace
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.trace.trace import Trace, shown_trace
 from epochfence.diagrams.levels.overlay import overlay
 from epochfence.diagrams.levels.page import diagrams_of
 from epochfence.language import Instance, System, instantiate
 from epochfence.model.engine.interpreter import Interpreter, Step
-from epochfence.spec.load import load_system
 from epochfence.spec.systems import shipped
 from epochfence.tests.diagrams.levels.test_page import LEASE, ORDERS
 

@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.checker.check import check
-from epochfence.checker.trace import Trace
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.trace.trace import Trace
 from epochfence.cli import app
 from epochfence.diagrams.levels.page import diagrams_of, to_html
 from epochfence.language import (
@@ -26,7 +27,6 @@ from epochfence.language import (
     instantiate,
     invariant,
 )
-from epochfence.spec.load import load_system
 from epochfence.tests.diagrams.test_overview import LEAST_PRINT, MEASURE, MOST_WORDS
 
 ROOT = Path(__file__).parents[3]

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from epochfence import language as lang
-from epochfence.checker.chart.chart import text_of
 from epochfence.checker.check import Options, check
-from epochfence.checker.vacuity import ENDED_EARLY, NO_REASON
-from epochfence.checker.verdict import Result
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.trace.chart.chart import text_of
+from epochfence.checker.verdict.result import Result
+from epochfence.checker.verdict.vacuity import ENDED_EARLY, NO_REASON
 from epochfence.diagrams.report.page import to_html
 from epochfence.diagrams.report.state import laid_out
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
-from epochfence.spec.load import load_system
 
 ROOT = Path(__file__).parents[3]
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")

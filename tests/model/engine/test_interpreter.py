@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from epochfence import language as lang
-from epochfence.checker.reference import search
 from epochfence.language import Row, System, Table, instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
+from epochfence.tests.checker.plain_search import search
 
 KEY = lang.Key("key", 2)
 machine = lang.Machine("machine", KEY)

@@ -21,7 +21,7 @@ import kafka
 import kafka.errors
 from confluent_kafka import Consumer, TopicPartition
 
-from epochfence.model.serve.schedule import Call, Schedule
+from epochfence.checker.trace.schedule.schedule import Call, Schedule
 from epochfence.model.serve.server import Server
 from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import VERSIONS, bring, java, needed

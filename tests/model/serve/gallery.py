@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from epochfence.checker.chart.chart import chart_of
 from epochfence.checker.check import check
+from epochfence.checker.trace.chart.chart import chart_of
+from epochfence.checker.trace.schedule.schedule import Call, NoSchedule, Schedule, schedule_of
 from epochfence.files import write_whole
-from epochfence.model.serve.schedule import Call, NoSchedule, Schedule, schedule_of
 from epochfence.spec.bugs import BUGS, bug_of
 from epochfence.spec.bugs.bug import Bug
 from epochfence.tests.model.serve.driven import CLIENTS, outcome

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.model.serve.schedule import Call, Schedule
+from epochfence.checker.trace.schedule.schedule import Call, Schedule
 from epochfence.spec.bugs import BUGS
 from epochfence.tests.model.serve.driven import CLIENTS, Outcome, outcome
 from epochfence.tests.model.serve.gallery import (

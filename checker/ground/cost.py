@@ -1,0 +1,99 @@
+"""Estimates the cost of grounding in advance: nested quantifiers multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from ...language import Bag, DeclarationError, Expression, Instance, Sequence, Set
+from ...language.expressions import QUANTIFIERS, resolve
+from ...language.places import Place
+from ...language.typecheck import type_of
+from ...language.types import Type, how_many
+
+MOST = 10_000_000  # parts of expressions, which take minutes; shipped systems have some 40,000
+
+
+def check_effort(instance: Instance) -> None:
+    """Raises DeclarationError, naming table or property, if grounding would take more than
+    minutes."""
+    weighing = _Weighing({**instance.constants, **{info.name: info.low for info in instance.open}})
+    for item in instance.properties:
+        weighing.add(f"property {item.name}", item.declared, [item.expression])
+    for item in instance.progress:
+        times = prod(weighing.size(name.data.type) for name in item.each)
+        parts = [item.premise, item.expression]
+        weighing.add(f"property {item.name}", item.declared, parts, times)
+    weighing.add("terminal", instance.system.declared, [instance.terminal])
+    for action in instance.actions:
+        each = [action.when]
+        for row in action.rows:
+            each += [row.guard, row.room, *(part for update in row.updates for part in update)]
+        times = prod(weighing.size(bound.data.type) for bound in action.bounds)
+        weighing.add(f"table {action.table}", action.declared, each, times)
+
+
+class _Weighing:
+    """The parts of expressions, where those under a quantifier count for each of its cases."""
+
+    def __init__(self, constants: Mapping[str, int]) -> None:
+        self.constants = constants
+        self.known: dict[Expression, int] = {}
+        self.total = 0
+
+    def add(
+        self, where: str, place: Place | None, every: Iterable[Expression], times: int = 1
+    ) -> None:
+        """Counts what stands in one place, for each of so many bindings."""
+        here = times * self.weight(every)
+        self.total += here
+        if self.total > MOST:
+            raise DeclarationError(
+                f"{here:,} parts of expressions, with what quantifiers and parameters range over, "
+                f"where {MOST:,} in all are the most: use smaller bounds"
+            ).within(where, place)
+
+    def weight(self, every: Iterable[Expression]) -> int:
+        """The number of these parts; each counts once, except under quantifiers."""
+        stack, seen, total = list(every), set[Expression](), 0
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            total += 1
+            if node.op in QUANTIFIERS:
+                total += self.quantified(node)
+                stack += node.args[0].args
+            else:
+                stack += node.args
+        return total
+
+    def quantified(self, node: Expression) -> int:
+        """The parts of a quantifier's body, for each of its cases."""
+        if node not in self.known:
+            bound, body = node.args
+            count = self.size(bound.data.type if bound.op == "variable" else _stored(bound.args[0]))
+            self.known[node] = count * self.weight([body])
+        return self.known[node]
+
+    def size(self, over: Type | None) -> int:
+        """The number of values or elements to go through."""
+        match over:
+            case None:
+                return 1
+            case Set():
+                return how_many(over.of, self.constants)
+            case Sequence() | Bag():
+                return resolve(over.capacity, self.constants)
+            case _:
+                return how_many(over, self.constants)
+
+
+def _stored(collection: Expression) -> Type | None:
+    """The type of a collection that is a part of the state; none for a computed one, whose type
+    says too much of its size."""
+    part = collection
+    while part.op in ("index", "get"):
+        part = part.args[0]
+    return type_of(collection) if part.op == "field" else None

@@ -1,0 +1,1 @@
+"""Many runs: sweeps, matrices, workers, and comparisons between runs."""

@@ -1,0 +1,242 @@
+"""One system under many releases and constants: independent explorations, and a table of them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, cast
+
+from ...checksums import checksum, program
+from ...language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
+from ...language.protocols import MIXED
+from ..check import Options, check
+from ..native.memory import fair_limit
+from ..prepare import available_threads
+from ..verdict.result import Verdict
+from ..verdict.violation import RANGE
+from .journal import Journal
+from .workers import Workers
+
+_ALONE = Workers()
+MOST_PIECES = 10_000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An exploration of a sweep: a system with a release and constants, ready to be sent."""
+
+    system: System
+    protocol: str
+    constants: tuple[tuple[str, int], ...]
+    bounds: str = DEFAULT
+    switch_on: tuple[str, ...] = ()
+    switch_off: tuple[str, ...] = ()
+    properties: tuple[str, ...] | None = None
+    """Those that are looked for; None for all."""
+    deadlock: bool = True
+    strict: bool = False
+    keep_going: bool = False
+    brief: bool = False
+    counterexamples_only: bool = False
+    memory: int = 0
+    """In bytes; 0 for three quarters of what is free where it runs, shared by its cores."""
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The settings that differ between pieces explored together."""
+        return {
+            "protocol": self.protocol, "constants": dict(self.constants), "bounds": self.bounds,
+            "on": sorted(self.switch_on), "off": sorted(self.switch_off),
+            "properties": self.properties, "deadlock": self.deadlock, "strict": self.strict,
+            "keep_going": self.keep_going, "brief": self.brief,
+            "counterexamples_only": self.counterexamples_only,
+        }  # fmt: skip
+
+    def instance(self, *, progress: bool = False) -> Instance:
+        """The instance to explore; with `progress`, the system's properties of progress are among
+        those that it has. Raises DeclarationError."""
+        return instantiate(
+            self.system, self.protocol, dict(self.constants), bounds=self.bounds,
+            switch_on=self.switch_on, switch_off=self.switch_off,
+            properties=self.properties, progress=progress,
+        )  # fmt: skip
+
+
+def explore(piece: Piece) -> dict[str, Any]:
+    """The result of one exploration as plain data, in one thread."""
+    memory = piece.memory or fair_limit(available_threads())
+    options = Options(
+        memory=memory, deadlock=piece.deadlock, strict=piece.strict, keep_going=piece.keep_going,
+        brief=piece.brief, counterexamples_only=piece.counterexamples_only,
+    )  # fmt: skip
+    return check(piece.instance(), options).as_json()
+
+
+def pieces(
+    system: System,
+    protocols: Sequence[str],
+    constants: Mapping[str, Sequence[int]],
+    **rest: Any,
+) -> list[Piece]:
+    """Every combination of these releases and values; the last constant changes fastest.
+
+    Raises DeclarationError for one that can't be instantiated, and for too many.
+    """
+    many = math.prod(map(len, constants.values())) * len(protocols)
+    if many > MOST_PIECES:
+        raise DeclarationError(f"{many:,} runs are too many: the most are {MOST_PIECES:,}")
+    found = [
+        Piece(system, protocol, tuple(zip(constants, values, strict=True)), **rest)
+        for protocol in protocols
+        for values in product(*constants.values())
+    ]
+    for piece in found:
+        piece.instance()
+    return found
+
+
+def _ranges(text: str) -> Iterator[tuple[str, str]]:
+    """The ends of each range of a list; a single value is both ends of its own."""
+    for part in text.split(","):
+        first, to, last = part.partition("..")
+        yield first, last if to else first
+
+
+def releases(text: str, protocols: Protocols) -> list[str]:
+    """The releases of a range as in `2.0..4.3`, or of a list as in `2.5,4.3`, in which a protocol
+    of parts may stand, as `4.3+client=2.4`.
+
+    Raises DeclarationError for one that there is not.
+    """
+    known = list(protocols.releases)
+    found: list[str] = []
+    for first, last in _ranges(text):
+        if MIXED in first and first == last:
+            protocols.releases_in(first)
+            found += [] if first in found else [first]
+            continue
+        for name in (first, last):
+            if name not in known:
+                raise DeclarationError(f"unknown protocol {name}: choose from {', '.join(known)}")
+        low, high = known.index(first), known.index(last)
+        if low > high:
+            raise DeclarationError(f"{first}..{last}: {first} is newer than {last}")
+        found += [name for name in known[low : high + 1] if name not in found]
+    return found
+
+
+def values(text: str) -> list[int]:
+    """The numbers of a range as in `1..3`, or of a list as in `1,2,5`.
+
+    Raises ValueError for what is neither, DeclarationError for too many.
+    """
+    found: list[int] = []
+    for first, last in _ranges(text):
+        low, high = int(first), int(last)
+        if low > high:
+            raise ValueError(text)
+        if high - low >= MOST_PIECES:
+            raise DeclarationError(f"{first}..{last}: name {MOST_PIECES:,} values or fewer")
+        found += range(low, high + 1)
+    return list(dict.fromkeys(found))
+
+
+def digest(piece: Piece) -> str:
+    """A hash of what a piece's result depends on beside what is `chosen`: the code of this package,
+    and the whole declaration of the system."""
+    package = Path(__file__).resolve().parents[2]
+    rooms = ("language", "spec", "model", "checker")
+    found = hashlib.sha256(program().encode())
+    for file in sorted(file for room in rooms for file in (package / room).rglob("*.py")):
+        found.update(checksum(file.read_bytes()).encode())
+    found.update(_content(piece.system))
+    return found.hexdigest()
+
+
+class _Content(pickle.Pickler):
+    """Writes equal values alike, whether they are one object or several, and sets and dictionaries
+    in order. What a declaration is made of is one object where it is equal."""
+
+    def persistent_id(self, value: Any, /) -> Any:
+        if type(value) is str:
+            return value.encode("utf-8", "surrogatepass")
+        if type(value) is tuple:
+            return list(cast("tuple[Any, ...]", value))
+        if isinstance(value, (set, frozenset)):
+            return tuple(sorted(map(_content, cast("set[Any]", value))))
+        if type(value) is dict:  # fields of a shared machine, by which system was imported first
+            pairs = cast("dict[Any, Any]", value).items()
+            return dict(sorted(pairs, key=lambda pair: _content(pair[0])))
+        return None
+
+    def reducer_override(self, value: Any, /) -> Any:
+        """The fields of a declaration, without what was worked out from them."""
+        if is_dataclass(value) and not isinstance(value, type):
+            return type(value), tuple(getattr(value, part.name) for part in fields(value))
+        return NotImplemented
+
+
+def _content(value: Any) -> bytes:
+    """The same bytes for the same value in each process."""
+    written = io.BytesIO()
+    _Content(written, pickle.HIGHEST_PROTOCOL).dump(value)
+    return written.getvalue()
+
+
+def sweep(
+    every: Sequence[Piece],
+    workers: Workers = _ALONE,
+    journal: Journal | None = None,
+    on_result: Callable[[dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """The results of all pieces, in their order. A piece whose result is in the `journal` isn't
+    explored again, unless its run didn't finish.
+
+    Ctrl-C ends it with the results so far, if there are some. Raises JournalError, SparkError, and
+    DeclarationError for a declaration that is wrong as a whole.
+    """
+    results = [_known(journal, piece) for piece in every]
+    left = [at for at, result in enumerate(results) if result is None]
+    name = f"sweep {every[0].system.name}" if every else "sweep"
+    try:
+        for at, result in workers.each(explore, [every[at] for at in left], name):
+            if result["exit_code"] == Verdict.INTERRUPTED.value:
+                raise KeyboardInterrupt
+            results[left[at]] = result
+            if journal is not None:
+                journal.add(every[left[at]].chosen, result)
+            if on_result is not None:
+                on_result(result)
+    except KeyboardInterrupt:
+        if not any(results):
+            raise
+    return [result for result in results if result is not None]
+
+
+def _known(journal: Journal | None, piece: Piece) -> dict[str, Any] | None:
+    """The result that is there already. One without an end is tried again with more memory."""
+    result = None if journal is None else journal.get(piece.chosen)
+    if result is None or result["exit_code"] == Verdict.INCONCLUSIVE.value:
+        return None
+    verdicts = {item["name"]: item["verdict"] for item in result["properties"]}
+    cut_short = piece.keep_going and "unknown" in verdicts.values() and RANGE not in verdicts
+    return None if cut_short else result
+
+
+def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> Verdict:
+    """The verdict of a whole sweep: something is broken, there is a deadlock, a result that was
+    expected is missing or undecided, or all holds."""
+    found = {Verdict(result["exit_code"]) for result in results}
+    if expected is not None and len(results) < expected:
+        found.add(Verdict.INTERRUPTED)
+    order = (
+        Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN, Verdict.INTERRUPTED,
+        Verdict.INCONCLUSIVE,
+    )  # fmt: skip
+    return next((verdict for verdict in order if verdict in found), Verdict.HOLDS)

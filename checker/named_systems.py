@@ -1,0 +1,121 @@
+"""Systems by name or from a reader's own file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from ..language import DeclarationError, System
+from ..language.given import meant, nearest
+from ..spec.changes import VARIED
+from ..spec.systems import SHIPPED, shipped
+
+MEMORY = 4 * 2**30  # bytes that a file may take while it is run; declarations take a few millions
+LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of them
+
+_CHILD = (
+    "import gc, json, sys; gc.set_threshold(50_000); "  # little of what is loaded is garbage
+    "request = json.loads(sys.argv[1]); sys.path[:] = request.pop('search'); "
+    "from epochfence.language.declared import answer; answer(**request)"
+)
+
+
+def load_system(
+    name: str, memory: int | None = None, meanwhile: Callable[[], object] | None = None
+) -> System:
+    """The shipped system `name`, one with a variant as `SYSTEM+VARIANT`, or the one in
+    `FILE.py[:NAME]`.
+
+    Without NAME the file must hold one system. The file is run as a program, in a process of its
+    own that may take `memory` bytes (default: 4 GiB; at least 256 MiB); `meanwhile` is called
+    while it runs. Raises DeclarationError,
+    naming the file and the line, where it isn't there, can't be run, or doesn't hold the system.
+    """
+    file, _, attribute = name.partition(":")
+    if file.endswith(".py"):
+        return _from_file(Path(file), attribute, max(memory or MEMORY, LEAST), meanwhile)
+    if name in VARIED:
+        return VARIED[name]()
+    if name not in SHIPPED:
+        known = (*SHIPPED, *VARIED)
+        there = meant(name, known) or _file_meant(Path(name))
+        there = there.rstrip() or f"take {', '.join(known)}, or a file as FILE.py or FILE.py:NAME"
+        raise DeclarationError(f"no system is called {name}: {there}")
+    return shipped(name)
+
+
+def _from_file(
+    path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None
+) -> System:
+    try:
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except OSError as error:  # its folder may not be entered, or its name is too long
+        raise DeclarationError(f"can't read {path}: {error.strerror}") from None
+    if is_folder:
+        raise DeclarationError(f"{path} is a folder: give a file in it")
+    if not is_file:
+        raise DeclarationError(f"{path}: no such file; {_file_meant(path)}".rstrip("; "))
+    written, code = _run_apart(path, attribute, memory, meanwhile)
+    try:
+        found = pickle.loads(written)
+    except Exception:  # whatever is left of an answer that was cut short
+        raise DeclarationError(f"{path}: {_ending(code)} before it had declared a system") from None
+    if isinstance(found, DeclarationError):
+        raise found
+    if not isinstance(found, System):
+        raise DeclarationError(f"{path}: what it answered is no system")
+    return found
+
+
+def _file_meant(path: Path) -> str:
+    """Which Python file of the same folder was meant, as a question; nothing where none is like
+    it."""
+    with suppress(OSError, ValueError):  # a name that no file can have
+        there = {each.stem: each for each in sorted(path.parent.glob("*.py")) if each.is_file()}
+        alike = nearest(path.stem, there)
+        return "" if alike is None else f"did you mean {there[alike]}? "
+    return ""
+
+
+def _run_apart(
+    path: Path, attribute: str, memory: int, meanwhile: Callable[[], object] | None = None
+) -> tuple[bytes, int]:
+    """The answer of a process of its own about the file, and how it ended. The file prints to
+    standard error."""
+    result, result_end = os.pipe()
+    alive_end, alive = os.pipe()
+    request = {
+        "search": sys.path, "path": str(path), "attribute": attribute, "memory": memory,
+        "result": result_end, "parent": alive_end,
+    }  # fmt: skip
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, json.dumps(request)],
+            stdin=subprocess.DEVNULL, stdout=2, pass_fds=(result_end, alive_end),
+        )  # fmt: skip
+    finally:
+        os.close(result_end)
+        os.close(alive_end)
+    try:
+        with os.fdopen(result, "rb") as pipe:
+            if meanwhile is not None:
+                meanwhile()
+            written = pipe.read()
+        return written, child.wait()
+    finally:
+        os.close(alive)
+        child.kill()
+        child.wait()
+
+
+def _ending(code: int) -> str:
+    if code < 0:
+        return f"was ended by a signal ({signal.strsignal(-code)})"
+    return f"ended the process with {code}"

@@ -1,0 +1,1 @@
+"""Results as text, JSON, SARIF, JUnit XML and Arrow tables."""

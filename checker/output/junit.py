@@ -1,0 +1,77 @@
+"""A result as JUnit's XML, which servers that run tests read: a test case for each property."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from ...language import Instance
+from ..trace.chart.chart import chart_of
+from ..trace.chart.text import to_lines
+from ..verdict.result import Result, Verdict
+from ..verdict.vacuity import reason
+from ..verdict.violation import DEADLOCK, NO_ROW
+from .report import named
+
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
+
+
+def to_junit(instance: Instance, result: Result) -> bytes:
+    """The result as a test suite. A broken property is a failure, with its counterexample as a
+    chart. One that isn't known is skipped, where another one ended the search; in a run that is
+    inconclusive, or that went on behind what is broken, it is an error. One that holds vacuously is
+    skipped. A deadlock is a failure of a
+    test case of its own, and so is a run without an end an error of one."""
+    sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
+    open_ended = result.verdict in WITHOUT_END
+    verdicts = {item.broken or DEADLOCK: item.verdict for item in result.counterexamples}
+    suite = ElementTree.Element("testsuite", name=named(result))
+    found = {"failures": 0, "errors": 0, "skipped": 0}
+
+    def case(name: str, tag: str = "", message: str = "", text: str = "") -> None:
+        of = ElementTree.SubElement(suite, "testcase", classname=result.system, name=_xml(name))
+        of.set("time", "0")
+        if tag:
+            told = ElementTree.SubElement(of, tag, message=_xml(message))
+            told.text = _xml(text) or None
+            if tag != "skipped":  # some readers ask for a type
+                told.set("type", verdicts.get(name, result.verdict).name)
+            found["skipped" if tag == "skipped" else f"{tag}s"] += 1
+
+    for item in (item for item in result.properties if item.name != DEADLOCK):
+        sentence = sentences.get(item.name, "")
+        if item.verdict == "broken":
+            case(item.name, "failure", sentence or result.reason, _chart(result, item.name))
+        elif item.verdict == "unknown":
+            ended = "the search ended early"
+            case(item.name, "error" if open_ended or result.each else "skipped", ended)
+        elif item.name in result.untested:
+            case(item.name, "skipped", f"holds vacuously ({reason(result.untested[item.name])})")
+        else:
+            case(item.name)
+    if any(item.verdict is Verdict.DEADLOCK for item in result.counterexamples):
+        case(DEADLOCK, "failure", NO_ROW, _chart(result, ""))
+    elif open_ended:
+        case("an end of the run", "error", result.reason)
+    suite.set("tests", str(len(suite)))
+    for name, count in found.items():
+        suite.set(name, str(count))
+    suite.set("time", f"{result.seconds + result.compile_seconds:.3f}")
+    root = ElementTree.Element("testsuites")
+    root.append(suite)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
+
+
+def _chart(result: Result, broken: str) -> str:
+    """The counterexamples of a property, or of a deadlock where it has no name."""
+    lines: list[str] = []
+    for trace in (item.trace for item in result.counterexamples if item.broken == broken):
+        lines += ["", *to_lines(chart_of(trace)), trace.conclusion, *trace.why]
+    return "\n".join([*lines, ""]) if lines else ""
+
+
+def _xml(text: str) -> str:
+    """The text without characters that XML can't have."""
+    return _NO_XML.sub("\ufffd", text)

@@ -1,0 +1,125 @@
+"""A result as SARIF 2.1.0, which servers show at the lines of a change: what is broken, at the row
+whose step breaks it, with the run that leads there; a deadlock, at the rows that can't be taken;
+and rows that nothing takes, for no reason that
+is known. Source of the format: OASIS, Static Analysis Results Interchange Format 2.1.0."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ...language import Instance, Row, Table
+from ..trace.trace import TraceStep
+from ..verdict.constant_folding import declared_rows
+from ..verdict.result import Result, Verdict
+from .report import named
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+DEADLOCK, VACUOUS = "deadlock", "never-taken"
+NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
+
+
+def to_sarif(instance: Instance, result: Result, root: Path) -> str:
+    """The result as the text of a log. Files below `root` are named from there."""
+    told = _Told(instance, result, root.resolve())
+    results = [*told.broken(), *told.vacuous()]
+    used = {item["ruleId"] for item in results}
+    driver = {
+        "name": "Epochfence",
+        "version": version("epochfence"),
+        "rules": [rule for rule in told.rules() if rule["id"] in used],
+    }
+    whole = result.verdict not in NO_END
+    invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": result.verdict.value}
+    if not whole:
+        notice = {"level": "error", "message": {"text": result.reason}}
+        invocation["toolExecutionNotifications"] = [notice]
+    run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+class _Told:
+    def __init__(self, instance: Instance, result: Result, root: Path) -> None:
+        self.instance = instance
+        self.result = result
+        self.root = root
+        self.rows = declared_rows(instance)
+
+    def rules(self) -> Iterator[dict[str, Any]]:
+        """What a result may name: properties, and two of every system."""
+        for item in (*self.instance.properties, *self.instance.progress):
+            source = f" Source: {item.source}." if item.source else ""
+            yield _rule(item.name, f"{item.sentence}{source}")
+        yield _rule(DEADLOCK, "A run comes to an end only where it may.")
+        yield _rule(VACUOUS, "Each row is taken by some run, or it is known why none does.")
+        for item in self.result.properties:
+            if item.name not in self._named:
+                yield _rule(item.name, item.name)
+
+    @property
+    def _named(self) -> set[str]:
+        return {item.name for item in (*self.instance.properties, *self.instance.progress)}
+
+    def broken(self) -> Iterator[dict[str, Any]]:
+        """What each counterexample breaks."""
+        result = self.result
+        for item in result.counterexamples:
+            name, trace = item.broken or DEADLOCK, item.trace
+            text = "\n".join([trace.conclusion, *trace.why])
+            of = named(result)
+            found = _result(name, "error", f"{text}\n({of}, after {len(trace.steps)} steps)")
+            if trace.steps or trace.refused:
+                found["locations"] = [
+                    self._refused(*row) for row in dict.fromkeys(trace.refused)
+                ] or [self._location(trace.steps[-1])]
+                flow = [{"location": self._location(step, told=True)} for step in trace.steps]
+                found["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
+            yield found
+
+    def vacuous(self) -> Iterator[dict[str, Any]]:
+        """Rows that no run takes, for no reason that is known."""
+        for item in self.result.unexplained:
+            for name in item.rows:
+                table, _, row = name.partition("/")
+                found = _result(VACUOUS, "warning", f"{name} is never taken: {item}.")
+                found["locations"] = [self._at(self.rows.get((table, row)), name)]
+                yield found
+
+    def _location(self, step: TraceStep, *, told: bool = False) -> dict[str, Any]:
+        row = self.rows.get((step.table, step.row))
+        found = self._at(row, f"{step.table}/{step.row}")
+        if told:
+            found["message"] = {"text": f"{step.actor}: {step.action} [{step.row}]"}
+        return found
+
+    def _refused(self, table: str, row: str) -> dict[str, Any]:
+        """The row that a deadlock waits for, or the table whose own condition refuses it."""
+        if row:
+            return self._at(self.rows.get((table, row)), f"{table}/{row}")
+        declared = next(x for x in self.instance.system.tables if x.name == table)
+        return self._at(declared, table)
+
+    def _at(self, row: Row | Table | None, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": name}]}
+        if row is not None and row.declared is not None:
+            file = Path(row.declared.file).resolve()
+            inside = file.is_relative_to(self.root)
+            # bytes, as a name may be no text
+            address = quote(bytes(file.relative_to(self.root))) if inside else file.as_uri()
+            found["physicalLocation"] = {
+                "artifactLocation": {"uri": address},
+                "region": {"startLine": row.declared.line},
+            }
+        return found
+
+
+def _rule(name: str, text: str) -> dict[str, Any]:
+    return {"id": name, "shortDescription": {"text": text}}
+
+
+def _result(rule: str, level: str, text: str) -> dict[str, Any]:
+    return {"ruleId": rule, "level": level, "message": {"text": text}}

@@ -1,0 +1,96 @@
+"""What a run has found, as data: its states and steps, in Arrow's tables or batch by batch."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..language.rendered import Rendered
+from .native.explore import Explorer
+from .native.vectors import gathered, in_words
+from .prepare import Prepared
+from .trace.trace import Trace
+
+
+class Found(Rendered):
+    """The states that a run in this process found. They stay in memory as long as this object does.
+
+    `checker.output.columns` describes the `columns` of a state. Raises ModuleNotFoundError without
+    pyarrow (the extra `arrow`).
+    """
+
+    def __init__(self, prepared: Prepared, explorer: Explorer, trace: Trace | None = None) -> None:
+        self.prepared = prepared
+        self.explorer = explorer
+        self.shown = trace
+        unchanging = prepared.unchanging
+        self.columns = _columns().columns_of(prepared.grounded, prepared.packing, unchanging)
+
+    @property
+    def count(self) -> int:
+        """How many states there are."""
+        return sum(self.explorer.level_sizes()[: self.explorer.depth])
+
+    def states(self) -> Any:
+        """All states as a table: `level`, 0 for initial ones, then a column for each part."""
+        schema = _columns().states_schema(self.columns)
+        return _table(self.state_batches(), schema)
+
+    def transitions(self) -> Any:
+        """All steps as a table: `level` of the source, `row`, `source` and `target`."""
+        schema = _columns().transitions_schema(self.columns)
+        return _table(self.transition_batches(), schema)
+
+    def trace(self) -> Any:
+        """The counterexample as a table: `step`, 0 for the initial state, `actor`, `action` and
+        `row`, then the columns of the state that the step leads to. It has no rows where there is
+        no counterexample."""
+        if self.shown is None:
+            return _columns().trace_schema(self.columns).empty_table()
+        return _columns().trace(self.columns, self.shown)
+
+    def state_batches(self) -> Iterator[Any]:
+        """The states in batches of some thousands."""
+        for level, words in self._words():
+            levels = np.full(len(words), level, dtype=np.int32)
+            yield _columns().states(self.columns, levels, words)
+
+    def transition_batches(self) -> Iterator[Any]:
+        """The steps in batches, those from some hundred states each."""
+        kernel, packing = self.prepared.kernel, self.prepared.packing
+        columns, names = _columns(), self.prepared.taken_names
+        by = columns.Expansion(kernel.code, kernel.most_successors, packing.stride, names)
+        steps = columns.transitions(self.columns, by)
+        for level, words in self._words():
+            yield from steps(np.full(len(words), level, dtype=np.int32), words)
+
+    def _words(self) -> Iterator[tuple[int, Any]]:
+        """Levels and their packed states, as rows of words."""
+        store = self.explorer.store
+        for level in range(self.explorer.depth):
+            ranges = self.explorer.level_ranges(level)
+            parts = (store.rows(shard, *where) for shard, where in enumerate(ranges))
+            for states in gathered(chain.from_iterable(parts)):
+                yield level, in_words(states, self.prepared.packing)
+
+
+def _columns() -> Any:
+    try:
+        from .output import columns
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(
+            f"{missing.name} is not installed: pip install 'epochfence[arrow]'", name=missing.name
+        ) from None
+    return columns
+
+
+def _table(batches: Iterator[Any], schema: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(batches, schema)

@@ -1,0 +1,1 @@
+"""Counterexamples: replay, lassos, charts, and files in other formats."""

@@ -1,0 +1,53 @@
+"""A trace in sentences, one for each step, each with the source of the row that was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....language import Instance
+from ...verdict.constant_folding import declared_rows
+from .chart import Arrow, Chart, ChartStep
+
+MOST = 4  # changes in a sentence; the chart has all of them
+
+
+def story(chart: Chart, instance: Instance) -> Iterator[str]:
+    """The steps of a chart as numbered sentences."""
+    declared = declared_rows(instance)
+    for step in chart.steps:
+        if step.number - 1 == chart.loop:
+            yield "From here on, again and again:"
+        row = declared.get((step.table, step.row))
+        end = f" ({row.source})" if row is not None and row.source else ""
+        yield f"{step.number}. {' '.join(_sentences(step))}{end}"
+    for arrow in chart.in_flight:
+        yield f"{arrow.message} of step {arrow.sent} is still in flight to {arrow.target}."
+
+
+def _sentences(step: ChartStep) -> Iterator[str]:
+    yield f"{_begin(step)}: {step.row}."
+    if step.changes:
+        more = f" and {len(step.changes) - MOST} more" if len(step.changes) > MOST else ""
+        yield f"{'; '.join(step.changes[:MOST])}{more}."
+    for arrow in step.sent:
+        yield f"It sends {arrow.message} to {arrow.target}{_fate(arrow, step.number)}."
+
+
+def _begin(step: ChartStep) -> str:
+    took = step.took
+    if took is None:
+        detail = f"({step.detail})" if step.detail else ""
+        return f"{step.lane}: {step.event}{detail}"
+    late = f", sent at step {took.sent}" if took.is_late else ""
+    again = " once more" if took.again else ""
+    if took.fate:
+        return f"{took.message} from {took.source} to {step.lane} is {took.fate}{late}"
+    return f"{step.lane} takes {took.message} from {took.source}{again}{late}"
+
+
+def _fate(arrow: Arrow, number: int) -> str:
+    if arrow.taken is None:
+        return ", which stays in flight"
+    if arrow.taken == number + 1 and not arrow.fate:
+        return ""
+    return f", which is {arrow.fate or 'taken'} at step {arrow.taken}"

@@ -1,0 +1,103 @@
+"""Counterexamples that differ in their rows, the shortest first.
+
+The second is the shortest run to a fault that lacks a row of the first; each further one lacks a
+row of every one before it. So a search is made without a row, or without several: those that hit
+what was found (Reiter's hitting sets). Where no search is left, every run to a fault takes all rows
+of one of those found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..verdict.result import Counterexample, Enumeration, PropertyVerdict
+from .trace import Trace
+
+Rows: TypeAlias = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The outcome of a search without some rows: a counterexample or none, what `stopped` the
+    search before it could tell, and the number of states that it looked at."""
+
+    found: Counterexample | None
+    stopped: str
+    states: int
+
+
+@dataclass
+class _Branch:
+    """Runs without the rows `off`: none to a fault has fewer than `steps`. `found` is the shortest,
+    once it is known."""
+
+    off: Rows
+    steps: int
+    found: Counterexample | None = None
+
+
+def _order(branch: _Branch) -> tuple[int, bool]:
+    return branch.steps, branch.found is None
+
+
+def enumerate_from(
+    first: Counterexample, wanted: int, look: Callable[[int, Rows], Tried]
+) -> Enumeration:
+    """Up to `wanted` counterexamples, the first among them. `look` makes a search, of a number,
+    without some rows."""
+    done = Enumeration(wanted, [first])
+    empty: list[Rows] = []
+    whole = _Branch(Rows(), len(first.trace.steps))
+    left: list[_Branch] = _hitting([whole], rows_of(first.trace), empty)
+    while left and len(done.found) < wanted:
+        branch = min(left, key=_order)
+        if branch.found is not None:
+            done.found.append(branch.found)
+            left = _hitting(left, rows_of(branch.found.trace), empty)
+            continue
+        done.searches += 1
+        tried = look(done.searches, branch.off)
+        done.states += tried.states
+        if tried.stopped:
+            done.stopped = tried.stopped
+            break
+        if tried.found is None:
+            empty.append(branch.off)
+            left = [each for each in left if not branch.off <= each.off]
+        else:
+            branch.found, branch.steps = tried.found, len(tried.found.trace.steps)
+    done.are_all = not left
+    return done
+
+
+def broken_by(
+    found: Iterable[Counterexample], properties: Iterable[PropertyVerdict]
+) -> list[PropertyVerdict]:
+    """The verdict of each property, if later counterexamples break some."""
+    every = {item.name: item for item in properties}
+    for item in found:
+        name = item.broken
+        if name and (name not in every or every[name].verdict != "broken"):
+            every[name] = PropertyVerdict(name, "broken", len(item.trace.steps))
+    return [*every.values()]
+
+
+def rows_of(trace: Trace) -> list[str]:
+    """The rows that a run takes, by table and name, each once."""
+    return [*dict.fromkeys(f"{step.table}/{step.row}" for step in trace.steps)]
+
+
+def _hitting(branches: list[_Branch], rows: list[str], empty: list[Rows]) -> list[_Branch]:
+    """The branches that lack one of the rows as well, without those that others hold, and without
+    those in which there is no fault."""
+    kept = {branch.off: branch for branch in branches if not branch.off.isdisjoint(rows)}
+    for branch in branches:
+        if branch.off.isdisjoint(rows):
+            for off in (branch.off | {row} for row in rows):
+                kept.setdefault(off, _Branch(off, branch.steps))
+    return [
+        branch for off, branch in kept.items()
+        if not any(other < off for other in kept) and not any(other <= off for other in empty)
+    ]  # fmt: skip

@@ -1,0 +1,283 @@
+"""Traces as files in the Informal Trace Format (ITF), which other model checkers have as well.
+
+A file says which system, release, constants and features its states are of, and which row leads
+from each to the next. Source of the format: Apalache's ADR 015.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...language import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set
+from ...language.types import Constants, Type, Value, choices, contains
+from ...language.values import canonical
+from ...strict_json import NotJson, read_json
+from ..tla.values import dumped, value_of
+from .trace import Trace
+
+SAFE = 2**53  # from here on a number of JSON may lose digits in other programs
+LONGEST, MOST = 60, 1000  # characters that are shown, or that a number has; elements of a bag
+DESCRIPTION = "https://apalache-mc.org/docs/adr/015adr-trace.html"
+
+
+class TraceError(Exception):
+    """A trace that can't be read or taken. The message is one line that says why."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The system of a trace's states, by the name or file to load."""
+
+    system: str
+    protocol: str
+    features: tuple[str, ...]
+    constants: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """A trace as a file has it: its states as data of ITF, by variable.
+
+    `settings` are none where another program wrote it. `broken` names what the writer saw broken.
+    `tlc`: it is no ITF, but what TLC's -dumpTrace has written. `rows`: what led to each state, as
+    far as the file says so; else empty.
+    """
+
+    states: tuple[Mapping[str, Any], ...]
+    loop: int | None = None
+    settings: Settings | None = None
+    broken: str = ""
+    tlc: bool = False
+    rows: tuple[str, ...] = ()
+
+
+def as_itf(trace: Trace, variables: Mapping[str, Type], of: Settings, broken: str) -> str:
+    """The text of a file with the trace. Its last step has no state where it leaves a range."""
+    states: list[dict[str, Any]] = []
+    for at, state in enumerate(trace.states):
+        meta: dict[str, Any] = {"index": at}
+        if at:
+            step = trace.steps[at - 1]
+            meta |= {"actor": step.actor, "action": step.action, "row": step.row}
+        values = zip(variables.items(), state, strict=True)
+        states.append({"#meta": meta} | {name: encoded(kind, v) for (name, kind), v in values})
+    meta = {
+        "format": "ITF",
+        "format-description": DESCRIPTION,
+        "description": trace.conclusion,
+        "system": of.system,
+        "protocol": of.protocol,
+        "features": sorted(of.features),
+        "constants": dict(of.constants),
+        "broken": broken,
+    }
+    whole: dict[str, Any] = {"#meta": meta, "params": [], "vars": list(variables)}
+    whole |= {} if trace.loop is None else {"loop": trace.loop}
+    lines = ",\n".join(map(json.dumps, states))  # a line for each, so that two compare well
+    return f'{json.dumps(whole)[:-1]}, "states": [\n{lines}\n]}}\n'
+
+
+def encoded(kind: Type, value: Value) -> Any:
+    """A value in ITF's form. None and the value of an optional are variants, as in Quint. A bag is
+    a map from each element to its count."""
+    match kind:
+        case Optional():
+            if value is None:
+                return {"tag": "None", "value": {"#tup": []}}
+            return {"tag": "Some", "value": encoded(kind.of, value)}
+        case Key():
+            return f"{kind}{value}"
+        case Set():
+            assert isinstance(value, frozenset)
+            return {"#set": sorted((encoded(kind.of, each) for each in value), key=json.dumps)}
+        case Bag():
+            assert isinstance(value, tuple)
+            counted = Counter(value).items()
+            return {"#map": [[encoded(kind.of, each), count] for each, count in counted]}
+        case Sequence():
+            assert isinstance(value, tuple)
+            return [encoded(kind.of, each) for each in value]
+        case Record():
+            assert isinstance(value, tuple)
+            fields = zip(kind.fields, value, strict=True)
+            return {name: encoded(of, each) for (name, of), each in fields}
+        case Map():
+            assert isinstance(value, tuple)
+            return {
+                "#map": [[f"{kind.key}{at}", encoded(kind.of, v)] for at, v in enumerate(value)]
+            }
+        case Int() if isinstance(value, int) and abs(value) >= SAFE:
+            return {"#bigint": str(value)}
+        case _:
+            return value
+
+
+def read_trace(text: bytes) -> TraceFile:
+    """The trace that a file's text holds. Raises TraceError."""
+    try:
+        found = read_json(text)
+    except NotJson as error:
+        raise TraceError(f"not valid JSON: {error}") from None
+    whole = _object(found, "the trace")
+    if (of_tlc := dumped(whole)) is not None and of_tlc[0]:
+        return TraceFile(tuple(of_tlc[0]), of_tlc[1], tlc=True)
+    states = whole.get("states")
+    if not isinstance(states, list) or not states:
+        raise TraceError("not an ITF trace: it has no `states`; `check --trace FILE` writes one")
+    listed: list[Any] = states  # pyright: ignore[reportUnknownVariableType]
+    loop = whole.get("loop")
+    if loop is not None and not (type(loop) is int and 0 <= loop < len(listed)):
+        raise TraceError(f"its loop, {loop!a:.40}, is the index of no state")
+    kept = [_object(state, f"state {at}") for at, state in enumerate(listed)]
+    meta = _object(whole.get("#meta", {}), "its #meta")
+    return TraceFile(
+        tuple({name: v for name, v in each.items() if not _is_about(name)} for each in kept),
+        loop,
+        _settings(meta),
+        str(meta.get("broken", "")),
+        rows=tuple(_row(each) for each in kept),
+    )
+
+
+def _row(state: Mapping[str, Any]) -> str:
+    meta = state.get("#meta")
+    row: Any = meta.get("row", "") if isinstance(meta, dict) else ""  # pyright: ignore
+    return row if isinstance(row, str) else ""
+
+
+def _is_about(name: str) -> bool:
+    """Whether a part of a state tells of the state: no variable is called so. `quint run --mbt`
+    names the action that was taken so."""
+    return name == "#meta" or name.startswith("mbt::")
+
+
+def _settings(meta: Mapping[str, Any]) -> Settings | None:
+    if "system" not in meta:
+        return None
+    system, protocol = meta["system"], meta.get("protocol")
+    features, constants = meta.get("features"), _object(meta.get("constants"), "constants")
+    if not (isinstance(system, str) and isinstance(protocol, str) and isinstance(features, list)):
+        raise TraceError("its #meta must name a system, a protocol and a list of features")
+    names: list[Any] = features  # pyright: ignore[reportUnknownVariableType]
+    numbers = {name: value for name, value in constants.items() if type(value) is int}
+    if len(numbers) < len(constants) or not all(isinstance(name, str) for name in names):
+        raise TraceError("in its #meta a constant isn't a number, or a feature has no name")
+    return Settings(system, protocol, tuple(names), numbers)
+
+
+def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: bool = False) -> Value:
+    """The value of data in ITF. Programs differ: a list stands for a set or a bag as well, null or
+    a list without elements for none, a variant for a name, an object for a map, a number for an
+    instance, and any number may be a #bigint. In what TLC has dumped, the keys of an object are
+    TLA+. Raises TraceError."""
+    value = _Decoding(constants, where, tlc=tlc).run(kind, data)
+    if not contains(kind, value, constants):
+        raise TraceError(f"{where}: {shown(data)} is not of type {kind}")
+    return value
+
+
+class _Decoding:
+    def __init__(self, constants: Constants, where: str, *, tlc: bool) -> None:
+        self.constants = constants
+        self.where = where
+        self.tlc = tlc
+
+    def run(self, kind: Type, data: Any) -> Value:  # noqa: C901 (a case for each type)
+        data = self.number(data)
+        match kind, data:
+            case Optional(), None | {"tag": "None"}:
+                return None
+            case Optional(), {"tag": "Some", "value": held}:
+                return self.run(kind.of, held)
+            case Optional(), {"#tup": [*held]} | [*held] if not _is_listed(kind.of):
+                if len(held) < 2:
+                    return self.run(kind.of, held[0]) if held else None
+            case Optional(), _:
+                return self.run(kind.of, data)
+            case Set(), {"#set": [*each]} | [*each]:
+                return frozenset(self.run(kind.of, one) for one in each)
+            case Sequence(), {"#tup": [*each]} | [*each]:
+                return tuple(self.run(kind.of, one) for one in each)
+            case Bag(), dict() if self.tlc or "#map" in data:
+                pairs = self.pairs(data)  # pyright: ignore
+                counted = [(self.run(kind.of, one), self.times(n)) for one, n in pairs]
+                many = tuple(one for one, often in counted for _ in range(often))
+                return canonical(kind.of, many, self.constants)
+            case Bag(), {"#set": [*each]} | {"#tup": [*each]} | [*each] if not (self.tlc and each):
+                # TLC has a list for the counts of 1 to n
+                many = tuple(self.run(kind.of, one) for one in each)
+                return canonical(kind.of, many, self.constants)
+            case Map(), dict():
+                found = {self.run(kind.key, key): part for key, part in self.pairs(data)}  # pyright: ignore
+                every = choices(kind.key, self.constants)
+                if found.keys() == {*every}:
+                    return tuple(self.run(kind.of, found[key]) for key in every)
+            case Record(), dict() if data.keys() == {name for name, _ in kind.fields}:
+                return tuple(self.run(of, data[name]) for name, of in kind.fields)
+            case Enum(), {"tag": str(name), "value": {"#tup": []} | "U_OF_UNIT" | "u_OF_UNIT"}:
+                return name
+            case Int() | Bool() | Enum(), int() | str():
+                return data
+            case Key(), int() | str():
+                number = str(data).partition("_OF_")[0].removeprefix(str(kind))
+                if _is_number(number) and len(number) < LONGEST:
+                    return int(number)
+            case _:
+                pass
+        raise TraceError(f"{self.where}: {shown(data)} is not of type {kind}")
+
+    def number(self, data: Any) -> Any:
+        """The number of a #bigint; anything else unchanged."""
+        match data:
+            case {"#bigint": str(digits)} if len(digits) < LONGEST and _is_number(digits):
+                return int(digits)
+            case _:
+                return data
+
+    def times(self, data: Any) -> int:
+        """The count of an element in a bag."""
+        often = self.number(data)
+        if type(often) is int and 0 <= often <= MOST:
+            return often
+        raise TraceError(f"{self.where}: {shown(data)} is not the count of an element")
+
+    def pairs(self, data: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+        """What a map has, by key."""
+        listed: Any = data.get("#map", [[self.key(key), part] for key, part in data.items()])
+        if isinstance(listed, list):
+            pairs: list[Any] = listed  # pyright: ignore[reportUnknownVariableType]
+            if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):  # pyright: ignore
+                return [(key, part) for key, part in pairs]
+        raise TraceError(f"{self.where}: {shown(data)} is not a map")
+
+    def key(self, text: str) -> Any:
+        """An object's key."""
+        try:
+            return value_of(text) if self.tlc else text
+        except (ValueError, RecursionError):
+            raise TraceError(f"{self.where}: {shown(text)} is not a TLA+ value") from None
+
+
+def _is_listed(kind: Type) -> bool:
+    """Whether a list is a value of the type."""
+    return isinstance(kind, (Set, Sequence, Bag, Optional))
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
+
+
+def shown(data: Any) -> str:
+    """Data of a file, for a message: as JSON, cut short."""
+    text = json.dumps(data)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+
+
+def _object(data: Any, what: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise TraceError(f"{what} is not an object")
+    return data  # pyright: ignore[reportUnknownVariableType]

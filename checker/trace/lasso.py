@@ -1,0 +1,181 @@
+"""Endless counterexamples of progress properties (stem and loop), on the executable model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from ...language import Fairness, Instance, Key
+from ...language.types import show_value
+from ...model.engine.interpreter import FullState, Interpreter, Step
+from ..ground import Aim
+from .trace import Disagreement, Trace, shown_trace
+
+Instances: TypeAlias = tuple[tuple[Key, int], ...]
+Obligation: TypeAlias = tuple[int, Instances]
+"""Fairness by its index among the system's, for the instances that the event names."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """The source of a step: a row by its index, and the instances that its action binds."""
+
+    row: int
+    instances: Instances
+
+
+@dataclass(frozen=True)
+class Lasso:
+    """A run by its states, packed or whole, and what is taken between them: from the state of index
+    `loop` on it repeats for ever, and where that is the last one it stays there."""
+
+    states: list[Any]
+    labels: list[Label]
+    loop: int
+
+
+class Fairnesses:
+    """The fairness that an instance's runs are supposed to have."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.every: tuple[Fairness, ...] = instance.system.fairness
+        events = {table.name: table.on for table in instance.system.tables}
+        self.of_row: list[list[int]] = []
+        for name in instance.row_names:
+            table, _, row = name.partition("/")
+            self.of_row.append(
+                [
+                    at
+                    for at, item in enumerate(self.every)
+                    if item.event is events.get(table) and (not item.rows or row in item.rows)
+                ]
+            )
+
+    def of(self, label: Label) -> list[Obligation]:
+        """The obligations that a step with this label meets."""
+        return [(at, label.instances) for at in self.of_row[label.row]]
+
+    def shown(self, obligation: Obligation) -> str:
+        """The fairness and the instances in print."""
+        at, instances = obligation
+        names = ", ".join(show_value(key, number) for key, number in instances)
+        return f"{self.every[at].name}{f' for {names}' if names else ''}"
+
+
+def label_of(step: Step) -> Label:
+    """The source of a step of the model."""
+    instances = [
+        (name.data.type, value)
+        for name, value in step.bound
+        if name.op == "variable" and isinstance(name.data.type, Key) and isinstance(value, int)
+    ]
+    return Label(step.row, tuple(instances))
+
+
+def tell_lasso(
+    instance: Instance, aim: Aim, lasso: Lasso, packed: Callable[[FullState], Any]
+) -> Trace:
+    """The run as it is shown. Raises Disagreement where the model can't take it, where it isn't
+    fair there, or comes to what it must."""
+    machine = Interpreter(instance)
+    states, steps = _followed(machine, lasso, packed)
+    _check_aim(machine, aim, states, lasso)
+    fairnesses = Fairnesses(instance)
+    possible = [[label_of(step) for step in machine.steps(at)] for at in states[lasso.loop :]]
+    lines = _fair(fairnesses, possible, lasso.labels[lasso.loop :])
+    trace = shown_trace(instance, states, steps, _conclusion(instance, aim, lasso, possible))
+    return replace(trace, loop=lasso.loop, fair=tuple(lines))
+
+
+def tell_dead_end(
+    instance: Instance, aim: Aim, run: Lasso, packed: Callable[[FullState], Any]
+) -> Trace:
+    """The run to a state from which no run comes to what must stay possible. Raises Disagreement
+    where the model can't take it, or is where it must come."""
+    machine = Interpreter(instance)
+    states, steps = _followed(machine, run, packed)
+    if machine.holds(aim.of.expression, states[-1]):
+        raise Disagreement("an engine says that a run can't come to where the model sees it")
+    conclusion = f"{aim.name} is broken: no run from the last state comes to it."
+    return shown_trace(instance, states, steps, f"{conclusion} {aim.of.sentence}")
+
+
+def _followed(
+    machine: Interpreter, lasso: Lasso, packed: Callable[[FullState], Any]
+) -> tuple[list[FullState], list[Step]]:
+    states = [s for s in machine.initial_states() if packed(s) == lasso.states[0]][:1]
+    if not states:
+        raise Disagreement("no initial state of the model is the first one of the run")
+    steps: list[Step] = []
+    for label, wanted in zip(lasso.labels, lasso.states[1:], strict=True):
+        for step in machine.steps(states[-1]):
+            own = label_of(step)
+            same = own.row == label.row and label.instances in ((), own.instances)
+            if not same or step.state is None or packed(step.state) != wanted:
+                continue
+            states.append(step.state)
+            steps.append(step)
+            break
+        else:
+            raise Disagreement(f"the model can't take step {len(states)} of the run")
+    if packed(states[-1]) != packed(states[lasso.loop]):
+        raise Disagreement("the run's loop is none on the model")
+    return states, steps
+
+
+def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: Lasso) -> None:
+    """Some state must satisfy the premise, and no later one the goal."""
+    owed = False
+    for at, state in enumerate(states):
+        if machine.holds(aim.of.expression, state, bound=aim.bound):
+            owed = False
+            if at >= lasso.loop:
+                raise Disagreement("a run comes again and again to what an engine says it doesn't")
+        else:
+            owed = owed or machine.holds(aim.of.premise, state, bound=aim.bound)
+    if not owed:
+        raise Disagreement("a run owes nothing that an engine says it doesn't come to")
+
+
+def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label]) -> list[str]:
+    """The fairness of what is possible along the loop. Raises Disagreement if the loop isn't."""
+    each = [{x for label in here for x in fairnesses.of(label)} for here in possible]
+    done = [x for label in taken for x in fairnesses.of(label)]
+    lines: list[str] = []
+    for obligation in sorted(set[Obligation]().union(*each), key=fairnesses.shown):
+        always = all(obligation in here for here in each)
+        strong = fairnesses.every[obligation[0]].kind == "strong"
+        if obligation not in done and (always or strong):
+            raise Disagreement(f"{fairnesses.shown(obligation)}: an engine's run isn't fair to it")
+        where = "always possible" if always else "possible at times"
+        count = done.count(obligation)
+        how = f"taken {count} times" if count > 1 else "taken once" if count else "never taken"
+        lines.append(f"{fairnesses.shown(obligation)}: {where}, {how}")
+    return lines
+
+
+def _conclusion(instance: Instance, aim: Aim, lasso: Lasso, possible: list[list[Label]]) -> str:
+    if lasso.loop < len(lasso.labels):
+        return (
+            f"{aim.name} is broken: the last step leads back to the state after step {lasso.loop}, "
+            f"and so on for ever. {aim.of.sentence}"
+        )
+    names = instance.row_names
+    rest = sorted({names[label.row].partition("/")[0] for label in possible[-1]})
+    if not rest:
+        why = "nothing can happen there"
+    elif not instance.system.fairness:
+        why = f"the system supposes no fairness, so that nothing has to happen: {_some(rest)}"
+    else:
+        why = f"what can happen there is nothing that has to: {_some(rest)}"
+    return (
+        f"{aim.name} is broken: a run may stay in the last state for ever, as {why}. "
+        f"{aim.of.sentence}"
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    """A few of the names."""
+    first, *others = names
+    return f"{first} and {len(others)} more" if len(others) > 2 else ", ".join([first, *others])

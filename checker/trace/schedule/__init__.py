@@ -1,0 +1,1 @@
+"""Counterexamples as schedules for real clients, and as tests in Java."""

@@ -1,0 +1,115 @@
+"""A schedule as a test in Java, for Maven: Kafka's own client, through the proxy, on a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import fill
+from typing import Final
+
+from ....model.serve.faults import script_text
+from .schedule import CLOCK_MS, NoSchedule, Schedule
+
+_HERE: Final = Path(__file__).with_name("java")
+_HANGING, _AS_TOLD = "run.nothingHangs();", "run.committedAsTold();"
+ENDS: Final[Mapping[str, str]] = {
+    "NoHangingTransaction": _HANGING,
+    "OutcomeAsReported": _AS_TOLD,
+    "NoLostAcknowledgement": _AS_TOLD,
+    "NotFencedByItself": "run.nothingFatal();",
+    "OneEpochForADecision": "Epochs.inTurn(run, {decisions});",
+    "EpochsInTurn": "Epochs.inTurn(run, {decisions});",
+}
+"""How a property shows from outside, at the end of a run."""
+_WIDTH: Final = 96
+_TEST: Final = """\
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+/*
+{reason}
+*/
+class {name} {{
+    @Test
+    void run() throws Exception {{
+        Map<String, String> settings = Map.of({settings});
+        try (Run run = new Run("faults.json", {partitions}, settings)) {{
+{body}
+        }}
+    }}
+}}
+"""
+
+
+def java_test(
+    schedule: Schedule, broken: str, reason: str, partitions: int
+) -> tuple[str, dict[str, str]]:
+    """The name of the test, and the files of a Maven project that has it, by their paths.
+
+    `broken` is the property that the run breaks, `reason` says what the run is. Raises NoSchedule
+    where nobody outside of a broker can see whether the property holds.
+    """
+    if broken not in ENDS:
+        known = ", ".join(sorted(ENDS))
+        raise NoSchedule(f"{broken or 'what it comes to'} can't be seen from outside (as {known})")
+    name = f"{broken}Test"
+    test = _TEST.format(
+        name=name, reason=comment(reason), partitions=partitions,
+        settings=", ".join(_settings(schedule)),
+        body="\n".join(f"            {line}" for line in _body(schedule, broken)),
+    )  # fmt: skip
+    source, resources = "src/test/java", "src/test/resources"
+    files = {"pom.xml": _read("pom.xml"), f"{source}/Run.java": _read("Run.java")}
+    if "Epochs." in ENDS[broken]:
+        files[f"{source}/Epochs.java"] = _read("Epochs.java")
+    files[f"{source}/{name}.java"] = test
+    files[f"{resources}/faults.json"] = script_text(schedule.faults)
+    return name, files
+
+
+def _read(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def comment(text: str) -> str:
+    """The text as lines of a Java comment."""
+    return fill(text.replace("*/", "* /"), _WIDTH, initial_indent=" * ", subsequent_indent=" * ")
+
+
+def _settings(schedule: Schedule) -> Iterator[str]:
+    """The settings of the clients, which give up a batch in time where the run's do."""
+    found = {"transaction.timeout.ms": "1000" if schedule.timeouts else "60000"}
+    if schedule.expiries:
+        found |= {"request.timeout.ms": "1500", "delivery.timeout.ms": "1500"}
+    for name, value in found.items():
+        yield f'"{name}", "{value}"'
+
+
+def _body(schedule: Schedule, broken: str) -> Iterator[str]:
+    """The steps of the application, and what is looked at in the end."""
+    steps: list[tuple[int, list[str]]] = []
+    for call in schedule.calls:
+        of = f'"{call.client}"'
+        if call.what == "send":
+            of += f", {call.on.removeprefix('partition')}"
+        elif call.what == "beginTransaction":
+            of += f', "{call.on}"'
+        steps.append((call.step, [f"run.{call.what}({of});"]))
+        if call.ends is not None:
+            steps.append((call.ends, [f'run.await("{call.client}");']))
+    clients = list(dict.fromkeys(call.client for call in schedule.calls))
+    for step in schedule.timeouts:
+        steps.append((step, [f"Thread.sleep({CLOCK_MS});  // its transaction times out"]))
+    for step in schedule.expiries:
+        waits = [f'run.awaitRecords("{client}");' for client in clients]
+        # What follows would wait behind a request that is held, on its connection.
+        steps.append((step, [*waits, "Thread.sleep(1_000);  // its request is given up, too"]))
+    for step, lines in sorted(steps, key=lambda each: each[0]):
+        yield f"// step {step}"
+        yield from lines
+    decisions = len(schedule.timeouts) + sum(
+        call.what in ("commitTransaction", "abortTransaction") for call in schedule.calls
+    )
+    yield f"// {broken}"
+    yield "run.allFired();"
+    yield ENDS[broken].format(decisions=decisions)

@@ -1,0 +1,1 @@
+"""Verdicts: results of runs, violations on the executable model, vacuity."""
