@@ -18,7 +18,6 @@ from ...language import (
     Machine,
     Optional,
     Row,
-    Sending,
     Set,
     Table,
     constant,
@@ -209,8 +208,8 @@ def _as_allowed(on: Event) -> Iterator[Expression]:
 
 
 def _answer(row: Row, request: Expression) -> Expression:
-    assert isinstance(row.reply, Sending)
-    error = dict(row.reply.fields)["error"]
+    error = row.reply
+    assert isinstance(error, Expression)
     (refusal,) = (to for said, to in _REFUSALS.items() if error.same_as(getattr(Errors, said)))
     return Answer(request=request, refusal=refusal)
 
@@ -218,7 +217,7 @@ def _answer(row: Row, request: Expression) -> Expression:
 _init, _add = authorization.init_asks.on, authorization.add_asks.on
 _produce = authorization.produce_asks.on
 _use, _group_use = authorization.topic_asks.on.use, authorization.group_asks.on.use
-_Use, _GroupUse = authorization.Use, authorization.GroupUse
+_Use, _GroupUse = authorization.TopicUse, authorization.GroupUse
 REQUESTS = tuple(
     _asking(asked, lift(request))
     for asked, request in (

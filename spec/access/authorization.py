@@ -1,20 +1,18 @@
-"""Which request needs which ACL, and what is answered to who lacks it.
+"""The ACL that each request needs, and the error for a principal without it.
 
-A broker looks before anything else of a request is looked at. The parameters of an event are
-what the request says, and what the asking principal may do (`CHECKS`): the caller asks a table of
-ACLs for each (`acls`). Requests about topics ask once more for each topic.
+A broker authorizes a request before all other checks. An event's parameters carry the request's
+fields and the principal's permissions (`CHECKS`); the caller looks each permission up in a table of
+ACLs (`acls`). A request is authorized again for each topic that it names.
 
 Source: KafkaApis of the releases.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...language import (
     Bool,
-    Event,
-    Expression,
     Machine,
     Protocols,
     Row,
@@ -73,7 +71,7 @@ AUTHORIZERS = Protocols(
     unreleased=(TRUNK,), unchanged=UNCHANGED,
 )  # fmt: skip
 
-# What is asked, and answered ----------------------------------------------------------------------
+# Permissions --------------------------------------------------------------------------------------
 
 CHECKS: Final = {
     "may_write_id": ("WRITE", "TRANSACTIONAL_ID"),
@@ -92,299 +90,425 @@ CHECKS: Final = {
     "may_act_for_cluster": ("CLUSTER_ACTION", "CLUSTER"),
     "may_alter_cluster": ("ALTER", "CLUSTER"),
 }
-"""The operation and the type of resource that a parameter asks for."""
+"""The operation and the type of resource of each parameter."""
 NEEDS: Final = {
     "PREFIXED": prefixed_acls.data.name, "TWO_PHASE_COMMIT": two_phase_commit_acl.data.name,
 }  # fmt: skip
 """Features that allow an ACL to say more, by release."""
 ANY_TOPIC: Final = "may_write_any_topic"
-"""The parameter that asks for WRITE on some topic."""
+"""The parameter for WRITE on some topic."""
 
-authorizer = Machine("authorizer", doc="A broker, as it asks whether a principal may.")
-asker = Machine("asker", doc="Who is answered.")
+authorizer = Machine("authorizer", doc="A broker's authorization of requests.")
+asker = Machine("asker", doc="The client that sent the request.")
 AuthorizationResponse = message("AuthorizationResponse", asker, only_real=True, error=Errors)
-
-
-def _asked(name: str, *checks: str, **said: Any) -> Any:
-    fields: dict[str, Any] = {**said, **dict.fromkeys(checks, Bool())}
-    return event(name, **fields)
-
-
-def _refused(name: str, when: Any, error: Expression, source: str, **rest: Any) -> Row:
-    return Row(name, when=when, reply=AuthorizationResponse(error=error), source=source, **rest)
-
-
-def _table(on: Event, *rows: Row) -> Table:
-    authorized = Row("authorized", reply=AuthorizationResponse(error=Errors.NONE))
-    return Table(authorizer, on, (*rows, authorized), response=AuthorizationResponse)
-
 
 # Requests to coordinators -------------------------------------------------------------------------
 
-_init = _asked(
-    "InitProducerId asks", "may_write_id", "may_commit_in_two_phases", "may_write_idempotently",
-    ANY_TOPIC, has_id=Bool(), enable_2pc=Bool(),
-)  # fmt: skip
-_INIT = "KafkaApis.handleInitProducerIdRequest"
-init_asks = _table(
-    _init,
-    _refused(
-        "not authorized for the transactional id",
-        _init.has_id & ~_init.may_write_id,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        _INIT,
-    ),
-    _refused(
-        "not authorized for two-phase commit",
-        _init.has_id & _init.enable_2pc & ~_init.may_commit_in_two_phases,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        _INIT,
-        during=two_phase_commit_acl,
-    ),
-    _refused(
-        "not authorized to write idempotently",
-        ~_init.has_id & ~_init.may_write_idempotently,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        _INIT,
-        during=~idempotent_by_topic,
-    ),
-    _refused(
-        "not authorized to write idempotently, nor to any topic",
-        ~_init.has_id & ~_init.may_write_idempotently & ~_init.may_write_any_topic,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        _INIT,
-        during=idempotent_by_topic,
-    ),
+init_producer_id = event(
+    "InitProducerId asks",
+    has_id=Bool(),
+    enable_2pc=Bool(),
+    may_write_id=Bool(),
+    may_commit_in_two_phases=Bool(),
+    may_write_idempotently=Bool(),
+    may_write_any_topic=Bool(),
 )
-
-_add = _asked("AddPartitionsToTxn asks", "may_write_id", "may_act_for_cluster", from_broker=Bool())
-_ADD = "KafkaApis.handleAddPartitionsToTxnRequest"
-add_asks = _table(
-    _add,
-    _refused(
-        "not a broker",
-        _add.from_broker & ~_add.may_act_for_cluster,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        _ADD,
-        note="From version 4 of the API on, brokers send it.",
-    ),
-    _refused(
-        "not authorized for the transactional id",
-        ~_add.from_broker & ~_add.may_write_id,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        _ADD,
-    ),
-)
-
-_end = _asked("EndTxn asks", "may_write_id")
-end_asks = _table(
-    _end,
-    _refused(
-        "not authorized for the transactional id",
-        ~_end.may_write_id,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "KafkaApis.handleEndTxnRequest",
-    ),
-)
-
-_describe = _asked("DescribeTransactions asks", "may_describe_id")
-describe_asks = _table(
-    _describe,
-    _refused(
-        "not authorized for the transactional id",
-        ~_describe.may_describe_id,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "KafkaApis.handleDescribeTransactionsRequest",
-    ),
-)
-
-# Offsets of groups --------------------------------------------------------------------------------
-
-
-def _offsets_ask(name: str, source: str) -> Table:
-    on = _asked(name, "may_write_id", "may_read_group")
-    return _table(
-        on,
-        _refused(
-            "not authorized for the transactional id",
-            ~on.may_write_id,
-            Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            source,
+init_asks = Table(
+    authorizer,
+    on=init_producer_id,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleInitProducerIdRequest",
+    rows=(
+        Row(
+            "transactional-id",
+            "The principal may not write with the transactional id",
+            when=init_producer_id.has_id & ~init_producer_id.may_write_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
-        _refused(
-            "not authorized for the group",
-            ~on.may_read_group,
-            Errors.GROUP_AUTHORIZATION_FAILED,
-            source,
+        Row(
+            "two-phase-commit",
+            "The principal may not use two-phase commit",
+            when=init_producer_id.has_id
+            & init_producer_id.enable_2pc
+            & ~init_producer_id.may_commit_in_two_phases,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            during=two_phase_commit_acl,
         ),
-    )
-
-
-add_offsets_asks = _offsets_ask("AddOffsetsToTxn asks", "KafkaApis.handleAddOffsetsToTxnRequest")
-commit_asks = _offsets_ask("TxnOffsetCommit asks", "KafkaApis.handleTxnOffsetCommitRequest")
-
-_find = _asked("FindCoordinator asks", "may_describe_id", "may_describe_group", of_group=Bool())
-_FIND = "KafkaApis.handleFindCoordinatorRequest"
-find_asks = _table(
-    _find,
-    _refused(
-        "not authorized for the group",
-        _find.of_group & ~_find.may_describe_group,
-        Errors.GROUP_AUTHORIZATION_FAILED,
-        _FIND,
+        Row(
+            "idempotent-write",
+            "The principal may not write idempotently",
+            when=~init_producer_id.has_id & ~init_producer_id.may_write_idempotently,
+            reply=Errors.CLUSTER_AUTHORIZATION_FAILED,
+            during=~idempotent_by_topic,
+        ),
+        Row(
+            "idempotent-write-or-any-topic",
+            "The principal may neither write idempotently nor write to any topic",
+            when=~init_producer_id.has_id
+            & ~init_producer_id.may_write_idempotently
+            & ~init_producer_id.may_write_any_topic,
+            reply=Errors.CLUSTER_AUTHORIZATION_FAILED,
+            during=idempotent_by_topic,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
     ),
-    _refused(
-        "not authorized for the transactional id",
-        ~_find.of_group & ~_find.may_describe_id,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        _FIND,
+)
+
+add_partitions_to_txn = event(
+    "AddPartitionsToTxn asks",
+    from_broker=Bool(),
+    may_write_id=Bool(),
+    may_act_for_cluster=Bool(),
+    event_doc="From version 4 on, brokers send it.",
+)
+add_asks = Table(
+    authorizer,
+    on=add_partitions_to_txn,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleAddPartitionsToTxnRequest",
+    rows=(
+        Row(
+            "cluster-action",
+            "The principal of version 4 is no broker",
+            when=add_partitions_to_txn.from_broker & ~add_partitions_to_txn.may_act_for_cluster,
+            reply=Errors.CLUSTER_AUTHORIZATION_FAILED,
+        ),
+        Row(
+            "transactional-id",
+            "The principal may not write with the transactional id",
+            when=~add_partitions_to_txn.from_broker & ~add_partitions_to_txn.may_write_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
+    ),
+)
+
+end_txn = event("EndTxn asks", may_write_id=Bool())
+end_asks = Table(
+    authorizer,
+    on=end_txn,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleEndTxnRequest",
+    rows=(
+        Row(
+            "transactional-id",
+            "The principal may not write with the transactional id",
+            when=~end_txn.may_write_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
+    ),
+)
+
+describe_transactions = event("DescribeTransactions asks", may_describe_id=Bool())
+describe_asks = Table(
+    authorizer,
+    on=describe_transactions,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleDescribeTransactionsRequest",
+    rows=(
+        Row(
+            "transactional-id",
+            "The principal may not describe the transactional id",
+            when=~describe_transactions.may_describe_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
+    ),
+)
+
+add_offsets_to_txn = event("AddOffsetsToTxn asks", may_write_id=Bool(), may_read_group=Bool())
+add_offsets_asks = Table(
+    authorizer,
+    on=add_offsets_to_txn,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleAddOffsetsToTxnRequest",
+    rows=(
+        Row(
+            "transactional-id",
+            "The principal may not write with the transactional id",
+            when=~add_offsets_to_txn.may_write_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        Row(
+            "group",
+            "The principal may not read the group's offsets",
+            when=~add_offsets_to_txn.may_read_group,
+            reply=Errors.GROUP_AUTHORIZATION_FAILED,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
+    ),
+)
+
+txn_offset_commit = event("TxnOffsetCommit asks", may_write_id=Bool(), may_read_group=Bool())
+commit_asks = Table(
+    authorizer,
+    on=txn_offset_commit,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleTxnOffsetCommitRequest",
+    rows=(
+        Row(
+            "transactional-id",
+            "The principal may not write with the transactional id",
+            when=~txn_offset_commit.may_write_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        Row(
+            "group",
+            "The principal may not read the group's offsets",
+            when=~txn_offset_commit.may_read_group,
+            reply=Errors.GROUP_AUTHORIZATION_FAILED,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
+    ),
+)
+
+find_coordinator = event(
+    "FindCoordinator asks", of_group=Bool(), may_describe_id=Bool(), may_describe_group=Bool()
+)
+find_asks = Table(
+    authorizer,
+    on=find_coordinator,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleFindCoordinatorRequest",
+    rows=(
+        Row(
+            "group",
+            "The principal may not describe the group",
+            when=find_coordinator.of_group & ~find_coordinator.may_describe_group,
+            reply=Errors.GROUP_AUTHORIZATION_FAILED,
+        ),
+        Row(
+            "transactional-id",
+            "The principal may not describe the transactional id",
+            when=~find_coordinator.of_group & ~find_coordinator.may_describe_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
     ),
 )
 
 GroupUse = enum("GroupUse", "READ", "DESCRIBE", "DELETE")
-_group = _asked(
-    "a group is asked for", "may_read_group", "may_describe_group", "may_delete_group",
+use_group = event(
+    "a group is asked for",
     use=GroupUse,
-)  # fmt: skip
-group_asks = _table(
-    _group,
-    _refused(
-        "not authorized to join it",
-        (_group.use == GroupUse.READ) & ~_group.may_read_group,
-        Errors.GROUP_AUTHORIZATION_FAILED,
-        "KafkaApis.handleJoinGroupRequest, handleSyncGroupRequest, handleHeartbeatRequest, "
-        "handleLeaveGroupRequest, handleOffsetCommitRequest",
-    ),
-    _refused(
-        "not authorized to describe it",
-        (_group.use == GroupUse.DESCRIBE) & ~_group.may_describe_group,
-        Errors.GROUP_AUTHORIZATION_FAILED,
-        "KafkaApis.handleOffsetFetchRequest",
-    ),
-    _refused(
-        "not authorized to delete it",
-        (_group.use == GroupUse.DELETE) & ~_group.may_delete_group,
-        Errors.GROUP_AUTHORIZATION_FAILED,
-        "KafkaApis.handleDeleteGroupsRequest",
+    may_read_group=Bool(),
+    may_describe_group=Bool(),
+    may_delete_group=Bool(),
+)
+group_asks = Table(
+    authorizer,
+    on=use_group,
+    response=AuthorizationResponse,
+    rows=(
+        Row(
+            "read",
+            "The principal may not be a member of the group, nor commit its offsets",
+            when=(use_group.use == GroupUse.READ) & ~use_group.may_read_group,
+            reply=Errors.GROUP_AUTHORIZATION_FAILED,
+            source="KafkaApis.handleJoinGroupRequest, handleSyncGroupRequest, "
+            "handleHeartbeatRequest, handleLeaveGroupRequest, handleOffsetCommitRequest",
+        ),
+        Row(
+            "describe",
+            "The principal may not describe the group",
+            when=(use_group.use == GroupUse.DESCRIBE) & ~use_group.may_describe_group,
+            reply=Errors.GROUP_AUTHORIZATION_FAILED,
+            source="KafkaApis.handleOffsetFetchRequest",
+        ),
+        Row(
+            "delete",
+            "The principal may not delete the group",
+            when=(use_group.use == GroupUse.DELETE) & ~use_group.may_delete_group,
+            reply=Errors.GROUP_AUTHORIZATION_FAILED,
+            source="KafkaApis.handleDeleteGroupsRequest",
+        ),
+        Row(
+            "authorized",
+            "The request is let through",
+            reply=Errors.NONE,
+            source="AuthHelper.authorize",
+        ),
     ),
 )
 
 # Requests to leaders ------------------------------------------------------------------------------
 
-_produce = _asked(
-    "Produce asks", "may_write_id", "may_write_idempotently", transactional=Bool(),
+produce = event(
+    "Produce asks",
+    transactional=Bool(),
     idempotent=Bool(),
-)  # fmt: skip
-_PRODUCE = "KafkaApis.handleProduceRequest"
-produce_asks = _table(
-    _produce,
-    _refused(
-        "not authorized for the transactional id",
-        _produce.transactional & ~_produce.may_write_id,
-        Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        _PRODUCE,
-    ),
-    _refused(
-        "not authorized to write idempotently",
-        ~_produce.transactional & _produce.idempotent & ~_produce.may_write_idempotently,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        _PRODUCE,
-        during=~idempotent_by_topic,
+    may_write_id=Bool(),
+    may_write_idempotently=Bool(),
+)
+produce_asks = Table(
+    authorizer,
+    on=produce,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleProduceRequest",
+    rows=(
+        Row(
+            "transactional-id",
+            "The principal may not write with the transactional id",
+            when=produce.transactional & ~produce.may_write_id,
+            reply=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+        Row(
+            "idempotent-write",
+            "The principal may not write idempotently",
+            when=~produce.transactional & produce.idempotent & ~produce.may_write_idempotently,
+            reply=Errors.CLUSTER_AUTHORIZATION_FAILED,
+            during=~idempotent_by_topic,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
     ),
 )
 
-_markers = _asked("WriteTxnMarkers asks", "may_act_for_cluster", "may_alter_cluster")
-_MARKERS = "KafkaApis.handleWriteTxnMarkersRequest"
-markers_ask = _table(
-    _markers,
-    _refused(
-        "not a broker",
-        ~_markers.may_act_for_cluster,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        _MARKERS,
-        during=~markers_by_admins,
-    ),
-    _refused(
-        "neither a broker nor an administrator",
-        ~_markers.may_act_for_cluster & ~_markers.may_alter_cluster,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        _MARKERS,
-        during=markers_by_admins,
+write_txn_markers = event(
+    "WriteTxnMarkers asks", may_act_for_cluster=Bool(), may_alter_cluster=Bool()
+)
+markers_ask = Table(
+    authorizer,
+    on=write_txn_markers,
+    response=AuthorizationResponse,
+    source="KafkaApis.handleWriteTxnMarkersRequest",
+    rows=(
+        Row(
+            "cluster-action",
+            "The principal is no broker",
+            when=~write_txn_markers.may_act_for_cluster,
+            reply=Errors.CLUSTER_AUTHORIZATION_FAILED,
+            during=~markers_by_admins,
+        ),
+        Row(
+            "cluster-action-or-alter",
+            "The principal is neither a broker nor an administrator",
+            when=~write_txn_markers.may_act_for_cluster & ~write_txn_markers.may_alter_cluster,
+            reply=Errors.CLUSTER_AUTHORIZATION_FAILED,
+            during=markers_by_admins,
+        ),
+        Row("authorized", "The request is let through", reply=Errors.NONE),
     ),
 )
 
 # Topics -------------------------------------------------------------------------------------------
 
-Use = enum("TopicUse", "READ", "WRITE", "DESCRIBE", "DELETE")
-_topic = _asked(
-    "a topic is asked for", "may_read_topic", "may_write_topic", "may_describe_topic",
-    "may_delete_topic", use=Use,
-)  # fmt: skip
-topic_asks = _table(
-    _topic,
-    _refused(
-        "answered as unknown",
-        ~_topic.may_describe_topic,
-        Errors.UNKNOWN_TOPIC_OR_PARTITION,
-        "KAFKA-5547, KafkaApis",
-        during=~unauthorized_error,
-    ),
-    _refused(
-        "not authorized to read it",
-        (_topic.use == Use.READ) & ~_topic.may_read_topic,
-        Errors.TOPIC_AUTHORIZATION_FAILED,
-        "KafkaApis.handleFetchRequest, handleTxnOffsetCommitRequest",
-    ),
-    _refused(
-        "not authorized to write to it",
-        (_topic.use == Use.WRITE) & ~_topic.may_write_topic,
-        Errors.TOPIC_AUTHORIZATION_FAILED,
-        "KafkaApis.handleProduceRequest, handleAddPartitionsToTxnRequest",
-    ),
-    _refused(
-        "not authorized to describe it",
-        (_topic.use == Use.DESCRIBE) & ~_topic.may_describe_topic,
-        Errors.TOPIC_AUTHORIZATION_FAILED,
-        "KafkaApis.handleListOffsetRequest, handleTopicMetadataRequest, handleOffsetFetchRequest",
-    ),
-    _refused(
-        "not authorized to delete it",
-        (_topic.use == Use.DELETE) & ~_topic.may_delete_topic,
-        Errors.TOPIC_AUTHORIZATION_FAILED,
-        "KafkaApis.handleDeleteTopicsRequest",
+TopicUse = enum("TopicUse", "READ", "WRITE", "DESCRIBE", "DELETE")
+use_topic = event(
+    "a topic is asked for",
+    use=TopicUse,
+    may_read_topic=Bool(),
+    may_write_topic=Bool(),
+    may_describe_topic=Bool(),
+    may_delete_topic=Bool(),
+)
+topic_asks = Table(
+    authorizer,
+    on=use_topic,
+    response=AuthorizationResponse,
+    rows=(
+        Row(
+            "unknown-topic",
+            "Before 1.0 a topic that the principal may not describe is unknown",
+            when=~use_topic.may_describe_topic,
+            reply=Errors.UNKNOWN_TOPIC_OR_PARTITION,
+            during=~unauthorized_error,
+            source="KAFKA-5547, KafkaApis",
+        ),
+        Row(
+            "read",
+            "The principal may not read the topic",
+            when=(use_topic.use == TopicUse.READ) & ~use_topic.may_read_topic,
+            reply=Errors.TOPIC_AUTHORIZATION_FAILED,
+            source="KafkaApis.handleFetchRequest, handleTxnOffsetCommitRequest",
+        ),
+        Row(
+            "write",
+            "The principal may not write to the topic",
+            when=(use_topic.use == TopicUse.WRITE) & ~use_topic.may_write_topic,
+            reply=Errors.TOPIC_AUTHORIZATION_FAILED,
+            source="KafkaApis.handleProduceRequest, handleAddPartitionsToTxnRequest",
+        ),
+        Row(
+            "describe",
+            "The principal may not describe the topic",
+            when=(use_topic.use == TopicUse.DESCRIBE) & ~use_topic.may_describe_topic,
+            reply=Errors.TOPIC_AUTHORIZATION_FAILED,
+            source="KafkaApis.handleListOffsetRequest, handleTopicMetadataRequest, "
+            "handleOffsetFetchRequest",
+        ),
+        Row(
+            "delete",
+            "The principal may not delete the topic",
+            when=(use_topic.use == TopicUse.DELETE) & ~use_topic.may_delete_topic,
+            reply=Errors.TOPIC_AUTHORIZATION_FAILED,
+            source="KafkaApis.handleDeleteTopicsRequest",
+        ),
+        Row(
+            "authorized",
+            "The request is let through",
+            reply=Errors.NONE,
+            source="AuthHelper.authorize",
+        ),
     ),
 )
 
-_create = _asked(
-    "a topic is to be made", "may_create_topic", "may_create_any_topic", by_metadata=Bool()
+create_topic = event(
+    "a topic is to be made",
+    by_metadata=Bool(),
+    may_create_topic=Bool(),
+    may_create_any_topic=Bool(),
+    event_doc="`by_metadata`: by Metadata, with auto.create.topics.enable.",
 )
-_cannot_create = ~_create.may_create_any_topic
-create_asks = _table(
-    _create,
-    _refused(
-        "not authorized to create topics",
-        _cannot_create & ~_create.by_metadata,
-        Errors.CLUSTER_AUTHORIZATION_FAILED,
-        "KafkaApis.handleCreateTopicsRequest",
-        during=~create_by_topic,
-    ),
-    _refused(
-        "not authorized to create topics by naming them",
-        _cannot_create & _create.by_metadata,
-        Errors.TOPIC_AUTHORIZATION_FAILED,
-        "KafkaApis.handleTopicMetadataRequest",
-        during=~create_by_topic,
-    ),
-    _refused(
-        "not authorized to create it",
-        _cannot_create & ~_create.may_create_topic,
-        Errors.TOPIC_AUTHORIZATION_FAILED,
-        "KafkaApis.handleCreateTopicsRequest, handleTopicMetadataRequest",
-        during=create_by_topic,
+create_asks = Table(
+    authorizer,
+    on=create_topic,
+    response=AuthorizationResponse,
+    rows=(
+        Row(
+            "cluster",
+            "The principal may not create topics",
+            when=~create_topic.may_create_any_topic & ~create_topic.by_metadata,
+            reply=Errors.CLUSTER_AUTHORIZATION_FAILED,
+            during=~create_by_topic,
+            source="KafkaApis.handleCreateTopicsRequest",
+        ),
+        Row(
+            "cluster-by-metadata",
+            "The principal may not create topics by Metadata",
+            when=~create_topic.may_create_any_topic & create_topic.by_metadata,
+            reply=Errors.TOPIC_AUTHORIZATION_FAILED,
+            during=~create_by_topic,
+            source="KafkaApis.handleTopicMetadataRequest",
+        ),
+        Row(
+            "topic",
+            "The principal may create neither the topic nor any topic",
+            when=~create_topic.may_create_any_topic & ~create_topic.may_create_topic,
+            reply=Errors.TOPIC_AUTHORIZATION_FAILED,
+            during=create_by_topic,
+            source="KafkaApis.handleCreateTopicsRequest, handleTopicMetadataRequest",
+        ),
+        Row(
+            "authorized",
+            "The request is let through",
+            reply=Errors.NONE,
+            source="AuthHelper.authorize",
+        ),
     ),
 )
 
 TABLES = (
-    init_asks, add_asks, end_asks, describe_asks, add_offsets_asks, commit_asks, find_asks,
-    group_asks, produce_asks, markers_ask, topic_asks, create_asks,
-)  # fmt: skip
+    init_asks,
+    add_asks,
+    end_asks,
+    describe_asks,
+    add_offsets_asks,
+    commit_asks,
+    find_asks,
+    group_asks,
+    produce_asks,
+    markers_ask,
+    topic_asks,
+    create_asks,
+)

@@ -18,7 +18,7 @@ system = System(
     unreached=(
         Unreached(
             "impossible: before 1.0 a topic that one may not describe is called unknown",
-            ("authorizer.a topic is asked for/not authorized to describe it",),
+            ("authorizer.a topic is asked for/describe",),
             ~unauthorized_error,
         ),
     ),

@@ -33,16 +33,16 @@ _OF_TOPIC = acl_table.Answer(
     request=acl_table.Request.DELETE_GROUP, refusal=acl_table.Refusal.TOPIC
 )
 CHANGES: list[tuple[str, str, dict[str, Any], str]] = [
-    (TOPIC, "not authorized to write to it", {"when": False}, "DenyBeatsAllow"),
-    (TOPIC, "not authorized to read it", {"when": False}, "NobodyWithoutAllow"),
-    ("authorizer.WriteTxnMarkers asks", "neither a broker nor an administrator", {"when": False},
+    (TOPIC, "write", {"when": False}, "DenyBeatsAllow"),
+    (TOPIC, "read", {"when": False}, "NobodyWithoutAllow"),
+    ("authorizer.WriteTxnMarkers asks", "cluster-action-or-alter", {"when": False},
      "NobodyWithoutAllow"),
-    ("authorizer.EndTxn asks", "not authorized for the transactional id", {"when": True},
+    ("authorizer.EndTxn asks", "transactional-id", {"when": True},
      "SuperUsersMay"),
-    (GROUP, "not authorized to join it", {"when": True}, "AllowedIsLetThrough"),
-    (INIT, "not authorized to write idempotently, nor to any topic", {"when": False},
+    (GROUP, "read", {"when": True}, "AllowedIsLetThrough"),
+    (INIT, "idempotent-write-or-any-topic", {"when": False},
      "IdempotentByTopic"),
-    (GROUP, "not authorized to delete it",
+    (GROUP, "delete",
      {"updates": {acl_table.answer: some(_OF_TOPIC)}}, "ErrorOfResource"),
 ]  # fmt: skip
 
