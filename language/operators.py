@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .errors import DeclarationError
 from .expressions import Expression, Operand, lift
-from .given import check_name
+from .given import check_name, shown
 
 if TYPE_CHECKING:
     from .types import Int
@@ -30,14 +31,42 @@ def element(name: str, of: Expression) -> Expression:
     return Expression("element", (lift(of),), name)
 
 
-def all_of(bound: Expression, condition: Operand) -> Expression:
-    """Whether `condition` holds for every value of the variable or element `bound`."""
-    return Expression("all", (bound, lift(condition)))
+def all_of(bound: Expression, *further: Operand) -> Expression:
+    """Whether the condition, which is the last argument, holds for every value of the variable or
+    element `bound`: `all_of(p, p != 0)`. With several variables, for all of their values together:
+    `all_of(p, n, count[p][n] < 3)`.
+
+    Raises DeclarationError without a condition, and for a further variable that is none.
+    """
+    return _nested("all", bound, further)
 
 
-def any_of(bound: Expression, condition: Operand) -> Expression:
-    """Whether `condition` holds for some value of `bound`."""
-    return Expression("any", (bound, lift(condition)))
+def any_of(bound: Expression, *further: Operand) -> Expression:
+    """Whether the condition, which is the last argument, holds for some value of `bound`; with
+    several variables, for some of their values together: `any_of(p, n, count[p][n] == 3)`.
+
+    Raises DeclarationError as `all_of` does.
+    """
+    return _nested("any", bound, further)
+
+
+def _nested(op: str, bound: Expression, further: tuple[Operand, ...]) -> Expression:
+    """One quantifier or map for each variable, the first outermost."""
+    if not further:
+        what = "value" if op == "each" else "condition"
+        raise DeclarationError(f"{_WRITTEN[op]}({bound}): give a {what} behind the variable")
+    *others, body = further
+    result = lift(body)
+    for variable in reversed((bound, *others)):
+        if not isinstance(variable, Expression):
+            raise DeclarationError(
+                f"{_WRITTEN[op]}({bound}, ...): {shown(variable)} is not a variable"
+            )
+        result = Expression(op, (variable, result))
+    return result
+
+
+_WRITTEN = {"all": "all_of", "any": "any_of", "each": "each"}
 
 
 def count_of(bound: Expression, condition: Operand) -> Expression:
@@ -50,9 +79,13 @@ def sum_of(bound: Expression, number: Operand) -> Expression:
     return Expression("sum", (bound, lift(number)))
 
 
-def each(bound: Expression, body: Operand) -> Expression:
-    """The map from every key `bound` to `body`."""
-    return Expression("each", (bound, lift(body)))
+def each(bound: Expression, *further: Operand) -> Expression:
+    """The map from every key `bound` to a value, which is the last argument; with several
+    variables, a map of maps: `each(p, n, 0)`.
+
+    Raises DeclarationError without a value, and for a further variable that is none.
+    """
+    return _nested("each", bound, further)
 
 
 def those(bound: Expression, condition: Operand) -> Expression:

@@ -90,10 +90,8 @@ filters_aborted = invariant(
     "FiltersAborted",
     all_of(
         _p,
-        all_of(
-            _entry,
-            _is_read.implies(is_filtered(_entry, _p, aborted_sorted) == is_aborted(_entry, _p)),
-        ),
+        _entry,
+        _is_read.implies(is_filtered(_entry, _p, aborted_sorted) == is_aborted(_entry, _p)),
     ),
     "A read_committed reader that uses the list of aborted transactions drops their records and "
     "no others.",
@@ -101,8 +99,8 @@ filters_aborted = invariant(
 )
 
 _lost = lost(EndTxn)
-_none_acknowledged = ~any_of(q, any_of(s, batches[q][s].status == ACKNOWLEDGED))
-_without_batches = each(q, each(s, Batch()))
+_none_acknowledged = ~any_of(q, s, batches[q][s].status == ACKNOWLEDGED)
+_without_batches = each(q, s, Batch())
 
 franz_go = (
     Change(

@@ -75,11 +75,7 @@ transactional = (
             when=_is_awaited & _order_is_lost & (state == IN_TRANSACTION),
             during=~bumps_after_abort,
             goto=INITIALIZING,
-            set={
-                batches: each(
-                    q, each(s, if_(is_open(_batch), replace(_batch, status=UNSENT), _batch))
-                )
-            },
+            set={batches: each(q, s, if_(is_open(_batch), replace(_batch, status=UNSENT), _batch))},
             reply=react(ClientStep.RETRY),
             send=(
                 InitProducerId(

@@ -70,15 +70,13 @@ _AGAIN = (
 # What a client has sent --------------------------------------------------------------------------
 
 _answer = in_flight("a", ProduceResponse, i, p)
-_acknowledged = any_of(p, any_of(s, _batch.status == client.ACKNOWLEDGED))
+_acknowledged = any_of(p, s, _batch.status == client.ACKNOWLEDGED)
 commits_something = invariant(
     "CommitsSomething",
     transaction_version_2.implies(
         all_of(
             i,
-            (_state == client.IN_TRANSACTION).implies(
-                all_of(p, all_of(s, _batch.status != client.FAILED))
-            )
+            (_state == client.IN_TRANSACTION).implies(all_of(p, s, _batch.status != client.FAILED))
             & ((EARLY_ENDS == 0) & (_state == client.COMMITTING)).implies(_acknowledged),
         )
     ),
@@ -91,14 +89,9 @@ leaders_errors = invariant(
     "LeadersErrors",
     all_of(
         p,
-        all_of(
-            i,
-            all_of(
-                _answer,
-                (_answer.error != Errors.PRODUCER_FENCED)
-                & (outcome.at(_answer.txn) != Outcome.NOT_BEGUN),
-            ),
-        ),
+        i,
+        _answer,
+        (_answer.error != Errors.PRODUCER_FENCED) & (outcome.at(_answer.txn) != Outcome.NOT_BEGUN),
     ),
     "A leader answers batches of transactions that have begun, and doesn't answer PRODUCER_FENCED.",
 )
@@ -213,10 +206,8 @@ lone_epoch = invariant(
                     ),
                     all_of(
                         p,
-                        all_of(
-                            _question,
-                            ~is_older(_id, _epoch, _question.producer_id, _question.producer_epoch),
-                        ),
+                        _question,
+                        ~is_older(_id, _epoch, _question.producer_id, _question.producer_epoch),
                     ),
                 )
             )

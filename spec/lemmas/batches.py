@@ -143,7 +143,7 @@ transaction_of_state = invariant(
             _txn.is_set.implies(_is_in_transaction),
             _txn.is_set == _is_in_transaction,
         )
-        & all_of(p, all_of(s, _is_sent.implies(_txn.is_set))),
+        & all_of(p, s, _is_sent.implies(_txn.is_set)),
     ),
     "A client has a transaction exactly in the states for it, and no batches without one. Before "
     "version 2 it may be over in the state of its end.",
@@ -204,16 +204,12 @@ first_sequence = invariant(
         all_true(
             all_of(
                 i,
-                all_of(
-                    s,
-                    all_true(
-                        client.is_open(_batch).implies(
-                            _batch.base_sequence <= _number(_txn.value, s)
-                        ),
-                        _is_sent
-                        | (_state == client.FATAL_ERROR)
-                        | (_next_sequence <= if_(_goes_on, _written, _number(_txn.value, s))),
-                    ),
+                s,
+                all_true(
+                    client.is_open(_batch).implies(_batch.base_sequence <= _number(_txn.value, s)),
+                    _is_sent
+                    | (_state == client.FATAL_ERROR)
+                    | (_next_sequence <= if_(_goes_on, _written, _number(_txn.value, s))),
                 ),
             ),
             transaction_version_2
@@ -364,7 +360,7 @@ no newer epoch when a batch is appended (LiveIsNewest)."""
 
 began_first_elsewhere = invariant(
     "BeganFirstElsewhere",
-    all_of(p, all_of(q, (p != q).implies(each_place(_begins_first(sent_by(k, "b", q)))))),
+    all_of(p, q, (p != q).implies(each_place(_begins_first(sent_by(k, "b", q))))),
     "If a batch is in a log, or may still get there, its transaction began before those of newer "
     "epochs at other partitions.",
 )

@@ -284,7 +284,7 @@ given_out = invariant(
             ),
             transaction_version_2
             | (
-                all_of(p, all_of(_add, is_given_out(_add.producer_id, _add.producer_epoch)))
+                all_of(p, _add, is_given_out(_add.producer_id, _add.producer_epoch))
                 & all_of(_end, is_given_out(_end.producer_id, _end.producer_epoch))
             ),
         ),
@@ -330,19 +330,17 @@ end_gives_next = invariant(
     "EndGivesNext",
     all_of(
         i,
-        all_of(
-            _end_answer,
-            all_true(
-                transaction_version_2,
-                _end_answer.connection == _open,
-                _end_answer.error == Errors.NONE,
-            ).implies(
-                ((_end_answer.producer_id == _id) & (_end_answer.producer_epoch == _epoch + 1))
-                | (
-                    (position(_end_answer.producer_id) > position(_id))
-                    & (_end_answer.producer_epoch == 0)
-                )
-            ),
+        _end_answer,
+        all_true(
+            transaction_version_2,
+            _end_answer.connection == _open,
+            _end_answer.error == Errors.NONE,
+        ).implies(
+            ((_end_answer.producer_id == _id) & (_end_answer.producer_epoch == _epoch + 1))
+            | (
+                (position(_end_answer.producer_id) > position(_id))
+                & (_end_answer.producer_epoch == 0)
+            )
         ),
     ),
     "EndTxn's answer gives the epoch after the client's own, or the first of a new producer id.",
@@ -354,14 +352,12 @@ new_id_at_last = invariant(
     "NewIdAtLast",
     all_of(
         i,
-        all_of(
-            _end_answer,
-            all_true(
-                _end_answer.connection == _open,
-                _end_answer.error == Errors.NONE,
-                _end_answer.producer_id != _id,
-            ).implies(_epoch == LARGEST_EPOCH - 1),
-        ),
+        _end_answer,
+        all_true(
+            _end_answer.connection == _open,
+            _end_answer.error == Errors.NONE,
+            _end_answer.producer_id != _id,
+        ).implies(_epoch == LARGEST_EPOCH - 1),
     ),
     "An end gives a new producer id only where the epochs of the old one are used up.",
 )
@@ -510,7 +506,7 @@ def _of_two_clients(says: Callable[[Pair, Pair], Expression]) -> Expression:
         for one in claims(i, "a", "b")
         for other in claims(j, "c", "d")
     )
-    return all_of(i, all_of(j, (i != j).implies(all_true(*each))))
+    return all_of(i, j, (i != j).implies(all_true(*each)))
 
 
 def _no_conflict(one: Pair, other: Pair) -> Expression:

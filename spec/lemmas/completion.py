@@ -46,17 +46,15 @@ leader_behind = invariant(
     "LeaderBehind",
     all_of(
         p,
-        all_of(
-            n,
-            all_true(
-                (n == coordinator.producer_id).implies(
-                    _known.producer_epoch <= coordinator.producer_epoch
-                ),
-                (position(n) > position(coordinator.producer_id)).implies(
-                    _known.producer_epoch == NO_EPOCH
-                ),
-                _known.coordinator_epoch <= coordinator.coordinator_epoch,
+        n,
+        all_true(
+            (n == coordinator.producer_id).implies(
+                _known.producer_epoch <= coordinator.producer_epoch
             ),
+            (position(n) > position(coordinator.producer_id)).implies(
+                _known.producer_epoch == NO_EPOCH
+            ),
+            _known.coordinator_epoch <= coordinator.coordinator_epoch,
         ),
     ),
     "A leader knows of no newer epoch than the coordinator, of the producer or of the coordinator.",
@@ -67,12 +65,10 @@ marker_of_term = invariant(
     "MarkerOfTerm",
     all_of(
         p,
-        all_of(
-            _marker,
-            (_marker.coordinator_epoch <= coordinator.coordinator_epoch)
-            & (_marker.connection == _on).implies(
-                _marker.coordinator_epoch == coordinator.coordinator_epoch
-            ),
+        _marker,
+        (_marker.coordinator_epoch <= coordinator.coordinator_epoch)
+        & (_marker.connection == _on).implies(
+            _marker.coordinator_epoch == coordinator.coordinator_epoch
         ),
     ),
     "A marker on the connection that is open has the coordinator's own epoch.",
@@ -83,10 +79,8 @@ marker_written = invariant(
     "MarkerWritten",
     all_of(
         p,
-        all_of(
-            _written,
-            (_written.connection == _on).implies(_written.error == Errors.NONE),
-        ),
+        _written,
+        (_written.connection == _on).implies(_written.error == Errors.NONE),
     ),
     "A leader refuses no marker on the connection that is open.",
 )

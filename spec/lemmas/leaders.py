@@ -55,23 +55,21 @@ one_question = invariant(
     "OneQuestion",
     all_of(
         p,
-        all_of(
-            i,
-            (
-                count_of(_question, lift(True)) + count_of(_answer, lift(True)) + one(_adds)
-                <= one(_waiting.is_set | _is_orphaned)
-            )
-            & ~(_waiting.is_set & _is_orphaned)
-            & _is_adding.implies(
-                (coordinator.pending == ONGOING) & p.is_in(coordinator.pending_partitions)
-            )
-            & all_of(
-                _question,
-                _is_orphaned
-                | (
-                    (_question.producer_id == _waiting.value.producer_id)
-                    & (_question.producer_epoch == _waiting.value.producer_epoch)
-                ),
+        i,
+        (
+            count_of(_question, lift(True)) + count_of(_answer, lift(True)) + one(_adds)
+            <= one(_waiting.is_set | _is_orphaned)
+        )
+        & ~(_waiting.is_set & _is_orphaned)
+        & _is_adding.implies(
+            (coordinator.pending == ONGOING) & p.is_in(coordinator.pending_partitions)
+        )
+        & all_of(
+            _question,
+            _is_orphaned
+            | (
+                (_question.producer_id == _waiting.value.producer_id)
+                & (_question.producer_epoch == _waiting.value.producer_epoch)
             ),
         ),
     ),
@@ -109,7 +107,7 @@ def _each_admitted(says: Callable[[Expression, Expression], Expression]) -> Expr
         _answer.error == Errors.NONE, _waiting.is_set, _waiting.value.guarded, _is_not_stale
     )
     pair = _waiting.value.producer_id, _waiting.value.producer_epoch
-    return all_of(i, all_of(_answer, counts.implies(says(*pair))))
+    return all_of(i, _answer, counts.implies(says(*pair)))
 
 
 def _each_open(says: Callable[[Expression, Expression], Expression]) -> Expression:
@@ -162,23 +160,19 @@ marker_decided = invariant(
     transaction_version_2.implies(
         all_of(
             p,
-            all_of(
-                _marker,
-                (
-                    (position(_marker.producer_id) < position(coordinator.producer_id))
-                    | (
-                        (_marker.producer_id == coordinator.producer_id)
-                        & (_marker.producer_epoch <= coordinator.producer_epoch)
-                    )
+            _marker,
+            (
+                (position(_marker.producer_id) < position(coordinator.producer_id))
+                | (
+                    (_marker.producer_id == coordinator.producer_id)
+                    & (_marker.producer_epoch <= coordinator.producer_epoch)
                 )
-                & (
-                    coordinator.is_prepared
-                    & (_marker.producer_id == coordinator.producer_id)
-                    & (_marker.producer_epoch == coordinator.producer_epoch)
-                ).implies(
-                    (_marker.result == Result.COMMIT) == (coordinator.state == PREPARE_COMMIT)
-                ),
-            ),
+            )
+            & (
+                coordinator.is_prepared
+                & (_marker.producer_id == coordinator.producer_id)
+                & (_marker.producer_epoch == coordinator.producer_epoch)
+            ).implies((_marker.result == Result.COMMIT) == (coordinator.state == PREPARE_COMMIT)),
         )
     ),
     "A marker in flight has the coordinator's epoch and decision, or an older epoch.",
@@ -218,30 +212,28 @@ marker_ends = invariant(
     leader.asks_coordinator.implies(
         all_of(
             p,
-            all_of(
-                _written,
-                ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
-                    (_own.producer_epoch >= coordinator.producer_epoch)
-                    & ~_own.current_txn_first_offset.is_set
+            _written,
+            ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
+                (_own.producer_epoch >= coordinator.producer_epoch)
+                & ~_own.current_txn_first_offset.is_set
+                & all_of(
+                    i,
+                    all_true(
+                        stale_epoch_first,
+                        _waiting.is_set,
+                        _waiting.value.guarded,
+                        _waiting.value.producer_id == coordinator.producer_id,
+                    ).implies(_waiting.value.producer_epoch >= coordinator.producer_epoch)
                     & all_of(
-                        i,
+                        _answer,
                         all_true(
-                            stale_epoch_first,
+                            ~transaction_version_2,
+                            _answer.error == Errors.NONE,
                             _waiting.is_set,
                             _waiting.value.guarded,
-                            _waiting.value.producer_id == coordinator.producer_id,
-                        ).implies(_waiting.value.producer_epoch >= coordinator.producer_epoch)
-                        & all_of(
-                            _answer,
-                            all_true(
-                                ~transaction_version_2,
-                                _answer.error == Errors.NONE,
-                                _waiting.is_set,
-                                _waiting.value.guarded,
-                            ).implies(_waiting.value.producer_id != coordinator.producer_id),
-                        ),
-                    )
-                ),
+                        ).implies(_waiting.value.producer_id != coordinator.producer_id),
+                    ),
+                )
             ),
         )
     ),

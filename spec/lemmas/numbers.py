@@ -112,14 +112,9 @@ producer_is_known = invariant(
     unknown_producer_accepted.implies(
         all_of(
             p,
-            all_of(
-                i,
-                all_true(
-                    *(
-                        all_of(m, m.error != Errors.UNKNOWN_PRODUCER_ID)
-                        for m in (_answer, _verified)
-                    )
-                ),
+            i,
+            all_true(
+                *(all_of(m, m.error != Errors.UNKNOWN_PRODUCER_ID) for m in (_answer, _verified))
             ),
         )
     ),

@@ -64,7 +64,7 @@ _is_answered = (_end_answer.connection == _open) & (_end_answer.error == Errors.
 
 one_client = invariant(
     "OneClient",
-    all_of(i, all_of(j, ((i != j) & _txn.is_set).implies(_txn != client.txn.at(j)))),
+    all_of(i, j, ((i != j) & _txn.is_set).implies(_txn != client.txn.at(j))),
     "A transaction is one client's.",
 )
 """A client begins the next transaction that nobody has begun."""
@@ -106,15 +106,13 @@ open_until_marker = invariant(
     leader.asks_coordinator.implies(
         all_of(
             p,
-            all_of(
-                _entry,
-                ((_entry.kind == DATA) & ~_marker.is_set).implies(
-                    all_true(
-                        ~_entry.idempotent_only,
-                        _known.current_txn_first_offset.is_set,
-                        _known.producer_epoch == _entry.producer_epoch,
-                    )
-                ),
+            _entry,
+            ((_entry.kind == DATA) & ~_marker.is_set).implies(
+                all_true(
+                    ~_entry.idempotent_only,
+                    _known.current_txn_first_offset.is_set,
+                    _known.producer_epoch == _entry.producer_epoch,
+                )
             ),
         )
     ),
@@ -138,19 +136,17 @@ ended_as_decided = invariant(
     transaction_version_2.implies(
         all_of(
             p,
-            all_of(
-                _entry,
-                ((_entry.kind == DATA) & _marker.is_set).implies(
-                    is_older(
-                        _entry.producer_id,
-                        _entry.producer_epoch,
-                        coordinator.producer_id,
-                        coordinator.producer_epoch,
-                    )
-                    & ended_with(_entry.producer_id, _entry.producer_epoch).implies(
-                        (_marker.value.kind == COMMIT) == _is_commit
-                    )
-                ),
+            _entry,
+            ((_entry.kind == DATA) & _marker.is_set).implies(
+                is_older(
+                    _entry.producer_id,
+                    _entry.producer_epoch,
+                    coordinator.producer_id,
+                    coordinator.producer_epoch,
+                )
+                & ended_with(_entry.producer_id, _entry.producer_epoch).implies(
+                    (_marker.value.kind == COMMIT) == _is_commit
+                )
             ),
         )
     ),
@@ -163,7 +159,7 @@ next epoch."""
 _other = log_entry("f", q)
 markers_alone = invariant(
     "MarkersAlone",
-    all_of(p, all_of(_entry, (_entry.kind != DATA).implies(~_entry.txn.is_set))),
+    all_of(p, _entry, (_entry.kind != DATA).implies(~_entry.txn.is_set)),
     "A marker isn't a record of a transaction.",
 )
 """The row that writes a marker gives it none."""
@@ -172,25 +168,19 @@ logs_in_order = invariant(
     "LogsInOrder",
     all_of(
         p,
-        all_of(
-            q,
-            all_of(
-                _entry,
-                all_of(
-                    _other,
-                    all_true(
-                        _entry.kind == DATA,
-                        _other.kind == DATA,
-                        is_older(
-                            _entry.producer_id,
-                            _entry.producer_epoch,
-                            _other.producer_id,
-                            _other.producer_epoch,
-                        ),
-                    ).implies(position(_entry.txn.value) < position(_other.txn.value)),
-                ),
+        q,
+        _entry,
+        _other,
+        all_true(
+            _entry.kind == DATA,
+            _other.kind == DATA,
+            is_older(
+                _entry.producer_id,
+                _entry.producer_epoch,
+                _other.producer_id,
+                _other.producer_epoch,
             ),
-        ),
+        ).implies(position(_entry.txn.value) < position(_other.txn.value)),
     ),
     "In all logs together, records of an older epoch are of transactions that began before.",
 )
@@ -244,13 +234,11 @@ def _is_asked(of_id: Expression, epoch: Expression) -> Expression:
     asked = in_flight("ask", EndTxn, k)
     return _may_commit(of_id, epoch) | any_of(
         k,
-        any_of(
-            asked,
-            all_true(
-                asked.result == Result.COMMIT,
-                asked.producer_id == of_id,
-                asked.producer_epoch == epoch,
-            ),
+        asked,
+        all_true(
+            asked.result == Result.COMMIT,
+            asked.producer_id == of_id,
+            asked.producer_epoch == epoch,
         ),
     )
 
@@ -295,11 +283,9 @@ end_of_holder = invariant(
     transaction_version_2.implies(
         all_of(
             k,
-            all_of(
-                _asked_end,
-                is_given_out(*_asked_pair)
-                & all_of(i, all_true(*(_is_no_later(pair) for pair in (_held, *_answers)))),
-            ),
+            _asked_end,
+            is_given_out(*_asked_pair)
+            & all_of(i, all_true(*(_is_no_later(pair) for pair in (_held, *_answers)))),
         )
     ),
     "Nobody has asked to end a transaction of an epoch after what a client holds or gets.",
@@ -314,7 +300,8 @@ def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
     marker = ending(_other, q)
     aborted = any_of(
         q,
-        any_of(_other, (_other.kind == DATA) & same & marker.is_set & (marker.value.kind == ABORT)),
+        _other,
+        (_other.kind == DATA) & same & marker.is_set & (marker.value.kind == ABORT),
     )
     return all_true(
         is_older(of_id, epoch, coordinator.producer_id, coordinator.producer_epoch),
@@ -328,7 +315,8 @@ answered_not_aborted = invariant(
     transaction_version_2.implies(
         all_of(
             i,
-            all_of(_end_answer, (_is_answered & _asks_commit).implies(_not_aborted(_id, _epoch))),
+            _end_answer,
+            (_is_answered & _asks_commit).implies(_not_aborted(_id, _epoch)),
         )
     ),
     "A transaction is not aborted if its client gets a success for the commit.",
@@ -399,9 +387,7 @@ acknowledged_of_committed = invariant(
     "AcknowledgedOfCommitted",
     all_of(
         t,
-        (outcome.at(t) != Outcome.COMMITTED).implies(
-            all_of(p, all_of(s, ~s.is_in(acknowledged.at(t)[p])))
-        ),
+        (outcome.at(t) != Outcome.COMMITTED).implies(all_of(p, s, ~s.is_in(acknowledged.at(t)[p]))),
     ),
     "An application keeps acknowledged records of committed transactions only.",
 )

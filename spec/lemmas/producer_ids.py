@@ -181,10 +181,8 @@ blocks_apart = invariant(
     "BlocksApart",
     all_of(
         b,
-        all_of(
-            c,
-            all_true(*(_apart(*pair) for pair in product(range(len(_of_one)), repeat=2))),
-        ),
+        c,
+        all_true(*(_apart(*pair) for pair in product(range(len(_of_one)), repeat=2))),
     ),
     "No two blocks that brokers have left have an id in common.",
 )
@@ -194,10 +192,9 @@ not_left_over = invariant(
     "NotLeftOver",
     all_of(
         b,
-        all_of(
-            _given,
-            all_of(c, _every(_of_other, lambda x: (_given < x.first) | (_given >= x.end))),
-        ),
+        _given,
+        c,
+        _every(_of_other, lambda x: (_given < x.first) | (_given >= x.end)),
     ),
     "An id that was handed out is no longer left in any block.",
 )
@@ -251,12 +248,10 @@ writes_what_is_proposed = invariant(
     "WritesWhatIsProposed",
     all_of(
         b,
-        all_of(
-            _write,
-            (_write.connection == _open).implies(
-                (_write.block_end == last_of(zk.proposed_block.at(b)))
-                & (_write.version == zk.expected_version.at(b))
-            ),
+        _write,
+        (_write.connection == _open).implies(
+            (_write.block_end == last_of(zk.proposed_block.at(b)))
+            & (_write.version == zk.expected_version.at(b))
         ),
     ),
     "A broker waits for the write of the block that it proposes.",

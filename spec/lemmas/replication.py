@@ -126,20 +126,11 @@ logs_match = invariant(
     "LogsMatch",
     all_of(
         i,
-        all_of(
-            j,
-            all_of(
-                _one,
-                all_of(
-                    _other,
-                    (
-                        (position(_one) == position(_other))
-                        & (_one.leader_epoch == _other.leader_epoch)
-                    ).implies(
-                        is_prefix(replicas.log.at(i)[: position(_one) + 1], replicas.log.at(j)),
-                    ),
-                ),
-            ),
+        j,
+        _one,
+        _other,
+        ((position(_one) == position(_other)) & (_one.leader_epoch == _other.leader_epoch)).implies(
+            is_prefix(replicas.log.at(i)[: position(_one) + 1], replicas.log.at(j)),
         ),
     ),
     "If two logs have an entry of one epoch at one offset, they are the same up to there.",
@@ -153,16 +144,10 @@ epochs_start_alike = invariant(
     "EpochsStartAlike",
     all_of(
         i,
-        all_of(
-            j,
-            all_of(
-                _one,
-                all_of(
-                    _other,
-                    (_one.leader_epoch == _other.leader_epoch).implies(_before == _before_other),
-                ),
-            ),
-        ),
+        j,
+        _one,
+        _other,
+        (_one.leader_epoch == _other.leader_epoch).implies(_before == _before_other),
     ),
     "An epoch starts at the same offset in all logs that have it.",
 )
@@ -172,14 +157,10 @@ has_own_entries = invariant(
     "HasOwnEntries",
     all_of(
         i,
-        all_of(
-            j,
-            all_of(
-                _entry,
-                (_leads & (_entry.leader_epoch == replicas.leader_epoch.at(i))).implies(
-                    is_prefix(replicas.log.at(j)[: position(_entry) + 1], replicas.log.at(i))
-                ),
-            ),
+        j,
+        _entry,
+        (_leads & (_entry.leader_epoch == replicas.leader_epoch.at(i))).implies(
+            is_prefix(replicas.log.at(j)[: position(_entry) + 1], replicas.log.at(i))
         ),
     ),
     "All entries of a leader's epoch are in its log, after the same ones.",
@@ -211,7 +192,7 @@ leads no more."""
 _known = replicas.log.at(i)[: replicas.high_watermark.at(i)]
 committed_in_sync = invariant(
     "CommittedInSync",
-    all_of(i, all_of(j, _may_lead(j).implies(is_prefix(_known, replicas.log.at(j))))),
+    all_of(i, j, _may_lead(j).implies(is_prefix(_known, replicas.log.at(j)))),
     "A replica that may lead has the records below any replica's high watermark.",
 )
 """A high watermark rises to what all in sync have, and a replica comes back in sync once it has
@@ -221,21 +202,19 @@ fetched_there = invariant(
     "FetchedThere",
     all_of(
         i,
-        all_of(
-            j,
-            (_leads & (i != j) & (replicas.fetched.at(i)[j] != UNKNOWN)).implies(
-                (
-                    (replicas.leader_epoch.at(j) == 0)
-                    | (replicas.leader_epoch.at(j) >= replicas.leader_epoch.at(i))
+        j,
+        (_leads & (i != j) & (replicas.fetched.at(i)[j] != UNKNOWN)).implies(
+            (
+                (replicas.leader_epoch.at(j) == 0)
+                | (replicas.leader_epoch.at(j) >= replicas.leader_epoch.at(i))
+            )
+            & _is_newest.implies(
+                (replicas.fetched.at(i)[j] <= size(replicas.log.at(j)))
+                & is_prefix(
+                    replicas.log.at(i)[: maximum(replicas.fetched.at(i)[j], 0)],
+                    replicas.log.at(j),
                 )
-                & _is_newest.implies(
-                    (replicas.fetched.at(i)[j] <= size(replicas.log.at(j)))
-                    & is_prefix(
-                        replicas.log.at(i)[: maximum(replicas.fetched.at(i)[j], 0)],
-                        replicas.log.at(j),
-                    )
-                )
-            ),
+            )
         ),
     ),
     "A follower has what its leader knows it to have fetched.",
@@ -293,17 +272,15 @@ followers_of_old = invariant(
     "FollowersOfOld",
     all_of(
         i,
-        all_of(
-            j,
-            (_leads & (size(replicas.isr.at(i)) >= replicas.min_isr) & _may_lead(j)).implies(
-                j.is_in(replicas.isr.at(i))
-                | (replicas.leader_epoch.at(j) == 0)
-                | (replicas.leader_epoch.at(j) > replicas.leader_epoch.at(i))
-                | (_is_newest)
-            )
-            & (_is_old & ((_may_lead(j) & ~j.is_in(replicas.isr.at(i))) | _leads_later)).implies(
-                any_of(x, _has_left(x))
-            ),
+        j,
+        (_leads & (size(replicas.isr.at(i)) >= replicas.min_isr) & _may_lead(j)).implies(
+            j.is_in(replicas.isr.at(i))
+            | (replicas.leader_epoch.at(j) == 0)
+            | (replicas.leader_epoch.at(j) > replicas.leader_epoch.at(i))
+            | (_is_newest)
+        )
+        & (_is_old & ((_may_lead(j) & ~j.is_in(replicas.isr.at(i))) | _leads_later)).implies(
+            any_of(x, _has_left(x))
         ),
     ),
     "A replica that may lead was in sync with an older leader, or has been since one of those "
@@ -316,15 +293,13 @@ old_leader_limited = invariant(
     "OldLeaderLimited",
     all_of(
         i,
-        all_of(
-            j,
-            (_is_old & (i != j) & (_may_lead(j) | _leads_later)).implies(
-                all_true(
-                    _shared <= size(replicas.log.at(j)),
-                    is_prefix(replicas.log.at(i)[:_shared], replicas.log.at(j)),
-                    _leads_later.implies(_shared <= replicas.epoch_start.at(j)),
-                )
-            ),
+        j,
+        (_is_old & (i != j) & (_may_lead(j) | _leads_later)).implies(
+            all_true(
+                _shared <= size(replicas.log.at(j)),
+                is_prefix(replicas.log.at(i)[:_shared], replicas.log.at(j)),
+                _leads_later.implies(_shared <= replicas.epoch_start.at(j)),
+            )
         ),
     ),
     "A replica that may lead, or leads later, has what an older leader may still commit.",
@@ -343,16 +318,12 @@ committed_at_old_leader = invariant(
     "CommittedAtOldLeader",
     all_of(
         i,
-        all_of(
-            j,
-            _is_old_of_follower.implies(
-                all_of(
-                    k,
-                    is_prefix(
-                        replicas.log.at(k)[: replicas.high_watermark.at(k)], replicas.log.at(i)
-                    ),
-                )
-            ),
+        j,
+        _is_old_of_follower.implies(
+            all_of(
+                k,
+                is_prefix(replicas.log.at(k)[: replicas.high_watermark.at(k)], replicas.log.at(i)),
+            )
         ),
     ),
     "An older leader whose follower may lead has what lies below any replica's high watermark.",
@@ -376,9 +347,8 @@ consumed_in_sync = invariant(
         all_of(i, _is_newest.implies(size(replicas.consumed) <= size(_committed))),
         all_of(
             i,
-            all_of(
-                j, _is_old_of_follower.implies(is_prefix(replicas.consumed, replicas.log.at(i)))
-            ),
+            j,
+            _is_old_of_follower.implies(is_prefix(replicas.consumed, replicas.log.at(i))),
         ),
     ),
     "A replica that may lead has what consumers have read. So does an older leader if its "
@@ -392,15 +362,11 @@ records_once = invariant(
         i,
         all_of(
             j,
-            all_of(
-                _one,
-                all_of(
-                    _other,
-                    (_one.record == _other.record).implies(
-                        (_one.leader_epoch == _other.leader_epoch)
-                        & ((i != j) | (position(_one) == position(_other)))
-                    ),
-                ),
+            _one,
+            _other,
+            (_one.record == _other.record).implies(
+                (_one.leader_epoch == _other.leader_epoch)
+                & ((i != j) | (position(_one) == position(_other)))
             ),
         )
         & all_of(_one, _one.record < replicas.produced),
@@ -422,7 +388,8 @@ acknowledged_in_sync = invariant(
                 ),
                 all_of(
                     i,
-                    all_of(j, _is_old_of_follower.implies(any_of(_one, _one.record == _record))),
+                    j,
+                    _is_old_of_follower.implies(any_of(_one, _one.record == _record)),
                 ),
             )
         ),

@@ -112,9 +112,7 @@ sent_in_turn = invariant(
     all_of(
         p,
         all_true(
-            all_of(
-                r, all_of(s, (_was_sent(r) & (position(s) < position(r))).implies(_was_sent(s)))
-            ),
+            all_of(r, s, (_was_sent(r) & (position(s) < position(r))).implies(_was_sent(s))),
             *(m.every(_was_sent(m.record)) for m in (_sent, _late)),
             all_of(_answer, _was_sent(_answer.record)),
             all_of(_logged, _was_sent(_logged.record)),
@@ -173,11 +171,9 @@ one_message = invariant(
     "OneMessage",
     all_of(
         p,
-        all_of(
-            r,
-            count_of(_sent.names[0], _sent.record == r) + count_of(_answer, _answer.record == r)
-            <= one(~_of_r.status.is_in(client.UNSENT, client.QUEUED)),
-        ),
+        r,
+        count_of(_sent.names[0], _sent.record == r) + count_of(_answer, _answer.record == r)
+        <= one(~_of_r.status.is_in(client.UNSENT, client.QUEUED)),
     ),
     "One request with a batch, or its answer, is in flight on the connection that is open.",
 )
@@ -202,18 +198,16 @@ earlier_ones_first = invariant(
     "EarlierOnesFirst",
     all_of(
         p,
-        all_of(
-            r,
-            all_true(
-                *(
-                    m.every(
-                        (client.is_open(_of_r) & (position(r) < position(m.record))).implies(
-                            client.batches.at(_ME)[p][m.record].status == status
-                        )
+        r,
+        all_true(
+            *(
+                m.every(
+                    (client.is_open(_of_r) & (position(r) < position(m.record))).implies(
+                        client.batches.at(_ME)[p][m.record].status == status
                     )
-                    for m, status in ((_sent, client.SENT), (_late, client.QUEUED))
                 )
-            ),
+                for m, status in ((_sent, client.SENT), (_late, client.QUEUED))
+            )
         ),
     ),
     "While a batch is open, a later one with a request in flight is open too, and isn't sent again "

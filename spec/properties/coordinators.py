@@ -34,15 +34,9 @@ one_for_an_epoch = invariant(
     "OneCoordinatorForAnEpoch",
     all_of(
         s,
-        all_of(
-            b,
-            all_of(
-                c,
-                ((b != c) & _mine.is_set & _other.is_set).implies(
-                    _epoch != _other.value.coordinator_epoch
-                ),
-            ),
-        ),
+        b,
+        c,
+        ((b != c) & _mine.is_set & _other.is_set).implies(_epoch != _other.value.coordinator_epoch),
     ),
     "No two brokers coordinate an id under the same coordinator epoch.",
     "TransactionStateManager, the leader epoch of the log's partition",
@@ -50,7 +44,7 @@ one_for_an_epoch = invariant(
 
 only_as_heard = invariant(
     "AnswersOnlyAsHeard",
-    all_of(s, all_of(b, _answers.implies(_epoch == heard_epoch.at(b)))),
+    all_of(s, b, _answers.implies(_epoch == heard_epoch.at(b))),
     "A broker that knows of a newer leader of the transaction log no longer answers.",
     "TransactionCoordinator.onResignation",
     KnownBug(
@@ -62,11 +56,9 @@ knows_the_log = invariant(
     "LeaderKnowsTheLog",
     all_of(
         s,
-        all_of(
-            b,
-            (_answers & (_epoch == size(leaders) - 1) & logged.is_set).implies(
-                known.at(b)[s] == logged
-            ),
+        b,
+        (_answers & (_epoch == size(leaders) - 1) & logged.is_set).implies(
+            known.at(b)[s] == logged
         ),
     ),
     "The newest leader answers only when it knows the id's record in the log.",

@@ -54,7 +54,7 @@ _has_succeeded = _r.is_in(delivery.succeeded) & (~_is_transactional | _ends_well
 
 at_most_once = invariant(
     "AtMostOnce",
-    all_of(_one, all_of(_other, _is_before.implies(_one != _other))),
+    all_of(_one, _other, _is_before.implies(_one != _other)),
     "No record is processed twice.",
     "KIP-98; the documentation of Kafka, Message Delivery Semantics",
 )
@@ -74,7 +74,7 @@ no_silent_loss = invariant(
 )
 in_order = invariant(
     "InOrder",
-    all_of(_one, all_of(_other, _is_before.implies(_one <= _other))),
+    all_of(_one, _other, _is_before.implies(_one <= _other)),
     "No record is processed after one that was sent later.",
     "max.in.flight.requests.per.connection",
 )
@@ -136,20 +136,15 @@ aborted_alike = invariant(
     "AbortedAlike",
     all_of(
         _i,
-        all_of(
-            _j,
-            all_of(
-                _read,
-                all_true(
-                    filters,
-                    replicas.state.at(_i) == State.LEADER,
-                    replicas.leads(_j, replicas.newest_epoch),
-                    _is_given,
-                ).implies(
-                    (replicas.log.at(_j)[position(_read)] == some(_read))
-                    & (_ending(_i) == _ending(_j))
-                ),
-            ),
+        _j,
+        _read,
+        all_true(
+            filters,
+            replicas.state.at(_i) == State.LEADER,
+            replicas.leads(_j, replicas.newest_epoch),
+            _is_given,
+        ).implies(
+            (replicas.log.at(_j)[position(_read)] == some(_read)) & (_ending(_i) == _ending(_j))
         ),
     ),
     "Below its last stable offset, a leader gives a read_committed consumer the records that the "

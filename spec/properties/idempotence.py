@@ -38,7 +38,7 @@ _first, _second = _entry("e", p), _entry("f", p)
 _in_order = position(_first) < position(_second)
 no_duplicate = invariant(
     "NoDuplicate",
-    all_of(p, all_of(_first, all_of(_second, _in_order.implies(_first.record != _second.record)))),
+    all_of(p, _first, _second, _in_order.implies(_first.record != _second.record)),
     "A record that an application sent once is in its partition's log at most once.",
     "KIP-98, idempotent producer",
     KnownBug("KAFKA-14034, open (docs/findings.md, 1 to 3)", _MENDS, client_epoch_bump),
@@ -48,11 +48,9 @@ no_lost_acknowledgement = invariant(
     "NoLostAcknowledgement",
     all_of(
         p,
-        all_of(
-            r,
-            (client.batches.at(ME)[p][r].status == client.ACKNOWLEDGED).implies(
-                any_of(_first, _first.record == r)
-            ),
+        r,
+        (client.batches.at(ME)[p][r].status == client.ACKNOWLEDGED).implies(
+            any_of(_first, _first.record == r)
         ),
     ),
     "An acknowledged record is in the log.",
@@ -63,13 +61,9 @@ order = invariant(
     "Order",
     all_of(
         p,
-        all_of(
-            _first,
-            all_of(
-                _second,
-                _in_order.implies(position(_first.record) <= position(_second.record)),
-            ),
-        ),
+        _first,
+        _second,
+        _in_order.implies(position(_first.record) <= position(_second.record)),
     ),
     "In a partition, records are in the order in which the application sent them.",
     "KIP-98, idempotent producer",
@@ -81,14 +75,10 @@ epoch_forward = invariant(
     "EpochForward",
     all_of(
         p,
-        all_of(
-            _first,
-            all_of(
-                _second,
-                (_in_order & _same_id & (_second.producer_epoch != NO_EPOCH)).implies(
-                    _first.producer_epoch <= _second.producer_epoch
-                ),
-            ),
+        _first,
+        _second,
+        (_in_order & _same_id & (_second.producer_epoch != NO_EPOCH)).implies(
+            _first.producer_epoch <= _second.producer_epoch
         ),
     ),
     "In a partition, the batches of a producer id are in the order of their epochs.",
@@ -101,17 +91,11 @@ no_gap = invariant(
     "NoGap",
     all_of(
         p,
-        all_of(
-            n,
-            all_of(
-                _batch,
-                all_of(
-                    _later,
-                    (position(_later) == position(_batch) + 1).implies(
-                        _later.last_sequence == wrap(_batch.last_sequence + 1, SEQUENCE)
-                    ),
-                ),
-            ),
+        n,
+        _batch,
+        _later,
+        (position(_later) == position(_batch) + 1).implies(
+            _later.last_sequence == wrap(_batch.last_sequence + 1, SEQUENCE)
         ),
     ),
     "The batches that a leader remembers of a producer's epoch follow one another without a gap.",
@@ -123,7 +107,8 @@ log_stays = step_property(
     "LogStays",
     all_of(
         p,
-        all_of(_first, any_of(_kept, (position(_kept) == position(_first)) & (_kept == _first))),
+        _first,
+        any_of(_kept, (position(_kept) == position(_first)) & (_kept == _first)),
     ),
     "A log only grows: its records don't change.",
     "KIP-98",
@@ -134,11 +119,9 @@ answer_stays = step_property(
     "AnswerStays",
     all_of(
         p,
-        all_of(
-            r,
-            _batch_of_r.status.is_in(client.ACKNOWLEDGED, client.FAILED).implies(
-                after(_batch_of_r.status) == _batch_of_r.status
-            ),
+        r,
+        _batch_of_r.status.is_in(client.ACKNOWLEDGED, client.FAILED).implies(
+            after(_batch_of_r.status) == _batch_of_r.status
         ),
     ),
     "The application gets one answer about a record, and the answer never changes.",

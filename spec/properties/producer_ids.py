@@ -39,11 +39,9 @@ handed_out_once = invariant(
     "HandedOutOnce",
     all_of(
         b,
-        all_of(
-            _one,
-            all_of(_later, (position(_one) < position(_later)).implies(_one != _later))
-            & all_of(c, (b != c).implies(all_of(_other, _one != _other))),
-        ),
+        _one,
+        all_of(_later, (position(_one) < position(_later)).implies(_one != _later))
+        & all_of(c, (b != c).implies(all_of(_other, _one != _other))),
     ),
     "A producer id is handed out once, by one broker.",
     "ProducerIdManager; KIP-98, KIP-730",
@@ -53,7 +51,9 @@ increasing = invariant(
     "Increasing",
     all_of(
         b,
-        all_of(_one, all_of(_later, (position(_one) < position(_later)).implies(_one <= _later))),
+        _one,
+        _later,
+        (position(_one) < position(_later)).implies(_one <= _later),
     ),
     "The producer ids that a broker hands out never go back, not even after a crash.",
     "ProducerIdsBlock.claimNextId, RPCProducerIdManager.sanityCheckResponse",
@@ -61,7 +61,7 @@ increasing = invariant(
 
 not_beyond_the_largest = invariant(
     "NotBeyondTheLargest",
-    all_of(b, all_of(_one, (_one >= 0) & (_one <= LARGEST_PRODUCER_ID))),
+    all_of(b, _one, (_one >= 0) & (_one <= LARGEST_PRODUCER_ID)),
     "Only ids from 0 up to the largest producer id are handed out. If none is left, the request "
     "is refused.",
     "ProducerIdControlManager.generateNextProducerId",
@@ -71,7 +71,8 @@ only_from_taken_blocks = invariant(
     "OnlyFromTakenBlocks",
     all_of(
         b,
-        all_of(_one, if_(controller_hands_out_ids, _one < rpc.committed, _one <= zk.block_end)),
+        _one,
+        if_(controller_hands_out_ids, _one < rpc.committed, _one <= zk.block_end),
     ),
     "Each id that is handed out belongs to a block that is recorded as taken, so no crash or "
     "failover of the store can bring it back.",

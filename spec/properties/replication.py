@@ -52,7 +52,7 @@ _known_i, _known_j = (
 )
 replicas_agree = invariant(
     "ReplicasAgree",
-    all_of(i, all_of(j, is_prefix(_known_i, _known_j) | is_prefix(_known_j, _known_i))),
+    all_of(i, j, is_prefix(_known_i, _known_j) | is_prefix(_known_j, _known_i)),
     "Two replicas have the same entries below the high watermarks that they know.",
     "KIP-101",
 )
@@ -61,13 +61,11 @@ follower_in_line = invariant(
     "FollowerInLine",
     all_of(
         i,
-        all_of(
-            j,
-            (
-                (replicas.state.at(j) == State.FETCHING)
-                & replicas.leads(i, replicas.leader_epoch.at(j))
-            ).implies(is_prefix(replicas.log.at(j), replicas.log.at(i))),
-        ),
+        j,
+        (
+            (replicas.state.at(j) == State.FETCHING)
+            & replicas.leads(i, replicas.leader_epoch.at(j))
+        ).implies(is_prefix(replicas.log.at(j), replicas.log.at(i))),
     ),
     "A follower that fetches has no entry that its leader lacks.",
     "KIP-101, KIP-279",
@@ -78,15 +76,9 @@ epochs_in_order = invariant(
     "EpochsInOrder",
     all_of(
         i,
-        all_of(
-            _one,
-            all_of(
-                _later,
-                (position(_one) < position(_later)).implies(
-                    _one.leader_epoch <= _later.leader_epoch
-                ),
-            ),
-        ),
+        _one,
+        _later,
+        (position(_one) < position(_later)).implies(_one.leader_epoch <= _later.leader_epoch),
     ),
     "Leader epochs never decrease along a log.",
     "KIP-101, LeaderEpochFileCache.assign",
@@ -96,11 +88,9 @@ one_leader = invariant(
     "OneLeader",
     all_of(
         i,
-        all_of(
-            j,
-            ((i != j) & (replicas.state.at(i) == State.LEADER)).implies(
-                ~replicas.leads(j, replicas.leader_epoch.at(i))
-            ),
+        j,
+        ((i != j) & (replicas.state.at(i) == State.LEADER)).implies(
+            ~replicas.leads(j, replicas.leader_epoch.at(i))
         ),
     ),
     "An epoch has one leader.",

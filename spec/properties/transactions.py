@@ -82,14 +82,10 @@ no_duplicate = invariant(
     "NoDuplicate",
     all_of(
         p,
-        all_of(
-            _first,
-            all_of(
-                _second,
-                ((position(_first) < position(_second)) & (_first.kind == DATA)).implies(
-                    (_first.txn != _second.txn) | (_first.record != _second.record)
-                ),
-            ),
+        _first,
+        _second,
+        ((position(_first) < position(_second)) & (_first.kind == DATA)).implies(
+            (_first.txn != _second.txn) | (_first.record != _second.record)
         ),
     ),
     "A record that an application sent once is in its partition's log at most once.",
@@ -100,16 +96,11 @@ no_lost_acknowledgement = invariant(
     "NoLostAcknowledgement",
     all_of(
         t,
-        all_of(
-            p,
-            all_of(
-                r,
-                (
-                    (application.outcome.at(t) == COMMITTED)
-                    & r.is_in(application.acknowledged.at(t)[p])
-                ).implies(_is_there(p, t, r) & ~_with_outcome(p, t, ABORT)),
-            ),
-        ),
+        p,
+        r,
+        (
+            (application.outcome.at(t) == COMMITTED) & r.is_in(application.acknowledged.at(t)[p])
+        ).implies(_is_there(p, t, r) & ~_with_outcome(p, t, ABORT)),
     ),
     "An acknowledged record of a transaction reported committed is in the log and not aborted.",
     "KIP-98, guarantees",
@@ -119,7 +110,9 @@ atomic = invariant(
     "Atomic",
     all_of(
         t,
-        all_of(p, all_of(q, ~(_with_outcome(p, t, COMMIT) & _with_outcome(q, t, ABORT)))),
+        p,
+        q,
+        ~(_with_outcome(p, t, COMMIT) & _with_outcome(q, t, ABORT)),
     ),
     "A transaction's records all commit or all abort, on every partition.",
     "KIP-98, guarantees",
@@ -129,12 +122,10 @@ outcome_as_reported = invariant(
     "OutcomeAsReported",
     all_of(
         t,
-        all_of(
-            p,
-            (application.outcome.at(t) == COMMITTED).implies(~_with_outcome(p, t, ABORT))
-            & _with_outcome(p, t, COMMIT).implies(
-                application.outcome.at(t).is_in(COMMITTING, COMMITTED)
-            ),
+        p,
+        (application.outcome.at(t) == COMMITTED).implies(~_with_outcome(p, t, ABORT))
+        & _with_outcome(p, t, COMMIT).implies(
+            application.outcome.at(t).is_in(COMMITTING, COMMITTED)
         ),
     ),
     "A record is committed only if its application asked to commit and no failure was "
@@ -147,28 +138,24 @@ order = invariant(
     "Order",
     all_of(
         p,
-        all_of(
-            _order_first,
-            all_of(
-                _order_second,
-                (
-                    (position(_order_first) < position(_order_second))
-                    & (_order_first.kind == DATA)
-                    & (_order_second.kind == DATA)
-                ).implies(
-                    ~is_older(
-                        _order_second.producer_id,
-                        _order_second.producer_epoch,
-                        _order_first.producer_id,
-                        _order_first.producer_epoch,
-                    )
-                    & (position(_order_first.txn.value) <= position(_order_second.txn.value))
-                    & (
-                        (_order_first.txn != _order_second.txn)
-                        | (position(_order_first.record) < position(_order_second.record))
-                    )
-                ),
-            ),
+        _order_first,
+        _order_second,
+        (
+            (position(_order_first) < position(_order_second))
+            & (_order_first.kind == DATA)
+            & (_order_second.kind == DATA)
+        ).implies(
+            ~is_older(
+                _order_second.producer_id,
+                _order_second.producer_epoch,
+                _order_first.producer_id,
+                _order_first.producer_epoch,
+            )
+            & (position(_order_first.txn.value) <= position(_order_second.txn.value))
+            & (
+                (_order_first.txn != _order_second.txn)
+                | (position(_order_first.record) < position(_order_second.record))
+            )
         ),
     ),
     "In a partition, records are in the order in which their transactions began, then in the "
@@ -180,16 +167,14 @@ one_live_epoch = invariant(
     "OneLiveEpoch",
     all_of(
         i,
-        all_of(
-            j,
-            (
-                (i != j)
-                & (client.producer_epoch.at(i) != NO_EPOCH)
-                & (client.state.at(i) != client.FATAL_ERROR)
-                & (client.state.at(j) != client.FATAL_ERROR)
-                & (client.producer_id.at(i) == client.producer_id.at(j))
-            ).implies(client.producer_epoch.at(i) != client.producer_epoch.at(j)),
-        ),
+        j,
+        (
+            (i != j)
+            & (client.producer_epoch.at(i) != NO_EPOCH)
+            & (client.state.at(i) != client.FATAL_ERROR)
+            & (client.state.at(j) != client.FATAL_ERROR)
+            & (client.producer_id.at(i) == client.producer_id.at(j))
+        ).implies(client.producer_epoch.at(i) != client.producer_epoch.at(j)),
     ),
     "No two client instances hold the same producer id and epoch.",
     "KIP-98, InitProducerId",
@@ -250,11 +235,9 @@ read_committed_stays = step_property(
     "ReadCommittedStays",
     all_of(
         p,
-        all_of(
-            _stable,
-            (position(_stable) < leader.last_stable_offset.at(p)).implies(
-                any_of(_kept, (position(_kept) == position(_stable)) & (_kept == _stable))
-            ),
+        _stable,
+        (position(_stable) < leader.last_stable_offset.at(p)).implies(
+            any_of(_kept, (position(_kept) == position(_stable)) & (_kept == _stable))
         ),
     ),
     "A record that a read_committed consumer has read stays in the log, with the same outcome.",
@@ -270,9 +253,8 @@ epoch_forward = step_property(
     )
     & all_of(
         p,
-        all_of(
-            n, after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader)
-        ),
+        n,
+        after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader),
     ),
     "The epoch of a producer id never goes back, neither in the transaction log nor at a "
     "leader that remembers the producer.",
@@ -334,16 +316,14 @@ fenced_for_good = step_property(
     "FencedForGood",
     all_of(
         i,
-        all_of(
-            j,
-            (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
-                ~is_older(
-                    client.producer_id.at(j),
-                    client.producer_epoch.at(j),
-                    after(client.producer_id.at(i)),
-                    after(client.producer_epoch.at(i)),
-                )
-            ),
+        j,
+        (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
+            ~is_older(
+                client.producer_id.at(j),
+                client.producer_epoch.at(j),
+                after(client.producer_id.at(i)),
+                after(client.producer_epoch.at(i)),
+            )
         ),
     ),
     "A client instance that a newer one has fenced gets no newer epoch or producer id, unless "

@@ -267,3 +267,23 @@ def test_bounds_are_made_of_constants_by_every_operator() -> None:
     assert resolve((N * 2 + 1) // 2 - N % 2, {"N": 3}) == 2
     with pytest.raises(DeclarationError, match="divides by 0"):
         resolve(N // (N - 3), {"N": 3})
+
+
+def test_a_quantifier_over_several_variables_is_nested() -> None:
+    far = by_shelf[s] == b.weight
+    assert lang.all_of(s, b, far).same_as(lang.all_of(s, lang.all_of(b, far)))
+    assert lang.any_of(s, b, far).same_as(lang.any_of(s, lang.any_of(b, far)))
+    assert lang.each(s, s, 0).same_as(lang.each(s, lang.each(s, 0)))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: lang.all_of(s), r"all_of\(s\): give a condition behind the variable"),
+        (lambda: lang.each(s), r"each\(s\): give a value behind the variable"),
+        (lambda: lang.any_of(s, 1, ok), r"any_of\(s, ...\): `1` is not a variable"),
+    ],
+)
+def test_a_quantifier_that_lacks_something(make: Callable[[], lang.Expression], said: str) -> None:
+    with pytest.raises(DeclarationError, match=said):
+        make()
