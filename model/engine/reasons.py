@@ -52,7 +52,7 @@ def reasons(taken: Sequence[Taken], request: str, answered: str, other: str | No
         return [*found, f"not {other}: the same row answers so in other states"]
     nearest = f"not {other}: {_named(one, row)} isn't taken,"
     if not facts:
-        return [*found, f"{nearest} as row {one.row.name} comes first"]
+        return [*found, f"{nearest} as row {one.row.id} comes first"]
     more = [f"{len(facts) - MOST} more"] if len(facts) > MOST else []
     return [*found, nearest, f"  as {' and '.join([*facts[:MOST], *more])}"]
 

@@ -69,11 +69,10 @@ _ID = "takes a controller that gives out no producer ids: --debugger"
 _TWO_LEVELS = "takes a transaction at the largest epoch: transaction.version has to change"
 _AT_ONCE = "takes a request that is held between two of its steps: --debugger"
 ALONE: Final[Mapping[str, str]] = {
-    "no producer id to be had": _ID,
     "no-producer-id": _ID,
     "no-producer-id-for-fence": _ID,
     "no-producer-id-over-fence": _ID,
-    "verify, unknown transactional id": "takes an entry without an epoch: --alter-configs",
+    "verify-unknown-id": "takes an entry without an epoch: --alter-configs",
     "loading": _MOVES,
     "not the coordinator": _MOVES,
     "coordinator moved": _MOVES,
@@ -83,7 +82,7 @@ ALONE: Final[Mapping[str, str]] = {
     "commit-during-fence": _AT_ONCE,
     "stale epoch, whatever the answer": _AT_ONCE,
     "question no longer counts": _AT_ONCE,
-    "commit or abort in progress": _AT_ONCE,
+    "prepared": _AT_ONCE,
     "already-prepared": _AT_ONCE,
     "prepared-otherwise": _AT_ONCE,
     "no two-phase commit here": "takes InitProducerId 6: unstable.api.versions.enable",
@@ -155,7 +154,7 @@ def why_not(row: RowName) -> str | None:
     if row.event == "continue the fence" and row.row not in ALONE:
         return _AT_ONCE
     if row.row in ("unknown-id", "unknown transactional id") and row.event != "look up":
-        return ALONE["verify, unknown transactional id"]
+        return ALONE["verify-unknown-id"]
     return ALONE.get(row.row, BESIDE.get(row.event))
 
 

@@ -15,7 +15,7 @@ BUGS = (
         fix=("stale_epoch_abortable",),
         constants=transactions(faults=1, timeouts=1),
         takes=(
-            "transaction timeout/fence the open transaction",
+            "transaction timeout/fence",
             "Produce/stale epoch",
             "ProduceResponse/fatal",
         ),
@@ -33,7 +33,7 @@ BUGS = (
         constants=transactions(producers=2, faults=1, id_expiries=1, producer_ids=2),
         takes=(
             "log append/transactional id forgotten",
-            "AddPartitionsToTxn/unknown transactional id",
+            "AddPartitionsToTxn/unknown-id",
             "InitProducerIdResponse/initialized",
         ),
         source="commit e4c00346",

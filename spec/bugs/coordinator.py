@@ -17,7 +17,7 @@ BUGS = (
         fix=("fence_bumps_epoch",),
         constants=transactions(producers=2),
         takes=(
-            "InitProducerId/fence the open transaction",
+            "InitProducerId/fence",
             "WriteTxnMarkers/end one that begins here",
             "Produce/append",
         ),
@@ -80,7 +80,7 @@ BUGS = (
         fixed_at="0.11.0.2",
         fix=("timeout_bumps_epoch",),
         constants=transactions(partitions=2, faults=1, timeouts=1),
-        takes=("transaction timeout/fence the open transaction", "EndTxn/prepare"),
+        takes=("transaction timeout/fence", "EndTxn/prepare"),
         source="commit 501a5e26",
     ),
     Bug(
@@ -156,7 +156,7 @@ BUGS = (
         fix=("single_fence_bump",),
         constants=transactions(faults=1, timeouts=1),
         takes=(
-            "transaction timeout/fence the open transaction",
+            "transaction timeout/fence",
             "continue the fence/abort-and-bump",
             "log append/abort decided",
         ),
@@ -174,7 +174,7 @@ BUGS = (
         constants=transactions(
             producers=2, transactions=2, largest_epoch=2, producer_ids=2, faults=1, timeouts=1
         ),
-        takes=("transaction timeout/fence the open transaction",),
+        takes=("transaction timeout/fence",),
         source="KAFKA-20090",
         on=("rotation_in_log",),
         since="4.0.0",
@@ -205,7 +205,7 @@ BUGS = (
         constants=transactions(faults=2, expiries=1, failovers=1),
         takes=(
             "coordinator failover/the new epoch is in the log",
-            "InitProducerId/stale producer",
+            "InitProducerId/stale-producer",
             "InitProducerIdResponse/fenced",
         ),
         source="pull request 22096",

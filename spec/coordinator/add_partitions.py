@@ -1,11 +1,12 @@
-"""AddPartitionsToTxn at the coordinator, from a client and from a leader that verifies a batch."""
+"""AddPartitionsToTxn at the coordinator, from a client and from a leader that verifies a batch.
+
+Before version 2 a client asks for partitions to be added, and since 3.6 a leader asks whether a
+partition is in the transaction. With version 2 the leader asks for it to be added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
-from ...language import Expression, Message, Row, Sending, Table, if_, only, set_of
+from ...language import Expression, Row, Sending, Table, if_, set_of, some
 from ..messages import (
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
@@ -27,7 +28,17 @@ from ..releases.features import (
 )
 from . import entry
 
-_NOTHING: Mapping[Expression, Expression] = MappingProxyType({})
+
+def answer(error: Expression) -> Sending:
+    """The response to a client. It goes out only while the connection of the request is open."""
+    return answer_on(
+        connection.at(AddPartitionsToTxn.producer),
+        AddPartitionsToTxnResponse,
+        AddPartitionsToTxn.connection,
+        producer=AddPartitionsToTxn.producer,
+        partition=AddPartitionsToTxn.partition,
+        error=error,
+    )
 
 
 def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
@@ -39,116 +50,197 @@ def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Ex
     }
 
 
-def add_partitions_rows(
-    request: Message, *, answer: Callable[[Expression], Sending], wanted: Expression,
-    all_there: Expression, version: Expression | int,
-    asks: Mapping[Expression, Expression] = _NOTHING,
-) -> tuple[Row, ...]:  # fmt: skip
-    """The rows of every form of the request: a client's, a leader's, for one partition or many.
-
-    `wanted` is the set of partitions, `all_there` says that the transaction has them, `asks` is who
-    waits for the record.
-    """
-    source = "TransactionCoordinator.handleAddPartitionsToTransaction"
-    busy = answer(Errors.CONCURRENT_TRANSACTIONS)
-    unknown, other = entry.same_producer(request, answer, source)
-    return (
-        unknown,
-        Row(
-            "transition in progress",
-            when=entry.pending.is_set,
-            during=pending_first,
-            reply=busy,
-            source="KAFKA-18660",
-        ),
-        other,
-        Row(
-            "other epoch",
-            when=request.producer_epoch != entry.producer_epoch,
-            reply=answer(entry.fenced),
-            source=source,
-        ),
-        Row(
-            "transition in progress, same epoch",
-            when=entry.pending.is_set,
-            during=~pending_first,
-            reply=busy,
-            source=source,
-        ),
-        Row("commit or abort in progress", when=entry.is_prepared, reply=busy, source=source),
-        Row(
-            "already added",
-            when=(entry.state == entry.ONGOING) & all_there,
-            reply=answer(Errors.NONE),
-            source=source,
-        ),
-        Row(
-            "add",
-            set={
-                entry.adding_for[request.producer]: wanted,
-                **adding(wanted, version),
-                **asks,
-            },
-            source="TransactionMetadata.prepareAddPartitions",
-        ),
-    )
-
-
-def _add_answer(error: Expression) -> Sending:
-    request = AddPartitionsToTxn
-    return answer_on(
-        connection.at(request.producer), AddPartitionsToTxnResponse, request.connection,
-        producer=request.producer, partition=request.partition, error=error,
-    )  # fmt: skip
-
-
 add_partitions = Table(
     transaction,
     on=AddPartitionsToTxn,
     others=(producer, clock),
-    rows=add_partitions_rows(
-        AddPartitionsToTxn,
-        answer=_add_answer,
-        asks=entry.asks(AddPartitionsToTxn),
-        wanted=AddPartitionsToTxn.partitions,
-        all_there=(AddPartitionsToTxn.partitions - entry.partitions) == set_of(),
-        version=AddPartitionsToTxn.client_transaction_version,
+    source="TransactionCoordinator.handleAddPartitionsToTransaction",
+    rows=(
+        Row(
+            "unknown-id",
+            "The coordinator doesn't know the transactional id",
+            when=entry.is_absent,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        ),
+        Row(
+            "pending",
+            "The record of another transition is being appended",
+            when=entry.pending.is_set,
+            during=pending_first,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
+            source="KAFKA-18660",
+        ),
+        Row(
+            "other-producer-id",
+            "The entry has another producer id",
+            when=AddPartitionsToTxn.producer_id != entry.producer_id,
+            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
+        ),
+        Row(
+            "other-epoch",
+            "The entry has another epoch",
+            when=AddPartitionsToTxn.producer_epoch != entry.producer_epoch,
+            reply=answer(entry.fenced),
+        ),
+        Row(
+            "pending-same-epoch",
+            "The record of another transition is being appended, of the same epoch",
+            when=entry.pending.is_set,
+            during=~pending_first,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
+        ),
+        Row(
+            "prepared",
+            "The transaction is ending",
+            when=entry.is_prepared,
+            reply=answer(Errors.CONCURRENT_TRANSACTIONS),
+        ),
+        Row(
+            "already-added",
+            "The transaction has these partitions",
+            when=(entry.state == entry.ONGOING)
+            & ((AddPartitionsToTxn.partitions - entry.partitions) == set_of()),
+            reply=answer(Errors.NONE),
+        ),
+        Row(
+            "add",
+            "The partitions are added to a new or an open transaction",
+            set={
+                entry.pending: entry.ONGOING,
+                entry.pending_partitions: entry.partitions | AddPartitionsToTxn.partitions,
+                entry.pending_start_timestamp: if_(
+                    entry.is_settled, now, entry.txn_start_timestamp
+                ),
+                entry.pending_update_timestamp: now,
+                entry.pending_version: AddPartitionsToTxn.client_transaction_version,
+                entry.adding_for[AddPartitionsToTxn.producer]: AddPartitionsToTxn.partitions,
+                entry.asked_by[AddPartitionsToTxn.producer]: some(AddPartitionsToTxn.connection),
+            },
+            source="TransactionMetadata.prepareAddPartitions",
+        ),
     ),
 )
 
-
-def _leader_answer(error: Expression) -> Sending:
-    return AddPartitionsByLeaderResponse(error=error)
-
-
-_VERIFY = "TransactionCoordinator.handleVerifyPartitionsInTransaction"
-_verify_only = only(
-    verification & ~transaction_version_2,
-    *entry.same_producer(AddPartitionsByLeader, _leader_answer, _VERIFY, "verify, "),
-    Row(
-        "verify, other epoch",
-        when=AddPartitionsByLeader.producer_epoch != entry.producer_epoch,
-        reply=_leader_answer(entry.fenced),
-        source=_VERIFY,
-    ),
-    Row(
-        "verify, commit or abort in progress",
-        when=entry.is_prepared,
-        reply=_leader_answer(Errors.CONCURRENT_TRANSACTIONS),
-        source=_VERIFY,
-    ),
-    Row(
-        "verify, in the transaction",
-        when=AddPartitionsByLeader.partition.is_in(entry.partitions),
-        reply=_leader_answer(Errors.NONE),
-        source=_VERIFY,
-    ),
-    Row(
-        "verify, not in the transaction",
-        reply=_leader_answer(
-            if_(abortable_error, Errors.TRANSACTION_ABORTABLE, Errors.INVALID_TXN_STATE)
+verify_partition = Table(
+    transaction,
+    on=AddPartitionsByLeader,
+    response=AddPartitionsByLeaderResponse,
+    others=(clock,),
+    during=verification & ~transaction_version_2,
+    source="TransactionCoordinator.handleVerifyPartitionsInTransaction",
+    rows=(
+        Row(
+            "verify-unknown-id",
+            "The coordinator doesn't know the transactional id",
+            when=entry.is_absent,
+            reply=AddPartitionsByLeaderResponse(error=Errors.INVALID_PRODUCER_ID_MAPPING),
         ),
-        source=_VERIFY,
+        Row(
+            "verify-other-producer-id",
+            "The entry has another producer id",
+            when=AddPartitionsByLeader.producer_id != entry.producer_id,
+            reply=AddPartitionsByLeaderResponse(error=Errors.INVALID_PRODUCER_ID_MAPPING),
+        ),
+        Row(
+            "verify-other-epoch",
+            "The entry has another epoch",
+            when=AddPartitionsByLeader.producer_epoch != entry.producer_epoch,
+            reply=AddPartitionsByLeaderResponse(error=entry.fenced),
+        ),
+        Row(
+            "verify-prepared",
+            "The transaction is ending",
+            when=entry.is_prepared,
+            reply=AddPartitionsByLeaderResponse(error=Errors.CONCURRENT_TRANSACTIONS),
+        ),
+        Row(
+            "verify-added",
+            "The transaction has the partition",
+            when=AddPartitionsByLeader.partition.is_in(entry.partitions),
+            reply=AddPartitionsByLeaderResponse(error=Errors.NONE),
+        ),
+        Row(
+            "verify-missing",
+            "The transaction doesn't have the partition",
+            reply=AddPartitionsByLeaderResponse(
+                error=if_(abortable_error, Errors.TRANSACTION_ABORTABLE, Errors.INVALID_TXN_STATE)
+            ),
+        ),
+    ),
+)
+
+add_partition_by_leader = Table(
+    transaction,
+    on=AddPartitionsByLeader,
+    response=AddPartitionsByLeaderResponse,
+    others=(clock,),
+    during=transaction_version_2,
+    source="TransactionCoordinator.handleAddPartitionsToTransaction",
+    rows=(
+        Row(
+            "unknown-id",
+            "The coordinator doesn't know the transactional id",
+            when=entry.is_absent,
+            reply=AddPartitionsByLeaderResponse(error=Errors.INVALID_PRODUCER_ID_MAPPING),
+        ),
+        Row(
+            "pending",
+            "The record of another transition is being appended",
+            when=entry.pending.is_set,
+            during=pending_first,
+            reply=AddPartitionsByLeaderResponse(error=Errors.CONCURRENT_TRANSACTIONS),
+            source="KAFKA-18660",
+        ),
+        Row(
+            "other-producer-id",
+            "The entry has another producer id",
+            when=AddPartitionsByLeader.producer_id != entry.producer_id,
+            reply=AddPartitionsByLeaderResponse(error=Errors.INVALID_PRODUCER_ID_MAPPING),
+        ),
+        Row(
+            "other-epoch",
+            "The entry has another epoch",
+            when=AddPartitionsByLeader.producer_epoch != entry.producer_epoch,
+            reply=AddPartitionsByLeaderResponse(error=entry.fenced),
+        ),
+        Row(
+            "pending-same-epoch",
+            "The record of another transition is being appended, of the same epoch",
+            when=entry.pending.is_set,
+            during=~pending_first,
+            reply=AddPartitionsByLeaderResponse(error=Errors.CONCURRENT_TRANSACTIONS),
+        ),
+        Row(
+            "prepared",
+            "The transaction is ending",
+            when=entry.is_prepared,
+            reply=AddPartitionsByLeaderResponse(error=Errors.CONCURRENT_TRANSACTIONS),
+        ),
+        Row(
+            "already-added",
+            "The transaction has the partition",
+            when=(entry.state == entry.ONGOING)
+            & AddPartitionsByLeader.partition.is_in(entry.partitions),
+            reply=AddPartitionsByLeaderResponse(error=Errors.NONE),
+        ),
+        Row(
+            "add",
+            "The partition is added to a new or an open transaction",
+            set={
+                entry.pending: entry.ONGOING,
+                entry.pending_partitions: entry.partitions
+                | set_of(AddPartitionsByLeader.partition),
+                entry.pending_start_timestamp: if_(
+                    entry.is_settled, now, entry.txn_start_timestamp
+                ),
+                entry.pending_update_timestamp: now,
+                entry.pending_version: 2,
+                entry.adding_for[AddPartitionsByLeader.producer]: set_of(
+                    AddPartitionsByLeader.partition
+                ),
+            },
+            source="TransactionMetadata.prepareAddPartitions",
+        ),
     ),
 )
 
@@ -157,15 +249,5 @@ add_partitions_by_leader = Table(
     on=AddPartitionsByLeader,
     response=AddPartitionsByLeaderResponse,
     others=(clock,),
-    rows=_verify_only
-    + only(
-        transaction_version_2,
-        *add_partitions_rows(
-            AddPartitionsByLeader,
-            answer=_leader_answer,
-            wanted=set_of(AddPartitionsByLeader.partition),
-            all_there=AddPartitionsByLeader.partition.is_in(entry.partitions),
-            version=2,
-        ),
-    ),
+    rows=(*verify_partition.rows, *add_partition_by_leader.rows),
 )

@@ -37,6 +37,6 @@ UNEXPLORED = (
     ),
     Unexplored(
         "of releases before leaders ask so: AddPartitionsToTxn has the same rows, and takes it",
-        ("transaction.AddPartitionsByLeader/transition in progress, same epoch",),
+        ("transaction.AddPartitionsByLeader/pending-same-epoch",),
     ),
 )

@@ -54,7 +54,7 @@ TRANSACTIONS = (
     ),
     Unreached(
         "impossible: nobody has the epoch of a decided end before its completion is prepared",
-        ("transaction.AddPartitionsByLeader/commit or abort in progress",),
+        ("transaction.AddPartitionsByLeader/prepared",),
     ),
     Unreached(
         "impossible: a leader is there, and answers a marker after its checks",
@@ -152,11 +152,11 @@ TRANSACTIONS = (
     Unreached(
         _BY_VERSION_2,
         (
-            "transaction.InitProducerId/other producer id",
-            "transaction.InitProducerId/epochs used up, other epoch",
-            "transaction.InitProducerId/bump of the current epoch",
-            "transaction.InitProducerId/retry of a bump",
-            "transaction.InitProducerId/stale producer",
+            "transaction.InitProducerId/other-producer-id",
+            "transaction.InitProducerId/exhausted-other-epoch",
+            "transaction.InitProducerId/bump",
+            "transaction.InitProducerId/retry-of-bump",
+            "transaction.InitProducerId/stale-producer",
             "producer.EndTxnResponse/abortable",
             "producer.EndTxnResponse/failed while aborting",
             "partition.Produce/stale epoch",

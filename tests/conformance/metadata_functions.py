@@ -7,6 +7,7 @@ what is prepared is what the rows of `spec.coordinator` prepare.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,27 +22,30 @@ from epochfence.language import (
     enum,
     event,
     if_,
+    lift,
     message,
     set_of,
     some,
 )
+from epochfence.language.expressions import Operand, field_set, rewrite
 from epochfence.model import TransactionCoordinator, TransactionMetadata
 from epochfence.model.broker.coordinator import IllegalArgument
 from epochfence.model.broker.marker_channel_manager import IllegalState
 from epochfence.model.broker.transaction_metadata import metadata_of, state_member
 from epochfence.spec.coordinator import tables as coordinator
-from epochfence.spec.coordinator.add_partitions import adding
+from epochfence.spec.coordinator.add_partitions import add_partitions
 from epochfence.spec.coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     DEAD,
     EMPTY,
-    INITIALIZED,
     ONGOING,
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
     TransactionState,
+    adding_for,
+    asked_by,
     bumped_epoch,
     dated,
     exhausted,
@@ -55,16 +59,14 @@ from epochfence.spec.coordinator.entry import (
     partitions,
     pending,
     pending_epoch,
-    pending_id,
     pending_last_epoch,
-    pending_timeout_ms,
     producer_epoch,
     producer_id,
     state,
     txn_start_timestamp,
     txn_timeout_ms,
 )
-from epochfence.spec.coordinator.init_producer_id import increment_rows, rotation
+from epochfence.spec.coordinator.init_producer_id import init_producer_id, is_expected
 from epochfence.spec.coordinator.log import COMPLETING
 from epochfence.spec.coordinator.markers import caller
 from epochfence.spec.messages import (
@@ -75,9 +77,12 @@ from epochfence.spec.messages import (
     PRODUCER_ID,
     TIMEOUT_MS,
     TIMESTAMP,
+    AddPartitionsToTxn,
     Errors,
+    InitProducerId,
     clock,
     now,
+    offered_id,
     transaction,
 )
 from epochfence.spec.releases.features import rotation_on_fence, transaction_version_2
@@ -95,12 +100,33 @@ def _unless(allowed: Expression, name: str = "not from this state") -> Row:
     return Row(name, when=pending.is_set | ~allowed, reply=_illegal, source=source)
 
 
-def _replied(row: Row) -> Row:
-    return row if row.reply is not None else replace(row, reply=_done)
+_OF_REQUESTS = (asked_by, adding_for, offered_id)
+"""Fields that a request's rows set and the functions don't."""
+
+
+def _row(table: Table, name: str, given: Mapping[Expression, Operand]) -> Row:
+    """A row of a request, as its function has it: with the arguments that are `given` for what the
+    request says, and with the function's answers."""
+    (row,) = (row for row in table.rows if row.id == name)
+
+    def of(value: Expression) -> Expression:
+        return rewrite(value, lambda node: lift(given[node]) if node in given else None)
+
+    kept = {
+        of(target): of(lift(value))
+        for target, value in row.set.items()
+        if not any(field_set(target) is field.data for field in _OF_REQUESTS)
+    }
+    reply = _done if row.reply is None else Prepared(error=fenced, raises=None)
+    return replace(row, when=of(row.guard), set=kept, reply=reply)
 
 
 increment = event("prepare increment epoch", timeout_ms=TIMEOUT_MS, expected_epoch=Optional(EPOCH))
-_to_empty = {pending: EMPTY, pending_id: producer_id, pending_timeout_ms: increment.timeout_ms}
+_incremented: Mapping[Expression, Operand] = {
+    is_expected: increment.expected_epoch.is_set,
+    InitProducerId.expected_epoch: increment.expected_epoch.value,
+    InitProducerId.transaction_timeout_ms: increment.timeout_ms,
+}
 incremented = Table(
     transaction,
     on=increment,
@@ -114,15 +140,10 @@ incremented = Table(
             source=f"{_METADATA}.prepareIncrementProducerEpoch",
         ),
         _unless(is_settled),
-        *map(
-            _replied,
-            increment_rows(
-                is_expected=increment.expected_epoch.is_set,
-                expected=increment.expected_epoch.value,
-                prepared=_to_empty | INITIALIZED,
-                refusal=Prepared(error=fenced, raises=None),
-            ),
-        ),
+        _row(init_producer_id, "new-producer", _incremented),
+        _row(init_producer_id, "bump", _incremented),
+        _row(init_producer_id, "retry-of-bump", _incremented),
+        _row(init_producer_id, "stale-producer", _incremented),
     ),
 )
 
@@ -137,13 +158,17 @@ rotated = Table(
     response=Prepared,
     rows=(
         _unless(is_settled),
-        Row(
-            "prepare",
-            set={pending: EMPTY, pending_timeout_ms: rotate.timeout_ms}
-            | rotation(rotate.new_producer_id, rotate.records_last_epoch)
-            | INITIALIZED,
-            reply=_done,
-            source=f"{_METADATA}.prepareProducerIdRotation",
+        replace(
+            _row(
+                init_producer_id,
+                "rotate-producer-id",
+                {
+                    offered_id.value: rotate.new_producer_id,
+                    is_expected: rotate.records_last_epoch,
+                    InitProducerId.transaction_timeout_ms: rotate.timeout_ms,
+                },
+            ),
+            when=True,
         ),
     ),
 )
@@ -156,11 +181,13 @@ added = Table(
     response=Prepared,
     rows=(
         _unless(is_settled | (state == ONGOING)),
-        Row(
-            "prepare",
-            set=adding(add.partitions, 0),
-            reply=_done,
-            source=f"{_METADATA}.prepareAddPartitions",
+        _row(
+            add_partitions,
+            "add",
+            {
+                AddPartitionsToTxn.partitions: add.partitions,
+                AddPartitionsToTxn.client_transaction_version: 0,
+            },
         ),
     ),
 )

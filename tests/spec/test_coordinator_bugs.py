@@ -90,7 +90,7 @@ def test_burned_epochs_leave_a_transaction_that_nobody_can_end(
     result = bug.checked()
     assert result.verdict is Verdict.HOLDS
     taken = {name for name, count in result.rows if count}
-    assert ("transaction.InitProducerId/fence at the largest epoch" in taken) == gives_up
+    assert ("transaction.InitProducerId/fence-at-largest-epoch" in taken) == gives_up
 
 
 EXPIRED = Bug(
@@ -115,8 +115,8 @@ def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() ->
     assert in_order(
         steps,
         "log append/transactional id forgotten",
-        "AddPartitionsToTxn/unknown transactional id",
-        "InitProducerId/bump of the current epoch",
+        "AddPartitionsToTxn/unknown-id",
+        "InitProducerId/bump",
         "InitProducerIdResponse/initialized",
     )
 
@@ -176,9 +176,9 @@ def test_a_bump_asked_for_again_across_a_failover_is_refused(protocol: str) -> N
     steps = replace(REFUSED, protocol=protocol, off=off, last=last).found()
     assert in_order(
         steps,
-        "InitProducerId/bump of the current epoch",
+        "InitProducerId/bump",
         "coordinator failover/the new epoch is in the log",
-        "InitProducerId/stale producer",
+        "InitProducerId/stale-producer",
     )
 
 
@@ -195,5 +195,5 @@ def test_a_bump_to_the_last_epoch_cannot_be_asked_for_again() -> None:
     result = bug.checked("last_epoch_in_log")
     assert result.verdict is Verdict.BROKEN
     assert result.trace is not None
-    assert result.trace.steps[-2].row == "epochs used up, other epoch"
+    assert result.trace.steps[-2].row == "exhausted-other-epoch"
     assert replace(bug, constants=()).checked().verdict is Verdict.HOLDS

@@ -71,7 +71,7 @@ def play(instance: Instance, script: Iterable[str]) -> dict[str, Any]:
 
 START = (
     "client0: initTransactions/initialize",
-    "InitProducerId/new producer",
+    "InitProducerId/new-producer",
     "log append/producer id given out",
     "client0: InitProducerIdResponse/initialized",
 )
@@ -85,7 +85,7 @@ WRITES = (
     "client0: ProduceResponse/acknowledged",
 )
 FENCED = (
-    "InitProducerId/fence the open transaction",
+    "InitProducerId/fence",
     "continue the fence/abort-and-bump",
     "log append/abort decided",
     "client0: abortTransaction/abort",
@@ -121,7 +121,7 @@ def test_before_version_2_the_same_client_is_fenced_at_once() -> None:
         "log append/partitions added",
         "client0: AddPartitionsToTxnResponse/added",
         "client1: initTransactions/initialize",
-        "InitProducerId/fence the open transaction",
+        "InitProducerId/fence",
         "continue the fence/abort-with-fence-epoch",
         "log append/abort decided",
         "client0: abortTransaction/abort",
@@ -259,7 +259,7 @@ def test_the_epoch_before_is_asked_by_one_row_alone_which_grants_a_retry() -> No
             parts = {node.data for node in nodes if node.op == "get"}
             if fields & {*LAST_EPOCH} or "last_producer_epoch" in parts:
                 asking.add(table.label(row))
-    assert asking == {"transaction.InitProducerId/retry of a bump"}
+    assert asking == {"transaction.InitProducerId/retry-of-bump"}
     (table,) = (each for each in declared_tables() if each.name == "transaction.InitProducerId")
     names = [row.id for row in table.rows]
-    assert names[names.index("retry of a bump") + 1 :] == ["stale producer"]
+    assert names[names.index("retry-of-bump") + 1 :] == ["stale-producer"]

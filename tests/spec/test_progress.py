@@ -41,13 +41,8 @@ def refusing(table: str, row: str, like: str) -> System:
     return with_rows(SYSTEM, found, tuple(map(changed, found.rows)))
 
 
-HONEST_REFUSALS = (
-    "stale epoch",
-    "pending",
-    "transition in progress",
-    "commit or abort in progress",
-)
-BUSY = "transition in progress"
+HONEST_REFUSALS = ("stale epoch", "pending", "prepared")
+BUSY = "pending"
 
 
 @dataclass(frozen=True)
@@ -64,11 +59,11 @@ class Fault:
 
 FAULTS = (
     Fault(
-        "GetsEpoch", "transaction.InitProducerId", "new producer", BUSY,
-        ("new producer", "try again"),
+        "GetsEpoch", "transaction.InitProducerId", "new-producer", BUSY,
+        ("new-producer", "try again"),
     ),
-    Fault("EndIsAnswered", "transaction.EndTxn", "prepare", "pending", ("end", "try again")),
-    Fault("NeverStuck", "transaction.EndTxn", "prepare", "pending", ("end", "try again")),
+    Fault("EndIsAnswered", "transaction.EndTxn", "prepare", BUSY, ("end", "try again")),
+    Fault("NeverStuck", "transaction.EndTxn", "prepare", BUSY, ("end", "try again")),
     Fault("ProduceIsAnswered", "transaction.AddPartitionsByLeader", "add", BUSY, ("add",)),
     Fault(
         "PrepareCompletes", "partition.WriteTxnMarkers", "end the transaction", "stale epoch"

@@ -165,7 +165,7 @@ FAULTS = (
     Fault(
         "InitProducerId gives the current epoch to a new producer",
         "OneLiveEpoch", 8, "InitProducerIdResponse/initialized", bounds(producers=2),
-        altered(SYSTEM, table="transaction.InitProducerId", row="new producer",
+        altered(SYSTEM, table="transaction.InitProducerId", row="new-producer",
                 updates={coordinator.pending_epoch: if_(
                     coordinator.producer_epoch == NO_EPOCH, 0, coordinator.producer_epoch)}),
     ),
@@ -180,7 +180,7 @@ FAULTS = (
     Fault(
         "the coordinator adds a partition for an older epoch",
         "ZombieFenced", 13, "AddPartitionsByLeaderResponse/append", bounds(producers=2),
-        altered(SYSTEM, table="transaction.AddPartitionsByLeader", row="other epoch", when=False),
+        altered(SYSTEM, table="transaction.AddPartitionsByLeader", row="other-epoch", when=False),
     ),
     Fault(
         "a repeated marker cuts off the head of the log",
@@ -228,7 +228,7 @@ FAULTS = (
         "a bump that is asked for again counts as a stale producer's (KIP-360)",
         "NotFencedByItself", 25, "InitProducerIdResponse/fenced",
         bounds(faults=2, expiries=1, losses=1),
-        altered(SYSTEM, table="transaction.InitProducerId", row="retry of a bump", when=False),
+        altered(SYSTEM, table="transaction.InitProducerId", row="retry-of-bump", when=False),
         "2.7", holds_without=True,
     ),
     Fault(
@@ -256,7 +256,7 @@ FAULTS = (
     Fault(
         "InitProducerId doesn't wait for a commit in progress",
         "DeclaredTransitions", 17, "log append/producer id given out", bounds(producers=2),
-        altered(SYSTEM, table="transaction.InitProducerId", row="commit or abort in progress",
+        altered(SYSTEM, table="transaction.InitProducerId", row="prepared",
                 when=False),
     ),
     Fault(
@@ -319,7 +319,7 @@ def test_a_verified_late_record_is_adopted_if_the_client_keeps_its_epoch() -> No
     late = Fault(
         "", "OutcomeAsReported", 34, MARKER, EXPIRED, NO_BUMP, off=VERSION_1, holds_without=True
     )
-    assert_adopted(late, "AddPartitionsByLeader/verify, in the transaction")
+    assert_adopted(late, "AddPartitionsByLeader/verify-added")
 
 
 LATE_END = (

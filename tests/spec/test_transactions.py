@@ -258,12 +258,12 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     # in a newest broker, a leader verifies without adding at version 1 of transactions
     (NEWEST, VERSION_1, TWO_FAULTS): {
         "producer.AddPartitionsToTxnResponse/fatal error",
-        "transaction.AddPartitionsToTxn/transition in progress",
+        "transaction.AddPartitionsToTxn/pending",
         "transaction.continue the fence/invalid-state",
     },
     ("4.0.0", (), TWO_FAULTS): {
         "transaction.EndTxn/largest-epoch",
-        "transaction.InitProducerId/fence at the largest epoch",
+        "transaction.InitProducerId/fence-at-largest-epoch",
         "transaction.continue the fence/second-bump-overflows",
         "transaction.continue the fence/largest-epoch",
     },

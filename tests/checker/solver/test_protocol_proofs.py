@@ -223,12 +223,12 @@ REOPENED = {
 TWINS = (
     Twin(
         "DeclaredTransitions", "PendingFits",
-        without("transaction.InitProducerId", "commit or abort in progress"),
+        without("transaction.InitProducerId", "prepared"),
     ),
     Twin("EpochForward", "EpochForward", without("partition.WriteTxnMarkers", "stale epoch")),
     Twin(
         "OneLiveEpoch", "OneHolder",
-        {"table": "transaction.InitProducerId", "row": "new producer",
+        {"table": "transaction.InitProducerId", "row": "new-producer",
          "updates": {entry.pending_epoch: entry.producer_epoch}},
     ),
     Twin("MarkersMatchDecision", "MarkersMatchDecision", off=("strict_marker_epoch",)),
@@ -238,8 +238,8 @@ TWINS = (
         {"table": "partition.leader changes", "row": "questions die with it",
          "updates": {leader.producers: each(leader.n, UNKNOWN)}},
     ),
-    Twin("Order", "Admitted", without("transaction.AddPartitionsByLeader", "other epoch")),
-    Twin("ZombieFenced", "Admitted", without("transaction.AddPartitionsByLeader", "other epoch")),
+    Twin("Order", "Admitted", without("transaction.AddPartitionsByLeader", "other-epoch")),
+    Twin("ZombieFenced", "Admitted", without("transaction.AddPartitionsByLeader", "other-epoch")),
     Twin("ReservedEpoch", "GivenOut", off=("overflow_answered",)),
     Twin("AnswerStands", "AnswerStands", off=("rotation_in_log",)),
     Twin("BumpedOnce", "EndCarriesPair", without("transaction.EndTxn", "other-epoch")),
@@ -262,7 +262,7 @@ TWINS = (
     ),
     Twin(
         "EpochsInTurn", "NextEpochPrepared",
-        {"table": "transaction.InitProducerId", "row": "new producer",
+        {"table": "transaction.InitProducerId", "row": "new-producer",
          "updates": {entry.pending_epoch: entry.producer_epoch + 2}},
         constants=ONE,
     ),
@@ -284,11 +284,11 @@ _FORGETS = {
     "updates": {leader.producers: each(leader.n, UNKNOWN)},
 }  # fmt: skip
 _SKIPS = {
-    "table": "transaction.InitProducerId", "row": "retry of a bump",
+    "table": "transaction.InitProducerId", "row": "retry-of-bump",
     "updates": {entry.pending_epoch: entry.producer_epoch + 1},
 }  # fmt: skip
 _GIVEN_TWICE = {
-    "table": "transaction.InitProducerId", "row": "new producer",
+    "table": "transaction.InitProducerId", "row": "new-producer",
     "updates": {entry.pending_epoch: entry.producer_epoch},
 }  # fmt: skip
 _GOES_BACK = {
@@ -306,7 +306,7 @@ OLDER_TWINS = (
             ("AnswerStands", "AnswerStands", _GOES_BACK),
             (
                 "ReservedEpoch", "NextEpochPrepared",
-                without("transaction.InitProducerId", "new producer id"),
+                without("transaction.InitProducerId", "rotate-producer-id"),
             ),
         )
     ),
@@ -320,16 +320,16 @@ OLDER_TWINS = (
     ),
     Twin(
         "ZombieFenced", "Admitted",
-        without("transaction.AddPartitionsByLeader", "verify, other epoch"), "3.6", constants=ONE,
+        without("transaction.AddPartitionsByLeader", "verify-other-epoch"), "3.6", constants=ONE,
     ),
     Twin(
         "Order", "Admitted",
-        without("transaction.AddPartitionsByLeader", "verify, other producer id"), "3.6",
+        without("transaction.AddPartitionsByLeader", "verify-other-producer-id"), "3.6",
         constants=ONE,
     ),
     Twin(
         "Order", "LiveIsNewest",
-        without("transaction.AddPartitionsByLeader", "verify, other epoch"), "3.6", constants=TWO,
+        without("transaction.AddPartitionsByLeader", "verify-other-epoch"), "3.6", constants=TWO,
     ),
 )  # fmt: skip
 

@@ -561,6 +561,6 @@ def test_reasons_of_a_coordinator_are_those_of_the_very_epochs_and_ids() -> None
     found = judge([begun, *bumps, history[1]], Settings(protocol="3.6"))
     assert [answer["error"] for answer in found.allowed][:1] == ["PRODUCER_FENCED"]
     deciding, other, *why = found.reasons[0]
-    assert deciding.startswith("by transaction: AddPartitionsToTxn, row other epoch (")
+    assert deciding.startswith("by transaction: AddPartitionsToTxn, row other-epoch (")
     assert other.startswith("not NONE: transaction: AddPartitionsToTxn, row add (")
-    assert why or other.endswith("as row other epoch comes first")
+    assert why or other.endswith("as row other-epoch comes first")

@@ -33,7 +33,7 @@ def test_a_restart_is_one_for_all_who_wait_for_it(monkeypatch: pytest.MonkeyPatc
         ("EndTxn", "empty-abort"): (BEGIN, RESTART, end("ABORT")),
         ("EndTxn", "complete-otherwise"): (BEGIN, RESTART, end("ABORT"), end("COMMIT")),
         ("EndTxn", "empty-commit"): (BEGIN, skipped, end("COMMIT", 7)),
-        ("InitProducerId", "stale producer"): (
+        ("InitProducerId", "stale-producer"): (
             BEGIN,
             skipped,
             RESTART,

@@ -194,7 +194,7 @@ def test_what_is_implemented_passes(classes: Path, tmp_path: Path) -> None:
 @pytest.mark.slow(20)
 def test_a_changed_outcome_is_told(classes: Path, tmp_path: Path) -> None:
     changed = deepcopy(written("coordinator"))
-    rows = {"other epoch": 0, "end": 0}
+    rows = {"other-epoch": 0, "prepare": 0}
     for at, vector in enumerate(changed["vectors"]):
         if vector["row"] in rows and vector["without"] == ["transaction_version_2"]:
             rows[vector["row"]] = at
@@ -207,10 +207,10 @@ def test_a_changed_outcome_is_told(classes: Path, tmp_path: Path) -> None:
     assert "32 pass, 2 differ" in count
     told = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
     assert told.keys() == {
-        f"vectors[{answered}] EndTxn, other epoch", f"vectors[{ended}] EndTxn, end",
+        f"vectors[{answered}] EndTxn, other-epoch", f"vectors[{ended}] EndTxn, prepare",
     }  # fmt: skip
-    assert "error=PRODUCER_FENCED" in told[f"vectors[{answered}] EndTxn, other epoch"]
-    assert told[f"vectors[{ended}] EndTxn, end"] == "pending_epoch is 0, not 7"
+    assert "error=PRODUCER_FENCED" in told[f"vectors[{answered}] EndTxn, other-epoch"]
+    assert told[f"vectors[{ended}] EndTxn, prepare"] == "pending_epoch is 0, not 7"
 
 
 @pytest.mark.slow(1)
