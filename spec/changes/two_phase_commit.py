@@ -297,7 +297,7 @@ two_phase = (
     .only_when(~two_phase_commit)
     .table("transaction.InitProducerId")
     .before(
-        "transition in progress",
+        "pending",
         Row(
             "kept",
             "The open transaction is kept, and the next epoch is prepared for its client",
@@ -572,7 +572,7 @@ two_phase = (
     )
     .table("transaction.AddPartitionsByLeader")
     .before(
-        "verify, unknown transactional id",
+        "verify-unknown-id",
         Row(
             "kept-by-newer",
             "Kept by a newer instance",
