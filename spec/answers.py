@@ -5,6 +5,8 @@ A bounded run leaves out an answer that nobody waits for any more: its client wo
 
 from __future__ import annotations
 
+import dataclasses
+
 from ..language import Expression, Sending, if_
 from ..language.expressions import Operand
 from .client.state import SENT, batches, txn
@@ -22,6 +24,11 @@ def awaits(client: Expression, where: Expression, which: Expression, of: Express
     return sent & (~transactional | (txn.at(client) == of))
 
 
+def bounded_only(sending: Sending) -> Sending:
+    """The message as one of bounded runs alone: at real ranges a leader answers its caller."""
+    return dataclasses.replace(sending, only_bounded=True)
+
+
 def answer_batch(
     client: Expression,
     where: Expression,
@@ -36,8 +43,17 @@ def answer_batch(
     base_offset, log_start_offset = (
         if_(compares_offsets, offset, NO_OFFSET) for offset in (base_offset, log_start_offset)
     )
-    answer = ProduceResponse(
-        producer=client, partition=where, record=which, txn=of, error=error,
-        base_offset=base_offset, log_start_offset=log_start_offset,
-    )  # fmt: skip
-    return Sending(ProduceResponse, answer.fields, when=awaits(client, where, which, of))
+    return Sending(
+        ProduceResponse,
+        ProduceResponse(
+            producer=client,
+            partition=where,
+            record=which,
+            txn=of,
+            error=error,
+            base_offset=base_offset,
+            log_start_offset=log_start_offset,
+        ).fields,
+        when=awaits(client, where, which, of),
+        only_bounded=True,
+    )

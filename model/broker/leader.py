@@ -338,7 +338,7 @@ class PartitionLeader:
         """Whether the coordinator is to be asked about a batch, and under which guard;
         `transaction_version` as in `append`."""
         fields = _transactional(producer_id, producer_epoch, base_sequence)
-        if not self.machine.meaning("Produce", produce.asks_first, (), fields):
+        if not self.machine.meaning("Produce", produce.needs_verification, (), fields):
             return GuardResponse("NONE", None)
         off = api_versions.before(transaction_version)
         answer = self.machine.handle("Produce", switch_off=off, **fields).reply

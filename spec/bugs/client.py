@@ -16,7 +16,7 @@ BUGS = (
         constants=transactions(faults=1, timeouts=1),
         takes=(
             "transaction timeout/fence",
-            "Produce/stale epoch",
+            "Produce/stale-epoch",
             "ProduceResponse/fatal",
         ),
         source="KIP-588, KAFKA-9803 and KAFKA-9911",
@@ -128,7 +128,7 @@ BUGS = (
         fixed_at="2.4",
         fix=("state_outlives_records",),
         constants=idempotence(deletions=1, delays=1, records=3),
-        takes=("records are deleted/producers go with their records", "DelayedProduce/append"),
+        takes=("records are deleted/forget-producers", "DelayedProduce/append"),
         source="KIP-360; KAFKA-5793, KAFKA-7298 and KAFKA-7190",
         system="idempotence",
         on=("idempotent_starts_at_0",),

@@ -18,7 +18,7 @@ BUGS = (
         constants=transactions(producers=2),
         takes=(
             "InitProducerId/fence",
-            "WriteTxnMarkers/end one that begins here",
+            "WriteTxnMarkers/empty-transaction",
             "Produce/append",
         ),
         source="KAFKA-5231",

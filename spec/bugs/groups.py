@@ -36,7 +36,7 @@ BUGS = (
         fix=("offsets_in_place_first",),
         constants=exactly_once(inputs=2, generations=1),
         takes=(
-            "WriteTxnMarkers/end the transaction",
+            "WriteTxnMarkers/end-transaction",
             "AddPartitionsByLeaderResponse/offset, append",
             "complete pending offsets/completed",
         ),

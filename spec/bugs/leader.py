@@ -51,7 +51,7 @@ BUGS = (
         takes=(
             "marker overtaken/send again on a new connection",
             "beginTransaction/begin",
-            "WriteTxnMarkers/end the transaction",
+            "WriteTxnMarkers/end-transaction",
         ),
         source="KIP-1228, commits faad21fc, 7ee5a2ac and c1ded050",
         also=("KIP-1228",),

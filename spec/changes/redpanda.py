@@ -138,7 +138,7 @@ redpanda = (
     )
     .table("partition.WriteTxnMarkers")
     .like(
-        "end the transaction",
+        "end-transaction",
         Row(
             "newer-epoch-ended",
             "The marker ends what a newer epoch has open",
@@ -147,10 +147,10 @@ redpanda = (
             during=~own_epoch_ended,
             source="redpanda-data/redpanda e312dd17, 22.1.1",
         ),
-        before="stale epoch",
+        before="stale-epoch",
     )
     .before(
-        "stale epoch",
+        "stale-epoch",
         Row(
             "no-transaction-refused",
             "The marker finds no transaction: an error",
@@ -167,7 +167,7 @@ redpanda = (
         ),
     )
     .like(
-        "end the transaction",
+        "end-transaction",
         Row(
             "ended-in-later-term",
             "The transaction ends in a later term than it began",
@@ -176,6 +176,6 @@ redpanda = (
             during=~term_pinned,
             source="redpanda-data/redpanda 90967b6f, 22.1.1",
         ),
-        before="stale epoch",
+        before="stale-epoch",
     )
 )

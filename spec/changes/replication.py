@@ -280,7 +280,7 @@ _increments = RECAST.table(
 _is_asked = replication.state.at(_leading) == State.LEADER
 _want_of_replicas = fetch.refused_for_want_of_replicas({})
 _too_few = RECAST.expression(_want_of_replicas.guard).at(_leading)
-_FIRST_CHECK = ("duplicate", "stale epoch")
+_FIRST_CHECK = ("duplicate", "stale-epoch")
 
 
 def _with_error(row: Row, error: Expression) -> Sending:
@@ -295,7 +295,7 @@ def _at_leader(table: Table, **logged: Expression) -> Table:
     table = _in_place(**logged).table(table)
     names = [row.id for row in table.rows]
     first = min(names.index(name) for name in _FIRST_CHECK if name in names)
-    refusal = table.rows[names.index("stale epoch")]
+    refusal = table.rows[names.index("stale-epoch")]
     few = replace(
         refusal,
         id=_want_of_replicas.id,
@@ -315,7 +315,7 @@ _verified = _at_leader(
     last_sequence=waiting[AddPartitionsByLeaderResponse.producer].value.base_sequence,
 )
 _marked = _at_leader(markers.write_markers, coordinator_epoch=WriteTxnMarkers.coordinator_epoch)
-_in_log = next(row for row in _marked.rows if row.id == "end the transaction").set[_log]
+_in_log = next(row for row in _marked.rows if row.id == "end-transaction").set[_log]
 _every_marker = replace(
     _marked,
     doc="A marker that ends nothing is in the log as well: replicas know its epoch by it.",

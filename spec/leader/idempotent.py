@@ -1,36 +1,63 @@
-"""A leader as a client without transactional id meets it.
+"""A leader that serves a client without transactional id.
 
-Its checks are those of any batch (`partition.append_rows`); nothing has to be asked, so that no
-batch waits for the coordinator when a leader changes.
+Such a client has no transaction: the coordinator is not asked, and no batch waits for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from ...language import (
-    Event,
     Expression,
-    Message,
     Row,
     Sending,
     Table,
     any_of,
     append,
     constant,
+    if_,
     in_transit,
-    lift,
+    push,
+    sequence_of,
 )
-from ...language.expressions import Operand
 from ..answers import answer_batch
 from ..client import state as client
 from ..client.epochs import DelayedProduce
-from ..messages import NO_EPOCH, NO_OFFSET, RECORD, Errors, Produce, clock, partition, producer
-from ..releases.features import client_epoch_bump, idempotent_starts_at_0
+from ..messages import (
+    NO_EPOCH,
+    NO_TIMESTAMP,
+    RECORD,
+    Errors,
+    Produce,
+    clock,
+    partition,
+    producer,
+)
+from ..releases.features import (
+    batches_kept,
+    client_epoch_bump,
+    idempotent_starts_at_0,
+    no_start_in_mid_sequence,
+    unknown_producer_accepted,
+    unknown_producer_error,
+    unknown_sequence_error,
+)
 from . import recovery
-from .produce import Answer, AppendResponse, DataBatch, append_rows
-from .state import Kind, LogEntry, log, producers
+from .produce import AppendResponse
+from .state import (
+    BatchMetadata,
+    Kind,
+    LogEntry,
+    ProducerStateEntry,
+    asks_coordinator,
+    duplicate_batch,
+    is_empty,
+    log,
+    log_end_offset,
+    next_sequence,
+    producers,
+    verification_states,
+)
 
 REFUSALS = constant(
     "refusals", 1, 0, 1, meaning="1: a leader may refuse a request for good, as one too large"
@@ -39,67 +66,384 @@ SHORTAGES = constant(
     "shortages", 1, 0, 1, meaning="1: a leader may have too few replicas for a request"
 )
 
-_ONLY = 0  # the client
 refused = in_transit("refused", Produce)
 postponed = in_transit("postponed", Produce)
 
+# Produce ------------------------------------------------------------------------------------------
 
-def _answers(to: Event) -> Callable[[Expression, Operand], Sending]:
-    """Answers to a request, where its client still waits for one."""
-    return lambda error, _: answer_batch(to.producer, to.partition, to.record, to.txn, error)
-
-
-def _unanswered(_error: Expression, _offset: Operand) -> None:
-    """The connection is closed."""
+entry = producers[Produce.producer_id]
+verification_state = verification_states[Produce.producer_id]
 
 
-def _rows(request: Message, answer: Answer) -> tuple[Row, ...]:
-    unchecked = Row(
-        "no producer id: no check",
-        when=request.producer_epoch == NO_EPOCH,
-        set={
-            log: append(
-                log,
-                LogEntry(
-                    kind=Kind.DATA,
-                    producer_id=request.producer_id,
-                    producer_epoch=NO_EPOCH,
-                    idempotent_only=True,
-                    record=request.record,
-                ),
+def produce_response(error: Expression) -> Sending:
+    """The answer to the client, where it still waits for one."""
+    return answer_batch(Produce.producer, Produce.partition, Produce.record, Produce.txn, error)
+
+
+produce = Table(
+    partition,
+    on=Produce,
+    others=(producer,),
+    response=AppendResponse,
+    rows=(
+        Row(
+            "no-producer-id",
+            "A batch without producer id is not checked",
+            when=Produce.producer_epoch == NO_EPOCH,
+            set={
+                log: append(
+                    log,
+                    LogEntry(
+                        kind=Kind.DATA,
+                        producer_id=Produce.producer_id,
+                        producer_epoch=NO_EPOCH,
+                        idempotent_only=True,
+                        record=Produce.record,
+                    ),
+                )
+            },
+            reply=produce_response(Errors.NONE),
+            source="UnifiedLog.analyzeAndValidateProducerState",
+        ),
+        Row(
+            "unknown-mid-sequence",
+            "An unknown producer starts at sequence 0",
+            when=(entry.producer_epoch == NO_EPOCH) & (Produce.base_sequence != 0),
+            reply=produce_response(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            during=idempotent_starts_at_0,
+            source="ProducerAppendInfo.checkSequence, as KAFKA-18202 has it for transactions",
+        ),
+        Row(
+            "duplicate",
+            "One of the last batches comes again",
+            when=(Produce.producer_epoch == entry.producer_epoch)
+            & duplicate_batch(entry, Produce.base_sequence, 0).is_set,
+            reply=produce_response(Errors.NONE),
+            source="ProducerStateEntry.findDuplicateBatch",
+        ),
+        Row(
+            "stale-epoch",
+            "The epoch is older than the producer's",
+            when=Produce.producer_epoch < entry.producer_epoch,
+            reply=produce_response(Errors.INVALID_PRODUCER_EPOCH),
+            source="ProducerAppendInfo.checkProducerEpoch",
+        ),
+        Row(
+            "no-state-mid-sequence",
+            "Without batches of the producer, transaction version 2 starts at sequence 0",
+            when=verification_state.is_set
+            & verification_state.value.supports_epoch_bump
+            & (Produce.base_sequence != 0)
+            & is_empty(entry),
+            reply=produce_response(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            during=no_start_in_mid_sequence,
+            source="KAFKA-18202, ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "above-lowest-sequence",
+            "A batch with a lower sequence is being verified",
+            when=verification_state.is_set
+            & (Produce.base_sequence > verification_state.value.lowest_sequence),
+            reply=produce_response(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            during=asks_coordinator,
+            source="ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "last-sequence-unknown",
+            "The producer's last sequence is not known",
+            when=(
+                (entry.producer_epoch == NO_EPOCH)
+                | ((Produce.producer_epoch == entry.producer_epoch) & is_empty(entry))
             )
-        },
-        reply=answer(Errors.NONE, NO_OFFSET),
-        source="UnifiedLog.analyzeAndValidateProducerState",
-    )
-    unknown = Row(
-        "unknown, in mid-sequence",
-        when=(producers[request.producer_id].producer_epoch == NO_EPOCH)
-        & (request.base_sequence != 0),
-        during=idempotent_starts_at_0,
-        reply=answer(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, NO_OFFSET),
-    )
-    batch = DataBatch(
-        producer_id=request.producer_id, producer_epoch=request.producer_epoch,
-        base_sequence=request.base_sequence, last_sequence=request.base_sequence,
-        transactional=lift(False), record=request.record, txn=request.txn,
-    )  # fmt: skip
-    return (unchecked, unknown, *append_rows(batch, answer))
+            & (Produce.base_sequence != 0),
+            reply=produce_response(
+                if_(
+                    unknown_producer_error
+                    & ((entry.producer_epoch == NO_EPOCH) | unknown_sequence_error),
+                    Errors.UNKNOWN_PRODUCER_ID,
+                    Errors.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                )
+            ),
+            during=~unknown_producer_accepted,
+            source="KAFKA-5793, KAFKA-7298, ProducerAppendInfo.checkSequence before 2.5",
+        ),
+        Row(
+            "new-epoch-mid-sequence",
+            "A new epoch starts at sequence 0",
+            when=(Produce.producer_epoch != entry.producer_epoch)
+            & (Produce.base_sequence != 0)
+            & (entry.producer_epoch != NO_EPOCH),
+            reply=produce_response(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            source="ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "out-of-order",
+            "The sequence does not follow the producer's last one",
+            when=(Produce.producer_epoch == entry.producer_epoch)
+            & (Produce.base_sequence != next_sequence(entry)),
+            reply=produce_response(Errors.OUT_OF_ORDER_SEQUENCE_NUMBER),
+            source="ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "not-transactional",
+            "A transaction is open, and the batch is not transactional",
+            when=entry.current_txn_first_offset.is_set,
+            reply=produce_response(Errors.INVALID_TXN_STATE),
+            source="ProducerAppendInfo.appendDataBatch",
+        ),
+        Row(
+            "append",
+            "The batch is appended",
+            set={
+                log: append(
+                    log,
+                    LogEntry(
+                        kind=Kind.DATA,
+                        producer_id=Produce.producer_id,
+                        producer_epoch=Produce.producer_epoch,
+                        idempotent_only=True,
+                        record=Produce.record,
+                        txn=Produce.txn,
+                    ),
+                ),
+                entry: ProducerStateEntry(
+                    producer_epoch=Produce.producer_epoch,
+                    batch_metadata=if_(
+                        (Produce.producer_epoch != entry.producer_epoch) | ~batches_kept,
+                        sequence_of(
+                            BatchMetadata(
+                                last_sequence=Produce.base_sequence,
+                                last_offset=log_end_offset,
+                                offset_delta=0,
+                                timestamp=NO_TIMESTAMP,
+                            )
+                        ),
+                        push(
+                            entry.batch_metadata,
+                            BatchMetadata(
+                                last_sequence=Produce.base_sequence,
+                                last_offset=log_end_offset,
+                                offset_delta=0,
+                                timestamp=NO_TIMESTAMP,
+                            ),
+                        ),
+                    ),
+                    coordinator_epoch=entry.coordinator_epoch,
+                    current_txn_first_offset=entry.current_txn_first_offset,
+                    last_timestamp=NO_TIMESTAMP,
+                ),
+            },
+            reply=produce_response(Errors.NONE),
+            source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
+        ),
+    ),
+)
 
 
-def _answers_only(event: Event, allowed: Expression, name: str, error: Expression) -> Table:
-    row = Row(
-        name, reply=_answers(event)(error, NO_OFFSET), source="ReplicaManager.appendToLocalLog"
-    )
-    return Table(partition, on=event, others=(producer,), when=allowed > 0, rows=(row,))
+# A Produce whose connection is closed -------------------------------------------------------------
+
+delayed_entry = producers[DelayedProduce.producer_id]
+delayed_verification_state = verification_states[DelayedProduce.producer_id]
+
+delayed_produce = Table(
+    partition,
+    on=DelayedProduce,
+    response=AppendResponse,
+    doc="A delayed request is answered on a closed connection: nobody gets the answer.",
+    rows=(
+        Row(
+            "no-producer-id",
+            "A batch without producer id is not checked",
+            when=DelayedProduce.producer_epoch == NO_EPOCH,
+            set={
+                log: append(
+                    log,
+                    LogEntry(
+                        kind=Kind.DATA,
+                        producer_id=DelayedProduce.producer_id,
+                        producer_epoch=NO_EPOCH,
+                        idempotent_only=True,
+                        record=DelayedProduce.record,
+                    ),
+                )
+            },
+            source="UnifiedLog.analyzeAndValidateProducerState",
+        ),
+        Row(
+            "unknown-mid-sequence",
+            "An unknown producer starts at sequence 0",
+            when=(delayed_entry.producer_epoch == NO_EPOCH) & (DelayedProduce.base_sequence != 0),
+            during=idempotent_starts_at_0,
+            source="ProducerAppendInfo.checkSequence, as KAFKA-18202 has it for transactions",
+        ),
+        Row(
+            "duplicate",
+            "One of the last batches comes again",
+            when=(DelayedProduce.producer_epoch == delayed_entry.producer_epoch)
+            & duplicate_batch(delayed_entry, DelayedProduce.base_sequence, 0).is_set,
+            source="ProducerStateEntry.findDuplicateBatch",
+        ),
+        Row(
+            "stale-epoch",
+            "The epoch is older than the producer's",
+            when=DelayedProduce.producer_epoch < delayed_entry.producer_epoch,
+            source="ProducerAppendInfo.checkProducerEpoch",
+        ),
+        Row(
+            "no-state-mid-sequence",
+            "Without batches of the producer, transaction version 2 starts at sequence 0",
+            when=delayed_verification_state.is_set
+            & delayed_verification_state.value.supports_epoch_bump
+            & (DelayedProduce.base_sequence != 0)
+            & is_empty(delayed_entry),
+            during=no_start_in_mid_sequence,
+            source="KAFKA-18202, ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "above-lowest-sequence",
+            "A batch with a lower sequence is being verified",
+            when=delayed_verification_state.is_set
+            & (DelayedProduce.base_sequence > delayed_verification_state.value.lowest_sequence),
+            during=asks_coordinator,
+            source="ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "last-sequence-unknown",
+            "The producer's last sequence is not known",
+            when=(
+                (delayed_entry.producer_epoch == NO_EPOCH)
+                | (
+                    (DelayedProduce.producer_epoch == delayed_entry.producer_epoch)
+                    & is_empty(delayed_entry)
+                )
+            )
+            & (DelayedProduce.base_sequence != 0),
+            during=~unknown_producer_accepted,
+            source="KAFKA-5793, KAFKA-7298, ProducerAppendInfo.checkSequence before 2.5",
+        ),
+        Row(
+            "new-epoch-mid-sequence",
+            "A new epoch starts at sequence 0",
+            when=(DelayedProduce.producer_epoch != delayed_entry.producer_epoch)
+            & (DelayedProduce.base_sequence != 0)
+            & (delayed_entry.producer_epoch != NO_EPOCH),
+            source="ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "out-of-order",
+            "The sequence does not follow the producer's last one",
+            when=(DelayedProduce.producer_epoch == delayed_entry.producer_epoch)
+            & (DelayedProduce.base_sequence != next_sequence(delayed_entry)),
+            source="ProducerAppendInfo.checkSequence",
+        ),
+        Row(
+            "not-transactional",
+            "A transaction is open, and the batch is not transactional",
+            when=delayed_entry.current_txn_first_offset.is_set,
+            source="ProducerAppendInfo.appendDataBatch",
+        ),
+        Row(
+            "append",
+            "The batch is appended",
+            set={
+                log: append(
+                    log,
+                    LogEntry(
+                        kind=Kind.DATA,
+                        producer_id=DelayedProduce.producer_id,
+                        producer_epoch=DelayedProduce.producer_epoch,
+                        idempotent_only=True,
+                        record=DelayedProduce.record,
+                        txn=DelayedProduce.txn,
+                    ),
+                ),
+                delayed_entry: ProducerStateEntry(
+                    producer_epoch=DelayedProduce.producer_epoch,
+                    batch_metadata=if_(
+                        (DelayedProduce.producer_epoch != delayed_entry.producer_epoch)
+                        | ~batches_kept,
+                        sequence_of(
+                            BatchMetadata(
+                                last_sequence=DelayedProduce.base_sequence,
+                                last_offset=log_end_offset,
+                                offset_delta=0,
+                                timestamp=NO_TIMESTAMP,
+                            )
+                        ),
+                        push(
+                            delayed_entry.batch_metadata,
+                            BatchMetadata(
+                                last_sequence=DelayedProduce.base_sequence,
+                                last_offset=log_end_offset,
+                                offset_delta=0,
+                                timestamp=NO_TIMESTAMP,
+                            ),
+                        ),
+                    ),
+                    coordinator_epoch=delayed_entry.coordinator_epoch,
+                    current_txn_first_offset=delayed_entry.current_txn_first_offset,
+                    last_timestamp=NO_TIMESTAMP,
+                ),
+            },
+            source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
+        ),
+    ),
+)
 
 
-_r = RECORD.variable("r")
-_batch = client.batches.at(_ONLY)[partition.this][_r]
+# A Produce that is refused whatever it says -------------------------------------------------------
+
+produce_refused = Table(
+    partition,
+    on=refused,
+    others=(producer,),
+    when=REFUSALS > 0,
+    rows=(
+        Row(
+            "refuse",
+            "The request is refused for good",
+            reply=answer_batch(
+                refused.producer,
+                refused.partition,
+                refused.record,
+                refused.txn,
+                Errors.UNKNOWN_SERVER_ERROR,
+            ),
+            source="ReplicaManager.appendToLocalLog",
+        ),
+    ),
+)
+
+produce_postponed = Table(
+    partition,
+    on=postponed,
+    others=(producer,),
+    when=SHORTAGES > 0,
+    rows=(
+        Row(
+            "not-enough-replicas",
+            "Too few replicas are in sync",
+            reply=answer_batch(
+                postponed.producer,
+                postponed.partition,
+                postponed.record,
+                postponed.txn,
+                Errors.NOT_ENOUGH_REPLICAS,
+            ),
+            source="Partition.appendRecordsToLeader, ReplicaManager.appendToLocalLog",
+        ),
+    ),
+)
+
+# What a leader forgets ----------------------------------------------------------------------------
+
+r = RECORD.variable("r")
 producer_expires = replace(
     recovery.producer_expires,
     others=(producer, clock),
-    when=recovery.producer_expires.when & client_epoch_bump & ~any_of(_r, client.is_open(_batch)),
+    when=recovery.producer_expires.when
+    & client_epoch_bump
+    & ~any_of(r, client.is_open(client.batches.at(0)[partition.this][r])),
     doc="It takes longer than a batch lives (producer.id.expiration.ms, delivery.timeout.ms) and, "
     "before 2.5, longer than its records are kept.",
 )
@@ -117,21 +461,10 @@ FAULTY_EVENTS = (
     recovery.change_leader,
 )
 TABLES = (
-    Table(
-        partition,
-        on=Produce,
-        others=(producer,),
-        response=AppendResponse,
-        rows=_rows(Produce, _answers(Produce)),
-    ),
-    Table(
-        partition,
-        on=DelayedProduce,
-        response=AppendResponse,
-        rows=_rows(DelayedProduce, _unanswered),
-    ),
-    _answers_only(refused, REFUSALS, "refuse for good", Errors.UNKNOWN_SERVER_ERROR),
-    _answers_only(postponed, SHORTAGES, "too few replicas", Errors.NOT_ENOUGH_REPLICAS),
+    produce,
+    delayed_produce,
+    produce_refused,
+    produce_postponed,
     producer_expires,
     recovery.records_deleted,
     leader_changes,

@@ -1,9 +1,9 @@
-"""The markers that end transactions, as a partition leader takes them.
+"""The markers that end transactions, at a partition leader.
 
-Before 2.8 (KAFKA-10702) a marker that ended nothing left an entry in the index of aborted
-transactions, too: from the marker to itself, where a reader finds no record to drop. A marker that
-ends no transaction isn't kept in the log here, but for one whose records are deleted and whose
-producer went with them: it keeps the next transaction's marker apart from them.
+Before 2.8 (KAFKA-10702) a marker that ended nothing left an entry in the transaction index as well:
+from the marker to itself, where a reader finds no record to drop. The log of a bounded run has no
+marker that ends nothing. It has one exception: the records were deleted, and the producer was
+forgotten with them. That marker keeps the records apart from those of the next transaction.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ...language import (
     Expression,
     Optional,
     Row,
+    Sending,
     Table,
     any_of,
     append,
@@ -23,7 +24,7 @@ from ...language import (
     size,
     some,
 )
-from ...language.expressions import TRUE, Operand
+from ..answers import bounded_only
 from ..coordinator.markers import marker_connection
 from ..messages import (
     DELETIONS,
@@ -49,7 +50,7 @@ from ..releases.features import (
     strict_marker_epoch,
     transaction_version_2,
 )
-from .produce import CHECK_EPOCH, asker, bounded_alone
+from .produce import asker
 from .state import (
     REAL_OFFSET,
     Kind,
@@ -62,100 +63,56 @@ from .state import (
     verification_states,
 )
 
-_APPEND = "ProducerAppendInfo.appendEndTxnMarker"
-
-
 MarkerResponse = message(
-    "MarkerResponse", asker, only_real=True, error=Errors, first_offset=Optional(REAL_OFFSET),
+    "MarkerResponse",
+    asker,
+    only_real=True,
+    error=Errors,
+    first_offset=Optional(REAL_OFFSET),
     message_doc="The start of the transaction that the marker ends, if it ends one.",
-)  # fmt: skip
-_request = WriteTxnMarkers
-_entry, _asked = producers[_request.producer_id], verification_states[_request.producer_id]
-_epoch, _opened = _request.producer_epoch, _entry.current_txn_first_offset
-
-
-def _row(
-    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE, *,
-    updates: dict[Expression, Operand] | None = None, first_offset: Expression | None = None,
-    only_bounded: bool = False,
-) -> Row:  # fmt: skip
-    answer = answer_on(
-        marker_connection[_request.partition], WriteTxnMarkersResponse, _request.connection,
-        partition=_request.partition, error=error,
-    )  # fmt: skip
-    first = None if first_offset is None else some(first_offset)
-    return Row(
-        name, when=when, set=updates or {}, reply=bounded_alone(answer),
-        send=(MarkerResponse(error=error, first_offset=first),), source=source, during=during,
-        only_bounded=only_bounded,
-    )  # fmt: skip
-
-
-def _refused(
-    name: str, when: Expression, error: Expression, source: str, during: Expression = TRUE
-) -> Row:
-    when = when & (~_request.is_replicated | ~followers_only_warn)
-    return _row(name, when, error, source, during)
-
-
-_REFUSALS = (
-    _refused(
-        "stale epoch", _epoch < _entry.producer_epoch, Errors.INVALID_PRODUCER_EPOCH, CHECK_EPOCH
-    ),
-    _refused(
-        "marker of an earlier transaction",
-        _opened.is_set
-        & (_epoch == _entry.producer_epoch)
-        & ~(last_epoch_ends_open & (_epoch == LARGEST_EPOCH)),
-        Errors.INVALID_PRODUCER_EPOCH,
-        f"KIP-1228, KAFKA-20090, {CHECK_EPOCH}",
-        strict_marker_epoch & transaction_version_2,
-    ),
-    _refused(
-        "coordinator fenced",
-        _request.coordinator_epoch < _entry.coordinator_epoch,
-        Errors.TRANSACTION_COORDINATOR_FENCED,
-        "ProducerAppendInfo.checkCoordinatorEpoch",
-    ),
 )
-_batches = if_(_epoch == _entry.producer_epoch, _entry.batch_metadata, sequence_of())
-# whether a question to the coordinator outlives the marker (UnifiedLog.updateProducers): one of
-# version 2, whatever the marker's is, at the marker's epoch is about the next transaction
-_outlives = ongoing_by_epoch & (
-    _asked.is_set & _asked.value.supports_epoch_bump & (_asked.value.epoch == _epoch)
+
+entry = producers[WriteTxnMarkers.producer_id]
+verification_state = verification_states[WriteTxnMarkers.producer_id]
+is_validated = ~WriteTxnMarkers.is_replicated | ~followers_only_warn
+"""Whether a wrong epoch is refused: a follower only warns."""
+batches_of_epoch = if_(
+    WriteTxnMarkers.producer_epoch == entry.producer_epoch, entry.batch_metadata, sequence_of()
 )
-_WRITTEN: dict[Expression, Operand] = {
-    log_end_offset: log_end_offset + 1,
-    _entry.producer_epoch: _epoch,
-    _entry.batch_metadata: _batches,
-    _entry.coordinator_epoch: _request.coordinator_epoch,
-    _entry.last_timestamp: if_(
-        marker_is_use,
-        _request.timestamp,
-        if_(size(_batches) > 0, _entry.last_timestamp, NO_TIMESTAMP),
-    ),
-    _asked: if_(_outlives, _asked, None),
-    # from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
-    waiting: unguarded(
-        _request.producer_id,
-        unless=_outlives & (~stale_epoch_first | (waiting[c].value.producer_epoch == _epoch)),
-    ),
-}
-"""The effect of a marker on its leader, whatever it ends."""
-_IN_LOG = append(
+"""The batches that stay (ProducerStateEntry.maybeUpdateProducerEpoch)."""
+last_timestamp = if_(
+    marker_is_use,
+    WriteTxnMarkers.timestamp,
+    if_(size(batches_of_epoch) > 0, entry.last_timestamp, NO_TIMESTAMP),
+)
+keeps_verification_state = ongoing_by_epoch & (
+    verification_state.is_set
+    & verification_state.value.supports_epoch_bump
+    & (verification_state.value.epoch == WriteTxnMarkers.producer_epoch)
+)
+"""Whether the question to the coordinator is about the next transaction: with version 2, one of the
+marker's own epoch is (UnifiedLog.updateProducers)."""
+# from 4.1 on an older batch is refused for its epoch, whatever becomes of its question
+waiting_after = unguarded(
+    WriteTxnMarkers.producer_id,
+    unless=keeps_verification_state
+    & (~stale_epoch_first | (waiting[c].value.producer_epoch == WriteTxnMarkers.producer_epoch)),
+)
+"""The batches that wait for the coordinator, and whether their question still counts."""
+log_with_marker = append(
     log,
     LogEntry(
-        kind=if_(_request.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
-        producer_id=_request.producer_id,
-        producer_epoch=_epoch,
+        kind=if_(WriteTxnMarkers.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
+        producer_id=WriteTxnMarkers.producer_id,
+        producer_epoch=WriteTxnMarkers.producer_epoch,
         record=0,
         txn=None,
     ),
 )
 
 
-def _has_unended(producer_id: Expression) -> Expression:
-    """Whether a record is in the log whose transaction no marker has ended."""
+def has_unended(producer_id: Expression) -> Expression:
+    """Whether the log has a record of this producer id whose transaction no marker has ended."""
     left, later = element("left", log), element("later", log)
     ends = (later.kind != Kind.DATA) & (later.producer_id == producer_id)
     return any_of(
@@ -166,46 +123,132 @@ def _has_unended(producer_id: Expression) -> Expression:
     )
 
 
+def markers_response(error: Expression) -> Sending:
+    """The answer to the coordinator of a bounded run."""
+    return bounded_only(
+        answer_on(
+            marker_connection[WriteTxnMarkers.partition],
+            WriteTxnMarkersResponse,
+            WriteTxnMarkers.connection,
+            partition=WriteTxnMarkers.partition,
+            error=error,
+        )
+    )
+
+
 write_markers = Table(
     partition,
-    on=_request,
+    on=WriteTxnMarkers,
     response=MarkerResponse,
     others=(transaction,),
     rows=(
-        *_REFUSALS,
-        _row(
-            "end the transaction",
-            _opened.is_set,
-            Errors.NONE,
-            _APPEND,
-            updates=_WRITTEN | {log: _IN_LOG, _opened: None},
-            first_offset=_opened.value,
+        Row(
+            "stale-epoch",
+            "The marker's epoch is older than the producer's",
+            when=(WriteTxnMarkers.producer_epoch < entry.producer_epoch) & is_validated,
+            reply=markers_response(Errors.INVALID_PRODUCER_EPOCH),
+            send=(MarkerResponse(error=Errors.INVALID_PRODUCER_EPOCH, first_offset=None),),
+            source="ProducerAppendInfo.checkProducerEpoch",
         ),
-        _row(
-            "end what has gone with its records",
-            (DELETIONS > 0) & _has_unended(_request.producer_id),
-            Errors.NONE,
-            f"{_APPEND}, ProducerStateManager.truncateHead before 2.4",
-            ~state_outlives_records,
-            updates=_WRITTEN | {log: _IN_LOG},
+        Row(
+            "same-epoch",
+            "A transaction of the marker's epoch is open: the marker is of an earlier one",
+            when=(
+                entry.current_txn_first_offset.is_set
+                & (WriteTxnMarkers.producer_epoch == entry.producer_epoch)
+                & ~(last_epoch_ends_open & (WriteTxnMarkers.producer_epoch == LARGEST_EPOCH))
+            )
+            & is_validated,
+            reply=markers_response(Errors.INVALID_PRODUCER_EPOCH),
+            send=(MarkerResponse(error=Errors.INVALID_PRODUCER_EPOCH, first_offset=None),),
+            during=strict_marker_epoch & transaction_version_2,
+            source="KIP-1228, KAFKA-20090, ProducerAppendInfo.checkProducerEpoch",
+        ),
+        Row(
+            "coordinator-fenced",
+            "A newer coordinator has written a marker",
+            when=(WriteTxnMarkers.coordinator_epoch < entry.coordinator_epoch) & is_validated,
+            reply=markers_response(Errors.TRANSACTION_COORDINATOR_FENCED),
+            send=(MarkerResponse(error=Errors.TRANSACTION_COORDINATOR_FENCED, first_offset=None),),
+            source="ProducerAppendInfo.checkCoordinatorEpoch",
+        ),
+        Row(
+            "end-transaction",
+            "The marker ends the open transaction",
+            when=entry.current_txn_first_offset.is_set,
+            set={
+                log: log_with_marker,
+                log_end_offset: log_end_offset + 1,
+                entry.producer_epoch: WriteTxnMarkers.producer_epoch,
+                entry.batch_metadata: batches_of_epoch,
+                entry.coordinator_epoch: WriteTxnMarkers.coordinator_epoch,
+                entry.current_txn_first_offset: None,
+                entry.last_timestamp: last_timestamp,
+                verification_state: if_(keeps_verification_state, verification_state, None),
+                waiting: waiting_after,
+            },
+            reply=markers_response(Errors.NONE),
+            send=(
+                MarkerResponse(
+                    error=Errors.NONE, first_offset=some(entry.current_txn_first_offset.value)
+                ),
+            ),
+            source="ProducerAppendInfo.appendEndTxnMarker",
+        ),
+        Row(
+            "end-deleted-transaction",
+            "The marker ends a transaction whose producer was forgotten with its records",
+            when=(DELETIONS > 0) & has_unended(WriteTxnMarkers.producer_id),
+            set={
+                log: log_with_marker,
+                log_end_offset: log_end_offset + 1,
+                entry.producer_epoch: WriteTxnMarkers.producer_epoch,
+                entry.batch_metadata: batches_of_epoch,
+                entry.coordinator_epoch: WriteTxnMarkers.coordinator_epoch,
+                entry.last_timestamp: last_timestamp,
+                verification_state: if_(keeps_verification_state, verification_state, None),
+                waiting: waiting_after,
+            },
+            reply=markers_response(Errors.NONE),
+            send=(MarkerResponse(error=Errors.NONE, first_offset=None),),
+            during=~state_outlives_records,
+            source="ProducerAppendInfo.appendEndTxnMarker, "
+            "ProducerStateManager.truncateHead before 2.4",
             only_bounded=True,
         ),
-        _row(
-            "end one that begins here",
-            TRUE,
-            Errors.NONE,
-            f"{_APPEND} before 2.8: a marker that ends nothing is a transaction by itself",
-            ~empty_marker_ends_nothing,
-            updates=_WRITTEN,
-            first_offset=log_end_offset,
+        Row(
+            "empty-transaction",
+            "A marker that ends nothing is a transaction by itself",
+            set={
+                log_end_offset: log_end_offset + 1,
+                entry.producer_epoch: WriteTxnMarkers.producer_epoch,
+                entry.batch_metadata: batches_of_epoch,
+                entry.coordinator_epoch: WriteTxnMarkers.coordinator_epoch,
+                entry.last_timestamp: last_timestamp,
+                verification_state: if_(keeps_verification_state, verification_state, None),
+                waiting: waiting_after,
+            },
+            reply=markers_response(Errors.NONE),
+            send=(MarkerResponse(error=Errors.NONE, first_offset=some(log_end_offset)),),
+            during=~empty_marker_ends_nothing,
+            source="KAFKA-10702, ProducerAppendInfo.appendEndTxnMarker before 2.8",
         ),
-        _row(
-            "no transaction to end",
-            TRUE,
-            Errors.NONE,
-            f"{_APPEND}, KAFKA-19999",
-            empty_marker_ends_nothing,
-            updates=_WRITTEN,
+        Row(
+            "no-transaction",
+            "No transaction is open: the marker is written, and ends nothing",
+            set={
+                log_end_offset: log_end_offset + 1,
+                entry.producer_epoch: WriteTxnMarkers.producer_epoch,
+                entry.batch_metadata: batches_of_epoch,
+                entry.coordinator_epoch: WriteTxnMarkers.coordinator_epoch,
+                entry.last_timestamp: last_timestamp,
+                verification_state: if_(keeps_verification_state, verification_state, None),
+                waiting: waiting_after,
+            },
+            reply=markers_response(Errors.NONE),
+            send=(MarkerResponse(error=Errors.NONE, first_offset=None),),
+            during=empty_marker_ends_nothing,
+            source="ProducerAppendInfo.appendEndTxnMarker, KAFKA-19999",
         ),
     ),
 )

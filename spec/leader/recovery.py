@@ -1,9 +1,9 @@
-"""What a partition leader forgets: idle producers, deleted records, and what dies with a leader.
+"""A partition leader forgets: idle producers, deleted records, and the state that no log has.
 
-Acknowledged records are on every replica in sync, so that a new leader has them all. What it
-doesn't have is what was never in the log: questions to the coordinator and the batches behind them.
-A client whose question to the coordinator is still in flight then waits until its answer, which
-reaches nobody, has come or is lost: the coordinator gets a client's questions in their order.
+Acknowledged records are on every in-sync replica, so a new leader has them all. It doesn't have
+the state that was never in the log: questions to the coordinator, and the batches that wait for
+their answers. The answer to such a question reaches nobody. A client waits until it has arrived or
+is lost, because the coordinator gets a client's questions in their order.
 """
 
 from __future__ import annotations
@@ -54,96 +54,114 @@ from .state import (
 )
 
 expire_producer = event(
-    "producer expires", producer_id=PRODUCER_ID,
+    "producer expires",
+    producer_id=PRODUCER_ID,
     event_doc="producer.id.expiration.ms is over since its last batch or marker.",
-)  # fmt: skip
+)
 expire_question = event(
-    "question expires", producer_id=PRODUCER_ID,
+    "question expires",
+    producer_id=PRODUCER_ID,
     event_doc="producer.id.expiration.ms is over since the coordinator was asked first.",
-)  # fmt: skip
+)
 delete_records = event(
-    "records are deleted", offset=OFFSET,
+    "records are deleted",
+    offset=OFFSET,
     event_doc="By retention or DeleteRecords, whatever has been replicated.",
-)  # fmt: skip
+)
 change_leader = event(
-    "leader changes", from_snapshot=Bool(),
-    event_doc="To a replica in sync that has followed, or to one that has started anew and read a "
-    "snapshot; the leader itself may be that.",
-)  # fmt: skip
+    "leader changes",
+    from_snapshot=Bool(),
+    event_doc="To an in-sync replica that has followed, or to one that has restarted and read a "
+    "snapshot. The leader itself may be the latter.",
+)
 
-_entry = producers[n]
-_MANAGER = "ProducerStateManager"
+# A producer expires -------------------------------------------------------------------------------
 
-_idle = producers[expire_producer.producer_id]
+expiring = producers[expire_producer.producer_id]
 producer_expires = Table(
     partition,
     on=expire_producer,
     others=(clock,),
     when=(PRODUCER_EXPIRIES > 0)
-    & (_idle.producer_epoch != NO_EPOCH)
-    & ~_idle.current_txn_first_offset.is_set
-    & is_idle(_idle.last_timestamp),
-    rows=(Row("forget it", set={_idle: UNKNOWN}, source=f"{_MANAGER}.removeExpiredProducers"),),
+    & (expiring.producer_epoch != NO_EPOCH)
+    & ~expiring.current_txn_first_offset.is_set
+    & is_idle(expiring.last_timestamp),
+    rows=(
+        Row(
+            "expire",
+            "The producer is forgotten",
+            set={expiring: UNKNOWN},
+            source="ProducerStateManager.removeExpiredProducers",
+        ),
+    ),
 )
 
-_asked = verification_states[expire_question.producer_id]
+verification_state = verification_states[expire_question.producer_id]
 question_expires = Table(
     partition,
     on=expire_question,
     others=(clock,),
-    when=(PRODUCER_EXPIRIES > 0) & _asked.is_set & is_idle(_asked.value.timestamp),
+    when=(PRODUCER_EXPIRIES > 0)
+    & verification_state.is_set
+    & is_idle(verification_state.value.timestamp),
     rows=(
         Row(
-            "forget it",
-            set={_asked: None, waiting: unguarded(expire_question.producer_id)},
-            source=f"{_MANAGER}.removeExpiredProducers",
+            "expire",
+            "The question is forgotten: its guard no longer counts",
+            set={verification_state: None, waiting: unguarded(expire_question.producer_id)},
+            source="ProducerStateManager.removeExpiredProducers",
         ),
     ),
 )
 
+# Records are deleted ------------------------------------------------------------------------------
 
-def _remains(entry: Expression, start: Expression) -> Expression:
-    """Whether a producer's newest batch is there in a log that starts at this offset.
+entry = producers[n]
+
+
+def is_retained(entry: Expression, log_start: Expression) -> Expression:
+    """Whether the newest batch of a producer is in a log that starts at this offset.
 
     ProducerStateManager.isProducerRetained, before 2.4
     """
     newest = last(entry.batch_metadata)
-    return newest.is_set & (newest.value.last_offset >= start)
+    return newest.is_set & (newest.value.last_offset >= log_start)
 
 
-_start = delete_records.offset
 records_deleted = Table(
     partition,
     on=delete_records,
-    when=(DELETIONS > 0) & (_start > log_start_offset) & (_start <= log_end_offset),
+    when=(DELETIONS > 0)
+    & (delete_records.offset > log_start_offset)
+    & (delete_records.offset <= log_end_offset),
     rows=(
         Row(
-            "producers go with their records",
-            during=~state_outlives_records,
+            "forget-producers",
+            "The log starts later, and producers without records there are forgotten",
             set={
-                log_start_offset: _start,
-                producers: each(n, if_(_remains(_entry, _start), _entry, UNKNOWN)),
+                log_start_offset: delete_records.offset,
+                producers: each(n, if_(is_retained(entry, delete_records.offset), entry, UNKNOWN)),
             },
-            source=f"{_MANAGER}.truncateHead before 2.4",
+            during=~state_outlives_records,
+            source="ProducerStateManager.truncateHead before 2.4",
         ),
         Row(
-            "producers stay",
-            set={log_start_offset: _start},
-            source="KAFKA-7190",
+            "keep-producers",
+            "The log starts later",
+            set={log_start_offset: delete_records.offset},
+            source="KAFKA-7190, UnifiedLog.maybeIncrementLogStartOffset",
         ),
     ),
 )
 
+# The leader changes -------------------------------------------------------------------------------
 
-def _reloaded(batches: Expression) -> Expression:
-    """A snapshot has the newest batch of each producer."""
-    batch = element("batch", batches)
-    return keep(batch, position(batch) == size(batches) - 1)
-
-
-_is_retained = state_outlives_records | _remains(_entry, log_start_offset)
-retained = each(n, if_(_is_retained, _entry, UNKNOWN))
-"""The producers of a snapshot that a leader keeps which reads it (isProducerRetained before 2.4)"""
+is_in_snapshot = state_outlives_records | is_retained(entry, log_start_offset)
+retained = each(n, if_(is_in_snapshot, entry, UNKNOWN))
+"""The producers that a leader keeps which reads a snapshot (isProducerRetained before 2.4)."""
+batch = element("batch", entry.batch_metadata)
+newest_batch_alone = keep(batch, position(batch) == size(entry.batch_metadata) - 1)
+"""A snapshot has the newest batch of each producer."""
 
 leader_changes = Table(
     partition,
@@ -152,18 +170,19 @@ leader_changes = Table(
     when=LEADER_CHANGES > 0,
     rows=(
         Row(
-            "questions die with it",
+            "lose-verification-state",
+            "The new leader has the log, but no question to the coordinator and no waiting batch",
             set={
                 producers: each(
                     n,
                     if_(
                         change_leader.from_snapshot,
                         if_(
-                            _is_retained,
-                            replace(_entry, batch_metadata=_reloaded(_entry.batch_metadata)),
+                            is_in_snapshot,
+                            replace(entry, batch_metadata=newest_batch_alone),
                             UNKNOWN,
                         ),
-                        _entry,
+                        entry,
                     ),
                 ),
                 verification_states: each(n, None),
@@ -183,7 +202,7 @@ leader_changes = Table(
                     ),
                 ),
             ),
-            source=f"{_MANAGER}.loadFromSnapshot, UnifiedLog.rebuildProducerState",
+            source="ProducerStateManager.loadFromSnapshot, UnifiedLog.rebuildProducerState",
         ),
     ),
 )

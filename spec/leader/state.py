@@ -30,7 +30,9 @@ from ...language import (
     each,
     element,
     enum,
+    first_of,
     if_,
+    last,
     lift,
     maximum,
     minimum,
@@ -39,6 +41,7 @@ from ...language import (
     replace,
     size,
     some,
+    wrap,
 )
 from ...language.expressions import TRUE, Operand
 from ..messages import (
@@ -55,6 +58,7 @@ from ..messages import (
     PRODUCER,
     PRODUCER_ID,
     RECORD,
+    SEQUENCE,
     TIMESTAMP,
     TRANSACTION,
     now,
@@ -169,12 +173,38 @@ def has_ongoing_transaction(producer_id: Expression, epoch: Expression) -> Expre
     return entry.current_txn_first_offset.is_set & same_epoch
 
 
-def maybe_create_verification_state_entry(
-    producer_id: Expression, epoch: Expression, sequence: Expression
-) -> dict[Expression, Operand]:
-    """The updates for a batch about which the coordinator is asked.
+def is_empty(entry: Expression) -> Expression:
+    """Whether no batch of a producer is remembered (ProducerStateEntry.isEmpty)."""
+    return size(entry.batch_metadata) == 0
 
-    ProducerStateManager.maybeCreateVerificationStateEntry
+
+def next_sequence(entry: Expression) -> Expression:
+    """The sequence that follows a producer's last batch (ProducerAppendInfo.inSequence)."""
+    newest = last(entry.batch_metadata)
+    return if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
+
+
+def duplicate_batch(
+    entry: Expression, last_sequence: Expression, offset_delta: Operand
+) -> Expression:
+    """The remembered batch with this last sequence and length, if there is one.
+
+    ProducerStateEntry.batchWithSequenceRange
+    """
+    cached = element("cached", entry.batch_metadata)
+    return first_of(
+        cached, (cached.last_sequence == last_sequence) & (cached.offset_delta == offset_delta)
+    )
+
+
+def verification_state_entry(
+    producer_id: Expression, epoch: Expression, sequence: Expression
+) -> Expression:
+    """The entry for a batch about which the coordinator is asked: a new one, or the one that is
+    there with this batch in it.
+
+    ProducerStateManager.maybeCreateVerificationStateEntry,
+    VerificationStateEntry.maybeUpdateLowestSequenceAndEpoch
     """
     state = verification_states[producer_id]
     entry = state.value
@@ -194,7 +224,7 @@ def maybe_create_verification_state_entry(
             entry.lowest_sequence,
         ),
     )
-    again = replace(
+    updated = replace(
         entry,
         lowest_sequence=lowest,
         epoch=maximum(entry.epoch, epoch),
@@ -204,10 +234,7 @@ def maybe_create_verification_state_entry(
             entry.supports_epoch_bump,
         ),
     )
-    return {
-        state: some(if_(state.is_set, again, first)),
-        guards: if_(state.is_set, guards, guards + 1),
-    }
+    return if_(state.is_set, updated, first)
 
 
 def unguarded(producer_id: Expression, unless: Operand = False) -> Expression:

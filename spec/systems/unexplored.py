@@ -22,10 +22,7 @@ UNEXPLORED = (
     ),
     Unexplored(
         "a client older than its broker: in a system there is none",
-        (
-            "partition.AddPartitionsByLeaderResponse/not in the transaction, for a client "
-            "before TRANSACTION_ABORTABLE",
-        ),
+        ("partition.AddPartitionsByLeaderResponse/abortable-unknown",),
     ),
     Unexplored(
         "what a client of another release hears: in a system its answer has the same rule",

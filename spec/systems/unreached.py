@@ -101,12 +101,12 @@ TRANSACTIONS = (
     ),
     Unreached(
         "impossible: every client is transactional here",
-        ("partition.Produce/not transactional in a transaction",),
+        ("partition.Produce/not-transactional",),
     ),
     Unreached(
         "impossible: what verification is about is asked about, but in an open transaction, which "
         "has a batch",
-        ("partition.Produce/starts in mid-sequence",),
+        ("partition.Produce/no-state-mid-sequence",),
     ),
     Unreached(
         _BY_VERSION_2,
@@ -159,7 +159,7 @@ TRANSACTIONS = (
             "transaction.InitProducerId/stale-producer",
             "producer.EndTxnResponse/abortable",
             "producer.EndTxnResponse/failed while aborting",
-            "partition.Produce/stale epoch",
+            "partition.Produce/stale-epoch",
         ),
         transaction_version_2 & (FAULTS < 2),
     ),
@@ -172,8 +172,8 @@ TRANSACTIONS = (
             "transaction.coordinator failover after a failed append/the tombstone is in the log",
             "transaction.lost WriteTxnMarkers/on a closed connection",
             "transaction.lost WriteTxnMarkersResponse/on a closed connection",
-            "partition.lost AddPartitionsByLeader/asked by a leader before",
-            "partition.lost AddPartitionsByLeaderResponse/asked by a leader before",
+            "partition.lost AddPartitionsByLeader/earlier-leader",
+            "partition.lost AddPartitionsByLeaderResponse/earlier-leader",
             "producer.lost InitProducerId/not-awaited",
             "producer.lost InitProducerIdResponse/not-awaited",
             "producer.lost AddPartitionsToTxn/not-awaited",
@@ -188,14 +188,14 @@ TRANSACTIONS = (
     Unreached(
         _SECOND_RECORD,
         (
-            "partition.Produce/above the first to come",
-            "partition.Produce/new epoch in mid-sequence",
-            "partition.Produce/out of order",
+            "partition.Produce/above-lowest-sequence",
+            "partition.Produce/new-epoch-mid-sequence",
+            "partition.Produce/out-of-order",
             "partition.AddPartitionsByLeaderResponse/duplicate",
-            "partition.AddPartitionsByLeaderResponse/starts in mid-sequence",
-            "partition.AddPartitionsByLeaderResponse/above the first to come",
-            "partition.AddPartitionsByLeaderResponse/new epoch in mid-sequence",
-            "partition.AddPartitionsByLeaderResponse/out of order",
+            "partition.AddPartitionsByLeaderResponse/no-state-mid-sequence",
+            "partition.AddPartitionsByLeaderResponse/above-lowest-sequence",
+            "partition.AddPartitionsByLeaderResponse/new-epoch-mid-sequence",
+            "partition.AddPartitionsByLeaderResponse/out-of-order",
             "producer.drain/with the same id, epoch and sequence",
             "producer.resolve sequences",
             "producer.ProduceResponse/out-of-order-behind-another",
@@ -215,8 +215,8 @@ TRANSACTIONS = (
             "transaction.continue the fence/complete-otherwise",
             "transaction.continue the fence/prepared-otherwise",
             "transaction.continue the fence/no-producer-id-for-fence",
-            "partition.WriteTxnMarkers/stale epoch",
-            "partition.WriteTxnMarkers/marker of an earlier transaction",
+            "partition.WriteTxnMarkers/stale-epoch",
+            "partition.WriteTxnMarkers/same-epoch",
             "Order",
         ),
         transaction_version_2 & (IN_A_ROW < 2) & (FAULTS < 2),
@@ -238,7 +238,7 @@ TRANSACTIONS = (
     ),
     Unreached(
         "need two transactions in a row (transactions=2)",
-        ("partition.AddPartitionsByLeaderResponse/question no longer counts",),
+        ("partition.AddPartitionsByLeaderResponse/guard-mismatch",),
         rotation_on_fence & (IN_A_ROW < 2) & (FAULTS < 2),
     ),
     Unreached(
@@ -286,15 +286,15 @@ IDEMPOTENCE = (
     Unreached(
         "impossible: requests of one connection arrive in their order, and an older one on a "
         "closed connection is not answered",
-        ("partition.Produce/stale epoch",),
+        ("partition.Produce/stale-epoch",),
     ),
     Unreached(
         "impossible: before 2.5 an idempotent client that has lost the order of its sequences "
         "takes a new producer id, and never a new epoch",
         (
-            "partition.Produce/new epoch in mid-sequence",
-            "partition.DelayedProduce/stale epoch",
-            "partition.DelayedProduce/new epoch in mid-sequence",
+            "partition.Produce/new-epoch-mid-sequence",
+            "partition.DelayedProduce/stale-epoch",
+            "partition.DelayedProduce/new-epoch-mid-sequence",
         ),
         ~client_epoch_bump,
     ),
@@ -309,9 +309,9 @@ IDEMPOTENCE = (
             f"partition.{message}/{row}"
             for message in ("Produce", "DelayedProduce")
             for row in (
-                "starts in mid-sequence",
-                "above the first to come",
-                "not transactional in a transaction",
+                "no-state-mid-sequence",
+                "above-lowest-sequence",
+                "not-transactional",
             )
         ),
     ),
@@ -320,8 +320,8 @@ IDEMPOTENCE = (
         (
             "producer.producer id given out",
             "producer.ProduceResponse/old-id-adjusted",
-            "partition.Produce/no producer id: no check",
-            "partition.DelayedProduce/no producer id: no check",
+            "partition.Produce/no-producer-id",
+            "partition.DelayedProduce/no-producer-id",
         ),
         PRODUCER_IDS < 2,
     ),

@@ -17,8 +17,8 @@ from .unreached import TRANSACTIONS
 
 _TAKEN_HERE = {
     "transaction.WriteTxnMarkersResponse/again",
-    "partition.lost AddPartitionsByLeader/asked by a leader before",
-    "partition.lost AddPartitionsByLeaderResponse/asked by a leader before",
+    "partition.lost AddPartitionsByLeader/earlier-leader",
+    "partition.lost AddPartitionsByLeaderResponse/earlier-leader",
     "registration.elect unclean",
 }
 """Rows that a new leader takes, or a marker that it lacks, and an event of which other constants
@@ -38,12 +38,12 @@ _OWN = (
     Unreached(
         "need a second client or a fault (producers=2, faults=1)",
         (
-            "partition.AddPartitionsByLeaderResponse/producer fenced",
-            "partition.AddPartitionsByLeaderResponse/question no longer counts",
-            "partition.AddPartitionsByLeaderResponse/stale epoch, whatever the answer",
-            "partition.Produce/stale epoch, before asking",
-            "partition.WriteTxnMarkers/marker of an earlier transaction",
-            "partition.WriteTxnMarkers/stale epoch",
+            "partition.AddPartitionsByLeaderResponse/producer-fenced",
+            "partition.AddPartitionsByLeaderResponse/guard-mismatch",
+            "partition.AddPartitionsByLeaderResponse/stale-epoch-verified",
+            "partition.Produce/stale-epoch-unverified",
+            "partition.WriteTxnMarkers/same-epoch",
+            "partition.WriteTxnMarkers/stale-epoch",
             "producer.EndTxnResponse/fenced",
             "producer.EndTxnResponse/fatal error",
             "producer.EndTxnResponse/try again",
@@ -72,7 +72,7 @@ _OWN = (
     Unreached(
         "need a second client, transaction or fault (producers=2, transactions=2, faults=1)",
         (
-            "partition.AddPartitionsByLeaderResponse/refused by the coordinator",
+            "partition.AddPartitionsByLeaderResponse/refused",
             "transaction.AddPartitionsByLeader/pending",
         ),
         _ALONE & (IN_A_ROW < 2),
@@ -80,7 +80,7 @@ _OWN = (
     Unreached(
         "needs a second client or a fault (producers=2, faults=1): only version 2 asks about each "
         "batch",
-        ("partition.WriteTxnMarkers/no transaction to end",),
+        ("partition.WriteTxnMarkers/no-transaction",),
         _ALONE & transaction_version_2,
     ),
     Unreached(
@@ -89,9 +89,9 @@ _OWN = (
     Unreached(
         "need a fault (faults=1, as the large bounds have)",
         (
-            "partition.AddPartitionsByLeaderResponse/coordinator moved",
+            "partition.AddPartitionsByLeaderResponse/coordinator-unavailable",
             "partition.Produce/duplicate",
-            "partition.WriteTxnMarkers/coordinator fenced",
+            "partition.WriteTxnMarkers/coordinator-fenced",
             "producer.EndTxnResponse/on a closed connection",
             "producer.EndTxnResponse/the coordinator has moved",
             "producer.InitProducerIdResponse/on a closed connection",

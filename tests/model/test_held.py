@@ -103,7 +103,7 @@ def test_a_batch_whose_question_is_held_meets_a_marker() -> None:
     assert run.ask(BATCH | {"api_version": 11, "held_at": "verification"})["held"]
     run.ask(COMMIT | {"api_version": 4})
     assert run.ask({"release": "verification"})["error"] == "INVALID_TXN_STATE"
-    assert ("AddPartitionsByLeaderResponse", "question no longer counts") in run.rows
+    assert ("AddPartitionsByLeaderResponse", "guard-mismatch") in run.rows
 
 
 def test_what_does_not_come_to_the_place_is_answered() -> None:

@@ -62,7 +62,7 @@ class Fault:
 
 
 ENDED = "producer.EndTxnResponse", "ended, with a new epoch"
-MARKER = "partition.WriteTxnMarkers", "end the transaction"
+MARKER = "partition.WriteTxnMarkers", "end-transaction"
 _here = producer.this
 _to = send_marker.partition
 OPPOSITE = WriteTxnMarkers(
@@ -77,7 +77,7 @@ FROM_THE_SECOND = altered(
     SYSTEM, table="consumer.OffsetFetch", row="no offset: from the first record",
     updates={position: some(1)},
 )  # fmt: skip
-MOVED = "partition.leader changes", "questions die with it"
+MOVED = "partition.leader changes", "lose-verification-state"
 PENDING_LOST = altered(
     SYSTEM, table=MOVED[0], row=MOVED[1], updates={pending: each(n, None)}
 )  # the next coordinator doesn't look at open transactions
@@ -85,18 +85,18 @@ OFFSET_LOST = altered(SYSTEM, table=MARKER[0], row=MARKER[1], updates={committed
 FAULTS = (
     Fault(
         "a marker drops the offset that it commits",
-        "CountedOnce", 54, "WriteTxnMarkers/end the transaction",
+        "CountedOnce", 54, "WriteTxnMarkers/end-transaction",
         {**ALONE, "transactions": 3},
         system=OFFSET_LOST,
     ),
     Fault(
         "a coordinator that starts doesn't look for offsets of open transactions", "OffsetsFromLog",
-        14, "leader changes/questions die with it", {**ALONE, "faults": 1, "inputs": 1},
+        14, "leader changes/lose-verification-state", {**ALONE, "faults": 1, "inputs": 1},
         system=PENDING_LOST,
     ),
     Fault(
         "so the marker of one puts none in place", "CountedOnce", 59,
-        "WriteTxnMarkers/end the transaction", {"producers": 1, "faults": 1, "inputs": 1},
+        "WriteTxnMarkers/end-transaction", {"producers": 1, "faults": 1, "inputs": 1},
         system=PENDING_LOST,
     ),
     Fault(
@@ -107,7 +107,7 @@ FAULTS = (
           14, "AddPartitionsByLeaderResponse/offset, append", off=("members_fenced",)),
     Fault(
         "KIP-447: a rebalance within the end of a transaction, with a transactional id of its own",
-        "CountedOnce", 56, "WriteTxnMarkers/end the transaction",
+        "CountedOnce", 56, "WriteTxnMarkers/end-transaction",
         {"producers": 1, "own_id": 1}, "2.4", on=("offsets_in_place_first",),
     ),
     Fault("KIP-447: who reads doesn't wait for pending offsets", "StableFetch",
@@ -119,12 +119,12 @@ FAULTS = (
     ),
     Fault(
         "an instance begins with the second input and goes back to the first", "OffsetForward",
-        51, "WriteTxnMarkers/end the transaction", ALONE,
+        51, "WriteTxnMarkers/end-transaction", ALONE,
         system=altered(FROM_THE_SECOND, table=ENDED[0], row=ENDED[1],
                        updates={position.at(_here): some(0)}),
     ),
     Fault(
-        "markers differ by partition", "Atomic", 28, "WriteTxnMarkers/end the transaction", ALONE,
+        "markers differ by partition", "Atomic", 28, "WriteTxnMarkers/end-transaction", ALONE,
         system=altered(SYSTEM, table="transaction.send marker", row="send", send=(OPPOSITE,)),
     ),
     Fault(

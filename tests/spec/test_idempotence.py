@@ -150,19 +150,19 @@ FAULTS = (
     ),
     Fault(  # a leader that leaves gaps lets a batch in that was sent earlier
         "Order", 10, "Produce/append", bounds("shortages", faults=1, records=3),
-        altered(SYSTEM, table="partition.Produce", row="out of order", when=False),
+        altered(SYSTEM, table="partition.Produce", row="out-of-order", when=False),
     ),
     Fault(  # a leader that takes an older epoch
         "EpochForward", 8, "DelayedProduce/append", bounds("delays", "expiries"),
-        altered(SYSTEM, table="partition.DelayedProduce", row="stale epoch", when=False),
+        altered(SYSTEM, table="partition.DelayedProduce", row="stale-epoch", when=False),
     ),
     Fault(  # a leader that leaves gaps
         "NoGap", 7, "Produce/append", bounds("shortages", "losses", records=3),
-        altered(SYSTEM, table="partition.Produce", row="out of order", when=False),
+        altered(SYSTEM, table="partition.Produce", row="out-of-order", when=False),
     ),
     Fault(  # a leader that deletes records from the log that the reader has seen
-        "LogStays", 3, "records are deleted/producers stay", bounds("deletions", faults=1),
-        altered(SYSTEM, table="partition.records are deleted", row="producers stay",
+        "LogStays", 3, "records are deleted/keep-producers", bounds("deletions", faults=1),
+        altered(SYSTEM, table="partition.records are deleted", row="keep-producers",
                 updates={leader.log: without_first(leader.log)}),
     ),
     Fault(  # a client that takes an answer to a batch that it has given up
@@ -225,7 +225,7 @@ def test_a_producer_forgotten_with_its_records(name: str, length: int, last: str
     assert broken(result) == {name: length}
     assert steps(result)[-1] == last
     done = steps(result)
-    assert "records are deleted/producers go with their records" in done
+    assert "records are deleted/forget-producers" in done
     if name == "NoLostAcknowledgement":
         assert "ProduceResponse/unknown-id-renumbered" in done
     assert broken(run(constants, "2.5", on=(FROM_0,), properties=(name,))) == {}
@@ -251,7 +251,7 @@ def test_before_local_bumps_a_refused_batch_leaves_its_sequence_to_the_next() ->
 def test_a_partition_went_on_in_mid_sequence_under_a_new_epoch() -> None:
     """KAFKA-12152: its leader refuses that, which costs another epoch."""
     constants = bounds("refusals", partitions=2, faults=1)
-    refused = "partition.Produce/new epoch in mid-sequence"
+    refused = "partition.Produce/new-epoch-mid-sequence"
     bumped = "producer.ProduceResponse/out-of-order-bumps-epoch"
     for on, happens in (((), True), (("epoch_by_partition",), False)):
         rows = dict(run(constants, "2.5", on, ("AnswerStays",)).rows)
@@ -289,7 +289,7 @@ OPEN = (
     ),
     Open(
         "a batch without producer id after the last epoch", "NoDuplicate", 13,
-        "Produce/no producer id: no check",
+        "Produce/no-producer-id",
         bounds("refusals", "shortages", "losses", faults=3, records=3, producer_ids=2,
                first_epoch=3),
         (SETTLED, FROM_0), (RENUMBERED,),

@@ -78,7 +78,7 @@ START = (
 WRITES = (
     "client0: beginTransaction/begin",
     "client0: drain/the next in sequence",
-    "Produce/ask the coordinator",
+    "Produce/verify",
     "AddPartitionsByLeader/add",
     "log append/partitions added",
     "AddPartitionsByLeaderResponse/append",
@@ -92,7 +92,7 @@ FENCED = (
     "begin completion/answer and send markers",
     "client1: InitProducerIdResponse/try again",
     "send marker/send",
-    "WriteTxnMarkers/end the transaction",
+    "WriteTxnMarkers/end-transaction",
     "WriteTxnMarkersResponse/written",
     "log append/abort completed",
     "EndTxn/already-complete",
@@ -237,11 +237,11 @@ def test_with_verification_it_takes_a_new_epoch_after_the_abort() -> None:
     for release in ("3.6", "3.9"):
         assert run(["OutcomeAsReported"], late, release).verdict is Verdict.HOLDS
         kept = run(["OutcomeAsReported"], late, release, switch_off=["client_epoch_bump"])
-        assert_breaks(kept, 34, "WriteTxnMarkers/end the transaction")
+        assert_breaks(kept, 34, "WriteTxnMarkers/end-transaction")
         more = transactions(transactions=2, faults=2, expiries=1, losses=1)
         assert run(["OutcomeAsReported"], more, release).verdict is Verdict.HOLDS
     unverified = run(["OutcomeAsReported"], late, "3.5")
-    assert_breaks(unverified, 35, "WriteTxnMarkers/end the transaction")
+    assert_breaks(unverified, 35, "WriteTxnMarkers/end-transaction")
 
 
 # 8 ----------------------------------------------------------------------------------------------

@@ -41,8 +41,8 @@ def test_before_24_producers_go_with_their_records(offset: int, before: Value) -
         one = leader(release, known=OPEN, log=LOG)
         assert one.stable() == 1
         assert one.does(recovery.delete_records, offset=offset) in (
-            "producers go with their records",
-            "producers stay",
+            "forget-producers",
+            "keep-producers",
         )
         assert one.entry() == expected
         assert one.stable() == (3 if expected == UNKNOWN else offset)
@@ -101,9 +101,9 @@ def test_with_transactions_of_version_2_everything_holds() -> None:
     assert result.verdict is Verdict.HOLDS, result.reason
     rows = {f"{table.name}/{row.id}" for table in recovery.TABLES for row in table.rows}
     taken = {name for name, count in result.rows if count}
-    assert rows - taken == {"partition.records are deleted/producers go with their records"}
-    assert {name for name in taken if name.endswith("asked by a leader before")} == {
-        f"partition.{event}/asked by a leader before"
+    assert rows - taken == {"partition.records are deleted/forget-producers"}
+    assert {name for name in taken if name.endswith("earlier-leader")} == {
+        f"partition.{event}/earlier-leader"
         for event in (
             "AddPartitionsByLeaderResponse",
             "lost AddPartitionsByLeader",
@@ -121,6 +121,6 @@ def test_a_leader_that_forgets_with_the_record_takes_it_again() -> None:
     assert result.trace is not None
     rows = [step.row for step in result.trace.steps[-4:]]
     assert (rows[0], rows[-1]) == ("append", "append")
-    assert set(rows[1:-1]) == {"requeued", "producers go with their records"}
+    assert set(rows[1:-1]) == {"requeued", "forget-producers"}
     for release, on in (("2.0", ("state_outlives_records",)), ("2.5", ())):
         assert explored(release, "NoDuplicate", on=on, producers=1).verdict is Verdict.HOLDS

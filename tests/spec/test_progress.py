@@ -66,12 +66,12 @@ FAULTS = (
     Fault("NeverStuck", "transaction.EndTxn", "prepare", BUSY, ("end", "try again")),
     Fault("ProduceIsAnswered", "transaction.AddPartitionsByLeader", "add", BUSY, ("add",)),
     Fault(
-        "PrepareCompletes", "partition.WriteTxnMarkers", "end the transaction", "stale epoch"
+        "PrepareCompletes", "partition.WriteTxnMarkers", "end-transaction", "stale-epoch"
     ),
     Fault(
-        "StableOffsetPasses", "partition.WriteTxnMarkers", "end the transaction", "stale epoch"
+        "StableOffsetPasses", "partition.WriteTxnMarkers", "end-transaction", "stale-epoch"
     ),
-    Fault("CanComeToRest", "partition.WriteTxnMarkers", "no transaction to end", "stale epoch"),
+    Fault("CanComeToRest", "partition.WriteTxnMarkers", "no-transaction", "stale-epoch"),
 )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def test_every_property_has_a_fault() -> None:
 @pytest.mark.long
 def test_a_marker_that_is_refused_for_good_is_a_deadlock() -> None:
     """A leader that refuses the honest retry of a marker: the entry stays prepared for ever."""
-    system = refusing("partition.WriteTxnMarkers", "no transaction to end", "stale epoch")
+    system = refusing("partition.WriteTxnMarkers", "no-transaction", "stale-epoch")
     result = check(instantiate(system, constants=SMALL))
     assert result.verdict is Verdict.DEADLOCK
     assert result.trace is not None

@@ -135,7 +135,7 @@ def _empty_markers_lost(system: System) -> System:
     """A marker that ends nothing isn't in the log."""
     log = next(iter(system.observed)).at(replication.leading.at(0))
     return altered(
-        system, table="partition.WriteTxnMarkers", row="no transaction to end", updates={log: log}
+        system, table="partition.WriteTxnMarkers", row="no-transaction", updates={log: log}
     )
 
 

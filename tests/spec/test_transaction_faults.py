@@ -141,25 +141,25 @@ FAULTS = (
     ),
     Fault(
         "a timeout doesn't bump the epoch (KAFKA-6119)",
-        "Atomic", 33, "WriteTxnMarkers/end the transaction",
+        "Atomic", 33, "WriteTxnMarkers/end-transaction",
         bounds(partitions=2, faults=1, timeouts=1),
         protocol=BEFORE, missing="timeout_bumps_epoch", holds_without=True,
     ),
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
-        "Atomic", 41, "WriteTxnMarkers/end the transaction",
+        "Atomic", 41, "WriteTxnMarkers/end-transaction",
         bounds(partitions=2, transactions=2, faults=1, delays=1),
         missing="strict_marker_epoch", slow=True,
     ),
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
-        "OutcomeAsReported", 28, "WriteTxnMarkers/end the transaction",
+        "OutcomeAsReported", 28, "WriteTxnMarkers/end-transaction",
         bounds(transactions=2, faults=1, delays=1), missing="strict_marker_epoch",
     ),
     Fault(
         "a leader takes an older epoch's batch",
         "Order", 31, "Produce/append", bounds(producers=2, transactions=2),
-        altered(SYSTEM, table="partition.Produce", row="stale epoch", when=False),
+        altered(SYSTEM, table="partition.Produce", row="stale-epoch", when=False),
         BEFORE, holds_without=True,
     ),
     Fault(
@@ -174,7 +174,7 @@ FAULTS = (
         "NoHangingTransaction", 21, "WriteTxnMarkersResponse/written",
         bounds(faults=1, expiries=1),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse",
-                row="question no longer counts", when=False),
+                row="guard-mismatch", when=False),
         off=VERSION_1, holds_without=True,
     ),
     Fault(
@@ -184,9 +184,9 @@ FAULTS = (
     ),
     Fault(
         "a repeated marker cuts off the head of the log",
-        "ReadCommittedStays", 19, "WriteTxnMarkers/no transaction to end",
+        "ReadCommittedStays", 19, "WriteTxnMarkers/no-transaction",
         bounds(faults=1, losses=1),
-        altered(SYSTEM, table="partition.WriteTxnMarkers", row="no transaction to end",
+        altered(SYSTEM, table="partition.WriteTxnMarkers", row="no-transaction",
                 updates={leader.log: without_first(leader.log)}),
     ),
     Fault(
@@ -198,9 +198,9 @@ FAULTS = (
     ),
     Fault(
         "a leader takes an older epoch's marker",
-        "EpochForward", 35, "WriteTxnMarkers/no transaction to end",
+        "EpochForward", 35, "WriteTxnMarkers/no-transaction",
         bounds(transactions=2, faults=1, delays=1),
-        altered(SYSTEM, table="partition.WriteTxnMarkers", row="stale epoch", when=False),
+        altered(SYSTEM, table="partition.WriteTxnMarkers", row="stale-epoch", when=False),
     ),
     Fault(
         "the end at the last epoch is answered with the pair before (KAFKA-18660)",
@@ -261,7 +261,7 @@ FAULTS = (
     ),
     Fault(
         "a leader takes a late marker (KAFKA-19446)",
-        "MarkersMatchDecision", 28, "WriteTxnMarkers/end the transaction",
+        "MarkersMatchDecision", 28, "WriteTxnMarkers/end-transaction",
         bounds(transactions=2, faults=1, delays=1), missing="strict_marker_epoch",
     ),
 )  # fmt: skip
@@ -281,7 +281,7 @@ def test_a_property_fails_where_its_protection_is_missing(fault: Fault) -> None:
 # Known bugs of the protocol before version 2 ---------------------------------------------------
 
 EXPIRED_BATCH = "batch expires/first-attempt-abortable"
-MARKER = "WriteTxnMarkers/end the transaction"
+MARKER = "WriteTxnMarkers/end-transaction"
 EXPIRED = bounds(transactions=2, faults=1, expiries=1)
 DELAYED = bounds(partitions=2, transactions=2, faults=1, delays=1)
 NO_BUMP = altered(SYSTEM, table="producer.EndTxnResponse", row="ended", goto=client.READY, send=())

@@ -124,12 +124,12 @@ def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) 
     done = steps(result)
     expires = done.index("batch expires/first-attempt-abortable")
     assert expires < done.index("EndTxn/prepare")
-    assert done.index("WriteTxnMarkers/end one that begins here") < done.index("Produce/append")
+    assert done.index("WriteTxnMarkers/empty-transaction") < done.index("Produce/append")
 
 
 # Features -------------------------------------------------------------------------------------
 
-LATE_MARKER = "WriteTxnMarkers/end the transaction"
+LATE_MARKER = "WriteTxnMarkers/end-transaction"
 TOLD = "EndTxnResponse/ended, with a new epoch"
 # What breaks first without a feature, after how many steps, and by which row.
 WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
@@ -234,7 +234,7 @@ NOWHERE_BROKEN = ("DeclaredTransitions",)  # so that no run ends early
 NEVER_TAKEN = never_reached(SYSTEM)
 
 
-TAKEN_WITH_TWO_CLIENTS = {"partition.AddPartitionsByLeaderResponse/stale epoch"}
+TAKEN_WITH_TWO_CLIENTS = {"partition.AddPartitionsByLeaderResponse/stale-epoch"}
 TAKEN_BY_A_BUG = {"transaction.late answer to a marker/cancels the completion in progress"}  # 16352
 
 
@@ -268,23 +268,23 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
         "transaction.continue the fence/largest-epoch",
     },
     ("2.0", (), TWO_RECORDS): {
-        "partition.Produce/last sequence not known",
+        "partition.Produce/last-sequence-unknown",
         "producer.ProduceResponse/unknown-id-renumbered",
         "producer.batch expires/in-retry-fatal",
     },
     (BEFORE, (), TWO_TRANSACTIONS): {
-        "partition.Produce/new epoch in mid-sequence",
+        "partition.Produce/new-epoch-mid-sequence",
         "transaction.continue the fence/stale-epoch",
     },
     ("3.6", (), TWO_TRANSACTIONS): {
-        "partition.AddPartitionsByLeaderResponse/above the first to come",
-        "partition.AddPartitionsByLeaderResponse/new epoch in mid-sequence",
-        "partition.AddPartitionsByLeaderResponse/out of order",
+        "partition.AddPartitionsByLeaderResponse/above-lowest-sequence",
+        "partition.AddPartitionsByLeaderResponse/new-epoch-mid-sequence",
+        "partition.AddPartitionsByLeaderResponse/out-of-order",
     },
-    (NEWEST, (), TWO_TRANSACTIONS): {"partition.Produce/above the first to come"},
+    (NEWEST, (), TWO_TRANSACTIONS): {"partition.Produce/above-lowest-sequence"},
     ("2.0", (), FORGETFUL): {
-        "partition.WriteTxnMarkers/end what has gone with its records",
-        "partition.records are deleted/producers go with their records",
+        "partition.WriteTxnMarkers/end-deleted-transaction",
+        "partition.records are deleted/forget-producers",
     },
     ("3.5", (), EXPIRED_ID): {
         "producer.AddPartitionsToTxnResponse/not tried again after an error",

@@ -34,7 +34,7 @@ FORGETFUL = {
     "updates": {client.batches: each(client.q, each(client.s, client.Batch()))},
 }  # fmt: skip
 FORGOTTEN = {
-    "table": "partition.leader changes", "row": "questions die with it",
+    "table": "partition.leader changes", "row": "lose-verification-state",
     "updates": {leader.producers: each(leader.n, UNKNOWN)},
 }  # fmt: skip
 
@@ -50,8 +50,8 @@ TWINS = (
     twin("Order", "AppendedOrAhead", off="idempotent_starts_at_0"),  # finding 2
     twin("NoDuplicate", "EpochsFit", off="renumbered_under_new_id"),  # finding 3
     twin("NoLostAcknowledgement", "AppendedIsAnswered", UNCLEAN),
-    twin("EpochForward", "EpochForward", without("partition.DelayedProduce", "stale epoch")),
-    twin("NoGap", "NoGap", without("partition.Produce", "out of order")),
+    twin("EpochForward", "EpochForward", without("partition.DelayedProduce", "stale-epoch")),
+    twin("NoGap", "NoGap", without("partition.Produce", "out-of-order")),
     twin("LogStays", "LogStays", UNCLEAN),
     twin("AnswerStays", "AnswerStays", FORGETFUL),
 )

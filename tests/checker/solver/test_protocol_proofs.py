@@ -212,12 +212,12 @@ ONE = {"producers": 1, "partitions": 1, "transactions": 1}
 TWO = {"partitions": 1, "transactions": 1}
 OPEN_FROM_THE_START = changed(leader.producers[leader.n], current_txn_first_offset=some(0))
 UNCLEAN = {
-    "table": "partition.leader changes", "row": "questions die with it",
+    "table": "partition.leader changes", "row": "lose-verification-state",
     "updates": {leader.log: sequence_of()},
 }  # fmt: skip
 """The new leader has nothing of what was in the log."""
 REOPENED = {
-    "table": "partition.leader changes", "row": "questions die with it",
+    "table": "partition.leader changes", "row": "lose-verification-state",
     "updates": {leader.producers: each(leader.n, OPEN_FROM_THE_START)},
 }  # fmt: skip
 TWINS = (
@@ -225,7 +225,7 @@ TWINS = (
         "DeclaredTransitions", "PendingFits",
         without("transaction.InitProducerId", "prepared"),
     ),
-    Twin("EpochForward", "EpochForward", without("partition.WriteTxnMarkers", "stale epoch")),
+    Twin("EpochForward", "EpochForward", without("partition.WriteTxnMarkers", "stale-epoch")),
     Twin(
         "OneLiveEpoch", "OneHolder",
         {"table": "transaction.InitProducerId", "row": "new-producer",
@@ -235,7 +235,7 @@ TWINS = (
     Twin("NoHangingTransaction", "OpenIsLive", off=("verification",)),
     Twin(
         "NoDuplicate", "Remembered",
-        {"table": "partition.leader changes", "row": "questions die with it",
+        {"table": "partition.leader changes", "row": "lose-verification-state",
          "updates": {leader.producers: each(leader.n, UNKNOWN)}},
     ),
     Twin("Order", "Admitted", without("transaction.AddPartitionsByLeader", "other-epoch")),
@@ -280,7 +280,7 @@ TWINS = (
 # coordinator goes back; a leader doesn't ask, or gets a yes for an older epoch or producer id; a
 # new leader knows no producer
 _FORGETS = {
-    "table": "partition.leader changes", "row": "questions die with it",
+    "table": "partition.leader changes", "row": "lose-verification-state",
     "updates": {leader.producers: each(leader.n, UNKNOWN)},
 }  # fmt: skip
 _SKIPS = {

@@ -176,8 +176,8 @@ _lost = position(next_id.value)
 TWINS = (
     Twin(
         NAME, "MarkerWritten",
-        {"table": "partition.WriteTxnMarkers", "row": "no transaction to end",
-         "reply": marker_row("coordinator fenced").reply},
+        {"table": "partition.WriteTxnMarkers", "row": "no-transaction",
+         "reply": marker_row("coordinator-fenced").reply},
     ),
     Twin(
         NAME, "MarkerInFlight",
@@ -201,7 +201,7 @@ TWINS = (
     ),
     Twin(
         NAME, "OpenIsLive",
-        {"table": "partition.AddPartitionsByLeaderResponse", "row": "stale epoch", "when": False},
+        {"table": "partition.AddPartitionsByLeaderResponse", "row": "stale-epoch", "when": False},
         release="4.0.1",
     ),
 )  # fmt: skip

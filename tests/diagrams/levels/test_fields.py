@@ -54,7 +54,7 @@ def test_a_part_of_a_record_has_its_own_rows() -> None:
     opened = {row for _, row in parts["producers.current_txn_first_offset"]}
     asked = {row for _, row in parts["verification_states"]}
     assert "append" in opened
-    assert "ask the coordinator" in asked - opened
+    assert "verify" in asked - opened
 
 
 def test_a_sequence_has_places() -> None:

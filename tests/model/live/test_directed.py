@@ -48,7 +48,7 @@ def test_ways_are_short_and_right_requests_among_them() -> None:
     assert [line["request"] for line in rows["AddPartitionsToTxn", "add"].lines] == [
         "InitProducerId", "AddPartitionsToTxn",
     ]  # fmt: skip
-    assert len(rows["WriteTxnMarkers", "end the transaction"].lines) == 3
+    assert len(rows["WriteTxnMarkers", "end-transaction"].lines) == 3
 
 
 def test_versions_that_do_without_the_same_are_sent_once() -> None:
