@@ -69,7 +69,7 @@ mutation: $(READY) ## how many mutants of the tables the properties and tests ki
 	$(BIN)/python tests/mutation/run.py $(ARGS)
 
 proofs: $(READY) ## all proofs anew, to docs/proofs.md; SECTIONS="5 6" or systems take some of them
-	$(BIN)/python -m epochfence.checker.solver.page docs/proofs.md $(SECTIONS) $(ARGS)
+	$(BIN)/python -m epochfence.checker.solver.proofs.page docs/proofs.md $(SECTIONS) $(ARGS)
 
 kill: $(READY) ## signal 9, full disks and short memory, at random moments, to docs/reliability.md
 	$(BIN)/python tests/kill/run.py $(or $(ARGS),--record)

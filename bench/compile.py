@@ -13,7 +13,7 @@ from statistics import median
 
 from run import Aim, publish, tell
 
-from epochfence.checker.native import object_cache
+from epochfence.checker.native.cache import object_cache
 from epochfence.checker.prepare import prepare
 from epochfence.language import Instance, System, instantiate
 from epochfence.spec.systems import SHIPPED, shipped

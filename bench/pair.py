@@ -21,9 +21,9 @@ HERE = Path(__file__).resolve().parent.parent
 PROGRAM = """
 import json, resource, sys
 from epochfence.checker.check import prepare
-from epochfence.checker.native.explore import Explorer, search
-from epochfence.checker.native.machine_code import code_of
-from epochfence.checker.native.memory import fair_limit
+from epochfence.checker.native.search.explore import Explorer, search
+from epochfence.checker.native.cache.machine_code import code_of
+from epochfence.checker.native.jit.memory import fair_limit
 from epochfence.language import instantiate
 from epochfence.checker.named_systems import load_system
 

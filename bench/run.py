@@ -28,7 +28,7 @@ from peers import PEERS, Peer, Size, build_peers, measure, stateright_version
 from probe import probes_per_second
 
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native import object_cache
+from epochfence.checker.native.cache import object_cache
 from epochfence.checker.prepare import prepare
 from epochfence.language import instantiate
 

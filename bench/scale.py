@@ -3,7 +3,7 @@
     .venv/bin/python bench/scale.py    renews the tables of docs/scale.md from bench/spark.json
 
 A run is its levels, and a level its new states. From these the model says what is sent and written
-(runs of files are merged as `checker.spark.runs` merges them), how long it takes and what is held.
+(`checker.spark.storage.runs` merges files), how long it takes and what is held.
 """
 
 import itertools
@@ -17,7 +17,7 @@ import numpy as np
 from run import table, write
 
 from epochfence.checker.spark.options import MOST_SHARDS
-from epochfence.checker.spark.runs import Run, to_merge
+from epochfence.checker.spark.storage.runs import Run, to_merge
 
 RECORDED = Path(__file__).with_name("spark.json")
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from run import AIM_HEAD, Aim, machine, table, tell, versions, write
 
-from epochfence.checker.solver import page
+from epochfence.checker.solver.proofs import page
 from epochfence.checker.solver.terms import VERSION
 
 ROOT = Path(__file__).resolve().parents[1]

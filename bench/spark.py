@@ -39,8 +39,8 @@ from oracle import leader_history
 from peers import measure
 from run import AIM_HEAD, EPOCHFENCE, MODEL, Aim, machine, table, tell, versions, write
 
-from epochfence.checker.native import object_cache
-from epochfence.checker.spark import outbox
+from epochfence.checker.native.cache import object_cache
+from epochfence.checker.spark.search import outbox
 
 QUICK: tuple[int, ...] = (1, 2, 2, 2)
 SHARDS = {QUICK: 4, (2, 2, 2, 1): 4, (1, 2, 5, 4): 4, (1, 2, 6, 4): 4}

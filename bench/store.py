@@ -12,8 +12,8 @@ from pathlib import Path
 from run import Aim, publish, tell
 
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native.explore import Explorer, search
-from epochfence.checker.native.memory import fair_limit
+from epochfence.checker.native.jit.memory import fair_limit
+from epochfence.checker.native.search.explore import Explorer, search
 from epochfence.checker.prepare import prepare
 from epochfence.language import Instance, instantiate
 from epochfence.spec.systems import shipped

@@ -16,10 +16,11 @@ from ..language import DeclarationError, Instance
 from ..language.instance import ending_anywhere, ends_anywhere
 from ..model.engine.interpreter import Interpreter
 from .limits import spilled, why_stopped
-from .native.checkpoint import REMEDY, Checkpoint, CheckpointError
-from .native.coverage import sought
-from .native.disk import Disk
-from .native.explore import (
+from .native.codegen.sharing import DEADLOCK, RANGE, Flags
+from .native.jit.memory import fair_limit
+from .native.search.checkpoint import REMEDY, Checkpoint, CheckpointError
+from .native.search.coverage import sought
+from .native.search.explore import (
     INTERRUPTED,
     MEMORY,
     Bad,
@@ -28,10 +29,9 @@ from .native.explore import (
     Progress,
     search,
 )
-from .native.memory import fair_limit
-from .native.sharing import DEADLOCK, RANGE, Flags
-from .native.vectors import in_ranges
-from .native.worker import MOST_KEPT
+from .native.search.vectors import in_ranges
+from .native.search.worker import MOST_KEPT
+from .native.store.disk import Disk
 from .prepare import Options, Prepared, prepare
 from .spark.options import SparkOptions
 from .state_tables import Found
@@ -177,7 +177,7 @@ def _checked_on_spark(
     spark: SparkOptions,
     on_progress: Callable[[Progress], None] | None,
 ) -> Result:
-    from .spark.engine import SparkRun
+    from .spark.search.engine import SparkRun
 
     def begin() -> Explorer:
         explorer = _explorer(prepared, options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .native.explore import DEPTH, DISK, INTERRUPTED, MEMORY, Carrier, Explorer
+from .native.search.explore import DEPTH, DISK, INTERRUPTED, MEMORY, Carrier, Explorer
 
 
 def why_stopped(carrier: Carrier) -> str:

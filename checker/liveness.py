@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from .ground import Aim
-from .native import components as native
-from .native.explore import Explorer
-from .native.marker import AT_ONCE, kind_of_bits, marker
-from .native.store import SHARDS
-from .native.transitions import Transitions
-from .native.vectors import formula, in_words
+from .native.search import components as native
+from .native.search.explore import Explorer
+from .native.search.marker import AT_ONCE, kind_of_bits, marker
+from .native.search.transitions import Transitions
+from .native.search.vectors import formula, in_words
+from .native.store.store import SHARDS
 from .prepare import Prepared
 from .trace.lasso import Fairnesses, Label, Lasso, Obligation, tell_dead_end, tell_lasso
 from .trace.trace import Trace

@@ -12,10 +12,10 @@ from ..garbage import nothing_to_collect
 from ..language import Instance
 from ..model.engine.interpreter import FullState
 from .ground import GroundAction, Grounded, GroundRow, ground
-from .native.kernel import Kernel
-from .native.lower import lower
-from .native.pack import Packing, packed
-from .native.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refused
+from .native.cache.kernel import Kernel
+from .native.codegen.lower import lower
+from .native.store.pack import Packing, packed
+from .native.symmetry.symmetry import NO_SYMMETRY, Sorter, Symmetry, find_symmetry, refused
 from .slicing import sliced, without_constants
 from .spark.options import SparkOptions
 from .trace.lasso import Label

@@ -21,9 +21,9 @@ from ..language.systems import BUDGET, NETWORK, Channel, events_of
 from ..language.types import Bag, Int, Key, Map, Optional, Record, Set, Type
 from ..language.types import Sequence as Line
 from .ground import Grounded, Leaf
-from .native.distinct import Count, Distinct, Mask, bits_set, mask_of
-from .native.pack import Packing
-from .native.store import SHARDS, Store
+from .native.store.distinct import Count, Distinct, Mask, bits_set, mask_of
+from .native.store.pack import Packing
+from .native.store.store import SHARDS, Store
 
 SAMPLE = 1 << 18  # states of which single leaves are looked at
 

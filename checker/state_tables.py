@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..language.rendered import Rendered
-from .native.explore import Explorer
-from .native.vectors import gathered, in_words
+from .native.search.explore import Explorer
+from .native.search.vectors import gathered, in_words
 from .prepare import Prepared
 from .trace.trace import Trace
 

@@ -204,8 +204,8 @@ def check(
     with needing("check"):
         from ..checker.check import check as run
         from ..checker.many.baseline import BaselineError, read_baseline
-        from ..checker.native.checkpoint import CheckpointError
-        from ..checker.native.disk import DiskError
+        from ..checker.native.search.checkpoint import CheckpointError
+        from ..checker.native.store.disk import DiskError
         from ..checker.output import progress_line, summary
         from ..checker.spark.options import SparkError
         from ..checker.trace.trace import Disagreement

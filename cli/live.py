@@ -230,7 +230,7 @@ def _cluster(broker: BrokerOptions, sent: RequestOptions) -> LiveCluster:
 def _made(
     cluster: LiveCluster, broker: BrokerOptions, sent: RequestOptions, shows: Callable[[str], None]
 ) -> Run:
-    from ..checker.native.object_cache import cache_of
+    from ..checker.native.cache.object_cache import cache_of
     from ..model.live.run import Run
     from ..model.live.searches import Searches
     from ..model.live.threads import Threads

@@ -297,8 +297,8 @@ def judge_files_on_spark(
     with needing("check", "spark"), needing("broker"):
         from ..checker.output import report
         from ..checker.prepare import available_threads
+        from ..checker.spark.judge.segments import judge_on_spark as judge_segments
         from ..checker.spark.options import SparkError, SparkOptions
-        from ..checker.spark.segments import judge_on_spark as judge_segments
         from ..checker.spark.session import session
         from ..model.judge.segments.policies import given
     options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
@@ -330,7 +330,7 @@ def judge_on_spark(
     with needing("check", "spark"):
         from ..checker.output import report
         from ..checker.prepare import available_threads
-        from ..checker.spark.histories import Judging, judge_histories
+        from ..checker.spark.judge.histories import Judging, judge_histories
         from ..checker.spark.options import SparkError, SparkOptions
         from ..checker.spark.session import session
     judging = Judging(asked.settings, asked.limit or LIMIT)

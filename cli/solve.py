@@ -57,8 +57,8 @@ def bound(
     with needing("check"):
         from ..checker.output import report, summary
         from ..checker.solver.bound import bound as run
-        from ..checker.solver.lifted import lifted
         from ..checker.solver.terms import SolverError
+        from ..checker.solver.unbounded.numbers import lifted
         from ..checker.trace.trace import Disagreement
     try:
         show = report.show_depth(beside())

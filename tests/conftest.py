@@ -19,7 +19,7 @@ from hypothesis import settings
 from typer.main import get_command
 
 from epochfence.checker import named_systems as load
-from epochfence.checker.native import object_cache
+from epochfence.checker.native.cache import object_cache
 from epochfence.tests import hangs
 
 SPARK, ON_SPARK = "tests/checker/spark/", "on_spark"

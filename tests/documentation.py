@@ -22,7 +22,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.native import object_cache
+from epochfence.checker.native.cache import object_cache
 from epochfence.checker.prepare import available_threads
 from epochfence.checker.spark.session import is_running
 from epochfence.checker.verdict.result import Result, Verdict
@@ -41,7 +41,7 @@ from epochfence.spec.systems import shipped
 from epochfence.tests.broker import mock_disagreements
 
 ROOT = Path(__file__).parents[1]
-# tests/mutation/test_sample.py and tests/checker/solver/test_page.py check them
+# tests/mutation/test_sample.py and tests/checker/solver/proofs/test_page.py check them
 GENERATED = {"mutation.md", "proofs.md"}
 PAGES = [
     ROOT / "README.md",

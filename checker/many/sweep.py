@@ -16,7 +16,7 @@ from ...checksums import checksum, program
 from ...language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
 from ...language.protocols import MIXED
 from ..check import Options, check
-from ..native.memory import fair_limit
+from ..native.jit.memory import fair_limit
 from ..prepare import available_threads
 from ..verdict.result import Verdict
 from ..verdict.violation import RANGE

@@ -27,10 +27,10 @@ from ...language import Sequence as Line
 from ...language.expressions import resolve
 from ...language.types import SCALARS, Constants, Type, choices
 from ..ground import Grounded
-from ..native.judging import NOTES
-from ..native.kernel import Kernel
-from ..native.machine_code import Code
-from ..native.pack import Packing, Place
+from ..native.cache.kernel import Kernel
+from ..native.cache.machine_code import Code
+from ..native.codegen.property_groups import NOTES
+from ..native.store.pack import Packing, Place
 from ..trace.trace import Trace
 
 MOST_WORDS = 1 << 16  # of a packed state

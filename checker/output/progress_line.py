@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ...language import Instance
-from ..native.object_cache import cache_of
+from ..native.cache.object_cache import cache_of
 from ..verdict.result import Result, Verdict
 
 if TYPE_CHECKING:
-    from ..native.explore import Progress
+    from ..native.search.explore import Progress
     from ..prepare import Options
 
 SHELF = "runs"

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ..solver.obligations import Settled
     from ..solver.prove import Proofs
     from ..solver.suggest.suggest import Suggestions
-    from ..spark.histories import Summary
-    from ..spark.segments import Summary as Segments
+    from ..spark.judge.histories import Summary
+    from ..spark.judge.segments import Summary as Segments
     from ..verdict.vacuity import Vacuity
 
 MOST_VACUOUS = 5  # vacuous items printed with the verdict

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from ...language import Instance, Key
 from ..ground import GroundAction, GroundRow
 from ..ground.graph import Node, leaves_of
-from ..native.symmetry import find_symmetry
-from .lifted import relevant
+from ..native.symmetry.symmetry import find_symmetry
 from .obligations import Obligation, Script, assumption, script
 from .terms import Integers, Relation, Term, z3
+from .unbounded.numbers import relevant
 
 WELL_FORMED = "well-formed"
 

@@ -21,11 +21,11 @@ from ..verdict.result import Verdict
 from .bound import bound
 from .induction import Induction, Subject
 from .invariants import conditions, find_invariant, question
-from .lifted import lifted
 from .notation import shown
 from .obligations import Answers, Obligation, Settled, settle_all, write_certificates
 from .ranking import ranked
 from .terms import VERSION, SolverError, can_be, z3
+from .unbounded.numbers import lifted
 
 _FEW = 3  # obligations that fail, and that are told by their rows
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .frames import Explored, verdicts
-    from .histories import Judging, judge_histories
-    from .records import decode
+    from .judge.decoded_files import decode
+    from .judge.histories import Judging, judge_histories
     from .session import start
 
 __all__ = ["Explored", "Judging", "decode", "judge_histories", "start", "verdicts"]
 
 _HOMES = {
-    "Explored": "frames", "Judging": "histories", "decode": "records",
-    "judge_histories": "histories", "start": "session", "verdicts": "frames",
+    "Explored": "frames", "Judging": "judge.histories", "decode": "judge.decoded_files",
+    "judge_histories": "judge.histories", "start": "session", "verdicts": "frames",
 }  # fmt: skip
 
 

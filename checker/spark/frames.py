@@ -17,16 +17,16 @@ import pyarrow as pa
 
 from ...language import Instance
 from ..check import identity
-from ..native.object_code import PLAIN
-from ..native.pack import Packing
-from ..native.vectors import in_words
+from ..native.cache.object_code import PLAIN
+from ..native.search.vectors import in_words
+from ..native.store.pack import Packing
 from ..output import columns
 from ..prepare import Prepared, prepare
 from ..verdict.result import Result
-from .manifest import Manifest
 from .options import SparkError
-from .runs import packed_in
-from .storage import Storage
+from .storage.files import Storage
+from .storage.manifest import Manifest
+from .storage.runs import packed_in
 
 VERDICTS = (
     "system string, protocol string, features array<string>, constants map<string,long>, "

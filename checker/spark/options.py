@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..native.store import SHARDS
+from ..native.store.store import SHARDS
 
 HAND_OVER = 200_000
 LEAST_SHARDS = 4

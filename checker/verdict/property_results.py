@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from ...language import DeclarationError, Instance, Property
-from ..native.explore import Carrier
-from ..native.sharing import DEADLOCK as STUCK
-from ..native.sharing import MOST_PROPERTIES, Flags
-from ..native.sharing import RANGE as OUT_OF_RANGE
+from ..native.codegen.sharing import DEADLOCK as STUCK
+from ..native.codegen.sharing import MOST_PROPERTIES, Flags
+from ..native.codegen.sharing import RANGE as OUT_OF_RANGE
+from ..native.search.explore import Carrier
 from ..prepare import Prepared
 from .result import Counterexample, PropertyVerdict, Result, Verdict
 from .violation import DEADLOCK, RANGE, Kind, seen

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.search.explore import Progress
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance, instantiate
 from epochfence.language.instance import ending_anywhere

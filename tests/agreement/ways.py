@@ -23,25 +23,21 @@ from epochfence.checker import check as checks
 from epochfence.checker import prepare as preparation
 from epochfence.checker.check import Options, check
 from epochfence.checker.ground import ground
-from epochfence.checker.native import (
-    explore,
-    kernel,
-    lower,
-    machine_code,
-    object_cache,
-    pack,
-    renaming,
-)
-from epochfence.checker.native.explore import Progress
-from epochfence.checker.native.judging import NOTES
-from epochfence.checker.native.memory import Region
-from epochfence.checker.native.object_code import BEST, QUICK, object_file
-from epochfence.checker.native.store import SLACK
-from epochfence.checker.native.vectors import in_words
+from epochfence.checker.native.cache import kernel, machine_code, object_cache
+from epochfence.checker.native.cache.object_code import BEST, QUICK, object_file
+from epochfence.checker.native.codegen import lower
+from epochfence.checker.native.codegen.property_groups import NOTES
+from epochfence.checker.native.jit.memory import Region
+from epochfence.checker.native.search import explore
+from epochfence.checker.native.search.explore import Progress
+from epochfence.checker.native.search.vectors import in_words
+from epochfence.checker.native.store import pack
+from epochfence.checker.native.store.store import SLACK
+from epochfence.checker.native.symmetry import renaming
 from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.solver.bound import bound
-from epochfence.checker.spark import engine, tasks
 from epochfence.checker.spark.options import SparkOptions
+from epochfence.checker.spark.search import engine, tasks
 from epochfence.checker.state_tables import Found
 from epochfence.checker.trace.trace import represent
 from epochfence.checker.verdict.result import Result, Verdict

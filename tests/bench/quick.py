@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import scale  # pyright: ignore[reportMissingImports]
 import spark as bench  # pyright: ignore[reportMissingImports]
 
-from epochfence.checker.native import object_cache
+from epochfence.checker.native.cache import object_cache
 from epochfence.spec.systems import SHIPPED
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,11 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native import explore, kernel, machine_code, object_cache
-from epochfence.checker.native.kernel import Kernel
-from epochfence.checker.native.machine_code import Code
-from epochfence.checker.native.object_code import BEST, PLAIN, QUICK
+from epochfence.checker.native.cache import kernel, machine_code, object_cache
+from epochfence.checker.native.cache.kernel import Kernel
+from epochfence.checker.native.cache.machine_code import Code
+from epochfence.checker.native.cache.object_code import BEST, PLAIN, QUICK
+from epochfence.checker.native.search import explore
 from epochfence.checker.trace.trace import Trace
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.checker.verdict.violation import RANGE

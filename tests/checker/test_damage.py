@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, check
 from epochfence.checker.many.journal import Journal, JournalError
-from epochfence.checker.native.checkpoint import CheckpointError
+from epochfence.checker.native.search.checkpoint import CheckpointError
 from epochfence.checker.prepare import Prepared
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance
 from epochfence.tests.checker.damage import apply, damages
-from epochfence.tests.checker.native.test_checkpoint import counted, killed_at, ktx
+from epochfence.tests.checker.native.search.test_checkpoint import counted, killed_at, ktx
 
 Damages = list[tuple[str, int, int, int]]
 MANY = settings(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.search.explore import Progress
 from epochfence.checker.output.progress_line import Growth
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app

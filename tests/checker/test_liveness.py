@@ -16,8 +16,8 @@ from epochfence.checker import prepare as preparation
 from epochfence.checker.check import Options, check
 from epochfence.checker.liveness import LivenessSearch
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native import components
-from epochfence.checker.native.explore import Explorer, search
+from epochfence.checker.native.search import components
+from epochfence.checker.native.search.explore import Explorer, search
 from epochfence.checker.prepare import prepare
 from epochfence.checker.trace.trace import Disagreement
 from epochfence.checker.verdict.result import Result, Verdict

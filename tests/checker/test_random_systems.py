@@ -13,7 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.native import lower, pack, renaming
+from epochfence.checker.native.codegen import lower
+from epochfence.checker.native.store import pack
+from epochfence.checker.native.symmetry import renaming
 from epochfence.checker.verdict.result import Outcome as Ran
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.checker.verdict.violation import DEADLOCK, RANGE

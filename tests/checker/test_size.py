@@ -10,7 +10,7 @@ import pytest
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native.distinct import Distinct, mask_of
+from epochfence.checker.native.store.distinct import Distinct, mask_of
 from epochfence.checker.size import Size
 from epochfence.language import Instance, instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter

@@ -10,11 +10,11 @@ from random import Random
 
 from epochfence.checker import check as checks
 from epochfence.checker.check import Options, check
-from epochfence.checker.native.checkpoint import CheckpointError
+from epochfence.checker.native.search.checkpoint import CheckpointError
 from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.verdict.result import Result
 from epochfence.tests.checker.damage import KINDS, apply
-from epochfence.tests.checker.native.test_checkpoint import counted, killed_at, ktx
+from epochfence.tests.checker.native.search.test_checkpoint import counted, killed_at, ktx
 from epochfence.tests.fuzz.harness import Case, Ended, Surface, caught
 from epochfence.tests.fuzz.mutations import changed
 from epochfence.tests.fuzz.workers import QUICK

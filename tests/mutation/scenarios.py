@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.search.explore import Progress
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DEFAULT, Instance, System, instantiate
 from epochfence.spec.systems import SHIPPED, shipped

@@ -18,8 +18,8 @@ import numpy as np
 
 from epochfence import language as lang
 from epochfence.checker.ground.graph import Node
-from epochfence.checker.native.explore import Explorer, Progress, search
-from epochfence.checker.native.sharing import DEADLOCK, Flags
+from epochfence.checker.native.codegen.sharing import DEADLOCK, Flags
+from epochfence.checker.native.search.explore import Explorer, Progress, search
 from epochfence.checker.prepare import prepare
 from epochfence.language import Expression, Machine, Row, Sending, System, Table
 from epochfence.tests.mutation.mutants import Mutant, Place

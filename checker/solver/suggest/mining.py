@@ -23,9 +23,9 @@ from ....language.expressions import rewrite
 from ....language.instance import ending_anywhere
 from ...ground.graph import Node, leaves_of
 from ...ground.shapes import Shape, Slots
-from ...native.explore import Explorer, Progress, search
-from ...native.memory import fair_limit
-from ...native.vectors import Columns, gathered, in_words
+from ...native.jit.memory import fair_limit
+from ...native.search.explore import Explorer, Progress, search
+from ...native.search.vectors import Columns, gathered, in_words
 from ...prepare import prepare
 from .grammar import NEVER, Grammar, Literal, Under
 

@@ -15,9 +15,9 @@ from ....model.engine.interpreter import Interpreter
 from ...ground.graph import Graph, Node, leaves_of
 from ...prepare import available_threads
 from ..induction import Induction
-from ..lifted import lifted
 from ..notation import declaration
 from ..prove import Options, Proof, Proofs, prove
+from ..unbounded.numbers import lifted
 from .grammar import Grammar
 from .houdini import Houdini, Needs
 from .mining import Candidate, LateError, Mine, States, put_together

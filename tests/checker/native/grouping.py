@@ -7,8 +7,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from epochfence.checker.native import explore, judging, lanes, planning
-from epochfence.checker.native.parts import Parts
+from epochfence.checker.native.codegen import property_groups, simd
+from epochfence.checker.native.search import explore
+from epochfence.checker.native.store import part_plan as planning
+from epochfence.checker.native.store.parts import Parts
 
 
 @contextmanager
@@ -26,8 +28,8 @@ def by_parts() -> Generator[list[Parts]]:
             (explore, "DIVIDED_FROM", 1),
             (planning, "WHOLE", 0),
             (planning, "WORTH", 1e9),
-            (judging, "INLINE", -1),
-            (judging, "LEAST", 0),
+            (property_groups, "INLINE", -1),
+            (property_groups, "LEAST", 0),
             (explore, "Parts", noted),
         ):
             patches.enter_context(patch.object(module, name, value))
@@ -39,7 +41,7 @@ def in_lanes(*, always: bool = True) -> Generator[None]:
     """Expands eight states at once wherever that can be done, on any processor; or never."""
     rows = range(1, 1 << 10) if always else ()
     with (
-        patch.multiple(lanes, MOST_WORDS=1 << 10, ROWS=rows, INLINE=1 << 20),
-        patch.object(lanes, "has_wide_vectors", lambda: True),
+        patch.multiple(simd, MOST_WORDS=1 << 10, ROWS=rows, INLINE=1 << 20),
+        patch.object(simd, "has_wide_vectors", lambda: True),
     ):
         yield

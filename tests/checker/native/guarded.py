@@ -19,10 +19,12 @@ from weakref import finalize
 
 import numpy as np
 
-from epochfence.checker.native import disk, memory, parts, store, worker
-from epochfence.checker.native.store import SHARDS, SLACK
-from epochfence.checker.native.worker import Worker
-from epochfence.checker.spark import shards, tasks
+from epochfence.checker.native.jit import memory
+from epochfence.checker.native.search import worker
+from epochfence.checker.native.search.worker import Worker
+from epochfence.checker.native.store import disk, parts, store
+from epochfence.checker.native.store.store import SHARDS, SLACK
+from epochfence.checker.spark.search import shards, tasks
 
 PAGE = mmap.PAGESIZE
 PATTERN = 0xA5

@@ -18,18 +18,19 @@ import numpy as np
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.native import coverage, explore, parts, store, worker
-from epochfence.checker.native.disk import Disk
-from epochfence.checker.native.explore import Explorer
-from epochfence.checker.native.transitions import Transitions
-from epochfence.checker.spark import engine, shards, tasks
+from epochfence.checker.native.search import coverage, explore, worker
+from epochfence.checker.native.search.explore import Explorer
+from epochfence.checker.native.search.transitions import Transitions
+from epochfence.checker.native.store import parts, store
+from epochfence.checker.native.store.disk import Disk
 from epochfence.checker.spark.options import SparkOptions
+from epochfence.checker.spark.search import engine, shards, tasks
 from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance, instantiate
 from epochfence.spec.systems import shipped
 from epochfence.tests.checker.native.grouping import by_parts
 from epochfence.tests.checker.native.guarded import guarded
-from epochfence.tests.checker.native.test_worker import resets
+from epochfence.tests.checker.native.search.test_worker import resets
 from epochfence.tests.checker.spark.in_process import InProcess
 
 SMALL = (

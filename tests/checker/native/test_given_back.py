@@ -12,9 +12,9 @@ from weakref import ref
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.native.explore import Explorer
+from epochfence.checker.native.search.explore import Explorer
+from epochfence.tests.checker.native.codegen.test_property_groups import two_counters
 from epochfence.tests.checker.native.grouping import by_parts
-from epochfence.tests.checker.native.test_judging import two_counters
 
 
 @pytest.mark.parametrize("parts", [False, True], ids=["whole", "by parts"])

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native import object_cache
-from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.cache import object_cache
+from epochfence.checker.native.search.explore import Progress
 from epochfence.checker.output import progress_line
 from epochfence.checker.output.progress_line import Earlier, Runs, line_of
 from epochfence.checker.verdict.result import Verdict

@@ -12,8 +12,8 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.ground import ground
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.solver.bound import bound
-from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.terms import Integers, Relation, SolverError, z3
+from epochfence.checker.solver.unbounded.numbers import lifted
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     Bool,

@@ -10,8 +10,8 @@ import pytest
 from epochfence.checker.check import Options as Search
 from epochfence.checker.check import check
 from epochfence.checker.solver.induction import WELL_FORMED, Induction
-from epochfence.checker.solver.lifted import lifted
-from epochfence.checker.solver.page import CASES
+from epochfence.checker.solver.proofs.page import CASES
+from epochfence.checker.solver.unbounded.numbers import lifted
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import each, instantiate
 from epochfence.spec.client import state as client

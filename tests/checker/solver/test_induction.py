@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from epochfence.checker.solver.induction import Induction
-from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.obligations import settle
+from epochfence.checker.solver.unbounded.numbers import lifted
 from epochfence.language import (
     Expression,
     Int,

@@ -13,10 +13,10 @@ import pytest
 from epochfence.checker.check import Options as Search
 from epochfence.checker.check import check
 from epochfence.checker.solver.induction import WELL_FORMED, Induction
-from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.obligations import Obligation, settle
-from epochfence.checker.solver.page import CASES
+from epochfence.checker.solver.proofs.page import CASES
 from epochfence.checker.solver.prove import Options, prove
+from epochfence.checker.solver.unbounded.numbers import lifted
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, each, instantiate, sequence_of, some
 from epochfence.language import replace as changed
@@ -40,7 +40,7 @@ from epochfence.spec.systems import shipped
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.replication import system as replication
 from epochfence.spec.systems.transactions import system as transactions
-from epochfence.tests.checker.solver.test_page import ROW, parts
+from epochfence.tests.checker.solver.proofs.test_page import ROW, parts
 from epochfence.tests.checker.solver.test_prove import another_solver
 from epochfence.tests.spec.alterations import altered
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from epochfence.checker.solver.induction import Induction
-from epochfence.checker.solver.lifted import lifted
 from epochfence.checker.solver.obligations import settle
 from epochfence.checker.solver.ranking import Ranked, ranked
+from epochfence.checker.solver.unbounded.numbers import lifted
 from epochfence.language import Event, System, if_, instantiate, position, ranking, size, some
 from epochfence.language.expressions import Operand
 from epochfence.spec.coordinator.entry import next_id, partitions, producer_epoch

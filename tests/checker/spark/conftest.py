@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import Options, check
-from epochfence.checker.spark import engine, tasks
 from epochfence.checker.spark.options import SparkOptions
+from epochfence.checker.spark.search import engine, tasks
 from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance
 from epochfence.tests.checker.spark.in_process import InProcess

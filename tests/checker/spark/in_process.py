@@ -11,7 +11,7 @@ from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
-from epochfence.checker.spark import tasks
+from epochfence.checker.spark.search import tasks
 
 Function = Callable[[Iterable[Any]], Iterator[Any]]
 

@@ -17,7 +17,7 @@ from unittest import mock
 
 from epochfence.checker import check as checking
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.spark import engine
+from epochfence.checker.spark.search import engine
 from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance, instantiate
 from epochfence.tests.checker.spark.conftest import found, on_spark

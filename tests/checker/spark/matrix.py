@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from epochfence.checker import check as checking
-from epochfence.checker.spark import engine
+from epochfence.checker.spark.search import engine
 from epochfence.checker.spark.session import start
 from epochfence.language import instantiate
 from epochfence.spec.systems import SHIPPED, shipped

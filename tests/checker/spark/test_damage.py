@@ -10,10 +10,10 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from epochfence.checker.native.checkpoint import CheckpointError
-from epochfence.checker.spark.manifest import Level, Manifest
-from epochfence.checker.spark.runs import read_run, write_run
-from epochfence.checker.spark.storage import Storage
+from epochfence.checker.native.search.checkpoint import CheckpointError
+from epochfence.checker.spark.storage.files import Storage
+from epochfence.checker.spark.storage.manifest import Level, Manifest
+from epochfence.checker.spark.storage.runs import read_run, write_run
 from epochfence.checksums import Damaged
 from epochfence.tests.checker.damage import apply, damages
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.native import planning
-from epochfence.checker.spark import shards, tasks
-from epochfence.tests.checker.native.test_checkpoint import ktx
+from epochfence.checker.native.store import part_plan as planning
+from epochfence.checker.spark.search import shards, tasks
+from epochfence.tests.checker.native.search.test_checkpoint import ktx
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 from epochfence.tests.checker.spark.test_shards_by_parts import wide

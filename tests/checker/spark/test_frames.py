@@ -15,10 +15,11 @@ from pyspark import cloudpickle
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native.checkpoint import CheckpointError
-from epochfence.checker.spark import Explored, decode, records, verdicts
+from epochfence.checker.native.search.checkpoint import CheckpointError
+from epochfence.checker.spark import Explored, decode, verdicts
+from epochfence.checker.spark.judge import decoded_files
 from epochfence.checker.spark.options import SparkError
-from epochfence.checker.spark.storage import Storage
+from epochfence.checker.spark.storage.files import Storage
 from epochfence.diagrams.notebook import StatesTable
 from epochfence.language import Instance, instantiate
 from epochfence.model.records.files import Row, read_file
@@ -126,11 +127,11 @@ def test_a_folder_of_a_broker_is_decoded(spark: Any, tmp_path: Path) -> None:
 
 
 def test_a_file_is_decoded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "ROWS", 3)
+    monkeypatch.setattr(decoded_files, "ROWS", 3)
     (log,) = (EXAMPLES / "broker" / "orders-0").glob("*.log")
-    batch = records.pa.table({"file": [log.name], "kind": ["log"]})
+    batch = decoded_files.pa.table({"file": [log.name], "kind": ["log"]})
     limit, files = 1 << 20, Storage(str(log.parent))
-    parts = list(records._decode(files, limit, batch.to_batches()))
+    parts = list(decoded_files._decode(files, limit, batch.to_batches()))
     assert [len(part) for part in parts] == [3, 1]
     assert [row["byte"] for part in parts for row in part.to_pylist()] == [0, 61, 93, 154]
 

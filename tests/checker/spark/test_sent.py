@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from epochfence.checker.native.worker import drop_sent
-from epochfence.checker.spark import shards
+from epochfence.checker.native.search.worker import drop_sent
+from epochfence.checker.spark.search import shards
 
 
 @pytest.fixture

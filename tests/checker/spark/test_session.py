@@ -20,11 +20,12 @@ import psutil
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.spark import outbox, session
+from epochfence.checker.spark import session
 from epochfence.checker.spark.options import SparkError, SparkOptions, check_master
+from epochfence.checker.spark.search import outbox
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.matrix import Case, sampled
-from epochfence.tests.checker.spark.test_levels import ktx
+from epochfence.tests.checker.spark.search.test_levels import ktx
 from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, alone, epochfence
 
 SMALL = (

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from epochfence.checker.check import check
-from epochfence.checker.native import explore, planning
-from epochfence.checker.spark import levels, shards, tasks
-from epochfence.checker.spark.manifest import Manifest
+from epochfence.checker.native.search import explore
+from epochfence.checker.native.store import part_plan as planning
+from epochfence.checker.spark.search import levels, shards, tasks
+from epochfence.checker.spark.storage.manifest import Manifest
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Instance, instantiate
 from epochfence.spec.systems import shipped

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native.explore import Progress
+from epochfence.checker.native.search.explore import Progress
 from epochfence.checker.output.summary import enumeration_lines
 from epochfence.checker.trace.counterexamples import Tried, enumerate_from, rows_of
 from epochfence.checker.trace.trace import Trace, TraceStep, actor_of

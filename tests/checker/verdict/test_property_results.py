@@ -12,7 +12,7 @@ from rich.console import Console
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.many.baseline import compare, read_baseline
-from epochfence.checker.native.sharing import MOST_PROPERTIES
+from epochfence.checker.native.codegen.sharing import MOST_PROPERTIES
 from epochfence.checker.output.junit import to_junit
 from epochfence.checker.output.sarif import to_sarif
 from epochfence.checker.output.summary import tell

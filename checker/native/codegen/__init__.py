@@ -1,0 +1,1 @@
+"""LLVM IR of a grounded system: guards, updates, properties and packing."""

@@ -1,0 +1,1 @@
+"""Python functions compiled by Numba, and the memory that they work on."""

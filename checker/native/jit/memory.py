@@ -1,0 +1,90 @@
+"""Raw memory: what compiled functions do at addresses (`intrinsics`), and regions of it.
+
+Packed states are byte strings of any length from 8 on, read as whole words where they fit and as
+one word that ends where the state ends.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import sys
+
+import numpy as np
+import psutil
+
+from .functions import Instruction
+
+# without it, a process that holds large regions may be refused a child; Python names it since 3.13
+_NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
+
+
+(
+    load64, load32, load32_acquire, equal_bytes, store64, store32, store8, compare_exchange32,
+    fetch_add, prefetch, trailing_zeros, call_expand, scratch,
+) = map(
+    Instruction,
+    (
+        "load64", "load32", "load32_acquire", "equal_bytes", "store64", "store32", "store8",
+        "compare_exchange32", "fetch_add", "prefetch", "trailing_zeros", "call_expand", "scratch",
+    ),
+)  # fmt: skip
+
+
+def available() -> int:
+    """The bytes that this process may still take: what the machine has free, or a seventh of what a
+    limit on its address space (`ulimit -v`) leaves it, as regions are reserved for more than their
+    use: states twice, their tables up to three times, buckets half.
+    """
+    free = psutil.virtual_memory().available
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return free
+    return min(free, max(1, (limit - psutil.Process().memory_info().vms) // 7))
+
+
+def fair_limit(processes: int = 1) -> int:
+    """The bytes that each of so many processes may take in all, if nobody says: its part of three
+    quarters of what is available, beyond what it has."""
+    return psutil.Process().memory_info().rss + available() * 3 // (4 * processes)
+
+
+def _refused(size: int, error: Exception) -> str:
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    limited = f"; ulimit -v is {limit >> 10}: raise it" if limit != resource.RLIM_INFINITY else ""
+    return f"can't reserve {size / 2**30:.3g} GiB: {error}{limited}, or give --memory less"
+
+
+class Region:
+    """Zeroed memory of a given size that takes real memory only where it was touched.
+
+    With a `file` (a descriptor, open for writing) it is that file's content, which takes disk only
+    where it was touched and which other processes see. Raises MemoryError where the system won't
+    reserve it.
+    """
+
+    def __init__(self, size: int, file: int | None = None) -> None:
+        self.size = max(size, mmap.PAGESIZE)
+        try:
+            if file is None:
+                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+                self._map = mmap.mmap(-1, self.size, flags=flags)
+            else:
+                os.ftruncate(file, self.size)
+                self._map = mmap.mmap(file, self.size, flags=mmap.MAP_SHARED | _NO_RESERVE)
+                # else a touch may bring in megabytes around it
+                self._map.madvise(mmap.MADV_RANDOM)
+        except (OSError, ValueError) as error:
+            raise MemoryError(_refused(self.size, error)) from None
+        self.array = np.frombuffer(self._map, dtype=np.uint8)
+        self.address = int(self.array.ctypes.data)
+
+    def forget(self, start: int, size: int) -> None:
+        """Gives back the memory of whole pages. What a file has stays there; else it is zero."""
+        if sys.platform == "linux":
+            self._map.madvise(mmap.MADV_DONTNEED, start, size)

@@ -1,0 +1,592 @@
+"""Breadth-first search over every interleaving, level by level, in native code.
+
+A state belongs to the shard that its hash names. In a round, threads first expand states of the
+level and sort the successors by owner, then put them into their shards. Who is free takes the next
+part of either: no shard is written by two threads at once, and no lock is taken.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false, reportUntypedFunctionDecorator=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import chain, count, pairwise, takewhile
+from typing import Any, Protocol, TypeAlias
+from weakref import ref
+
+import numpy as np
+import psutil
+
+from ..cache.kernel import Kernel
+from ..cache.object_code import BEST, PLAIN
+from ..codegen.property_groups import WATCHED
+from ..codegen.sharing import RANGE, flags_in
+from ..jit.functions import Passed, compiling_seconds
+from ..jit.interrupts import unbroken
+from ..store.disk import Disk
+from ..store.pack import Packing
+from ..store.part_store import DIVIDED_FROM, cut_of, taken_over
+from ..store.parts import Parts
+from ..store.store import SHARDS, Store
+from .coverage import Sought, met
+from .worker import ALL, MOST_FILLED, MOST_KEPT, SPAN, Worker
+
+LEAST_FILLED = 1 << 10  # states in a bucket from which on it is emptied first
+LEAST_ROUND = 1 << 14  # states expanded between two turns of insertion
+MOST_ROUND, MOST_OF_PARTS = 1 << 20, 1 << 16  # where they are whole, and where parts are kept
+TURNS = 32  # parts of the shards, each of which a thread fills in one go
+INTERRUPTED = "interrupted"  # what stopped a search that no limit did
+MEMORY, DISK, DEPTH, TIME = "memory", "disk", "depth", "time"  # limits
+NO_PREDECESSOR = "a state of the search has no predecessor in the level before it"
+IMPROVED_FROM = {BEST: 1 << 22, PLAIN: 1 << 19}
+"""States from which on a search gains by code that was made with more effort, the most first."""
+LEAST_BYTES = 7  # of a state that is kept by its parts, and its entry in a table
+IN_BUCKETS = 3  # a round's successors take this part of what whole states take
+PER_ROUND = 256  # bytes of states for each that a round expands where parts are kept
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A state with something wrong: packed, and what is wrong (flags of `lower`)."""
+
+    state: bytes
+    flags: int
+
+
+@dataclass
+class Progress:
+    """How far a search has come; `frontier` is the number of states of the level in progress. It is
+    the first `search` of a run, or a later one. `limit` is the memory that it may take, 0 where
+    more goes on disk."""
+
+    states: int
+    transitions: int
+    depth: int
+    frontier: int
+    seconds: float
+    memory: int
+    search: int = 1
+    limit: int = 0
+
+
+@dataclass
+class Search:
+    """What a search found.
+
+    `taken` counts the steps of each row, `first` has the depth of the states that it led to first,
+    0 where no step took it. `stopped` says which limit ended the search early; `wrong` has for each
+    flag of what was wrong the first level with such a state, and the least ones there, at most
+    MOST_KEPT. `seconds` are without those of `compiling`: what Numba compiles stays on disk.
+    """
+
+    states: int = 0
+    transitions: int = 0
+    depth: int = 0
+    taken: list[int] = field(default_factory=list[int])
+    first: list[int] = field(default_factory=list[int])
+    wrong: dict[int, tuple[int, list[bytes]]] = field(
+        default_factory=dict[int, tuple[int, list[bytes]]]
+    )
+    stopped: str = ""
+    seconds: float = 0.0
+    compiling: float = 0.0
+    memory: int = 0
+
+    def note(self, bad: Iterable[Bad], level: int) -> None:
+        """Records the violations in the states of a level, if they are the first ones."""
+        here: dict[int, list[bytes]] = {}
+        for item in bad:
+            for flag in flags_in(item.flags):
+                here.setdefault(flag, []).append(item.state)
+        for flag, states in here.items():
+            self.wrong.setdefault(flag, (level, nsmallest(MOST_KEPT, states)))
+
+    def count(self, taken: Sequence[int], depth: int) -> None:
+        """Takes over how often each row has been taken by the steps to states of `depth`."""
+        self.taken = [int(times) for times in taken]
+        self.transitions = sum(self.taken)
+        self.first = first_depths(self.first, self.taken, depth)
+
+
+def first_depths(known: Sequence[int], taken: Sequence[int], depth: int) -> list[int]:
+    """The depth at which each row was first taken: that of its first count, and 0 before."""
+    pairs = zip(known, taken, strict=True)
+    return [before or (depth if times else 0) for before, times in pairs]
+
+
+Span: TypeAlias = tuple[int, int, int]
+"""States of a shard, by their positions: the shard, from, up to."""
+
+
+class Explorer:
+    """The states reached so far, and the search that finds the next level.
+
+    `memory_limit` is in bytes, for the whole process. Where memory is short, states go on `disk`.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        stride: int,
+        rows: int,
+        threads: int,
+        memory_limit: int,
+        disk: Disk | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.stride = stride
+        self.threads = threads
+        self.memory_limit = memory_limit
+        self.disk = disk
+        self.spilled: int | None = None  # the level from which on states were kept on disk
+        self.base = psutil.Process().memory_info().rss
+        self.rows = rows
+        self.room = room = max(0, memory_limit - self.base)
+        most = max(1 << 12, 2 * room // (SHARDS * stride))
+        self.asking = _asking(self)
+        self.store = Store(stride, most, self.asking)
+        self.divided: Store | None = None  # which takes over the states
+        self.asked = False  # whether parts pay
+        self.levels: list[list[int]] = []
+        self.buckets = np.zeros((threads, SHARDS), dtype=np.int64)
+        self.filled = np.zeros_like(self.buckets)
+        self.emptied = np.zeros_like(self.buckets)
+        self.passed = Passed(self.buckets, self.filled, self.emptied)
+        # the buckets of all threads reserve no more than half of what there is room for
+        fair = room // (2 * threads * SHARDS * stride)
+        most_filled = min(max(LEAST_FILLED, fair), MOST_FILLED)
+        self.workers = [
+            Worker(kernel, stride, rows, buckets, filled, most_filled)
+            for buckets, filled in zip(self.buckets, self.filled, strict=True)
+        ]
+        self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        self.taken = np.zeros(rows, dtype=np.int64)
+        self.found = Search(taken=[0] * rows, first=[0] * rows)
+
+    def may_take(self, extra: int) -> bool:
+        """Whether `extra` more bytes stay within the limit, were all in the buckets new."""
+        waiting = int((self.filled - self.emptied).sum()) * self.store.width
+        return self.memory + waiting + extra <= self.memory_limit
+
+    @property
+    def count(self) -> int:
+        """States held."""
+        return int(self.store.counts.sum())
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the process, by count of what was touched."""
+        stores = (each for each in (self.store, self.divided) if each is not None)
+        return (
+            self.base
+            + sum(store.memory for store in stores)
+            + sum(worker.touched(self.store.width) for worker in self.workers)
+        )
+
+    def leave_out(self, flags: int) -> None:
+        """Stops looking for the violations that these flags stand for."""
+        for worker in self.workers:
+            worker.bad_count[WATCHED] = ALL & ~flags
+
+    def insert(self, states: bytes) -> bool:
+        """Puts packed states, one behind the other, into their shards; False without room."""
+        put = self.workers[0].put
+        # what is there already is put there once
+        return put(states, self.store) or (self._spill() and put(states, self.store))
+
+    @unbroken()
+    def _spill(self) -> bool:
+        """Keeps the states on disk from now on; False where there is none, or it is full."""
+        if self.disk is None or self.spilled is not None:
+            self._tell_full()
+            return False
+        if not self.store.spill(self.disk, at_once=min(1, self.threads / TURNS)):
+            self._tell_full()
+            return False
+        self.spilled = max(0, self.depth - 1)
+        self.asked = True  # they stay as they are
+        return True
+
+    def _tell_full(self) -> None:
+        if self.disk is not None and self.disk.why:
+            self.found.stopped = DISK
+
+    def begin_level(self) -> None:
+        """Makes the states that were inserted since the last call the next level."""
+        self.levels.append(self.store.counts.tolist())
+        self.improve()
+        if not self.asked and self.count >= DIVIDED_FROM:
+            self.asked = True
+            self._divide()
+
+    def improve(self, *, one_by_one: bool = False) -> None:
+        """Has faster code made, if the states are enough for it (see `Kernel.improve`)."""
+        for effort, states in IMPROVED_FROM.items():
+            if self.count >= states:
+                self.kernel.improve(effort, one_by_one=one_by_one)
+
+    def _divide(self) -> None:
+        """Keeps the states by their parts from now on, where that pays and there is room."""
+        cut = cut_of(self.store)
+        if cut is None:
+            return
+        try:
+            parts = Parts(cut, self.room // 2, self.asking, spans=self.kernel.spans)
+            most = max(1 << 12, 2 * self.room // (SHARDS * LEAST_BYTES))
+            self.divided = Store(self.stride, most, self.asking, parts=parts)
+        except MemoryError:
+            return
+        for worker in self.workers:
+            worker.work_on(len(cut.ends))
+        levels = taken_over(self.store, self.levels, self.divided, self.workers[0])
+        if levels is not None:
+            self.store, self.levels = self.divided, levels
+        self.divided = None
+
+    @property
+    def depth(self) -> int:
+        """Levels begun."""
+        return len(self.levels)
+
+    @property
+    def frontier(self) -> int:
+        """States of the last level begun."""
+        return sum(end - start for start, end in self.level_ranges(len(self.levels) - 1))
+
+    @property
+    def steps_so_far(self) -> int:
+        """Steps taken since the last level was finished."""
+        return int(sum(worker.taken.sum() for worker in self.workers))
+
+    def level_sizes(self) -> list[int]:
+        """The number of states in each level, the initial one first."""
+        ends = [0, *map(sum, self.levels)]
+        return [end - start for start, end in pairwise(ends)]
+
+    def resume(self, taken: list[int], first: list[int], seconds: float) -> None:
+        """Takes over the counts of the levels before the last one that was inserted."""
+        self.found.taken, self.found.first = taken, first
+        self.found.transitions = sum(taken)
+        self.found.seconds = seconds
+        self.taken += np.array(taken, dtype=np.int64)
+
+    def level_ranges(self, level: int) -> list[tuple[int, int]]:
+        """Per shard the positions of a level's states (0 is the initial one): start and end."""
+        starts = self.levels[level - 1] if level else [0] * SHARDS
+        return list(zip(starts, self.levels[level], strict=True))
+
+    def level_bytes(self, level: int) -> Iterator[bytes]:
+        """A level's packed states, shard by shard."""
+        for shard, (start, end) in enumerate(self.level_ranges(level)):
+            yield self.store.bytes_of(shard, start, end)
+
+    def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
+        """Expands the last level and inserts what it gives.
+
+        Returns the states of the level in which something is wrong, and whether memory was enough.
+        """
+        spans = [
+            (shard, at, min(at + SPAN, end))
+            for shard, (start, end) in enumerate(self.level_ranges(len(self.levels) - 1))
+            for at in range(start, end, SPAN)
+        ]
+        # neighbours in time stay neighbours: a round takes a part of every shard
+        spans.sort(key=lambda span: span[1])
+        bad: list[Bad] = []
+        round_size = self._round_size()
+        left = sum(end - start for _, start, end in spans)
+        while spans:
+            # a successor takes its place in a bucket, if it is new in a shard, and those of parts
+            free = self.memory_limit - self.memory
+            affordable = free // (3 * self._successors * self.store.width)
+            if affordable < SPAN:
+                if self._spill():
+                    continue
+                return bad, False
+            if self.spilled is not None:  # the fewer rounds, the less often all is read again
+                round_size = affordable
+            self.store.allow(free // 3)
+            round_size = min(round_size, affordable)
+            todo = deque[Span]()
+            total = 0
+            while spans and total < round_size:
+                todo.append(spans.pop())
+                total += todo[-1][2] - todo[-1][1]
+            for rest, noted in self.each(self._expand, [(w, todo) for w in self.workers]):
+                spans.extend(rest)
+                bad.extend(noted)
+            spans.extend(todo)
+            self.store.looked_at(total * self.store.width)
+            while not self._insert_all():
+                if not self._spill():
+                    return bad, False
+            self._clear_buckets()
+            while not self._ready():
+                if not self._spill():
+                    return bad, False
+            if on_round is not None:
+                left_now = sum(end - start for _, start, end in spans)
+                on_round(left - left_now)
+        for worker in self.workers:
+            self.taken += worker.taken
+            worker.taken[:] = 0
+        return bad, True
+
+    @property
+    def _successors(self) -> int:
+        """About how many a state has, at least 1."""
+        return 1 + self.found.transitions // max(1, self.found.states)
+
+    def _round_size(self) -> int:
+        """How many states a round expands: the more, the more often a look-up finds its part of the
+        table in the cache, and the more memory buckets take."""
+        if self.store.parts is None:
+            fair = self.store.held // (IN_BUCKETS * self._successors * self.store.width)
+            return min(max(LEAST_ROUND, fair), MOST_ROUND)
+        fair = self.count * self.stride // (PER_ROUND * self.store.width)
+        return min(max(LEAST_ROUND, fair), MOST_OF_PARTS)
+
+    def each(self, function, arguments):  # type: ignore[no-untyped-def]
+        """The results of a function for all arguments, by the available threads. None of them is at
+        work any more when one has raised something, or Ctrl-C came."""
+        if self.pool is None:
+            return [function(*args) for args in arguments]
+        running = []
+        with unbroken():
+            try:
+                for args in arguments:
+                    running.append(self.pool.submit(function, *args))
+            finally:
+                wait(running)
+        return [each.result() for each in running]
+
+    def _expand(self, worker: Worker, spans: deque[Span]) -> tuple[list[Span], list[Bad]]:
+        bad: list[Bad] = []
+        while True:
+            try:
+                shard, start, end = spans.popleft()
+            except IndexError:
+                return [], bad
+            done = worker.scatter(self.store, shard, start, end - start)
+            for index, flags in worker.noted():
+                at = start + index
+                bad.append(Bad(self.store.bytes_of(shard, at, at + 1), flags))
+            if done < end - start:
+                return [(shard, start + done, end)], bad
+
+    def _insert_all(self) -> bool:
+        """Puts what is left in buckets into the shards; False where there was no room for some."""
+        turns = count()
+        return all(self.each(self._insert, [(turns,)] * self.threads))
+
+    def _insert(self, turns: Iterator[int]) -> bool:
+        for turn in takewhile(TURNS.__gt__, turns):
+            if not self.store.insert(turn, TURNS, self.passed):
+                return False
+            self.store.looked_at(self.store.held // TURNS)
+        return True
+
+    @unbroken()
+    def _ready(self) -> bool:
+        return self.store.ready()
+
+    def _clear_buckets(self) -> None:
+        for worker in self.workers:
+            worker.empty(self.store.width)
+        self.emptied[:] = 0
+
+    def switch_off(self, rows: Collection[int]) -> None:
+        """Takes no step by these rows, as the kernel numbers them, and none in their place."""
+        for worker in self.workers:
+            worker.switch_off(rows)
+
+    def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]:
+        """The least packed states of `level` that have one of the states as a successor, in order,
+        at most MOST_KEPT.
+
+        Raises LookupError where there is none.
+        """
+        self.improve(one_by_one=True)
+        shards = [*enumerate(self.level_ranges(level))]
+        turns = 1 + sum(end - start for _, (start, end) in shards) // MOST_ROUND
+        least: list[bytes] = []
+        for turn in range(min(turns, SHARDS)):  # Ctrl-C waits for one
+            some = iter(shards[turn::turns])  # each is of the thread that takes it
+            found = self.each(self._look_back, [(worker, some, states) for worker in self.workers])
+            least = nsmallest(MOST_KEPT, chain(least, *found))
+        if not least:
+            raise LookupError(NO_PREDECESSOR)
+        return least
+
+    def _look_back(
+        self, worker: Worker, shards: Iterable[tuple[int, tuple[int, int]]], states: Sequence[bytes]
+    ) -> list[bytes]:
+        return worker.predecessors(self.store, shards, states)
+
+    def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
+        """Whether each of the states sought is among those found."""
+        return met(every, packing, self.store.all_rows(), self.threads)
+
+    def close(self) -> None:
+        """Ends the threads, and gives back what was taken of a disk."""
+        if self.pool is not None:
+            self.pool.shutdown()
+        if self.disk is not None:
+            self.disk.close()
+
+
+def _asking(explorer: Explorer) -> Callable[[int], bool]:
+    """The explorer's `may_take` for its stores, which don't keep it alive: what it reserves is
+    given back with the last use of it, and doesn't wait for a search for garbage."""
+    known = ref(explorer)
+
+    def may_take(extra: int) -> bool:
+        there = known()
+        return there is not None and there.may_take(extra)
+
+    return may_take
+
+
+class Carrier(Protocol):
+    """What carries a search: threads of this process (Explorer), or others (`spark.levels`).
+
+    `count` is the number of states held, `memory` what they take in bytes, `depth` the number of
+    levels begun, `frontier` the size of the last one, `steps_so_far` the steps taken since then;
+    `taken` are the steps of each row, and `found` is what the search has come to.
+    """
+
+    found: Search
+    taken: Any
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def memory(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def frontier(self) -> int: ...
+    @property
+    def steps_so_far(self) -> int: ...
+    def expand_level(
+        self, on_round: Callable[[int], None] | None = None
+    ) -> tuple[list[Bad], bool]: ...
+    def begin_level(self) -> None: ...
+    def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]: ...
+    def level_sizes(self) -> list[int]: ...
+    def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]: ...
+    def close(self) -> None: ...
+
+
+def search(
+    carrier: Carrier,
+    *,
+    on_level: Callable[[Progress], None] | None = None,
+    on_round: Callable[[Progress], None] | None = None,
+    most: int | None = None,
+    leave_out: Callable[[int], bool] | None = None,
+    is_violation: Callable[[Bad], bool] | None = None,
+    depth: int | None = None,
+    until: float | None = None,
+) -> bool:
+    """Expands level after level until nothing is new, something is wrong or memory runs out, or
+    all states are expanded that `depth` steps lead to, or at the moment `until` of time.monotonic.
+
+    With `leave_out` it goes on where something is wrong, but for a step that leaves a range: it is
+    told the flags of all that is found by then, has the carrier look for the rest, and says whether
+    there is none.
+
+    The last level inserted must be open for expansion. What was found is in the carrier's `found`;
+    counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where
+    a level has over `most` states: it is not expanded, and the search may go on with another
+    carrier. What is wrong in a state ends the search where it is `is_violation`.
+    """
+    try:
+        return _levels(carrier, on_level, on_round, most, leave_out, is_violation, depth, until)
+    except KeyboardInterrupt:
+        carrier.found.stopped = INTERRUPTED
+        return True
+    except _TimeIsUp:
+        carrier.found.stopped = TIME
+        return True
+
+
+class _TimeIsUp(Exception):
+    """The moment has come at which a search ends."""
+
+
+def _limit(carrier: Carrier) -> int:
+    """The memory that a search may take; 0 where more goes on disk, or to others."""
+    if isinstance(carrier, Explorer) and carrier.disk is None:
+        return carrier.memory_limit
+    return 0
+
+
+def _levels(
+    carrier: Carrier,
+    on_level: Callable[[Progress], None] | None,
+    on_round: Callable[[Progress], None] | None,
+    most: int | None,
+    leave_out: Callable[[int], bool] | None,
+    is_violation: Callable[[Bad], bool] | None,
+    depth: int | None,
+    until: float | None,
+) -> bool:
+    found = carrier.found
+    limit = _limit(carrier)
+    before = compiling_seconds()
+    begun = time.perf_counter() - found.seconds
+
+    def seconds() -> float:
+        found.compiling = compiling_seconds() - before
+        return time.perf_counter() - begun - found.compiling
+
+    while True:
+        frontier = carrier.frontier
+        if not frontier:
+            return True
+        found.states = carrier.count
+        found.depth = carrier.depth
+
+        def progress(done: int = 0, frontier: int = frontier) -> Progress:
+            steps = found.transitions + carrier.steps_so_far
+            memory, left = carrier.memory, frontier - done
+            return Progress(carrier.count, steps, found.depth, left, seconds(), memory, limit=limit)
+
+        if on_level is not None:
+            on_level(progress())
+        if most is not None and frontier > most:
+            return False
+        if depth is not None and found.depth > depth + 1:
+            found.stopped = DEPTH
+            return True
+
+        def tell(done: int, progress: Callable[[int], Progress] = progress) -> None:
+            if until is not None and time.monotonic() > until:
+                found.seconds, found.memory = seconds(), carrier.memory
+                raise _TimeIsUp
+            if on_round is not None:
+                on_round(progress(done))
+
+        bad, whole = carrier.expand_level(tell)
+        found.seconds = seconds()
+        found.memory = carrier.memory
+        bad = bad if is_violation is None else [*filter(is_violation, bad)]
+        found.note(bad, found.depth - 1)
+        if bad and (leave_out is None or RANGE in found.wrong):
+            return True
+        if bad and leave_out is not None and leave_out(sum(found.wrong)):
+            return True
+        if not whole:
+            found.stopped = found.stopped or MEMORY
+            return True
+        found.count(carrier.taken, found.depth)
+        carrier.begin_level()

@@ -1,0 +1,463 @@
+"""Packed states cut into parts, of which equal ones are kept once.
+
+A part is some words of a state that lie side by side. Each different content of it is kept once and
+has a number; a state is then its parts' numbers, of as many bits as there are contents. Nothing is
+hashed away. A successor differs from the state that it comes from in few parts: the others' numbers
+are known without a look.
+
+That is the recursive state compression of Laarman, van de Pol and Weber (SPIN 2011) with a tree of
+one level, Holzmann's COLLAPSE (1997), but for where parts begin and end: a sample of the states
+says (`planning`).
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy import uint32, uint64
+
+from ..jit.functions import compiled
+from ..jit.hashing import MIXER, MULTIPLIER
+from ..jit.memory import (
+    Region,
+    compare_exchange32,
+    fetch_add,
+    load32,
+    load32_acquire,
+    load64,
+    prefetch,
+    store8,
+    store32,
+    store64,
+)
+from .packed_records import SHARD_BITS
+from .part_plan import Plan
+
+CHUNK = 64  # numbers that a thread takes at a time
+LEAST_SLOTS = 1 << 10
+LEAST_BITS, MORE_BITS, MOST_BITS = 10, 2, 32  # of a number, which gets some more at a time
+KEYS, SLOTS, SIZE, LIMIT, USED, FIRST, WORDS, BITS, GROUPS, HELD_IN = range(10)
+"""What a part's row says: where contents lie, where the slots lie that find them, how many slots
+there are, the most numbers that may be given and how many were; its first word and how many it has;
+the bits of its numbers; which groups of properties read this part alone, and where a byte for each
+content lies that says which of them have held (see `judging`)."""
+FIELDS = 10
+
+
+@compiled(inline="always")
+def last_bits(end, stride):
+    """Which bits of the word before word `end` belong to a packed state; up to 7 bytes behind the
+    state are read with its last word."""
+    return ~uint64(0) >> uint64(8 * max(0, 8 * end - stride))
+
+
+@compiled(inline="always")
+def slot_of(h, size):
+    """The slot where the search for a content begins."""
+    return np.int64(((h >> uint64(32)) * uint64(size)) >> uint64(32))
+
+
+@compiled(inline="always")
+def numbers_in(size):
+    """The bits of a slot that hold a number and 1 more; the others hold bits of a hash, so that a
+    content is hardly ever looked at in vain."""
+    return uint64(size - 1) & uint64(0xFFFFFFFF)
+
+
+@compiled(inline="always")
+def mark_of(h, numbers):
+    """The bits of a hash that a slot holds."""
+    return h & uint64(0xFFFFFFFF) & ~numbers
+
+
+@compiled(inline="always")
+def hash_part(content, words, last):
+    """64 bits from the words of a part at an address: of the last one, those bits."""
+    summed, factor = (load64(content + 8 * words - 8) & last) * MULTIPLIER, MIXER
+    for at in range(words - 1):
+        word = load64(content + 8 * at)
+        summed += (word ^ (word >> uint64(32))) * factor
+        factor += MULTIPLIER + MULTIPLIER
+    summed = (summed ^ (summed >> uint64(32))) * MIXER
+    return summed ^ (summed >> uint64(29))
+
+
+@compiled(inline="always")
+def same_words(a, b, words, last):
+    """Whether there are the same words at two addresses: of the last one, those bits."""
+    different = (load64(a + 8 * words - 8) ^ load64(b + 8 * words - 8)) & last
+    for at in range(words - 1):
+        different |= load64(a + 8 * at) ^ load64(b + 8 * at)
+    return different == uint64(0)
+
+
+@compiled(inline="always")
+def number_at(address, place):
+    """A number of 64 bits, by its place behind an address."""
+    return np.int64(load64(address + 8 * place))
+
+
+@compiled(inline="always")
+def prefetch_content(key, words):
+    """Asks for a content at an address, which may lie in two lines of the cache."""
+    prefetch(key)
+    prefetch(key + 8 * words - 8)
+
+
+@compiled(inline="always")
+def likely_slot(h, row):
+    """The first slot from that of a hash on that is empty, or has its mark."""
+    slots, size = number_at(row, SLOTS), number_at(row, SIZE)
+    numbers = numbers_in(size)
+    mark = mark_of(h, numbers)
+    at = slot_of(h, size)
+    while True:
+        seen = uint64(load32_acquire(slots + 4 * at))
+        if seen == uint64(0) or seen & ~numbers == mark:
+            return at, np.int64(seen & numbers)
+        at += 1
+        if at == size:
+            at = 0
+
+
+@compiled(inline="always")
+def intern(content, last, mark, at, row, own):
+    """The number of the content at an address, of whose last word these are the bits; it gets one
+    where it has none; -1 where there are no more.
+
+    `mark` is that of its hash, and no slot before slot `at` has it. `row` is the address of the
+    part's row, `own` that of the numbers that the thread may give: from the first up to the second.
+    """
+    keys, slots, size = number_at(row, KEYS), number_at(row, SLOTS), number_at(row, SIZE)
+    words, numbers = number_at(row, WORDS), numbers_in(size)
+    mark &= ~numbers
+    while True:
+        seen = uint64(load32_acquire(slots + 4 * at))
+        if seen == uint64(0):
+            free = number_at(own, 0)
+            if free == number_at(own, 1):
+                free = fetch_add(row + 8 * USED, CHUNK)
+                if free + CHUNK > number_at(row, LIMIT):
+                    fetch_add(row + 8 * USED, -CHUNK)
+                    return -1
+                store64(own, uint64(free))
+                store64(own + 8, uint64(free + CHUNK))
+            key = keys + 8 * words * free
+            for word in range(words):
+                store64(key + 8 * word, load64(content + 8 * word))
+            end = key + 8 * words - 8
+            store64(end, load64(end) & last)
+            # whoever sees the number sees the content
+            held = uint32(mark | uint64(free + 1))
+            seen = uint64(compare_exchange32(slots + 4 * at, uint32(0), held))
+            if seen == uint64(0):
+                store64(own, uint64(free + 1))
+                return free
+        if seen & ~numbers == mark:
+            number = np.int64(seen & numbers) - 1
+            if same_words(content, keys + 8 * words * number, words, last):
+                return number
+        at += 1
+        if at == size:
+            at = 0
+
+
+@compiled(inline="always")
+def known_to_hold(parts, numbers, at):
+    """The groups of properties that hold, by what was found in states with the same contents."""
+    known = np.int64(0)
+    for part in range(parts.shape[0]):
+        if parts[part, GROUPS]:
+            known |= np.int64(load32(parts[part, HELD_IN] + numbers[at + part]))
+    return known & 0xFF
+
+
+@compiled(inline="always")
+def note_held(held, parts, numbers, at):
+    """Notes that these groups of properties have held in a state of these numbers."""
+    for part in range(parts.shape[0]):
+        new = held & parts[part, GROUPS]
+        if new:
+            place = parts[part, HELD_IN] + numbers[at + part]
+            # two threads may forget what the other notes: it is looked at again then
+            store8(place, np.uint8((np.int64(load32(place)) | new) & 0xFF))
+
+
+@compiled
+def begin_fold(states, count, stride, before, known, parts, numbers, at, sought, left):
+    """Finds the numbers of packed states, from place `at` of `numbers` on, where the state at
+    `before` has the same content: `known` has its numbers, and 0 is no state.
+
+    What is left to be found is noted in `sought` behind the `left` rows there: a content's address,
+    its part, its place and a hash. Returns how many rows there are then.
+    """
+    several = parts.shape[0]
+    first_place, noted = numbers.ctypes.data + 8 * at, sought.ctypes.data
+    for part in range(several):
+        row = parts.ctypes.data + 8 * FIELDS * part
+        first, words = 8 * number_at(row, FIRST), number_at(row, WORDS)
+        slots, size = number_at(row, SLOTS), number_at(row, SIZE)
+        last = last_bits(number_at(row, FIRST) + words, stride)
+        content, place = states + first, first_place + 8 * part
+        for _ in range(count):
+            if before != 0 and same_words(content, before + first, words, last):
+                store64(place, uint64(known[part]))
+            else:
+                h = hash_part(content, words, last)
+                prefetch(slots + 4 * slot_of(h, size))
+                note = noted + 32 * left
+                store64(note, uint64(content))
+                store64(note + 8, uint64(part))
+                store64(note + 16, uint64(place))
+                store64(note + 24, h)
+                left += 1
+            content += stride
+            place += 8 * several
+    return left
+
+
+@compiled
+def end_fold(stride, parts, own, sought, left):
+    """Finds the numbers that are left; False where there are no more."""
+    rows, begin = parts.ctypes.data, sought.ctypes.data
+    end = begin + 32 * left
+    for note in range(begin, end, 32):
+        row = rows + 8 * FIELDS * number_at(note, 1)
+        h, words = load64(note + 24), number_at(row, WORDS)
+        at, held = likely_slot(h, row)
+        prefetch_content(number_at(row, KEYS) + 8 * words * max(0, held - 1), words)
+        store64(note + 24, (uint64(at) << uint64(32)) | (h & uint64(0xFFFFFFFF)))
+    for note in range(begin, end, 32):
+        part, found = number_at(note, 1), load64(note + 24)
+        row = rows + 8 * FIELDS * part
+        number = intern(
+            number_at(note, 0), last_bits(number_at(row, FIRST) + number_at(row, WORDS), stride),
+            found & uint64(0xFFFFFFFF), np.int64(found >> uint64(32)), row,
+            own.ctypes.data + 16 * part,
+        )  # fmt: skip
+        if number < 0:
+            return False
+        store64(number_at(note, 2), uint64(number))
+    return True
+
+
+@compiled
+def unfold(numbers, state, parts):
+    """Writes the packed state of these numbers, and up to 7 bytes behind it."""
+    for part in range(parts.shape[0]):
+        words = parts[part, WORDS]
+        key = parts[part, KEYS] + 8 * words * numbers[part]
+        target = state + 8 * parts[part, FIRST]
+        for word in range(words):
+            store64(target + 8 * word, load64(key + 8 * word))
+
+
+@compiled(inline="always")
+def _dealt(numbers, several):
+    """Eight bits that come of all but the lowest bits of the first number at an address. A record
+    leaves those out: they follow from these and the shard."""
+    summed, factor = (load64(numbers) >> uint64(SHARD_BITS)) * MIXER, MULTIPLIER
+    for part in range(1, several):
+        summed += load64(numbers + 8 * part) * factor
+        factor += MIXER + MIXER
+    return np.int64(((summed ^ (summed >> uint64(32))) * MIXER) >> uint64(64 - SHARD_BITS))
+
+
+@compiled(inline="always")
+def owner_of(numbers, several):
+    """The shard that owns a state, by its numbers at an address."""
+    return _dealt(numbers, several) ^ (number_at(numbers, 0) & ((1 << SHARD_BITS) - 1))
+
+
+@compiled
+def write_record(numbers, parts, place):
+    """Writes the bits of a state's numbers at an address, and some bytes behind them; returns both
+    words."""
+    low, high, offset = uint64(0), uint64(0), 0
+    for part in range(parts.shape[0]):
+        number, bits = load64(numbers + 8 * part), parts[part, BITS]
+        if part == 0:
+            number >>= uint64(SHARD_BITS)
+            bits -= SHARD_BITS
+        if offset < 64:
+            low |= number << uint64(offset)
+            if offset + bits > 64:
+                high |= number >> uint64(64 - offset)
+        else:
+            high |= number << uint64(offset - 64)
+        offset += bits
+    store64(place, low)
+    if offset > 64:
+        store64(place + 8, high)
+    return low, high
+
+
+@compiled
+def read_record(place, shard, parts, numbers):
+    """Reads a state's numbers from its record."""
+    low, high, offset = load64(place), load64(place + 8), 0
+    several = parts.shape[0]
+    for part in range(several):
+        bits = parts[part, BITS] - (SHARD_BITS if part == 0 else 0)
+        if offset < 64:
+            number = low >> uint64(offset)
+            if offset + bits > 64:
+                number |= high << uint64(64 - offset)
+        else:
+            number = high >> uint64(offset - 64)
+        numbers[part] = np.int64(number & ((uint64(1) << uint64(bits)) - uint64(1)))
+        offset += bits
+    numbers[0] <<= SHARD_BITS
+    numbers[0] |= shard ^ _dealt(numbers.ctypes.data, several)
+
+
+@compiled
+def rewrite_records(states, counts, width, parts, wider, widened, numbers, words):
+    """Rewrites all shards' records as other bits of the parts' numbers have them; there is room for
+    one state's `numbers` and the two `words` of a record."""
+    for shard in range(counts.size):
+        for at in range(counts[shard] - 1, -1, -1):
+            read_record(states[shard] + at * width, shard, parts, numbers)
+            low, high = write_record(numbers.ctypes.data, widened, words.ctypes.data)
+            for byte in range(wider):
+                word = low if byte < 8 else high
+                store8(
+                    states[shard] + at * wider + byte,
+                    np.uint8((word >> uint64(8 * (byte % 8))) & uint64(255)),
+                )
+
+
+@compiled
+def move_slots(slots, size, parts, part):
+    """Fills a part's slots, which are empty, with what other slots held."""
+    words = parts[part, WORDS]
+    numbers = numbers_in(parts[part, SIZE])
+    for old in range(size):
+        held = uint64(load32(slots + 4 * old)) & numbers_in(size)
+        if held != uint64(0):
+            key = parts[part, KEYS] + 8 * words * (np.int64(held) - 1)
+            h = hash_part(key, words, ~uint64(0))
+            at = slot_of(h, parts[part, SIZE])
+            while load32(parts[part, SLOTS] + 4 * at) != 0:
+                at += 1
+                if at == parts[part, SIZE]:
+                    at = 0
+            store32(parts[part, SLOTS] + 4 * at, uint32(mark_of(h, numbers) | held))
+
+
+class Parts:
+    """The contents of all states' parts.
+
+    Reserves `most` bytes for the contents of each, by `region`, and asks `may_take` before it
+    grows. `spans` has the words that groups of properties read. Raises MemoryError where the system
+    won't reserve them.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        most: int,
+        may_take: Callable[[int], bool],
+        region: Callable[[str, int], Region] = lambda _, size: Region(size),
+        spans: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.may_take = may_take
+        self._region = region
+        ends = plan.ends
+        self.rows = np.zeros((len(ends), FIELDS), dtype=np.int64)
+        self.rows[:, FIRST] = 0, *ends[:-1]
+        self.rows[:, WORDS] = np.array(ends) - self.rows[:, FIRST]
+        self.rows[:, SIZE] = LEAST_SLOTS
+        # so that records needn't be rewritten often
+        self.rows[:, BITS] = [max(LEAST_BITS, n.bit_length() + 1) for n in plan.contents]
+        self._most = np.minimum(most // (8 * self.rows[:, WORDS]), (1 << MOST_BITS) - 1)
+        self.regions = [region(f"contents-{part}", most) for part in range(len(ends))]
+        self._slots = [self._slots_of(part) for part in range(len(ends))]
+        self.held = [self._held_in(part, spans) for part in range(len(ends))]
+        self.rows[:, KEYS] = [region.address for region in self.regions]
+        self.rows[:, SLOTS] = [region.address for region in self._slots]
+        self.allow(most)
+
+    def _held_in(self, part: int, spans: Sequence[tuple[int, int]]) -> Region | None:
+        """A byte for each content, if there are groups of properties that read the part alone."""
+        row = self.rows[part]
+        begin, end = row[FIRST], row[FIRST] + row[WORDS]
+        inside = (begin <= first and last <= end for first, last in spans)
+        row[GROUPS] = sum(1 << group for group, is_inside in enumerate(inside) if is_inside)
+        if not row[GROUPS]:
+            return None
+        held = self._region(f"held-{part}", int(self._most[part]) + CHUNK)
+        row[HELD_IN] = held.address
+        return held
+
+    def _slots_of(self, part: int) -> Region:
+        size = int(self.rows[part, SIZE])
+        return self._region(f"slots-{part}-{size}", 4 * size)
+
+    def resume(self, rows: Any) -> None:
+        """Takes over the changes of another process to the regions; these are its rows."""
+        for part in np.flatnonzero(rows[:, SIZE] != self.rows[:, SIZE]):
+            self.rows[part, SIZE] = rows[part, SIZE]
+            self._slots[part] = self._slots_of(int(part))
+            self.rows[part, SLOTS] = self._slots[part].address
+        self.rows[:, [USED, BITS]] = rows[:, [USED, BITS]]
+        self.rows[:, LIMIT] = self._room()
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return (int(self.rows[:, BITS].sum()) - SHARD_BITS + 7) // 8
+
+    @property
+    def widest(self) -> int:
+        """The most bytes that a record may ever have."""
+        return (MOST_BITS * len(self.rows) - SHARD_BITS + 7) // 8
+
+    @property
+    def memory(self) -> int:
+        """Bytes touched."""
+        contents = self.rows[:, USED] * (self.rows[:, WORDS] * 8 + (self.rows[:, GROUPS] != 0))
+        return int((contents + 4 * self.rows[:, SIZE]).sum())
+
+    @property
+    def full(self) -> bool:
+        """Whether threads may have been refused a number."""
+        return bool((self.rows[:, USED] + CHUNK > self.rows[:, LIMIT]).any())
+
+    def _room(self) -> Any:
+        slots, numbers = self.rows[:, SIZE] * 3 // 4, 1 << self.rows[:, BITS]
+        return np.minimum(np.minimum(slots, numbers), self._most)
+
+    def allow(self, free: int) -> None:
+        """Lets contents be added of so many bytes, as far as there are slots and numbers."""
+        more = max(0, free) // (8 * int(self.rows[:, WORDS].sum()))
+        self.rows[:, LIMIT] = np.minimum(self._room(), self.rows[:, USED] + more)
+
+    def grow(self) -> bool:
+        """Makes room where there was none; False where memory is short. Records may have to be
+        rewritten then: `width`, or the bits of rows, are others."""
+        room = self._room()
+        for part in np.flatnonzero(self.rows[:, USED] + CHUNK > self.rows[:, LIMIT]):
+            row = self.rows[part]
+            if row[LIMIT] < room[part] or room[part] == self._most[part]:
+                return False
+            if row[SIZE] * 3 // 4 == room[part]:
+                size = int(row[SIZE])
+                if not self.may_take(8 * size + 6 * size * int(row[WORDS])):
+                    return False
+                row[SIZE] = 2 * size
+                old, self._slots[part] = self._slots[part], self._slots_of(int(part))
+                self._slots[part].array[:] = 0  # a file may hold older ones
+                row[SLOTS] = self._slots[part].address
+                move_slots(old.address, size, self.rows, part)
+            else:
+                row[BITS] = min(row[BITS] + MORE_BITS, MOST_BITS)
+        self.rows[:, LIMIT] = self._room()
+        return True

@@ -1,0 +1,549 @@
+"""The visited set: shards that each own the states whose hash names them.
+
+A shard keeps a record of each of its states, one behind the other in the order in which they were
+found, so that a level of the search is a range of them. It finds them by a table of open
+addressing, in groups of 16 entries, each a line of the cache: 16 tags of a byte, each 8 bits of a
+hash (0: the entry is empty), which are looked at together, then 16 positions of three bytes.
+Records are compared whole.
+
+A record is the packed state itself (see `records`), or the numbers of its parts (see `parts`), but
+for eight bits that follow from the others and the shard.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownParameterType=false, reportMissingParameterType=false
+# pyright: reportUnknownArgumentType=false
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy import uint64
+
+from ..jit.functions import Passed, compiled
+from ..jit.memory import (
+    Region,
+    equal_bytes,
+    load32,
+    prefetch,
+    scratch,
+    store8,
+    store32,
+    store64,
+    trailing_zeros,
+)
+from .disk import Disk
+from .packed_records import (
+    SHARD_BITS,
+    SHORT,
+    copy_state,
+    first_word,
+    hash_short,
+    hash_state,
+    restore,
+    same,
+)
+from .parts import (
+    BITS,
+    FIELDS,
+    GROUPS,
+    HELD_IN,
+    KEYS,
+    WORDS,
+    Parts,
+    prefetch_content,
+    read_record,
+    rewrite_records,
+    unfold,
+)
+
+SHARDS = 1 << SHARD_BITS
+MOST_PER_SHARD = 1 << 24
+LEAST_GROUPS = 1 << 4
+LEAST_PLACES = 1 << 12  # states of a shard for which disk is taken in one go
+ENTRIES = 16  # of a group of the table: a tag of a byte and a position of 3 bytes
+GROUP = 4 * ENTRIES  # bytes of a group, all in a line of the cache
+FEW, MANY = 12, 14  # states of a shard for each group: of whole states, and of their parts' numbers
+BLOCK = 128  # states that are asked for in memory before the first is looked at
+BLOCKS = 2 * BLOCK
+STRIDE, WIDTH, ROOM = range(3)
+"""What a store's form says: bytes of a packed state and of a record, and how many states there are
+for each group of a table at most."""
+AT_ONCE = 1 << 12  # states that are put together for who looks at them
+NO_PARTS = np.zeros((0, FIELDS), dtype=np.int64)
+SLACK = 16  # bytes behind a run of states that a whole-word access may touch
+
+
+@compiled(inline="always")
+def group_of(h, table, groups):
+    """The address of the group where the search for a hash begins."""
+    return table + GROUP * np.int64(((h & uint64(0xFFFFFFFF)) * uint64(groups)) >> uint64(32))
+
+
+@compiled(inline="always")
+def tag_of(h):
+    """The byte of a hash that entries keep: not 0, which is that of an empty entry."""
+    return max(uint64(1), (h >> uint64(40)) & uint64(0xFF))
+
+
+@compiled(inline="always")
+def position_in(group, entry):
+    """The position that an entry of a group holds."""
+    return np.int64(load32(group + ENTRIES - 1 + 3 * entry) >> uint64(8))
+
+
+@compiled(inline="always")
+def add(group, entry, tag, position):
+    """Fills an empty entry of a group."""
+    place = group + ENTRIES - 1 + 3 * entry
+    kept = load32(place) & uint64(0xFF)
+    store32(place, np.uint32((uint64(position) << uint64(8)) | kept))
+    store8(group + entry, np.uint8(tag))
+
+
+@compiled(inline="always")
+def ask(records, count, width, table, groups, hashes, at):
+    """Hashes records, to `hashes` from place `at` on, and asks for the groups where they may be."""
+    is_short, mask = width <= SHORT, first_word(width)
+    if is_short:  # asked once for all, which is faster
+        for i in range(count):
+            h = hash_short(records + i * width, width, mask)
+            hashes[at + i] = h
+            prefetch(group_of(h, table, groups))
+    else:
+        for i in range(count):
+            h = hash_state(records + i * width, width)
+            hashes[at + i] = h
+            prefetch(group_of(h, table, groups))
+
+
+@compiled
+def insert(incoming, count, width, states, found, most, table, groups):
+    """Puts records from `incoming`, of `width` bytes, into a shard, up to `count` of them.
+
+    `states` and `table` are the shard's addresses, `found` its number of states, `groups` the
+    size of its table. Stops before the shard might hold more than `most` states. Returns how many
+    were looked at, and the new number of states.
+
+    The next block's groups are asked for before a block is compared: memory is busy meanwhile.
+    """
+    hashes, others = scratch(BLOCKS), scratch(BLOCK)
+    is_short, mask = width <= SHORT, first_word(width)
+    done, block, begin = 0, min(BLOCK, count), 0
+    ask(incoming, block, width, table, groups, hashes, begin)
+    while done < count and found + BLOCK <= most:
+        base = incoming + done * width
+        for i in range(block):
+            h = hashes[begin + i]
+            group = group_of(h, table, groups)
+            entry = trailing_zeros(equal_bytes(group, tag_of(h))) & (ENTRIES - 1)
+            other = states + position_in(group, entry) * width
+            prefetch(other)
+            if width != 8:  # a word is in one line of the cache
+                prefetch(other + width - 1)
+            others[i] = uint64(other)
+        following = min(BLOCK, count - done - block)
+        ask(base + block * width, following, width, table, groups, hashes, BLOCK - begin)
+        left = 0  # records that are new or elsewhere; a branch for each would be mispredicted
+        for i in range(block):
+            known = same(base + i * width, np.int64(others[i]), width, is_short, mask)
+            others[left] = uint64(i)
+            left += 1 - int(known & (found != 0))
+        for at in range(left):
+            i = np.int64(others[at])
+            record, h = base + i * width, hashes[begin + i]
+            tag, group = tag_of(h), group_of(h, table, groups)
+            while True:
+                likely, known = equal_bytes(group, tag), False
+                while likely:
+                    other = states + position_in(group, trailing_zeros(likely)) * width
+                    known = same(record, other, width, is_short, mask)
+                    if known:
+                        break
+                    likely &= likely - uint64(1)
+                if known:
+                    break
+                empty = equal_bytes(group, uint64(0))
+                if empty:
+                    copy_state(record, states + found * width, width)
+                    add(group, trailing_zeros(empty), tag, found)
+                    found += 1
+                    break
+                group += GROUP
+                if group == table + GROUP * groups:
+                    group = table
+        done, block, begin = done + block, following, BLOCK - begin
+    return done, found
+
+
+@compiled
+def index_states(width, states, found, table, groups):
+    """Fills a table anew with the entries of `found` different states."""
+    for word in range(0, GROUP * groups, 8):
+        store64(table + word, uint64(0))
+    hashes = scratch(BLOCK)
+    for first in range(0, found, BLOCK):
+        block = min(BLOCK, found - first)
+        ask(states + first * width, block, width, table, groups, hashes, 0)
+        for i in range(block):
+            h = hashes[i]
+            group = group_of(h, table, groups)
+            empty = equal_bytes(group, uint64(0))
+            while not empty:
+                group += GROUP
+                if group == table + GROUP * groups:
+                    group = table
+                empty = equal_bytes(group, uint64(0))
+            add(group, trailing_zeros(empty), tag_of(h), first + i)
+
+
+@compiled
+def insert_all(first, step, form, states, counts, most, tables, groups, buckets, filled, emptied):
+    """Empties the buckets of each `step`-th shard from shard `first` on into those shards, up to
+    `most` states in each.
+
+    `buckets`, `filled` and `emptied` have a line for each worker and a column for each shard: the
+    bucket's address, its number of states, and how many of them were put into the shard. Stops at
+    a shard whose table is too small, and returns its index; SHARDS where all is done.
+    """
+    width = form[WIDTH]
+    for shard in range(first, SHARDS, step):
+        room = min(most[shard], form[ROOM] * groups[shard])
+        for worker in range(buckets.shape[0]):
+            left = filled[worker, shard] - emptied[worker, shard]
+            if left:
+                done, counts[shard] = insert(
+                    buckets[worker, shard] + emptied[worker, shard] * width, left, width,
+                    states[shard], counts[shard], room, tables[shard], groups[shard],
+                )  # fmt: skip
+                emptied[worker, shard] += done
+                if done < left:
+                    return shard
+    return SHARDS
+
+
+@compiled
+def packed_states(states, first, count, shard, form, parts, numbers, at, room):
+    """Puts packed states, of the shard at `states` from position `first` on, into the `room`, with
+    some bytes behind them. Where records are numbers, these are put into `numbers` from place `at`
+    on.
+    """
+    stride, width, several = form[STRIDE], form[WIDTH], parts.shape[0]
+    if several == 0:
+        is_short, mask = width <= SHORT, first_word(width)
+        for i in range(count):
+            restore(states + (first + i) * width, width, shard, room + i * stride, is_short, mask)
+        return
+    for i in range(count):
+        own = numbers[at + several * i : at + several * (i + 1)]
+        read_record(states + (first + i) * width, shard, parts, own)
+        for part in range(several):
+            words = parts[part, WORDS]
+            prefetch_content(parts[part, KEYS] + 8 * words * own[part], words)
+            if parts[part, GROUPS]:
+                prefetch(parts[part, HELD_IN] + own[part])
+    for i in range(count):
+        own = numbers[at + several * i : at + several * (i + 1)]
+        unfold(own, room + i * stride, parts)
+
+
+@compiled
+def packed_between(states, starts, ends, form, parts, numbers, room):
+    """Puts the packed states of each shard, from one position up to another, into the `room`, with
+    some bytes behind them. There is room for the `numbers` of a shard."""
+    for shard in range(SHARDS):
+        several = ends[shard] - starts[shard]
+        packed_states(
+            states[shard], starts[shard], several, shard, form, parts, numbers, 0, room
+        )  # fmt: skip
+        room += several * form[STRIDE]
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def _divided(region: Region, owned: range) -> Any:
+    """The addresses of equal parts of a region by shard; 0 for shards that aren't owned."""
+    addresses = np.zeros(SHARDS, dtype=np.int64)
+    part = region.size // max(1, len(owned)) // 8 * 8
+    addresses[owned.start : owned.stop] = region.address + part * np.arange(len(owned))
+    return addresses
+
+
+class Store:
+    """The states found so far, by their parts where these are given.
+
+    At most `most` states in each shard; `may_take` is asked before a table grows, in bytes. A
+    state's position in its shard tells when it was found, and nothing moves or leaves. `region`
+    gives the memory for the states and for the tables of the shards that are `owned`.
+    """
+
+    def __init__(
+        self,
+        stride: int,
+        most: int,
+        may_take: Callable[[int], bool],
+        region: Callable[[str, int], Region] = lambda _, size: Region(size),
+        owned: range = range(SHARDS),
+        parts: Parts | None = None,
+    ) -> None:
+        self.may_take = may_take
+        self.stride = stride
+        self.owned = owned
+        self.parts = parts
+        self.rows_of_parts = NO_PARTS if parts is None else parts.rows
+        self.form = np.array([stride, stride - 1, FEW], dtype=np.int64)
+        if parts is not None:
+            self.form[:] = stride, parts.width, MANY
+        widest = self.width if parts is None else parts.widest
+        self.most = min(most, MOST_PER_SHARD)
+        self.most_groups = max(LEAST_GROUPS, -(-self.most // self.room))
+        # each of the greatest size it could need, of which only what is in use takes memory
+        self._states = region("states", _whole_pages(self.most * widest + SLACK) * len(owned))
+        self._tables = region("tables", _whole_pages(self.most_groups * GROUP) * len(owned))
+        self.states = _divided(self._states, owned)
+        self.tables = _divided(self._tables, owned)
+        self.groups = np.full(SHARDS, LEAST_GROUPS, dtype=np.int64)
+        self.counts = np.zeros(SHARDS, dtype=np.int64)
+        self.places = np.full(SHARDS, self.most, dtype=np.int64)  # states for which there is room
+        self._pass()
+        self._growing = Lock()
+        self.disk: Disk | None = None  # where records and tables are, if not in memory
+        self.fresh = self.most_fresh = 0  # bytes of them that may be in memory, and the most
+        self.at_once = 0.0  # the part of them that is looked at before `looked_at` is told
+
+    def insert(self, first: int, step: int, buckets: Passed) -> bool:
+        """Empties buckets into shards, as `insert_all` does; False where there is no room."""
+        while True:
+            first = insert_all(first, step, self._passed, buckets)
+            if first >= SHARDS:
+                return True
+            if not self._grow(first):
+                return False
+
+    def _pass(self) -> None:
+        """What `insert_all` is given again and again."""
+        self._passed = Passed(
+            self.form, self.states, self.counts, self.places, self.tables, self.groups
+        )
+
+    def _grow(self, shard: int) -> bool:
+        """Doubles a table, or makes it a tenth larger where it takes as much as the records;
+        False where the shard can't hold more states, or memory is short."""
+        if self.disk is not None and self.counts[shard] + BLOCK > self.places[shard]:
+            return self._take_places(shard)
+        groups = int(self.groups[shard])
+        more = groups if self.parts is None else groups // 10
+        more = min(more, self.most_groups - groups)
+        with self._growing:  # each thread's growth is asked for with that of the others counted
+            if self.room * groups >= self.most or not self._may_have(GROUP * more):
+                return False
+            if self.disk is not None and not self._take("tables", shard, GROUP * (groups + more)):
+                return False
+            self.groups[shard] += more
+        self._index(shard)
+        return True
+
+    def _index(self, shard: int) -> None:
+        index_states(
+            self.width, self.states[shard], self.counts[shard], self.tables[shard],
+            self.groups[shard],
+        )  # fmt: skip
+
+    def resume(self, counts: Any, groups: Any, rows: Any) -> None:
+        """Takes over what another process has made of the regions: the states and the size of the
+        table of each shard, and the rows of parts."""
+        self.counts[:], self.groups[:] = counts, groups
+        if self.parts is not None:
+            self.parts.resume(rows)
+            self.form[WIDTH] = self.parts.width
+
+    def allow(self, free: int) -> None:
+        """Lets parts take so many bytes until the next call of `ready`."""
+        if self.parts is not None:
+            self.parts.allow(free)
+
+    def ready(self) -> bool:
+        """Makes room for more parts, where there was none; False where memory is short. Nothing
+        may be in buckets."""
+        if self.parts is None or not self.parts.full:
+            return True
+        before, width = self.rows_of_parts.copy(), self.width
+        grown = self.parts.grow()
+        wider = self.parts.width
+        if grown and (before[:, BITS] == self.rows_of_parts[:, BITS]).all():
+            return True
+        if (
+            not grown
+            or not self._may_have((wider - width) * int(self.counts.sum()))
+            or not all(self._take_places(shard, wider) for shard in self._on_disk)
+        ):
+            self.rows_of_parts[:, BITS] = before[:, BITS]  # the records still have these
+            return False
+        self.form[WIDTH] = wider
+        for shard in range(SHARDS):
+            only = np.zeros_like(self.counts)
+            only[shard] = self.counts[shard]
+            rewrite_records(
+                self.states, only, width, before, wider, self.rows_of_parts,
+                np.zeros(len(before), dtype=np.int64), np.zeros(2, dtype=np.uint64),
+            )  # fmt: skip
+            self._index(shard)
+            self.looked_at(self.held // SHARDS)
+        return True
+
+    @property
+    def _on_disk(self) -> range:
+        return range(0 if self.disk is None else SHARDS)
+
+    def _may_have(self, extra: int) -> bool:
+        return self.disk is not None or self.may_take(extra)
+
+    def _take(self, name: str, shard: int, size: int) -> bool:
+        """Takes disk for the first bytes of a shard's records or table; False where it is full."""
+        assert self.disk is not None
+        region, addresses = self._region(name)
+        return self.disk.take(name, int(addresses[shard]) - region.address, size)
+
+    def _region(self, name: str) -> tuple[Region, Any]:
+        if name == "states":
+            return self._states, self.states
+        return self._tables, self.tables
+
+    def _take_places(self, shard: int, width: int | None = None) -> bool:
+        """Takes disk for more states of a shard, or for those that it has places for in another
+        width; False where there is none, or the shard can't hold more."""
+        places = int(self.places[shard])
+        if width is None:
+            count = int(self.counts[shard])
+            places = min(self.most, count + max(LEAST_PLACES, count // 4))
+            if places <= self.places[shard]:
+                return False
+        if not self._take("states", shard, places * (width or self.width) + SLACK):
+            return False
+        self.places[shard] = places
+        return True
+
+    def spill(self, disk: Disk, at_once: float) -> bool:
+        """Keeps records and tables on disk from now on, and half of what they are now in memory,
+        beside the part of them that is looked at `at_once`; False where the disk is full, and all
+        is as before."""
+        widest = self.width if self.parts is None else self.parts.widest
+        # more places than there is disk for would be addresses for nothing
+        fitting = (disk.free + self.memory) // (SHARDS * self.width)
+        most = min(MOST_PER_SHARD, max(self.most, int(fitting)))
+        groups = max(self.most_groups, -(-most // self.room))
+        sizes = {"states": most * widest + SLACK, "tables": groups * GROUP}
+        new: dict[str, tuple[Region, Any]] = {}
+        for name, size in sizes.items():
+            try:
+                region = disk.region(name, _whole_pages(size) * SHARDS)
+            except MemoryError as error:
+                disk.why = str(error)
+                return False
+            new[name] = region, _divided(region, range(SHARDS))
+        used = {"states": self.counts * self.width + SLACK, "tables": self.groups * GROUP}
+        for name, (region, addresses) in new.items():
+            for address, size in zip(addresses, used[name], strict=True):
+                if not disk.take(name, int(address) - region.address, int(size)):
+                    return False
+        for name, (region, addresses) in new.items():
+            before, olds = self._region(name)
+            each = before.size // SHARDS
+            for shard, size in enumerate(used[name].tolist()):
+                source, target = int(olds[shard]) - before.address, int(addresses[shard])
+                target -= region.address
+                region.array[target : target + size] = before.array[source : source + size]
+                region.forget(target, region.size // SHARDS)
+                before.forget(source, each)
+        (self._states, self.states), (self._tables, self.tables) = new["states"], new["tables"]
+        self.most, self.most_groups = most, groups
+        self.places = self.counts.copy()
+        self._pass()
+        self.disk, self.at_once, self.most_fresh = disk, at_once, self.held // 2
+        return True
+
+    def looked_at(self, size: int) -> None:
+        """Is told that up to so many bytes of records and tables were looked at, of which those on
+        disk came into memory: they go where these are too many."""
+        self.fresh += size
+        if self.disk is not None and self.fresh > self.most_fresh:
+            self.fresh = 0
+            for region in (self._states, self._tables):
+                region.forget(0, region.size)
+
+    def bytes_of(self, shard: int, start: int, end: int) -> bytes:
+        """A shard's packed states from position `start` up to `end`, one behind the other."""
+        return self._packed(shard, start, end).tobytes()
+
+    def between(self, starts: Sequence[int], ends: Sequence[int]) -> bytes:
+        """The packed states of each shard, from one position up to another, shard by shard."""
+        first, last = np.array(starts), np.array(ends)
+        room, numbers = self._room_for(int((last - first).sum()))
+        packed_between(
+            self.states, first, last, self.form, self.rows_of_parts, numbers, room.ctypes.data
+        )
+        return room[:-SLACK].tobytes()
+
+    def _packed(self, shard: int, start: int, end: int) -> Any:
+        room, numbers = self._room_for(end - start)
+        packed_states(
+            self.states[shard], start, end - start, shard, self.form, self.rows_of_parts, numbers,
+            0, room.ctypes.data,
+        )  # fmt: skip
+        return room[:-SLACK]
+
+    def _room_for(self, count: int) -> tuple[Any, Any]:
+        """Room for so many packed states, and for their parts' numbers."""
+        numbers = np.empty(count * len(self.rows_of_parts), dtype=np.int64)
+        return np.empty(count * self.stride + SLACK, dtype=np.uint8), numbers
+
+    def rows(self, shard: int, start: int = 0, end: int | None = None) -> Iterator[Any]:
+        """A shard's packed states as rows of bytes, some thousands at a time."""
+        last = int(self.counts[shard]) if end is None else end
+        for at in range(start, last, AT_ONCE):
+            yield self._packed(shard, at, min(at + AT_ONCE, last)).reshape(-1, self.stride)
+
+    def all_rows(self) -> Iterator[Any]:
+        """The packed states of all shards as rows of bytes, some thousands at a time."""
+        for shard in range(SHARDS):
+            yield from self.rows(shard)
+            self.looked_at(self.held // SHARDS)
+
+    def index(self, shard: int) -> None:
+        """Fills a shard's table anew, as large as it has to be for the shard's states."""
+        count = int(self.counts[shard])
+        groups = LEAST_GROUPS
+        while groups * self.room < count + BLOCK and groups < self.most_groups:
+            groups = min(groups * 2, self.most_groups)
+        self.groups[shard] = groups
+        self._index(shard)
+
+    @property
+    def room(self) -> int:
+        """The most states for each group of a table."""
+        return int(self.form[ROOM])
+
+    @property
+    def width(self) -> int:
+        """Bytes of a record."""
+        return int(self.form[WIDTH])
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory touched."""
+        parts = 0 if self.parts is None else self.parts.memory
+        if self.disk is None:
+            return self.held + parts
+        return min(self.held, self.most_fresh + int(self.at_once * self.held)) + parts
+
+    @property
+    def held(self) -> int:
+        """Bytes of records and tables."""
+        return int(self.counts.sum()) * self.width + int(self.groups.sum()) * GROUP

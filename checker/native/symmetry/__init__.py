@@ -1,0 +1,1 @@
+"""Symmetry reduction: one canonical state of those that differ by renaming instances."""

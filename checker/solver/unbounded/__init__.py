@@ -1,0 +1,1 @@
+"""Proofs for any number of instances, messages and values."""

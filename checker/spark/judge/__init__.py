@@ -1,0 +1,1 @@
+"""Recorded histories and brokers' files of any size, judged on Spark."""

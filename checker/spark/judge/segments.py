@@ -1,0 +1,335 @@
+"""Brokers' data directories of any size, judged on Spark: a task reads a partition's folder, and
+what lies between partitions is joined by producer id.
+
+Every machine sees the directories under the same path. What comes to the driver are the folders'
+names, counts, and some of the findings.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from ....model.judge.judge import Finding as Outcome
+from ....model.judge.segments.between import (
+    OfProducer,
+    Scope,
+    compare,
+    is_from_start,
+    of_folder,
+    order,
+    outcome,
+    together,
+)
+from ....model.judge.segments.directories import (
+    copies_behind,
+    files_in,
+    folders_in,
+    partition_as_json,
+    transactions_as_json,
+    written_to,
+)
+from ....model.judge.segments.folder import Finding
+from ....model.judge.segments.partition import read_partition
+from ....model.judge.segments.policies import all_policies
+from ....model.judge.segments.transactions import (
+    CONTROLLERS,
+    are_all,
+    is_of_controllers,
+    is_of_transactions,
+    may_follow,
+    read_transactions,
+)
+from ..options import SparkError
+from ..session import reason, stage
+from ..storage.hadoop import Paths
+
+FILES = "folder string, files string"
+READ = "folder string, what string, producer long, told string, data binary"
+"""`what` is a part, a finding, or what a folder has of a producer id. Of a part, `told` is what it
+has as JSON; of a finding and a producer, `data` is it, pickled."""
+BETWEEN = "matched long, unknown long, data binary"
+FINDINGS = "file string, byte long, what string, damage boolean"
+PARTS = "told string"
+_PART, _FINDING, _PRODUCER = "part", "finding", "producer"
+_ROWS = 1_000  # of a batch that goes back to Spark
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What all directories come to: partitions, their batches, markers with a decision and those
+    without anything to be compared with, findings, and the first of those."""
+
+    outcome: Outcome
+    partitions: int
+    transaction_logs: int
+    batches: int
+    decided: int
+    not_known: int
+    count: int
+    findings: Sequence[Finding]
+
+    def as_json(self) -> dict[str, Any]:
+        """The summary as plain data."""
+        told = asdict(self) | {"outcome": self.outcome.name}
+        told["findings"] = [_row(finding) for finding in self.findings]
+        return told
+
+
+def judge_on_spark(
+    session: Any, directories: Sequence[Path], output: str, protocol: str | None,
+    policies: Mapping[str, str] | None = None, most_told: int = 10,
+) -> Summary:  # fmt: skip
+    """Judges all partitions in these directories, and writes a folder with `findings` and
+    `partitions`, as Parquet. `policies` are those of `judge_segments`; what the controllers' log
+    says of them the driver reads.
+
+    `output` is a new folder; nothing is there where this fails. Raises OSError, SparkError, and
+    DeclarationError for a release that there isn't.
+    """
+    may_follow("EMPTY", "EMPTY", protocol)  # before a task finds that there is no such release
+    folders = [*dict.fromkeys(str(folder.absolute()) for folder in folders_in(directories))]
+    cleanup = all_policies(filter(is_of_controllers, map(Path, folders)), policies)
+    with Paths(session).written(output) as folder:
+        try:
+            return _Judging(session, folder, protocol, cleanup).whole(folders, most_told)
+        except Exception as error:  # of many kinds, from Java and from Python
+            raise SparkError(f"the directories can't be judged: {reason(error)}") from error
+
+
+class _Judging:
+    def __init__(
+        self, session: Any, output: str, protocol: str | None, policies: Mapping[str, str]
+    ) -> None:
+        self.session, self.output = session, output
+        self.protocol, self.policies = protocol, policies
+
+    def whole(self, folders: Sequence[str], most_told: int) -> Summary:
+        """Reads, looks whether anything was written to meanwhile, and joins."""
+        from pyspark import StorageLevel
+        from pyspark.sql import functions as f
+
+        tasks = max(1, min(len(folders), 64 * int(self.session.sparkContext.defaultParallelism)))
+        rows = [(folder,) for folder in folders]
+        every = self.session.createDataFrame(rows, "folder string").repartition(tasks, "folder")
+        with stage(self.session, "segments: files before"):
+            every.mapInArrow(_files, FILES).write.parquet(f"{self.output}/files")
+        read = every.mapInArrow(partial(_read, self.protocol, self.policies), READ)
+        read = read.persist(StorageLevel.DISK_ONLY)
+        with stage(self.session, "segments: read"):
+            parts = read.where(f.col("what") == _PART)
+            numbers = parts.select(f.from_json("told", _NUMBERS).alias("n")).select("n.*")
+            counted = self._counted(numbers)
+        before = self.session.read.schema(FILES).parquet(f"{self.output}/files")
+        written = before.mapInArrow(_written, "folder string").persist(StorageLevel.DISK_ONLY)
+        with stage(self.session, "segments: files after"):
+            name = f.element_at(f.split("folder", "/"), -1)
+            others = f.when(~name.rlike(f"^{CONTROLLERS}$"), f.col("folder"))
+            every_one = (f.count("folder"), f.count(others), f.min(others))
+            is_any, how_many, first = written.agg(*every_one).collect()[0]
+        findings = read.where(f.col("what") == _FINDING)
+        if is_any:
+            findings = findings.join(written, "folder", "left_anti")
+        found, matched, unknown = findings.select("data"), 0, 0
+        if how_many:
+            one = [(pickle.dumps(written_to(Path(first), how_many)),)]
+            found = found.unionByName(self.session.createDataFrame(one, "data binary"))
+        else:
+            between = self._between(read, tasks).persist(StorageLevel.DISK_ONLY)
+            with stage(self.session, "segments: between partitions"):
+                sums = between.agg(f.sum("matched"), f.sum("unknown")).collect()[0]
+            matched, unknown = (int(each or 0) for each in sums)
+            found = found.unionByName(between.where(f.col("data").isNotNull()).select("data"))
+        with stage(self.session, "segments: write"):
+            told = found.mapInArrow(_as_rows, FINDINGS)
+            told.write.parquet(f"{self.output}/findings")
+            parts.select("told").write.parquet(f"{self.output}/partitions")
+        return self._summary(counted, matched, unknown, most_told)
+
+    def _counted(self, numbers: Any) -> Mapping[str, Any]:
+        from pyspark.sql import functions as f
+
+        is_log = f.col("decisions").isNotNull()
+        return (
+            numbers.agg(
+                f.count(f.when(~is_log, 1)).alias("partitions"),
+                f.count(f.when(is_log, 1)).alias("logs"),
+                f.sum("batches").alias("batches"),
+                f.count(f.when(is_log & ~f.col("whole"), 1)).alias("not_whole"),
+            )
+            .collect()[0]
+            .asDict()
+        )
+
+    def _between(self, read: Any, tasks: int) -> Any:
+        from pyspark.sql import functions as f
+
+        scope = _scope(read.where(f.col("what") == _PART))
+        of = read.where(f.col("what") == _PRODUCER).select("producer", "folder", "data")
+        of = of.repartition(tasks, "producer").sortWithinPartitions("producer", "folder")
+        return of.mapInArrow(partial(_compare, scope), BETWEEN)
+
+    def _summary(
+        self, counted: Mapping[str, Any], matched: int, unknown: int, most_told: int
+    ) -> Summary:
+        from pyspark.sql import functions as f
+
+        written = self.session.read.schema(FINDINGS).parquet(f"{self.output}/findings")
+        is_wrong = f.when(~f.col("damage"), 1)
+        count, wrong = written.agg(f.count("file"), f.count(is_wrong)).collect()[0]
+        first = written.orderBy("damage", "file", f.coalesce("byte", f.lit(-1)), "what")
+        found = outcome(
+            contradicts=bool(wrong), complains=bool(count),
+            is_whole=not counted["not_whole"] and not unknown,
+            is_there=bool(counted["partitions"] or counted["logs"]),
+        )  # fmt: skip
+        return Summary(
+            found, counted["partitions"], counted["logs"], int(counted["batches"] or 0), matched,
+            unknown, count,
+            [
+                Finding(Path(row["file"]), row["byte"], row["what"], row["damage"])
+                for row in first.limit(most_told).collect()
+            ],
+        )  # fmt: skip
+
+
+_NUMBERS = (
+    "batches long, decisions long, whole boolean, has_newest boolean, spread string, end long"
+)
+
+
+def _scope(parts: Any) -> Scope:
+    """What may be compared: of each folder, the driver gets its name and a few numbers."""
+    from pyspark.sql import functions as f
+
+    numbers = f.from_json("told", _NUMBERS).alias("n")
+    rows = parts.select("folder", "producer", numbers).orderBy("folder").collect()
+    logs = [(Path(row["folder"]).name, row["n"]) for row in rows if row["n"]["spread"] is not None]
+    others = [(Path(row["folder"]), row) for row in rows if row["n"]["spread"] is None]
+    from_start: dict[str, list[Path]] = {}
+    for folder, row in others:
+        if row["producer"] == 1:
+            from_start.setdefault(folder.name, []).append(folder)
+    return Scope(
+        from_start,
+        copies_behind((folder.name, folder, row["n"]["end"]) for folder, row in others),
+        is_whole=bool(logs) and all(n["whole"] for _, n in logs),
+        has_newest=bool(logs) and all(n["has_newest"] for _, n in logs),
+        has_all=are_all((name, int(n["spread"])) for name, n in logs),
+    )
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    return {
+        "file": str(finding.file), "byte": finding.byte, "what": finding.what,
+        "damage": finding.is_damage,
+    }  # fmt: skip
+
+
+def _column(batches: Iterable[Any], name: str) -> Iterator[Any]:
+    for batch in batches:
+        yield from batch.column(name).to_pylist()
+
+
+def _rows(rows: Iterable[Mapping[str, Any]], schema: Any) -> Iterator[Any]:
+    """Rows as batches of Arrow's."""
+    waiting: list[Any] = []
+    for row in rows:
+        waiting.append(row)
+        if len(waiting) == _ROWS:
+            yield pa.RecordBatch.from_pylist(waiting, schema)
+            waiting = []
+    yield pa.RecordBatch.from_pylist(waiting, schema)
+
+
+def _schema(text: str) -> Any:
+    return pa.schema([(name, _TYPES[kind]) for name, kind in map(str.split, text.split(", "))])
+
+
+_TYPES = {
+    "string": pa.string(), "long": pa.int64(), "binary": pa.binary(), "boolean": pa.bool_(),
+}  # fmt: skip
+
+
+def _files(batches: Iterable[Any]) -> Iterator[Any]:
+    """Each folder's files as they are now, as a row of FILES."""
+    rows = (
+        {"folder": folder, "files": json.dumps(files_in(Path(folder)), sort_keys=True)}
+        for folder in _column(batches, "folder")
+    )
+    return _rows(rows, _schema(FILES))
+
+
+def _written(batches: Iterable[Any]) -> Iterator[Any]:
+    """Of rows of FILES, the folders whose files aren't as they were."""
+    rows = (
+        {"folder": folder}
+        for batch in batches
+        for folder, files in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        if json.dumps(files_in(Path(folder)), sort_keys=True) != files
+    )
+    return _rows(rows, _schema("folder string"))
+
+
+def _read(
+    protocol: str | None, policies: Mapping[str, str], batches: Iterable[Any]
+) -> Iterator[Any]:
+    """What is in each folder, as rows of READ; a part's producer is 1 where it is from its start,
+    else 0."""
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        for folder in _column(batches, "folder"):
+            path = Path(folder)
+            if is_of_transactions(path):
+                part = read_transactions(path, protocol)
+                told, flag = transactions_as_json(part), 0
+            else:
+                part = read_partition(path, protocol, policies)
+                told, flag = partition_as_json(part), int(is_from_start(part))
+            yield {"folder": folder, "what": _PART, "producer": flag, "told": json.dumps(told)}
+            for finding in part.findings:
+                yield {"folder": folder, "what": _FINDING, "data": pickle.dumps(finding)}
+            for producer_id, of in of_folder(part).items():
+                yield {
+                    "folder": folder, "what": _PRODUCER, "producer": producer_id,
+                    "data": pickle.dumps(of),
+                }  # fmt: skip
+
+    return _rows(rows(), _schema(READ))
+
+
+def _compare(scope: Scope, batches: Iterable[Any]) -> Iterator[Any]:
+    """What folders have of producer ids, sorted by these, as rows of BETWEEN."""
+
+    def rows() -> Iterator[Mapping[str, Any]]:
+        sorted_ = (
+            row
+            for batch in batches
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        )
+        for _, parts in groupby(sorted_, key=itemgetter(0)):
+            of = together(cast("OfProducer", pickle.loads(data)) for *_, data in parts)
+            between = compare(of, scope)
+            yield {"matched": between.matched, "unknown": between.unknown}
+            for finding in sorted(between.findings, key=order):
+                yield {"matched": 0, "unknown": 0, "data": pickle.dumps(finding)}
+
+    return _rows(rows(), _schema(BETWEEN))
+
+
+def _as_rows(batches: Iterable[Any]) -> Iterator[Any]:
+    """Findings as rows of FINDINGS."""
+    found = (cast("Finding", pickle.loads(data)) for data in _column(batches, "data"))
+    return _rows(map(_row, found), _schema(FINDINGS))

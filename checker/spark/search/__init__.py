@@ -1,0 +1,1 @@
+"""Breadth-first search by shards on Spark's executors."""

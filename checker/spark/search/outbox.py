@@ -1,0 +1,182 @@
+"""What a shard sends to shards of the same machine: files that Spark doesn't carry.
+
+Candidates for a shard on another machine go through Spark. Those for one of the same machine are
+written to a file below Spark's local folders, and Spark carries a note that says where they lie. A
+file is of one attempt at a level, which is in its name. When the level after the next begins, the
+sender takes it for that, under another name, if nobody reads it: its pages are in memory already.
+A mark is at the file's begin and behind all that is written at once, and in its name as well: so a
+file that has another's name isn't taken for it. Where a file can't be read, all of the level goes
+through Spark.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import socket
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...native.store.store import SLACK
+
+VARIABLE, OFF = "EPOCHFENCE_SPARK_FILES", "off"
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Lost(Exception):
+    """A file of candidates that isn't there any more, or that this executor doesn't see."""
+
+
+class Home(NamedTuple):
+    """The folder where an executor has a shard's files: on which machine, and which of its inodes.
+
+    Of two containers on one machine only those that share the folder find the same inode there.
+    """
+
+    machine: str
+    folder: str
+    device: int
+    node: int
+
+
+class Note(NamedTuple):
+    """Where candidates for a shard lie, from a byte of a file on: `counts` has how many there are
+    of each part, as integers of 64 bits."""
+
+    file: str
+    offset: int
+    counts: bytes
+
+
+def files_are_used() -> bool:
+    """Whether the user of this driver wants files, and not all to go through Spark."""
+    return os.environ.get(VARIABLE, "") != OFF
+
+
+@cache
+def machine() -> str:
+    """This machine, since it was started last."""
+    return BOOT.read_text() if BOOT.exists() else socket.gethostname()
+
+
+def home_at(folder: Path) -> Home:
+    """A folder of this process's machine."""
+    at = folder.stat()
+    return Home(machine(), str(folder), at.st_dev, at.st_ino)
+
+
+def is_here(home: Home | None) -> bool:
+    """Whether this process sees a folder."""
+    if home is None or home.machine != machine():
+        return False
+    with suppress(OSError):
+        return home == home_at(Path(home.folder))
+    return False
+
+
+def level_of(file: Path) -> int:
+    """The level of which a file has candidates."""
+    return int(file.name.split("-")[1])
+
+
+def mark_of(file: str) -> bytes:
+    """What the file of that name begins with, and what is behind all that is written to it at once:
+    SLACK bytes, as reading whole words may touch so many."""
+    return bytes.fromhex(file.rpartition("-")[2])
+
+
+class Outbox:
+    """The file of an attempt at a level, which takes the place of those of levels before."""
+
+    def __init__(self, folder: Path, level: int) -> None:
+        self.folder, self.level = folder, level
+        self.path = folder / f"out-{level}-{uuid.uuid4().hex}"
+        self.size = 0  # bytes written, of a file that may be larger
+        self.full = False
+        self._file: Any = None
+
+    def _open(self) -> Any:
+        # what the level before has sent may not have been read yet
+        older = [file for file in self.folder.glob("out-*") if level_of(file) < self.level - 1]
+        taken = next(filter(None, map(self._taken_over, older)), None)
+        for file in older:
+            file.unlink(missing_ok=True)
+        file = taken or self.path.open("xb", buffering=0)
+        file.write(mark_of(self.path.name))
+        return file
+
+    def _taken_over(self, older: Path) -> Any:
+        """An older file, open under the new name; none where somebody reads it, it is gone, or it
+        is another one, which somebody may have mapped.
+
+        Who has opened it by its older name looks for that once it has locked it (see `Inbox`).
+        """
+        with suppress(OSError, ValueError), older.open("rb+", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file.read(SLACK) != mark_of(older.name):
+                return None
+            older.rename(self.path)
+            return self.path.open("rb+", buffering=0)
+        return None
+
+    def write(self, counts: Any, parts: Iterable[Any]) -> Note | None:
+        """Adds candidates, a run of bytes for each part; None where the disk is full."""
+        if self.full:
+            return None
+        try:
+            self._file = self._file or self._open()
+            note = Note(str(self.path), self._file.tell(), counts.tobytes())
+            for part in (*parts, mark_of(note.file)):
+                view = memoryview(part)
+                while view:
+                    view = view[self._file.write(view) :]
+        except OSError:
+            self.full = True
+            return None
+        self.size = self._file.tell()
+        return note
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._file is not None:
+            self._file.close()
+
+
+class Inbox:
+    """Files of candidates, mapped and locked: `lines` has where the candidates of each note lie, of
+    `width` bytes, and how many there are of each part. Raises Lost."""
+
+    def __init__(self, notes: Sequence[Note], width: int) -> None:
+        self._mapped: dict[str, Any] = {}
+        self.lines = [self._line(note, width) for note in notes]
+
+    def _line(self, note: Note, width: int) -> tuple[int, Any]:
+        counts = np.frombuffer(note.counts, dtype=np.int64)
+        address = self._address(note.file)
+        end = note.offset + int(counts.sum()) * width
+        if self._mapped[note.file][end : end + SLACK].tobytes() != mark_of(note.file):
+            raise Lost(f"{note.file} isn't what was written")
+        return address + note.offset, counts
+
+    def _address(self, name: str) -> int:
+        if name not in self._mapped:
+            try:
+                with Path(name).open("rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as long as it is mapped
+                    mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
+                    if not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
+                        raise Lost(f"{name} is another file")
+            except (OSError, ValueError) as error:
+                raise Lost(str(error)) from None
+            self._mapped[name] = np.frombuffer(mapped, dtype=np.uint8)
+        return int(self._mapped[name].ctypes.data)

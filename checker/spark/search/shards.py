@@ -1,0 +1,458 @@
+"""A shard's visited set on an executor, kept between levels in files that all its workers see.
+
+The files are a cache: what the run's manifest says is the truth, and what is missing here is read
+from the shard's runs. They hold the states in the order in which they were found, whole or by their
+parts (see `native.parts`), their table, and what was sent to other shards. A worker that dies
+half-way leaves no index behind: the next one makes the table anew of the whole states that count,
+or the set anew of the runs, as contents of parts may be half-written.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import psutil
+
+from ....checksums import Damaged
+from ...native.jit.functions import Passed
+from ...native.jit.memory import Region
+from ...native.search.worker import Worker, drop_sent_of_all, owners
+from ...native.store.part_plan import WHOLE, Plan
+from ...native.store.part_store import DIVIDED_FROM, cut_of, taken_over
+from ...native.store.parts import Parts
+from ...native.store.store import MOST_PER_SHARD, SHARDS, SLACK, Store
+from ..options import local_folder
+from ..storage.runs import Run
+from .outbox import machine
+
+OWN_MEMORY = 3 / 4  # of what is free, where no limit is given
+LEAST_FREE = 1 << 28  # bytes of disk below which nothing is cached
+LEAST_SENT = 1 << 11  # states that a sender remembers
+SENT_BY_A_STATE = 32  # of them for each state of a level: what that and some levels before sent
+MOST_FOR_SENT = 1 << 28  # bytes that they take at most
+MOST_OF_PARTS = 1 << 36  # bytes reserved for the contents of a part
+INDEXES = INDEX, BEFORE = "index.npz", "before.npz"  # the second one is from before a change
+LONGEST_NOTE = 64  # characters of it that are read: another file may have its name
+INDEXED = "levels", "groups", "asked", "ends", "own", "rows", "nodes"
+Stamp: TypeAlias = tuple[int, int] | None
+DIVIDED = "parts-"  # files of a set that is kept by parts
+
+
+class NoRoom(Exception):
+    """A visited set that doesn't fit into the memory it may take."""
+
+
+def owned_by(shard: int, shards: int) -> range:
+    """The parts of the visited set, by the hash of its states, that belong to a shard."""
+    return range(-(-shard * SHARDS // shards), -(-(shard + 1) * SHARDS // shards))
+
+
+def by_owner(states: bytes, stride: int, shards: int) -> list[bytes]:
+    """Packed states, one behind the other, divided among the shards that own them."""
+    each = range(shards)
+    owner_of_part = np.repeat(each, [len(owned_by(shard, shards)) for shard in each])
+    padded = np.frombuffer(states + bytes(SLACK), dtype=np.uint8)
+    count = len(states) // stride
+    parts = np.zeros(count, dtype=np.int64)
+    owners(padded.ctypes.data, count, stride, parts)
+    rows = padded[: len(states)].reshape(count, stride)
+    return [rows[owner_of_part[parts] == shard].tobytes() for shard in each]
+
+
+class ShardSet:
+    """The visited set of a shard, mapped into this process.
+
+    To be used in a `with` statement, which holds a lock on its files (a second attempt at the same
+    task waits for the first) and reads what others have made of them. `worker` has the buffers to
+    expand and insert; `memory` is the most that the set may take, in bytes.
+    """
+
+    def __init__(self, worker: Worker, run: str, shard: int, shards: int, memory: int | None):
+        self.worker = worker
+        self.stride = worker.stride
+        # a candidate is what this set keeps of a state, if it always keeps states whole
+        self.is_narrow = self.stride <= WHOLE
+        self.width = self.stride - 1 if self.is_narrow else self.stride
+        self.owned = owned_by(shard, shards)
+        self.limit = memory or int(psutil.virtual_memory().available * OWN_MEMORY)
+        self.folder = local_folder() / f"epochfence-{run}" / f"{shard}-of-{shards}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.cached = shutil.disk_usage(self.folder).free > LEAST_FREE
+        self._files: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}  # of the files that are mapped
+        self._lost: dict[str, list[Stamp]] = {}  # of a file that wasn't whole: the indexes then
+        self._sent: Region | None = None
+        self._begin_whole()
+
+    def __enter__(self) -> ShardSet:
+        self._lock()
+        self.worker.filled[:] = 0
+        self.worker.taken[:] = 0
+        self._load_index()
+        if self.store.parts is not None:
+            self.worker.work_on(len(self.own))
+            self.worker.own[: len(self.own)] = self.own
+        return self
+
+    def _lock(self) -> None:
+        """Waits for the file of that name: others may have deleted the one that is open."""
+        while True:
+            fcntl.flock(self._file("lock"), fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._files["lock"]), os.stat(self.folder / "lock")):
+                    return
+            os.close(self._files.pop("lock"))
+            self.folder.mkdir(parents=True, exist_ok=True)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._file("lock"), fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Gives back its files and its memory; the set is not to be used any more."""
+        for file in self._files.values():
+            os.close(file)
+        del self.store  # it refers to this set: what was frozen isn't searched for such circles
+
+    def _file(self, name: str) -> int:
+        if name not in self._files:
+            self._files[name] = os.open(self.folder / name, os.O_RDWR | os.O_CREAT)
+        return self._files[name]
+
+    def _region(self, name: str, size: int) -> Region:
+        if not self.cached:
+            return Region(size)
+        file = self._file(name)
+        before = os.fstat(file).st_size
+        region = Region(size, file)
+        self._sizes[name] = region.size
+        is_whole = before == region.size
+        self._lost[name] = [] if is_whole else [*map(self._stamp, INDEXES)]
+        return region
+
+    def _stamp(self, name: str) -> Stamp:
+        """What tells one file of a name from others."""
+        with suppress(OSError):
+            found = (self.folder / name).stat()
+            return found.st_ino, found.st_mtime_ns
+        return None
+
+    def _may_take(self, extra: int) -> bool:
+        divided = 0 if self._divided is None else self._divided.memory
+        return self.store.memory + divided + extra <= self.limit
+
+    # Whole states, and their parts --------------------------------------------------------------
+
+    def _begin_whole(self) -> None:
+        """An empty set of whole states."""
+        self.levels = np.zeros((0, SHARDS), dtype=np.int64)
+        self.asked = False  # whether parts pay
+        self.ends = np.zeros(0, dtype=np.int64)  # of the parts
+        self.own = np.zeros((0, 2), dtype=np.int64)  # of their numbers, those to be given next
+        self._divided: Store | None = None  # which takes over the states
+        self.store = Store(self.stride, MOST_PER_SHARD, self._may_take, self._region, self.owned)
+
+    def _store_of(self, plan: Plan) -> Store:
+        """A store of parts, in its files. A part's number doesn't tell who owns a state: so it has
+        all the parts of the hash of numbers."""
+
+        def region(name: str, size: int) -> Region:
+            return self._region(DIVIDED + name, size)
+
+        parts = Parts(plan, MOST_OF_PARTS, self._may_take, region)
+        return Store(self.stride, MOST_PER_SHARD, self._may_take, region, parts=parts)
+
+    def _divide(self) -> None:
+        """Keeps the states by their parts from now on, where that pays and there is room."""
+        self.asked = True
+        plan = cut_of(self.store)
+        if plan is None:
+            return
+        for file in self.folder.glob(f"{DIVIDED}*"):
+            os.truncate(file, 0)  # of a set that was lost
+        try:
+            self._divided = self._store_of(plan)
+        except MemoryError:
+            return
+        levels = taken_over(self.store, self.levels.tolist(), self._divided, self.worker)
+        if levels is not None:
+            self.store, self.levels = self._divided, np.array(levels, dtype=np.int64)
+            self.ends = np.array(plan.ends)
+            # from here on, nothing may take what is in the files for whole states
+            (self.folder / BEFORE).unlink(missing_ok=True)
+            for name in ("states", "tables") if self.cached else ():
+                os.ftruncate(self._file(name), 0)
+        self._divided = None
+
+    # The index: how many states each level has in each part, and how large the tables are -------
+
+    def _load_index(self) -> None:
+        for name in INDEXES if self.cached else ():
+            index = self._read_index(name)
+            if index is None:
+                continue
+            if name == BEFORE and len(index["ends"]):
+                break
+            self._take_over(index)
+            if not self._is_of(index, self._stamp(name)):
+                break
+            if name == BEFORE:
+                self._truncate(len(self.levels), anew=True)
+            return
+        self._forget_files()
+        self._begin_whole()
+        self._truncate(0, anew=True)
+
+    def _read_index(self, name: str) -> dict[str, Any] | None:
+        """An index; none where there is none that can be read."""
+        try:
+            with np.load(self.folder / name) as file:
+                return {each: file[each] for each in INDEXED}
+        except Exception:  # of many kinds, for what is damaged
+            return None
+
+    def _nodes(self) -> str:
+        """The files that an index is about: of which shard, their inodes, and since when this
+        machine runs, as what it wrote last may be lost when it is switched off."""
+        nodes = {name: os.fstat(self._files[name]).st_ino for name in self._sizes}
+        return json.dumps([self.folder.name, machine(), nodes])
+
+    def _is_of(self, index: dict[str, Any], stamp: Stamp) -> bool:
+        """Whether an index is about the files that are mapped, and they are whole: others may have
+        deleted some, or cut them off."""
+        shard, since, nodes = json.loads(str(index["nodes"]))
+        is_divided = len(self.ends) > 0
+        used = [name for name in self._sizes if name.startswith(DIVIDED) == is_divided]
+        found = {name: os.fstat(self._files[name]) for name in used}
+        return (shard, since) == (self.folder.name, machine()) and all(
+            nodes.get(name) == of.st_ino
+            and self._sizes[name] == of.st_size
+            and stamp not in self._lost[name]
+            for name, of in found.items()
+        )
+
+    def _forget_files(self) -> None:
+        """What was in files is gone: they are opened anew, as other processes see them."""
+        for name in self._sizes:
+            os.close(self._files.pop(name))
+        self._sizes.clear()
+
+    def _take_over(self, index: dict[str, Any]) -> None:
+        if len(index["ends"]) == 0:
+            if self.store.parts is not None:
+                self._begin_whole()
+        elif not np.array_equal(index["ends"], self.ends):
+            ends = index["ends"].tolist()
+            self.store = self._store_of(Plan(tuple(ends), (1,) * len(ends)))
+        self.levels, self.asked = index["levels"], bool(index["asked"])
+        self.ends, self.own = index["ends"], index["own"]
+        counts = self.levels[-1] if len(self.levels) else 0
+        self.store.resume(counts, index["groups"], index["rows"])
+
+    def _save_index(self) -> None:
+        if self.store.parts is not None:
+            self.own = self.worker.own[: len(self.ends)].copy()
+        if self.cached:
+            with (self.folder / "aside.npz").open("wb") as file:
+                np.savez(
+                    file, levels=self.levels, groups=self.store.groups, asked=self.asked,
+                    ends=self.ends, own=self.own, rows=self.store.rows_of_parts,
+                    nodes=self._nodes(),
+                )  # fmt: skip
+            (self.folder / "aside.npz").replace(self.folder / INDEX)
+
+    def _begin_change(self) -> None:
+        """From now on the tables may hold states that no level counts, should this process die."""
+        if self.cached and (self.folder / INDEX).exists():
+            (self.folder / INDEX).replace(self.folder / BEFORE)
+
+    def _truncate(self, levels: int, *, anew: bool = False) -> None:
+        if levels < len(self.levels) or anew:
+            self._begin_change()
+            self.levels = self.levels[:levels]
+            self.store.counts[:] = self.levels[-1] if levels else 0
+            for part in self.store.owned:
+                self.store.index(part)
+            self._save_index()
+
+    # Levels -------------------------------------------------------------------------------------
+
+    def bring_to(
+        self, totals: list[int], runs: list[Run],
+        states_of: Callable[[Run], Iterable[tuple[int, bytes]]],
+    ) -> None:  # fmt: skip
+        """Makes it hold the levels of which `totals` are the sizes, whatever it held before.
+
+        Raises NoRoom, and what `states_of` raises: Damaged for a run that can't be read.
+        """
+        sizes = np.diff(self.levels.sum(axis=1), prepend=0)
+        same = 0
+        while same < min(len(sizes), len(totals)) and sizes[same] == totals[same]:
+            same += 1
+        self._truncate(same)
+        if same == len(totals):
+            return
+        self._begin_change()
+        missing = {level: totals[level] for level in range(same, len(totals))}
+        for run in runs:
+            if run.last >= same:
+                for level, states in states_of(run):
+                    if level >= same:
+                        while len(self.levels) < level:
+                            self._end_level()
+                        self._put(states)
+        while len(self.levels) < len(totals):
+            self._end_level()
+        if missing != {at: int(n) for at, n in enumerate(self.level_sizes) if at in missing}:
+            raise Damaged(f"the runs of shard parts {self.owned} aren't whole")
+        self._save_index()
+
+    @property
+    def last(self) -> int:
+        """The last level that it holds."""
+        return len(self.levels) - 1
+
+    @property
+    def level_sizes(self) -> list[int]:
+        """The number of states in each level."""
+        return np.diff(self.levels.sum(axis=1), prepend=0).tolist()
+
+    def _end_level(self) -> None:
+        self.levels = np.vstack([self.levels, self.store.counts])
+        if not self.asked and self.store.counts.sum() >= DIVIDED_FROM:
+            self._divide()
+
+    def _put(self, states: bytes) -> None:
+        if not self.worker.put(states, self.store) or not self._may_take(0):
+            raise NoRoom
+
+    def begin_level(self) -> None:
+        """Before states are inserted that are the next level."""
+        self._begin_change()
+
+    def insert(self, lines: Sequence[tuple[int, Any]]) -> None:
+        """Puts candidates into the set: of each line the address, from which on they lie by part,
+        and how many there are of each part. SLACK bytes are behind them. Raises NoRoom."""
+        if self.is_narrow:
+            done = self.store.insert(0, 1, self._buckets(lines))
+        else:
+            done = all(
+                self.worker.put_from(address, int(by_part.sum()), self.store)
+                for address, by_part in lines
+            )
+        if not done or not self._may_take(0):
+            raise NoRoom
+
+    def _buckets(self, lines: Sequence[tuple[int, Any]]) -> Passed:
+        """Lines of records as buckets that a store empties."""
+        filled = np.zeros((len(lines), SHARDS), dtype=np.int64)
+        addresses = np.zeros_like(filled)
+        for line, (address, by_part) in enumerate(lines):
+            filled[line, self.owned.start : self.owned.stop] = by_part
+            addresses[line] = address + self.width * (np.cumsum(filled[line]) - filled[line])
+        return Passed(addresses, filled, np.zeros_like(filled))
+
+    def end_level(self) -> int:
+        """Makes what was inserted since `begin_level` a level; returns its size."""
+        self._end_level()
+        self._save_index()
+        return self.level_sizes[-1]
+
+    def ranges(self, level: int) -> list[tuple[int, int]]:
+        """A level's positions in each part."""
+        starts = self.levels[level - 1] if level else np.zeros(SHARDS, dtype=np.int64)
+        return list(zip(starts.tolist(), self.levels[level].tolist(), strict=True))
+
+    # What was sent ------------------------------------------------------------------------------
+
+    def sent(self, level: int, expanded: int) -> tuple[Region, int]:
+        """Tables for the candidates that this shard sends, one for each part of the hash, and their
+        mask (see `drop_sent_of_all` of `native.worker`): as large as a level asks for in which this
+        shard expands so many states. A larger one takes over what is in a smaller one.
+
+        It may hold successors of levels before `level`, as their owners have them by now. It is
+        forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and
+        where one at any level died (see `keep_sent`), which may have left half a state there.
+        """
+        size, largest = LEAST_SENT, MOST_FOR_SENT // self.width
+        while size < SENT_BY_A_STATE * expanded and 2 * size <= largest:
+            size *= 4 if 4 * size <= largest else 2
+        if not self.cached:
+            return Region(size * self.width + SLACK), size // SHARDS - 1
+        file, note = self._file("sent"), self._note
+        held = max(0, os.fstat(file).st_size - SLACK) // self.width
+        text = ""
+        with suppress(OSError), note.open(errors="replace") as opened:
+            text = opened.read(LONGEST_NOTE)
+        known, _, of = text.partition(" ")
+        note.unlink(missing_ok=True)
+        if not known.isdecimal() or int(known) >= level or of != self._sent_file():
+            held = 0
+        size = max(size, held)
+        before = self._sent_before(held) if 0 < held < size else None
+        if held < size:
+            os.ftruncate(file, 0)
+        os.ftruncate(file, size * self.width + SLACK)
+        if self._sent is None or self._sent.size != size * self.width + SLACK:
+            self._sent = Region(size * self.width + SLACK, file)
+        mask = size // SHARDS - 1
+        if before is not None:
+            each = held // SHARDS
+            places = before.ctypes.data + np.arange(SHARDS) * each * self.width
+            full = np.full(SHARDS, each)
+            drop_sent_of_all(places, full, 0, SHARDS, self.width, self._sent.address, mask)
+        return self._sent, mask
+
+    def _sent_before(self, size: int) -> Any:
+        """The contents of smaller tables, and bytes that reading whole words may touch."""
+        found = np.zeros(size * self.width + SLACK, dtype=np.uint8)
+        with (self.folder / "sent").open("rb") as file:
+            file.readinto(found[:-SLACK].data)
+        return found
+
+    def keep_sent(self, level: int) -> None:
+        """All successors of a level were put into the table: it is as good as its level is."""
+        if self.cached:
+            aside = self._note.with_suffix(".aside")
+            aside.write_text(f"{level} {self._sent_file()}")
+            aside.replace(self._note)
+
+    def _sent_file(self) -> str:
+        """Which file has the tables, and how large it is: that tells where each of them begins."""
+        found = os.fstat(self._file("sent"))
+        return f"{found.st_ino} {found.st_size}"
+
+    @property
+    def _note(self) -> Path:
+        return self.folder / "sent.level"
+
+
+def line_of(block: bytes, owned: range) -> tuple[int, Any]:
+    """Where the candidates of a block lie, and how many there are of each part."""
+    counts = np.frombuffer(block, dtype=np.int64, count=len(owned))
+    return np.frombuffer(block, dtype=np.uint8).ctypes.data + counts.nbytes, counts
+
+
+def candidates(worker: Worker, owned: range, width: int) -> tuple[Any, list[Any]]:
+    """The candidates in a worker's buckets for a shard, of `width` bytes: how many there are of
+    each part, and the bytes of each."""
+    counts = worker.filled[owned.start : owned.stop]
+    starts = worker.buckets[owned.start : owned.stop] - worker.area.address
+    ends = starts + counts * width
+    return counts, [worker.area.array[s:e] for s, e in zip(starts, ends, strict=True)]
+
+
+def block_of(counts: Any, parts: Sequence[Any]) -> bytes:
+    """Candidates for a shard as they go through Spark: counts by part as integers of 64 bits, then
+    the candidates, then bytes that reading whole words may touch."""
+    return b"".join([counts.tobytes(), *parts, bytes(SLACK)])

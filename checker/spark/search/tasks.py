@@ -1,0 +1,401 @@
+"""What runs on executors, a shard at a time: expanding a level, inserting the next, looking back.
+
+A level takes two stages. `expand` sends each successor to the shard that owns it, in blocks or in
+files (see `outbox`), and after them what it counted; `insert` keeps what is new, writes it to the
+shard's runs and tells. Where all that a shard sends goes to files, `insert` expands what is new as
+well, and tells where its candidates lie: then the next level takes one stage, `insert_noted`.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import chain
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ....checksums import Damaged
+from ...ground import Leaf
+from ...native.cache.kernel import Kernel
+from ...native.cache.machine_code import Code
+from ...native.codegen.sharing import flags_in
+from ...native.jit.memory import Region
+from ...native.search.coverage import Sought, met
+from ...native.search.explore import Bad
+from ...native.search.vectors import in_ranges
+from ...native.search.worker import MOST_KEPT, SPAN, Worker
+from ...native.store.pack import Packing
+from ...native.store.store import SHARDS
+from ..storage.files import Storage
+from ..storage.runs import Run, read_run, to_merge, write_run
+from .outbox import Home, Inbox, Lost, Note, Outbox, home_at, is_here
+from .shards import NoRoom, ShardSet, block_of, candidates, line_of, owned_by
+
+OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
+PIECE = 1 << 20  # bytes of states that are written at once: they stay in a cache
+MOST_TWICE = 1 << 28  # bytes of candidates in a file, up to which some may be there twice
+
+
+@dataclass(frozen=True)
+class Kit:
+    """The data that every task of a run needs."""
+
+    run: str
+    code: Code
+    most_successors: int
+    packing: Packing
+    leaves: tuple[Leaf, ...]
+    rows: int
+    shards: int
+    memory: int | None
+    storage: Storage
+
+    @property
+    def stride(self) -> int:
+        """The bytes of a packed state."""
+        return self.packing.stride
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The key of data in a process: kits that share it can share the data."""
+        return self.run, self.shards, self.memory
+
+    def states_of(self, run: Run) -> Iterator[tuple[int, bytes]]:
+        """A run's packed states, in parts of one level each. Raises Damaged for what can't be read,
+        and for a value out of its range."""
+        for level, states in read_run(self.storage, run, self.stride):
+            if not in_ranges(states, self.packing, self.leaves):
+                raise Damaged(f"{run.file} holds a value that is out of its range")
+            yield level, states
+
+
+@dataclass(frozen=True)
+class Place:
+    """The progress of a run, for each shard: the sizes of finished levels, the runs, where an
+    executor had its files last (none: what is sent to it goes through Spark), and where the
+    candidates for it lie, if its last level was expanded ahead."""
+
+    totals: list[list[int]]
+    runs: list[list[Run]]
+    homes: Sequence[Home | None]
+    notes: list[list[Note]]
+
+
+@dataclass
+class Expanded:
+    """What a task tells of the expansion of a shard's level. `damaged` names a run that can't be
+    read; `full` says that memory wasn't enough. `notes` say for each owner where the candidates
+    lie, if the level was expanded ahead."""
+
+    shard: int
+    taken: list[int]
+    bad: list[Bad] = field(default_factory=list[Bad])
+    sent: int = 0
+    sent_bytes: int = 0
+    damaged: str = ""
+    full: bool = False
+    notes: list[tuple[int, Note]] = field(default_factory=list[tuple[int, Note]])
+
+
+@dataclass
+class Inserted:
+    """What a task tells of a shard's new level. `damaged` and `full` are as of `Expanded`; `lost`
+    says that a file of candidates can't be read. `home` is where the shard's files are. `before` is
+    what the shard told of the level before, if that came with the candidates, and `ahead` what it
+    tells of the new level, if that is expanded already."""
+
+    shard: int
+    states: int = 0
+    runs: list[Run] = field(default_factory=list[Run])
+    written: int = 0
+    memory: int = 0
+    damaged: str = ""
+    full: bool = False
+    lost: bool = False
+    home: Home | None = None
+    before: Expanded | None = None
+    ahead: Expanded | None = None
+
+
+@dataclass
+class Looked:
+    """What a task tells that looks at a shard. `damaged` and `full` are as of `Expanded`."""
+
+    found: list[Any] = field(default_factory=list[Any])
+    damaged: str = ""
+    full: bool = False
+
+
+class _Process:
+    """The data of a run that a worker process keeps between tasks."""
+
+    def __init__(self, kit: Kit) -> None:
+        self.key = kit.key
+        kernel = Kernel(kit.most_successors, kit.code)
+        buckets = np.zeros((2, SHARDS), dtype=np.int64)
+        most_filled = max(64, OUTGOING // (SHARDS * kit.stride))
+        self.worker = Worker(kernel, kit.stride, kit.rows, buckets[0], buckets[1], most_filled)
+        self.sets: dict[int, ShardSet] = {}
+
+
+_process: _Process | None = None
+
+
+def _shard_set(kit: Kit, shard: int) -> ShardSet:
+    """A shard's set; this process keeps it mapped where it is in files."""
+    global _process
+    gc.freeze()  # Spark collects garbage after each task: what that left isn't looked at again
+    if _process is None or _process.key != kit.key:
+        before, _process = _process, None
+        for held in before.sets.values() if before else ():
+            held.close()
+        _process = _Process(kit)
+    held = _process.sets.get(shard)
+    if held is None or not held.cached:
+        if held is not None:
+            _process.sets.pop(shard).close()
+        held = ShardSet(_process.worker, kit.run, shard, kit.shards, kit.memory)
+        _process.sets[shard] = held
+    return held
+
+
+def find_home(kit: Any, home: Iterable[int]) -> Iterator[Home]:
+    """Where a shard's files are."""
+    kit, (shard,) = kit.value, home
+    yield home_at(_shard_set(kit, shard).folder)
+
+
+Sent: TypeAlias = bytes | Note
+"""Candidates for a shard: in a block, or in a file."""
+
+
+def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sent | Expanded]]:
+    """Expands the last level of a shard: candidates by owner, then what is to be told.
+
+    `kit` is Spark's broadcast of a Kit, `place` that of a Place. `home` has the shard's number: a
+    worker whose task leaves something unread is not used again.
+    """
+    kit, place, (shard,) = kit.value, place.value, home
+    told = Expanded(shard, [0] * kit.rows)
+    totals = place.totals[shard]
+    if totals[-1]:
+        try:
+            with _shard_set(kit, shard) as held:
+                held.bring_to(totals, place.runs[shard], kit.states_of)
+                yield from _expanded(held, _Sending(kit, place, held, told))
+        except (Damaged, NoRoom) as error:
+            told.damaged, told.full = str(error), isinstance(error, NoRoom)
+    yield shard, told
+
+
+def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
+    """Expands the last level of a shard: candidates by owner."""
+    worker, store, told = held.worker, held.store, sending.told
+    ranges = held.ranges(held.last)
+    least: dict[int, list[bytes]] = {}
+    for part in store.owned:
+        at, end = ranges[part]
+        while at < end:
+            done = worker.scatter(store, part, at, min(SPAN, end - at), whole=not held.is_narrow)
+            for index, flags in worker.noted():
+                state = store.bytes_of(part, at + index, at + index + 1)
+                for flag in flags_in(flags):
+                    least[flag] = nsmallest(MOST_KEPT, [*least.get(flag, ()), state])
+            at += done
+            if worker.filled.max() > worker.most_filled:
+                yield from sending.emptied()
+    yield from sending.emptied()
+    sending.end()
+    told.taken = worker.taken.tolist()
+    told.bad = [Bad(state, flag) for flag, states in least.items() for state in states]
+
+
+class _Sending:
+    """What an attempt at a level sends: to shards on other machines blocks, and a candidate only
+    once, as far as the sender remembers; to those of this machine what is in files.
+
+    Narrow states are written to a file as often as they are found, up to MOST_TWICE: there it takes
+    longer to look them up than to insert them once more.
+    """
+
+    def __init__(self, kit: Kit, place: Place, held: ShardSet, told: Expanded) -> None:
+        self.kit, self.held, self.told = kit, held, told
+        self.here = [held.cached and is_here(home) for home in place.homes]
+        self.outbox = Outbox(held.folder, held.last)
+        self.sent: tuple[Region, int] | None = None  # a table of what was sent, and its mask
+
+    def emptied(self) -> Iterator[tuple[int, Sent]]:
+        """Empties the buckets, by owner."""
+        worker, width = self.held.worker, self.held.width
+        once = not self.held.is_narrow or self.outbox.size > MOST_TWICE
+        for owner, here in enumerate(self.here):
+            owned = owned_by(owner, self.kit.shards)
+            if once or not here or self.outbox.full:
+                table, mask = self._table()
+                worker.drop_sent(owned, width, table.address, mask)
+            counts, parts = candidates(worker, owned, width)
+            count = int(counts.sum())
+            if count:
+                note = self.outbox.write(counts, parts) if here else None
+                self.told.sent += count
+                self.told.sent_bytes += count * width
+                yield owner, note or block_of(counts, parts)
+        worker.empty(width)
+
+    def _table(self) -> tuple[Region, int]:
+        if self.sent is None:
+            level = self.held.last
+            expanded = sum(end - start for start, end in self.held.ranges(level))
+            self.sent = self.held.sent(level, expanded)
+        return self.sent
+
+    def end(self) -> None:
+        """The level is whole: what was sent may be remembered."""
+        self.outbox.close()
+        if self.sent is not None:
+            self.held.keep_sent(self.held.last)
+
+
+def insert(
+    kit: Any, place: Any, arrived: Iterable[tuple[int, tuple[int, Sent | Expanded]]]
+) -> Iterator[Inserted]:
+    """Inserts what was sent to a shard, writes what is new to a run, and tells.
+
+    What has arrived comes with the shard's number, and there is something: what its sender counted.
+    """
+    items = iter(arrived)
+    shard, (_, item) = next(items)
+    told = Inserted(shard)
+    sent = _counted(chain([item], (item for _, (_, item) in items)), told)
+    _insert(kit.value, place.value, sent, told)
+    for _ in sent:
+        pass  # what its sender counted may still come
+    yield told
+
+
+def insert_noted(kit: Any, place: Any, home: Iterable[int]) -> Iterator[Inserted]:
+    """The same of what notes tell, which came with the `place`."""
+    place, (shard,) = place.value, home
+    told = Inserted(shard)
+    _insert(kit.value, place, iter(place.notes[shard]), told)
+    yield told
+
+
+def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> None:
+    first = next(sent, None)
+    if first is None:
+        told.ahead = Expanded(told.shard, [0] * kit.rows)
+        return
+    runs = place.runs[told.shard]
+    try:
+        with _shard_set(kit, told.shard) as held:
+            held.bring_to(place.totals[told.shard], runs, kit.states_of)
+            held.begin_level()
+            _put(held, chain([first], sent))
+            told.states = held.end_level()
+            told.memory = held.store.memory
+            told.home = home_at(held.folder)
+            if told.states:
+                _write(kit, held, runs, told)
+            told.ahead = _ahead(kit, place, held, told.shard)
+    except (Damaged, NoRoom, Lost) as error:
+        told.lost, told.full = isinstance(error, Lost), isinstance(error, NoRoom)
+        told.damaged = "" if told.lost else str(error)
+
+
+def _ahead(kit: Kit, place: Place, held: ShardSet, shard: int) -> Expanded | None:
+    """The expansion of the level that was just inserted; none where not all goes to files."""
+    told = Expanded(shard, [0] * kit.rows)
+    sending = _Sending(kit, place, held, told)
+    if not all(sending.here):
+        return None
+    for owner, sent in _expanded(held, sending):
+        if not isinstance(sent, Note):
+            return None
+        told.notes.append((owner, sent))
+    return told
+
+
+def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
+    """Blocks are inserted as they come, and what is in files at once: what is looked up in a part
+    of the set is in the cache then."""
+    notes: list[Note] = []
+    for item in sent:
+        if isinstance(item, Note):
+            notes.append(item)
+        else:
+            held.insert([line_of(item, held.owned)])
+    if notes:
+        inbox = Inbox(notes, held.width)
+        held.insert(inbox.lines)
+
+
+def _counted(items: Iterable[Sent | Expanded], told: Inserted) -> Iterator[Sent]:
+    """The candidates among what was sent; what its sender counted goes into what is told."""
+    for item in items:
+        if isinstance(item, Expanded):
+            told.before = item
+        else:
+            yield item
+
+
+def _write(kit: Kit, held: ShardSet, runs: list[Run], told: Inserted) -> None:
+    """Writes the last level, and with it those of runs that it is to be merged with."""
+    level = len(held.levels) - 1
+    new = Run("", level, level, told.states, 0, "")
+    merged = to_merge([*runs, new])
+    first = runs[len(runs) + 1 - merged].first if merged > 1 else level
+    run = write_run(kit.storage, told.shard, _pieces(held, first, level), kit.stride)
+    told.runs, told.written = [run], run.size
+
+
+def _pieces(held: ShardSet, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+    """The states of levels, in pieces of about PIECE bytes."""
+    for level in range(first, last + 1):
+        starts, ends = np.array(held.ranges(level)).T
+        size = int((ends - starts).sum()) * held.stride
+        for some in np.array_split(held.store.owned, -(-size // PIECE)) if size else ():
+            until = starts.copy()
+            until[some] = ends[some]
+            if states := held.store.between(starts, until):
+                yield level, states
+
+
+def look_back(
+    kit: Any, place: Any, targets: Sequence[bytes], level: int, home: Iterable[int]
+) -> Iterator[Looked]:
+    """The least states of a shard's level that have a target as a successor."""
+    kit, place, (shard,) = kit.value, place.value, home
+
+    def look(held: ShardSet) -> list[bytes]:
+        return held.worker.predecessors(held.store, enumerate(held.ranges(level)), targets)
+
+    yield _looked(kit, place, shard, look) if place.totals[shard][level] else Looked()
+
+
+def look_for(
+    kit: Any, place: Any, every: Sequence[Sought], packing: Packing, home: Iterable[int]
+) -> Iterator[Looked]:
+    """Whether a shard's states have each of those sought."""
+    kit, place, (shard,) = kit.value, place.value, home
+
+    def look(held: ShardSet) -> list[bool]:
+        states = chain.from_iterable(map(held.store.rows, held.store.owned))
+        return met(every, packing, states)
+
+    yield _looked(kit, place, shard, look)
+
+
+def _looked(kit: Kit, place: Place, shard: int, look: Callable[[ShardSet], list[Any]]) -> Looked:
+    try:
+        with _shard_set(kit, shard) as held:
+            held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
+            return Looked(look(held))
+    except (Damaged, NoRoom) as error:
+        return Looked([], str(error), isinstance(error, NoRoom))

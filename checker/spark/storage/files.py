@@ -1,0 +1,105 @@
+"""Durable files of a run, in a local folder or a file system that Arrow knows by its URI.
+
+A file is written aside and renamed, so that one of the final name is whole; none is overwritten.
+"""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from ...native.search.checkpoint import CheckpointError
+
+TRIES = 3  # of a write, before the storage is said to be at fault
+
+
+class StorageError(CheckpointError):
+    """Storage that can't be reached, read or written."""
+
+
+class Taken(StorageError):
+    """A name that was to be new, and isn't."""
+
+
+class Storage:
+    """A folder by its path or URI (`file`, `hdfs`, `s3`, `gs`, ...), for this process and others.
+
+    Raises StorageError for a URI that Arrow has no file system for.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        if not uri:
+            raise StorageError("the run's folder has no name: give a path or a URI")
+        try:
+            if "://" in uri:
+                self.fs, self.root = fs.FileSystem.from_uri(uri)
+            else:
+                self.fs, self.root = fs.LocalFileSystem(), os.path.abspath(uri)
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"can't use {uri}: {_reason(error)}") from None
+
+    def write(self, name: str, content: Any, *, exclusive: bool = False) -> None:
+        """Writes bytes to a file of a new name, whole or not at all.
+
+        With `exclusive`, of several processes that write one name at once only the first one does;
+        the others raise Taken. That holds for local folders: a move decides elsewhere.
+        """
+        path = f"{self.root}/{name}"
+        folder, _, base = path.rpartition("/")
+        aside = f"{folder}/.{base}.{uuid.uuid4().hex[:8]}.part"
+        for tries_left in reversed(range(TRIES)):
+            try:
+                self.fs.create_dir(folder, recursive=True)
+                with self.fs.open_output_stream(aside) as file:
+                    file.write(content)
+                if exclusive and self.fs.type_name == "local":
+                    os.link(aside, path)  # never over a file that there is
+                    os.unlink(aside)
+                else:
+                    self.fs.move(aside, path)
+                return
+            except FileExistsError:
+                self.fs.delete_file(aside)
+                raise Taken(f"{path} is there already") from None
+            except (OSError, pa.ArrowException) as error:
+                with suppress(OSError, pa.ArrowException):
+                    self.fs.delete_file(aside)
+                if not tries_left:
+                    raise StorageError(f"can't write {path}: {_reason(error)}") from None
+
+    def read(self, name: str) -> bytes:
+        """A file's bytes."""
+        try:
+            with self.fs.open_input_stream(f"{self.root}/{name}") as file:
+                return file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"can't read {self.root}/{name}: {_reason(error)}") from None
+
+    def sizes(self) -> dict[str, int]:
+        """The files by name, with their sizes in bytes; none where there is no such folder."""
+        selector = fs.FileSelector(self.root, recursive=True, allow_not_found=True)
+        try:
+            found = self.fs.get_file_info(selector)
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"can't list {self.uri}: {_reason(error)}") from None
+        root = self.root.rstrip("/") + "/"
+        return {i.path.removeprefix(root): i.size or 0 for i in found if i.is_file}
+
+    def delete(self, name: str) -> None:
+        """Deletes a file that nobody needs; one that stays does no harm."""
+        with suppress(OSError, pa.ArrowException):
+            self.fs.delete_file(f"{self.root}/{name}")
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return text.strip().partition("\n")[0]

@@ -1,0 +1,86 @@
+"""Paths as Spark itself reads and writes them: any file system that Hadoop knows by its URI."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ..options import SparkError
+from ..session import reason
+
+LOCAL = "^file:/+"
+"""The beginning of the URI of a local file, whose path has a slash."""
+
+
+def local(uri: str) -> str:
+    """A file of this machine by its path, any other by its URI."""
+    return re.sub(LOCAL, "/", uri)
+
+
+class Paths:
+    """The file systems of a session. Methods raise SparkError for a path that can't be used."""
+
+    def __init__(self, session: Any) -> None:
+        self.path: Any = session._jvm.org.apache.hadoop.fs.Path
+        self.configuration = session._jsc.hadoopConfiguration()
+
+    def _open(self, uri: str) -> tuple[Any, Any]:
+        try:
+            path = self.path(uri)
+            return path, path.getFileSystem(self.configuration)
+        except Exception as error:  # of many kinds, from Java
+            raise SparkError(f"can't use {uri}: {reason(error)}") from None
+
+    def files(self, uri: str) -> dict[str, int]:
+        """The files of a folder and those below it, or the file itself, with their sizes in bytes;
+        those whose names begin with a dot or an underscore are none."""
+        path, system = self._open(uri)
+        found: dict[str, int] = {}
+        try:
+            if not system.exists(path):
+                raise SparkError(f"there is no {uri}")
+            listed = system.listFiles(path, True)
+            base = len(str(system.makeQualified(path).toUri().getPath()))
+            while listed.hasNext():
+                status = listed.next()
+                below = str(status.getPath().toUri().getPath())[base:]
+                if not any(part.startswith((".", "_")) for part in below.split("/")):
+                    found[local(str(status.getPath().toString()))] = int(status.getLen())
+        except SparkError:
+            raise
+        except Exception as error:  # as above
+            raise SparkError(f"can't list {uri}: {reason(error)}") from None
+        if not found:
+            raise SparkError(f"{uri} holds no file")
+        return found
+
+    @contextmanager
+    def written(self, uri: str) -> Generator[str]:
+        """A folder to write to that is called `uri` when all went well, and else is gone."""
+        final, system = self._open(uri)
+        try:
+            if system.exists(final):
+                raise SparkError(f"{uri} is there already: choose another folder")
+            parent = system.makeQualified(final).getParent()
+            aside = self.path(parent, f".{final.getName()}.{uuid.uuid4().hex[:8]}.part")
+            new_parent = not system.exists(parent)
+            if not system.mkdirs(aside):
+                raise SparkError(f"can't write {uri}")
+        except SparkError:
+            raise
+        except Exception as error:  # as above
+            raise SparkError(f"can't write {uri}: {reason(error)}") from None
+        try:
+            yield str(aside.toString())
+            if not system.rename(aside, final):
+                raise SparkError(f"can't write {uri}: what was written can't be renamed to it")
+        except BaseException:
+            with suppress(Exception):
+                system.delete(parent if new_parent else aside, True)
+            raise

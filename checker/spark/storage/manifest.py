@@ -1,0 +1,226 @@
+"""What a run's folder holds: whose states, and which files count.
+
+Each finished level is a new file `manifest-N.json`; the one with the largest number counts. Files
+that it doesn't name were left by something that died, and are deleted.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....checksums import Damaged, seal, unseal, validator
+from ...native.search.checkpoint import CheckpointError, differences
+from .files import Storage, StorageError, Taken
+from .runs import Run
+
+FORMAT = "spark 5"
+
+_COUNT = {"type": "integer", "minimum": 0}
+_COUNTS = {"type": "array", "items": _COUNT}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": list(properties),
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+_LEVEL = _object(
+    states=_COUNTS, taken=_COUNTS, first=_COUNTS, seconds={"type": "number", "minimum": 0},
+    sent=_COUNT, sent_bytes=_COUNT, written_bytes=_COUNT,
+)  # fmt: skip
+_RUN = _object(
+    file={"type": "string"}, first=_COUNT, last=_COUNT, states=_COUNT, size=_COUNT,
+    checksum={"type": "string"},
+)  # fmt: skip
+_valid = validator(
+    _object(
+        shards={"type": "integer", "minimum": 1}, run={"type": "string"},
+        levels={"type": "array", "items": _LEVEL},
+        runs={"type": "array", "items": {"type": "array", "items": _RUN}},
+    )
+    | {"additionalProperties": {}}
+)  # fmt: skip
+
+
+@dataclass
+class Level:
+    """A finished level: its states in each shard, and the steps of each row in the levels before
+    it, all together, with the depth of the states to which it led first. Of levels that were
+    explored in one process only the last one has these."""
+
+    states: list[int]
+    taken: list[int]
+    first: list[int]
+    seconds: float
+    sent: int = 0
+    """Candidates that were sent to their owners to find the level."""
+    sent_bytes: int = 0
+    written_bytes: int = 0
+
+
+@dataclass
+class Manifest:
+    """A run's state as of its last finished level. `identity` is what a resumed run must share."""
+
+    storage: Storage
+    identity: dict[str, Any]
+    shards: int
+    versions: dict[str, str]
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    levels: list[Level] = field(default_factory=list[Level])
+    runs: list[list[Run]] = field(default_factory=list[list[Run]])
+    serial: int = 0
+    saved: set[str] = field(default_factory=set[str])
+    """The files of what was saved last: an end in the middle of a change may leave other runs."""
+
+    def __post_init__(self) -> None:
+        self.identity = {"format": FORMAT, **self.identity}
+        self.runs = self.runs or [[] for _ in range(self.shards)]
+
+    def begin(self) -> None:
+        """Makes the folder. Raises CheckpointError where it holds a run, or can't be written."""
+        if any(name.startswith("manifest") for name in self.storage.sizes()):
+            uri = self.storage.uri
+            raise CheckpointError(
+                f"{uri} already holds a run: resume it with --resume {uri}, or use another folder"
+            )
+        self.save()
+
+    def save(self) -> None:
+        """Makes what it says the state of the run, and deletes what it doesn't name any more.
+
+        Raises CheckpointError where another process has gone on with the run.
+        """
+        last = _last(self.storage.sizes())
+        in_use = f"{self.storage.uri} is in use: another process has gone on with its run"
+        if last != (_name(self.serial) if self.serial else ""):
+            raise CheckpointError(in_use)
+        self.serial += 1
+        self.saved = self._files()
+        data = {
+            **self.identity,
+            "shards": self.shards,
+            "versions": self.versions,
+            "run": self.run,
+            "levels": [level.__dict__ for level in self.levels],
+            "runs": [[run.as_json() for run in runs] for runs in self.runs],
+        }
+        try:
+            content = json.dumps(seal(data)).encode()
+            self.storage.write(_name(self.serial), content, exclusive=True)
+        except Taken:
+            raise CheckpointError(in_use) from None
+        self.storage.delete(_name(self.serial - 1))
+
+    def load(self, shards: int | None) -> None:
+        """Takes over what the folder says, and deletes what doesn't count. Raises as `read`."""
+        sizes = self.read(shards)
+        self._delete_others(sizes)
+        for run in list(self.each_run()):
+            if sizes.get(run.file) != run.size:
+                self.roll_back(run.first)
+
+    def tidy(self) -> None:
+        """Deletes what doesn't count, unless another process has gone on with the run; a storage
+        that can't be listed is left as it is."""
+        with suppress(StorageError):
+            sizes = self.storage.sizes()
+            if _last(sizes) == _name(self.serial):
+                self._delete_others(sizes)
+
+    def _delete_others(self, names: Iterable[str]) -> None:
+        for name in {*names} - self.saved:
+            if name.startswith(("manifest-", "shard-", ".manifest-")):
+                self.storage.delete(name)
+
+    def _files(self) -> set[str]:
+        return {_name(self.serial), *(run.file for run in self.each_run())}
+
+    def read(self, shards: int | None) -> dict[str, int]:
+        """Reads what the folder says, and returns the sizes of its files. Raises CheckpointError
+        for another run's folder, or one that holds none."""
+        uri = self.storage.uri
+        sizes = self.storage.sizes()
+        serials = sorted(name for name in sizes if name.startswith("manifest-"))
+        if not serials:
+            kind = "a checkpoint of the local engine" if "manifest.json" in sizes else "no manifest"
+            raise CheckpointError(f"{uri} holds no run on Spark to resume: {kind}")
+        try:
+            data = unseal(self.storage.read(serials[-1]), _valid)
+            self.serial = int(serials[-1].partition("-")[2].partition(".")[0])
+        except (Damaged, ValueError) as error:
+            raise CheckpointError(
+                f"{uri}/{serials[-1]}: {error}; start the run again in another folder"
+            ) from None
+        self.shards, self.run = data["shards"], data["run"]
+        self.levels = [Level(**level) for level in data["levels"]]
+        self.runs = [[Run(**run) for run in runs] for runs in data["runs"]]
+        self.saved = self._files()
+        found = differences(self.identity, data)
+        if shards not in (None, self.shards):
+            found.append(f"shards is {shards} here and {self.shards} there")
+        if found:
+            raise CheckpointError(f"{uri} holds another run: {'; '.join(found)}")
+        if not self._fits():
+            raise CheckpointError(f"{uri}/{serials[-1]}: its counts don't fit together")
+        return sizes
+
+    def _fits(self) -> bool:
+        """Whether each shard's runs hold as many states as its levels have."""
+        shards = range(self.shards)
+        return (
+            len(self.runs) == self.shards
+            and all(len(level.states) == self.shards for level in self.levels)
+            and all(
+                sum(run.states for run in self.runs[shard])
+                == sum(level.states[shard] for level in self.levels)
+                for shard in shards
+            )
+        )
+
+    def each_run(self) -> Iterable[Run]:
+        """The runs of all shards."""
+        return (run for runs in self.runs for run in runs)
+
+    def finish(self, level: Level, new: list[tuple[int, list[Run]]]) -> None:
+        """Adds a level, with what are now the last runs of shards instead of some before."""
+        self.levels.append(level)
+        replaced: set[str] = set()
+        for shard, added in new:
+            first = min((run.first for run in added), default=len(self.levels))
+            replaced |= {run.file for run in self.runs[shard] if run.first >= first}
+            self.runs[shard] = [run for run in self.runs[shard] if run.first < first] + added
+        self.save()
+        for file in replaced:
+            self.storage.delete(file)
+
+    def roll_back(self, level: int) -> None:
+        """Forgets the levels from `level` on, those before it that a run holds with them, and then
+        those up to one of which steps are known."""
+        level = min(level, len(self.levels))
+        # a file of several levels is left whole or not at all
+        while any(run.first < level <= run.last for run in self.each_run()):
+            level = min(run.first for run in self.each_run() if run.first < level <= run.last)
+        while level and not self.levels[level - 1].taken:
+            level -= 1
+        self.levels = self.levels[:level]
+        self.runs = [[run for run in runs if run.last < level] for runs in self.runs]
+        self.save()
+
+
+def _last(names: Iterable[str]) -> str:
+    """The name of the manifest that counts; none where there is none."""
+    return max((name for name in names if name.startswith("manifest-")), default="")
+
+
+def _name(serial: int) -> str:
+    return f"manifest-{serial:06}.json"
