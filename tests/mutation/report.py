@@ -39,13 +39,14 @@ scenarios of every system that has its table. It is killed by
 * a test of *answers* in given states, in `tests/spec/`, of clients at real ranges and of Kafka's
   conformance cases;
 * *counts*: states, transitions, depth or how often a row is taken are not those recorded in
-  `tests/mutation/baseline.json`.
+  `tests/mutation/baseline.tsv`.
 
-The first of these that notices a mutant, in this order, counts. Counts say only that something is
-different; the others say what. A mutant that reaches exactly the same states as the original is
-*equivalent* within the bounds of the scenarios. The score leaves these out: it is the share of the
-other mutants that are killed. `make mutation` runs all mutants, in under an hour on two cores, and
-`make mutation ARGS="--machine M"` those of a machine. Both renew this page.
+The first of these that notices a mutant, in this order, counts. Counts only show a difference; the
+others explain it. A mutant that reaches exactly the same states as the original is *equivalent*
+within the bounds of the scenarios. The score leaves these out: it is the share of the other mutants
+that are killed. `make mutation` runs all mutants, in under an hour on two cores, and
+`make mutation ARGS="--machine M"` those of a machine. Both renew this page, which shows each
+machine as it was when all of its mutants were last run. `--json FILE` lists the fate of each.
 """
 
 
@@ -66,12 +67,11 @@ def reason(mutant: str) -> str | None:
 
 @dataclass(frozen=True)
 class Score:
-    """What becomes of a machine's mutants: how many come to each fate, the survivors with what the
-    runs say of them, and the equivalent ones."""
+    """The fates of a machine's mutants: the number of each, and the survivors, each with what the
+    runs say of it and why it survives."""
 
     fates: dict[str, int]
-    survivors: dict[str, str]
-    equivalent: list[str]
+    survivors: dict[str, tuple[str, str]]
 
     @property
     def mutants(self) -> int:
@@ -87,12 +87,15 @@ class Score:
 
 
 def score(outcomes: Iterable[Outcome]) -> Score:
-    """The score of mutants that came to these outcomes."""
+    """The score of mutants with these outcomes."""
     every = list(outcomes)
     return Score(
         dict(Counter(outcome.fate for outcome in every)),
-        {each.name: each.by for each in every if each.fate == "survivor"},
-        [each.name for each in every if each.fate == "equivalent"],
+        {
+            each.name: (each.by, reason(each.name) or UNEXPLAINED)
+            for each in every
+            if each.fate == "survivor"
+        },
     )
 
 
@@ -120,17 +123,21 @@ def whole(found: Mapping[str, Score]) -> dict[str, Score]:
 
 
 def recorded() -> dict[str, Score]:
-    """The score of each machine of which all mutants were judged."""
+    """The score of each machine when all of its mutants were last judged."""
     found = json.loads(RECORD.read_text(encoding="utf-8"))
-    return whole({name: Score(**score) for name, score in found.items()})
+    return {
+        name: Score(one["fates"], {n: tuple(why) for n, why in one["survivors"].items()})
+        for name, one in found.items()
+    }
 
 
 def record(found: Mapping[str, Score]) -> None:
     """Keeps the scores of whole machines, and writes the page."""
-    every = whole({**recorded(), **whole(found)})
-    text = json.dumps({name: asdict(one) for name, one in every.items()}, indent=1)
-    write_whole(RECORD, text + "\n")
-    write_whole(PAGE, page(every, machines()))
+    every = {**recorded(), **whole(found)}
+    every = {name: every[name] for name in machines() if name in every}
+    lines = (f"{json.dumps(name)}: {json.dumps(asdict(one))}" for name, one in every.items())
+    write_whole(RECORD, "{\n" + ",\n".join(lines) + "\n}\n")
+    write_whole(PAGE, page(every))
 
 
 COLUMNS = ("machine", "mutants", "score", *KILLED, "survivor", "equivalent")
@@ -141,7 +148,7 @@ def table(found: Mapping[str, Score]) -> list[tuple[str, ...]]:
     total = Counter[str]()
     for one in found.values():
         total.update(one.fates)
-    return [_row(name, one) for name, one in {**found, "all": Score(total, {}, [])}.items()]
+    return [_row(name, one) for name, one in {**found, "all": Score(total, {})}.items()]
 
 
 def _row(name: str, found: Score) -> tuple[str, ...]:
@@ -149,24 +156,18 @@ def _row(name: str, found: Score) -> tuple[str, ...]:
     return (name, str(found.mutants), f"{found.killed:.1f}", *map(str, counts))
 
 
-def page(found: Mapping[str, Score], every: Mapping[str, int]) -> str:
-    """The page on these of `every` machine, which have so many mutants."""
+def page(found: Mapping[str, Score]) -> str:
+    """The page on these machines."""
     lines = [_HEAD]
     lines += [f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
     lines += [f"| {' | '.join(row)} |" for row in table(found)]
-    left = [f"`{name}` ({count:,})" for name, count in every.items() if name not in found]
-    if left:
-        lines += ["", f"Not judged yet, with so many mutants: {', '.join(left)}."]
     alive = [
-        f"| {plain(name)} | {plain(by)} | {reason(name) or f'**{UNEXPLAINED}**'} |"
+        f"| {plain(name)} | {plain(by)} | {why} |"
         for one in found.values()
-        for name, by in one.survivors.items()
+        for name, (by, why) in one.survivors.items()
     ]
     lines += ["", "## Survivors", ""]
     lines += (
         ["| mutant | in the runs | why it survives |", "|---|---|---|", *alive] if alive else [NONE]
     )
-    alike = [f"| {plain(name)} |" for one in found.values() for name in one.equivalent]
-    lines += ["", "## Equivalent within bounds", ""]
-    lines += ["| mutant |", "|---|", *alike] if alike else [NONE]
     return "\n".join(lines) + "\n"

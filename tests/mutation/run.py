@@ -115,7 +115,7 @@ def _judge(names: list[str], quick: bool) -> list[Outcome]:
     mutants = [every_mutant()[name] for name in names]
     every = [trial for system in mutants[0].systems() for trial in known(system)]
     if quick:  # whatever kills first is enough: what takes least is tried first
-        every.sort(key=lambda trial: trial.counts.transitions)
+        every.sort(key=lambda trial: trial.recorded.transitions)
     return judge(mutants, every, answers(), quick=quick)
 
 

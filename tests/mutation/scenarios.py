@@ -1,18 +1,18 @@
-"""Small runs of the shipped systems, and what they come to: what mutants are compared with.
+"""Small runs of the shipped systems, with which mutants are compared.
 
-`baseline.json` has, for each, which properties hold and what was counted. It is a test of its own:
-a row that does something else shows in the counts, even where no property minds.
-`python tests/mutation/run.py --baseline` renews it.
+`baseline.tsv` has a line for each: its size, a digest of how often rows are taken, and the
+properties that don't hold. It is a test of its own: a row that does something else shows in the
+counts, even where no property notices. `python tests/mutation/run.py --baseline` renews it.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import cache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.native.search.explore import Progress
@@ -20,7 +20,7 @@ from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DEFAULT, Instance, System, instantiate
 from epochfence.spec.systems import SHIPPED, shipped
 
-BASELINE = Path(__file__).parent / "baseline.json"
+BASELINE = Path(__file__).parent / "baseline.tsv"
 SMALL = "small"
 MEMORY = 4 << 30
 MOST_STATES = 3_000_000
@@ -197,9 +197,20 @@ def scenarios(system: System) -> tuple[Scenario, ...]:
     return CHOSEN.get(system.name, tuple(map(Scenario, ends)))
 
 
+class Recorded(NamedTuple):
+    """A line of the baseline: the size of a search, a digest of how often rows are taken, whatever
+    their names, and the properties that are broken."""
+
+    states: int
+    transitions: int
+    depth: int
+    rows: str
+    broken: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Counts:
-    """What a scenario comes to without a fault: which properties hold, and the search's size.
+    """The result of a scenario: which properties hold, and the search's size.
 
     `rows` has every row that there is, with how often it is taken.
     """
@@ -216,17 +227,48 @@ class Counts:
         """The rows that are taken, however often."""
         return {name for name, count in self.rows.items() if count}
 
+    @property
+    def recorded(self) -> Recorded:
+        """The counts as the baseline has them."""
+        often = " ".join(map(str, sorted(filter(None, self.rows.values()))))
+        digest = sha256(often.encode()).hexdigest()[:16]
+        return Recorded(self.states, self.transitions, self.depth, digest, self.broken)
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A scenario of a system, and what it comes to without a fault."""
+    """A scenario of a system, and its result without a fault, as recorded."""
 
     system: System
     scenario: Scenario
-    counts: Counts
+    recorded: Recorded
 
     def __str__(self) -> str:
         return f"{self.system.name} {self.scenario}"
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """The properties that hold."""
+        names = (item.name for item in self.system.properties)
+        return tuple(name for name in names if name not in self.recorded.broken)
+
+    @cached_property
+    def row_names(self) -> frozenset[str]:
+        """The rows that there are."""
+        return frozenset(self.scenario.instance(self.system, self.holds).row_names)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """The result of a run. Raises RuntimeError if it isn't the recorded one."""
+        result = run(self.scenario.instance(self.system, self.holds))
+        counts = found(result, self.holds, self.recorded.broken)
+        if result.verdict is not Verdict.HOLDS or counts.recorded != self.recorded:
+            raise RuntimeError(
+                f"{self}: {counts.recorded}, and not {self.recorded} "
+                f"({result.reason or result.verdict.name}): "
+                "python tests/mutation/run.py --baseline records it, if the change is meant"
+            )
+        return counts
 
 
 class TooLarge(Exception):
@@ -271,14 +313,16 @@ def found(result: Result, holds: tuple[str, ...], broken: tuple[str, ...]) -> Co
 
 
 @cache
-def baseline() -> dict[tuple[str, str], Counts]:
-    """The recorded counts, by system and scenario."""
-    recorded = json.loads(BASELINE.read_text(encoding="utf-8"))
-    return {
-        (system, scenario): Counts(tuple(c.pop("holds")), tuple(c.pop("broken")), **c)
-        for system, every in recorded.items()
-        for scenario, c in every.items()
-    }
+def baseline() -> dict[tuple[str, str], Recorded]:
+    """The recorded results, by system and scenario."""
+    lines = BASELINE.read_text(encoding="utf-8").splitlines()
+    return dict(map(_read, (line.split("\t") for line in lines)))
+
+
+def _read(cells: list[str]) -> tuple[tuple[str, str], Recorded]:
+    system, scenario, states, transitions, depth, rows, broken = cells
+    sizes = int(states), int(transitions), int(depth)
+    return (system, scenario), Recorded(*sizes, rows, tuple(filter(None, broken.split(" "))))
 
 
 def trials(system: System) -> list[Trial]:
@@ -287,14 +331,21 @@ def trials(system: System) -> list[Trial]:
 
 
 def rows_taken(system: System) -> set[str]:
-    """The rows that a recorded scenario of the system takes."""
+    """The rows that some scenario of the system takes. Raises RuntimeError where a run's result
+    isn't the recorded one."""
     return {name for trial in trials(system) for name in trial.counts.taken}
 
 
-def renew_baseline() -> None:
-    """Runs every scenario and records what it comes to."""
-    recorded: dict[str, dict[str, Any]] = {}
-    for system in map(shipped, SHIPPED):
-        for scenario in scenarios(system):
-            recorded.setdefault(system.name, {})[str(scenario)] = asdict(counted(system, scenario))
-    BASELINE.write_text(json.dumps(recorded, indent=1) + "\n", encoding="utf-8")
+def renew_baseline(names: Iterable[str] = SHIPPED) -> None:
+    """Runs every scenario of the systems with these names, and records its result."""
+    every = baseline() if BASELINE.exists() else {}
+    for system in map(shipped, names):
+        kept = {key: old for key, old in every.items() if key[0] != system.name}
+        new = {(system.name, str(s)): counted(system, s).recorded for s in scenarios(system)}
+        every = kept | new
+    order = list(SHIPPED)
+    lines = [
+        "\t".join((*key, *map(str, one[:4]), " ".join(one.broken)))
+        for key, one in sorted(every.items(), key=lambda item: order.index(item[0][0]))
+    ]
+    BASELINE.write_text("\n".join(lines) + "\n", encoding="utf-8")

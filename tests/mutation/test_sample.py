@@ -61,20 +61,16 @@ def test_reasons_are_of_mutants_or_rows_that_there_are() -> None:
     assert report.reasons().keys() - rows - every_mutant().keys() == set()
 
 
-def test_machines_are_judged_whole_with_a_score_that_is_high_enough() -> None:
-    found = report.recorded()
-    stale = report.machines().keys() - found.keys()
-    assert not stale, "make mutation, or of one of them: make mutation ARGS='--machine M'"
-    assert {name for name, score in found.items() if score.killed < report.LEAST} == set()
+def test_each_machine_has_a_score_that_is_high_enough() -> None:
+    low = {n: one.killed for n, one in report.recorded().items() if one.killed < report.LEAST}
+    assert low == {}
 
 
-def test_survivors_are_mutants_that_there_are_and_have_reasons() -> None:
-    alive = {name for score in report.recorded().values() for name in score.survivors}
-    assert alive - every_mutant().keys() == set()
-    assert {name for name in alive if report.reason(name) is None} == set()
+def test_survivors_have_reasons() -> None:
+    reasons = [why for one in report.recorded().values() for _, why in one.survivors.values()]
+    assert reasons
+    assert report.UNEXPLAINED not in reasons
 
 
 def test_the_page_says_what_is_recorded() -> None:
-    assert report.PAGE.read_text(encoding="utf-8") == report.page(
-        report.recorded(), report.machines()
-    )
+    assert report.PAGE.read_text(encoding="utf-8") == report.page(report.recorded())

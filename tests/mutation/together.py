@@ -134,10 +134,8 @@ class Compiled:
 
     def __init__(self, trial: Trial, mutants: list[Mutant], *, slicing: bool = True) -> None:
         system = together(trial.system, mutants)
-        self.prepared = prepare(
-            trial.scenario.instance(system, trial.counts.holds), slicing=slicing
-        )
-        self.holds, self.broken = trial.counts.holds, trial.counts.broken
+        self.prepared = prepare(trial.scenario.instance(system, trial.holds), slicing=slicing)
+        self.holds, self.broken = trial.holds, trial.recorded.broken
         (self.leaf,) = (x.index for x in self.prepared.grounded.leaves if x.name == CHOSEN)
 
     def run(self, number: int, most_states: int = MOST_STATES) -> tuple[str, Counts]:

@@ -348,6 +348,7 @@ NEVER_TAKEN = never_reached(SYSTEM)
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     every, reached = rows_of(SYSTEM), rows_taken(SYSTEM)
     for release, constants in RUNS:

@@ -402,6 +402,8 @@ def covered(constants: Mapping[str, int], threads: int = 1) -> set[str]:
     return reached
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
     """tests/mutation/test_scenarios.py has these runs."""
     every = {f"{table.name}/{row.id}" for table in SYSTEM.tables for row in table.rows}

@@ -301,6 +301,8 @@ def test_kip_101_loses_by_a_restart_before_the_high_watermark_has_come() -> None
 # Coverage and other engines ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_every_row_is_taken_by_a_recorded_run_or_listed_with_a_reason() -> None:
     """tests/mutation/test_scenarios.py has these runs."""
     every = {f"{table.name}/{row.id}" for table in SYSTEM.tables for row in table.rows}

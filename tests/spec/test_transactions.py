@@ -302,6 +302,8 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
 }
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_every_row_is_taken_by_a_run_or_listed_with_a_reason() -> None:
     left = rows_of(SYSTEM) - rows_taken(SYSTEM) - set[str]().union(*TAKEN_BESIDE.values())
     assert left == NEVER_TAKEN.keys() | TAKEN_WITH_TWO_CLIENTS | TAKEN_BY_A_BUG
