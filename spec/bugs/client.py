@@ -109,10 +109,10 @@ BUGS = (
             deletions=1, faults=1, records=4, in_flight=4, cached_batches=4, largest_sequence=7
         ),
         takes=(
-            "drain/the next in sequence",
-            "drain/the next in sequence",
-            "drain/the next in sequence",
-            "drain/the next in sequence",
+            "drain/next-sequence",
+            "drain/next-sequence",
+            "drain/next-sequence",
+            "drain/next-sequence",
             "ProduceResponse/unknown-id-renumbered",
         ),
         source="commit af280103; KAFKA-8483 and KAFKA-8484",

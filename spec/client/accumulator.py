@@ -1,8 +1,6 @@
-"""A client's queues of batches: whether a record comes in, and which batch goes next with which
-sequence.
+"""A client's queues of batches: Kafka's RecordAccumulator.
 
-A bounded application writes a record when its batch is drained: until then it has no part in
-anything.
+They decide whether a record is accepted, which batch is sent next, and with which sequence.
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from ...language import (
     event,
     if_,
     lift,
-    position,
     replace,
     set_of,
     size,
@@ -58,125 +55,94 @@ LINGER = constant("linger_ms", 0, 0, 0, real=0, meaning="linger.ms")
 WITH_PRODUCER_ID = 3  # the first version of Produce whose batches have a producer id
 
 muted = producer.field(
-    "muted", Set(PARTITION), only_real=True, stands_for=set_of(),
-    doc="With a batch in flight, where order is kept.",
-)  # fmt: skip
-keeps_order = producer.field(
-    "keeps_order", Bool(), only_real=True,
-    doc="One batch at a time to a partition: max.in.flight is 1.",
-)  # fmt: skip
-produce_version = producer.field(
-    "produce_version", API_VERSION, only_real=True, doc="The highest of Produce."
+    "muted",
+    Set(PARTITION),
+    only_real=True,
+    stands_for=set_of(),
+    doc="Partitions with a batch in flight, if the order is kept.",
 )
-
+keeps_order = producer.field(
+    "keeps_order",
+    Bool(),
+    only_real=True,
+    doc="A partition has one batch in flight at a time: max.in.flight.requests.per.connection is "
+    "1.",
+)
+produce_version = producer.field(
+    "produce_version", API_VERSION, only_real=True, doc="The highest version of Produce."
+)
 hurries = producer.field(
-    "hurries", Bool(), only_real=True, stands_for=lift(False),
-    doc="Batches don't wait for more records: `flush` waits for them, or a send for their memory.",
-)  # fmt: skip
-
-_ACCUMULATOR = "RecordAccumulator"
+    "hurries",
+    Bool(),
+    only_real=True,
+    stands_for=lift(False),
+    doc="Batches don't wait for more records: `flush` waits for them, or a send waits for memory.",
+)
 
 # Appending --------------------------------------------------------------------------------------
 
 append_error = if_(is_closed, some(Errors.KAFKA_EXCEPTION), None)
-"""The error with which a record is refused, if it is: RecordAccumulator.tryAppend."""
+"""The error that a record is refused with, if any: RecordAccumulator.tryAppend."""
 new_batch_error = if_(
     produce_version < WITH_PRODUCER_ID, some(Errors.UNSUPPORTED_VERSION), append_error
 )
-"""The same for a record that begins a batch: RecordAccumulator.recordsBuilder."""
+"""The same for the first record of a batch: RecordAccumulator.recordsBuilder."""
 
 # Draining ---------------------------------------------------------------------------------------
 
 drain = event("drain", partition=PARTITION, record=RECORD)
 
+first = client.batches[drain.partition][drain.record]
+details = client.details[drain.partition][drain.record]
+other = client.batches[drain.partition][s]
+other_details = client.details[drain.partition][s]
+
 
 def produce(
-    where: Expression, which: Expression, batch: Expression, when: Operand = True
+    partition: Expression, record: Expression, batch: Expression, when: Operand = True
 ) -> Sending:
     """The request that brings a batch to its leader."""
-    # a transactional client has no batch left when it takes a new id or epoch
+    # A transactional client has no batch left when it takes a new id or epoch.
     fields = Produce(
         producer=producer.this,
-        partition=where,
+        partition=partition,
         producer_id=if_(transactional, client.producer_id, batch.producer_id),
         producer_epoch=if_(transactional, client.producer_epoch, batch.producer_epoch),
         base_sequence=batch.base_sequence,
         idempotent_only=~transactional,
-        record=which,
+        record=record,
         txn=if_(transactional, client.txn.value, 0),
     ).fields
     return Sending(Produce, fields, when=lift(when))
 
 
-def is_stale(where: Expression) -> Expression:
-    """Whether a partition's sequences count under an id or an epoch that is no longer the client's.
+def has_stale_producer_id_and_epoch(partition: Expression) -> Expression:
+    """Whether a partition's sequences count under an id or an epoch that the client no longer has.
     A transactional client forgets them with its epoch.
 
     TransactionManager.hasStaleProducerIdAndEpoch
     """
-    same = (client.entry_id[where] == client.producer_id) & (
-        client.entry_epoch[where] == client.producer_epoch
+    same = (client.entry_id[partition] == client.producer_id) & (
+        client.entry_epoch[partition] == client.producer_epoch
     )
     return client_epoch_bump & ~transactional & ~same
 
 
-def is_allowed(where: Expression) -> Expression:
+def is_send_to_partition_allowed(partition: Expression) -> Expression:
     """Whether batches may go to a partition. A bounded run of version 2 adds no partition without a
     batch.
 
     TransactionManager.isSendToPartitionAllowed
     """
-    is_added = where.is_in(client.added) | (transaction_version_2 & (REAL == 0))
+    is_added = partition.is_in(client.added) | (transaction_version_2 & (REAL == 0))
     return (client.state != client.FATAL_ERROR) & (~transactional | is_added)
 
 
-_where, _which = drain.partition, drain.record
-_batch, _its = client.batches[_where][_which], client.details[_where][_which]
-_other, _others = client.batches[_where][s], client.details[_where][s]
-_sequence = _batch.base_sequence
-_again = _batch.status == client.QUEUED
-_is_unsent = (_other.status == client.UNSENT) & (_others.count > 0)
-_is_before = if_(REAL == 0, position(s) < position(_which), _others.place < _its.place)
-_is_behind = if_(REAL == 0, position(s) > position(_which), _others.place > _its.place)
-_waited = now - _its.last_attempt_ms
-_is_ready = any_true(
-    _again,
-    _its.is_full,
-    any_of(s, _is_unsent & _is_behind),
-    _waited >= LINGER,
-    is_closed,
-    completing,
-    hurries,
-)
-_is_written = (_its.count > 0) & (
-    (REAL == 1)
-    | ~transactional
-    | (client.state == client.IN_TRANSACTION)
-    | ((client.state == client.COMMITTING) & client.ending)
-)
-# the loop's next steps; at real ranges they are looked at in their order
-_nothing_goes_first = (
-    (REAL == 1)
-    | (transactional & (size(client.adding) == 0))
-    | (
-        ~transactional
-        & if_(
-            bump_when_settled, _again | ~_where.is_in(client.bump_for), size(client.bump_for) == 0
-        )
-    )
-)
-_is_first_of_queue = all_of(
-    s, (_other.status == client.QUEUED).implies(_sequence <= _other.base_sequence)
-)
-_is_lowest = ~client.has_tracked(_where) | (
-    all_of(s, client.tracked(_where, s).implies(_sequence <= _other.base_sequence))
-    & any_of(s, client.tracked(_where, s) & (_sequence == _other.base_sequence))
-)
-_stale = is_stale(_where)
+def numbered(sequence: Operand) -> Expression:
+    """A batch as it is sent first, with the client's id and epoch.
 
-
-def _numbered(sequence: Operand) -> Expression:
-    """A batch with its place: the client's id and epoch, and the sequence."""
+    ProducerBatch.setProducerState
+    """
     return client.Batch(
         status=client.SENT,
         producer_id=client.producer_id,
@@ -185,77 +151,158 @@ def _numbered(sequence: Operand) -> Expression:
     )
 
 
-def _after(sequence: Operand) -> Expression:
-    return wrap(sequence + _its.count, SEQUENCE)
+has_sequence = first.status == client.QUEUED
+is_unsent = (other.status == client.UNSENT) & (other_details.count > 0)
+is_first_of_queue = if_(
+    has_sequence,
+    all_of(s, (other.status == client.QUEUED).implies(first.base_sequence <= other.base_sequence)),
+    (first.status == client.UNSENT)
+    & (details.count > 0)
+    & ~any_of(
+        s,
+        (other.status == client.QUEUED) | (is_unsent & (other_details.place < details.place)),
+    ),
+)
+"""RecordAccumulator.insertInSequenceOrder: batches that are sent again stand first."""
+waited = now - details.last_attempt_ms
+backs_off = (details.attempts > 0) & (waited < details.backoff_ms)
+is_ready = any_true(
+    has_sequence,
+    details.is_full,
+    any_of(s, is_unsent & (other_details.place > details.place)),
+    waited >= LINGER,
+    is_closed,
+    completing,
+    hurries,
+)
+"""RecordAccumulator.batchReady"""
+has_room = count_of(s, client.is_open(other)) < if_(several_in_flight, IN_FLIGHT, 1)
+"""NetworkClient.isReady"""
+is_stale = has_stale_producer_id_and_epoch(drain.partition)
+in_flight_unfinished = (is_stale & client.has_tracked(drain.partition)) | (
+    client.unresolved[drain.partition].is_set
+)
+is_first_in_flight = ~client.has_tracked(drain.partition) | (
+    all_of(
+        s,
+        client.tracked(drain.partition, s).implies(first.base_sequence <= other.base_sequence),
+    )
+    & any_of(s, client.tracked(drain.partition, s) & (first.base_sequence == other.base_sequence))
+)
+should_stop_drain = (
+    ~is_send_to_partition_allowed(drain.partition)
+    | ~has_id
+    | (~has_sequence & in_flight_unfinished)
+    | (has_sequence & ~is_first_in_flight)
+)
+"""RecordAccumulator.shouldStopDrainBatchesForPartition"""
 
+# A bounded application writes a record when its batch is drained: before, it has no effect.
+is_written = (
+    (REAL == 1)
+    | ~transactional
+    | has_sequence
+    | (client.state == client.IN_TRANSACTION)
+    | ((client.state == client.COMMITTING) & client.ending)
+)
+# The other steps of Sender.runOnce: at real ranges the caller takes them in their order.
+nothing_goes_first = (
+    (REAL == 1)
+    | (transactional & (size(client.adding) == 0))
+    | (
+        ~transactional
+        & if_(
+            bump_when_settled,
+            has_sequence | ~drain.partition.is_in(client.bump_for),
+            size(client.bump_for) == 0,
+        )
+    )
+)
 
-_first, _next = _numbered(0), _numbered(client.next_sequence[_where])
-_mute = {muted: if_(keeps_order, muted | set_of(_where), muted)}
-_of_this_epoch = {
-    client.entry_id[_where]: client.producer_id,
-    client.entry_epoch[_where]: client.producer_epoch,
-}
 drained = Table(
     producer,
     on=drain,
     others=(clock,),
-    when=is_allowed(_where)
-    & has_id
-    & _nothing_goes_first
-    & if_(
-        _again,
-        _is_first_of_queue & _is_lowest,
-        (_batch.status == client.UNSENT)
-        & _is_written
-        & ~any_of(s, (_other.status == client.QUEUED) | (_is_unsent & _is_before))
-        & ~client.unresolved[_where].is_set
-        & (count_of(s, client.is_open(_other)) < if_(several_in_flight, IN_FLIGHT, 1))
-        & ~(_stale & client.has_tracked(_where)),
-    )
-    & _is_ready
-    & ~_where.is_in(muted)
-    & ((_its.attempts == 0) | (_waited >= _its.backoff_ms)),
-    doc="A batch that is queued again goes first, the lowest sequence in flight and no other, so "
-    "that they go one by one; also while a transaction is aborted. A transaction has its partition "
-    "before, and a partition goes over to a new epoch when it has nothing in flight.",
+    when=~drain.partition.is_in(muted)
+    & is_first_of_queue
+    & ~backs_off
+    & is_ready
+    & (has_sequence | has_room)
+    & ~should_stop_drain
+    & is_written
+    & nothing_goes_first,
+    doc="RecordAccumulator.drainBatchesForOneNode, for the first batch of a partition's queue. A "
+    "batch that is sent again goes first, also while a transaction is aborted: the lowest sequence "
+    "in flight, and no other.",
     rows=(
         Row(
-            "with the same id, epoch and sequence",
-            when=_again,
-            set={_batch: replace(_batch, status=client.SENT, sequence_reset=False)} | _mute,
-            send=(produce(_where, _which, _batch),),
-            source=f"{_ACCUMULATOR}.shouldStopDrainBatchesForPartition, ProducerBatch.close",
+            "again",
+            "The batch is sent again with the same id, epoch and sequence",
+            when=has_sequence,
+            set={
+                first: replace(first, status=client.SENT, sequence_reset=False),
+                muted: if_(keeps_order, muted | set_of(drain.partition), muted),
+            },
+            send=(produce(drain.partition, drain.record, first),),
+            source="RecordAccumulator.drainBatchesForOneNode, ProducerBatch.close",
         ),
         Row(
-            "the first under this epoch, in mid-sequence",
-            when=_stale,
+            "new-epoch-mid-sequence",
+            "The partition takes the new epoch, and its sequences go on",
+            when=is_stale,
             during=client_epoch_bump & ~epoch_by_partition & ~transactional,
-            set={_batch: _next, client.next_sequence[_where]: _after(client.next_sequence[_where])}
-            | _of_this_epoch
-            | _mute,
-            send=(produce(_where, _which, _next),),
-            source=f"KAFKA-12152, {_ACCUMULATOR}.drainBatchesForOneNode before 2.7.1",
+            set={
+                first: numbered(client.next_sequence[drain.partition]),
+                client.next_sequence[drain.partition]: wrap(
+                    client.next_sequence[drain.partition] + details.count, SEQUENCE
+                ),
+                client.entry_id[drain.partition]: client.producer_id,
+                client.entry_epoch[drain.partition]: client.producer_epoch,
+                muted: if_(keeps_order, muted | set_of(drain.partition), muted),
+            },
+            send=(
+                produce(
+                    drain.partition,
+                    drain.record,
+                    numbered(client.next_sequence[drain.partition]),
+                ),
+            ),
+            source="KAFKA-12152, RecordAccumulator.drainBatchesForOneNode before 2.7.1",
         ),
         Row(
-            "the first under this epoch",
-            when=_stale,
+            "new-epoch",
+            "The partition takes the new epoch, and its sequences start at 0",
+            when=is_stale,
             during=epoch_by_partition & client_epoch_bump & ~transactional,
             set={
-                _batch: _first,
-                client.next_sequence[_where]: _after(lift(0)),
-                client.last_acked[_where]: client.NO_SEQUENCE,
-            }
-            | _of_this_epoch
-            | _mute,
-            send=(produce(_where, _which, _first),),
+                first: numbered(0),
+                client.next_sequence[drain.partition]: wrap(lift(0) + details.count, SEQUENCE),
+                client.last_acked[drain.partition]: client.NO_SEQUENCE,
+                client.entry_id[drain.partition]: client.producer_id,
+                client.entry_epoch[drain.partition]: client.producer_epoch,
+                muted: if_(keeps_order, muted | set_of(drain.partition), muted),
+            },
+            send=(produce(drain.partition, drain.record, numbered(0)),),
             source="TransactionManager.maybeUpdateProducerIdAndEpoch",
         ),
         Row(
-            "the next in sequence",
-            set={_batch: _next, client.next_sequence[_where]: _after(client.next_sequence[_where])}
-            | _mute,
-            send=(produce(_where, _which, _next),),
-            source=f"{_ACCUMULATOR}.drainBatchesForOneNode",
+            "next-sequence",
+            "The batch takes the next sequence",
+            set={
+                first: numbered(client.next_sequence[drain.partition]),
+                client.next_sequence[drain.partition]: wrap(
+                    client.next_sequence[drain.partition] + details.count, SEQUENCE
+                ),
+                muted: if_(keeps_order, muted | set_of(drain.partition), muted),
+            },
+            send=(
+                produce(
+                    drain.partition,
+                    drain.record,
+                    numbered(client.next_sequence[drain.partition]),
+                ),
+            ),
+            source="RecordAccumulator.drainBatchesForOneNode",
         ),
     ),
 )

@@ -1,75 +1,113 @@
-"""How records that get into no batch, and errors from elsewhere, make a client fail."""
+"""Errors that make a client fail, but aren't in an answer to a batch."""
 
 from __future__ import annotations
 
-from ...language import Bool, Expression, Row, Table, event, lift
+from ...language import Bool, Expression, Row, Table, each, event, if_, set_of, some
 from ..errors import Errors
-from ..messages import producer
+from ..messages import REAL, producer
 from ..releases.features import failed_send_counts, transactional
 from ..releases.proposals import failed_send_leaves_end
+from . import state as client
 from .queue import batches_are_left, in_order, is_distinguished
-from .state import ABORTING, INITIALIZING, is_completing, state
+from .state import q
 from .transaction_manager import (
     TO_ABORTABLE,
+    CallResult,
     ClientStep,
     Reaction,
-    aborting,
-    batch_failed,
-    fatal,
+    abortable_cause,
+    batch_error,
+    call_result,
     fatal_error,
     is_fatal,
+    last_error,
     may_abort,
+    must_bump_after_abort,
+    pending_call,
     react,
 )
 
 
-def _is_one(error: Expression) -> Expression:
+def may_occur(error: Expression) -> Expression:
+    """Whether a system has this error now."""
     return (error != Errors.NONE) & is_distinguished(error) & in_order
 
 
 send_failure = event(
-    "send failed", error=Errors,
+    "send failed",
+    error=Errors,
     event_doc="A record has failed before it was in a batch, while the application waits.",
-)  # fmt: skip
-_TO_ERROR = "TransactionManager.maybeTransitionToErrorState"
+)
 send_failed = Table(
     producer,
     on=send_failure,
     response=Reaction,
-    when=_is_one(send_failure.error),
+    when=may_occur(send_failure.error),
+    doc="KafkaProducer.doSend calls TransactionManager.maybeTransitionToErrorState.",
     rows=(
         Row(
-            "the record's alone, in this release",
+            "not-counted",
+            "The record fails, and the client doesn't",
             during=~failed_send_counts,
             reply=react(ClientStep.GO_ON),
             source="KafkaProducer.doSend before 3.2",
         ),
-        fatal("fatal", is_fatal(send_failure.error), fatal_error(send_failure.error), _TO_ERROR),
         Row(
-            "the record's alone",
-            when=~lift(transactional),
-            reply=react(ClientStep.GO_ON),
-            source=_TO_ERROR,
+            "fatal",
+            "The client is fenced, or isn't authorized: it can't go on",
+            when=is_fatal(send_failure.error),
+            goto=client.FATAL_ERROR,
+            set={
+                last_error: some(fatal_error(send_failure.error)),
+                call_result: CallResult.FAILED,
+                client.txn: None,
+                client.batches: if_(REAL == 0, client.forgotten_batches, client.batches),
+                client.ending: False,
+                client.adding: if_(REAL == 0, set_of(), client.adding),
+                client.added: if_(REAL == 0, set_of(), client.added),
+                client.bump_asked: False,
+                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
+                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
+            },
+            reply=react(
+                ClientStep.FAIL, fatal_error(send_failure.error), ends_call=pending_call.is_set
+            ),
+            source="TransactionManager.maybeTransitionToErrorState",
         ),
         Row(
-            "of no transaction, as that ends",
-            when=(state == INITIALIZING) | is_completing(state),
+            "no-transactional-id",
+            "A client without transactional id goes on",
+            when=~transactional,
+            reply=react(ClientStep.GO_ON),
+            source="TransactionManager.maybeTransitionToErrorState",
+        ),
+        Row(
+            "no-transaction",
+            "The record belongs to no transaction, because that is ending",
+            when=(client.state == client.INITIALIZING) | client.is_completing(client.state),
             during=failed_send_leaves_end,
             reply=react(ClientStep.GO_ON),
             source="docs/findings.md, 14",
         ),
         Row(
-            "out of turn",
-            when=~may_abort & (state != ABORTING),
+            "illegal-state",
+            "The client's state allows no abort: the send raises IllegalStateException",
+            when=~may_abort & (client.state != client.ABORTING),
             reply=react(ClientStep.FAIL, Errors.ILLEGAL_STATE),
             source="TransactionManager.transitionTo",
         ),
         Row(
-            "the transaction's",
+            "abortable",
+            "The transaction can only be aborted",
             goto=TO_ABORTABLE,
-            set=batch_failed(send_failure.error),
+            set={
+                last_error: abortable_cause(batch_error(send_failure.error)),
+                client.must_bump: must_bump_after_abort,
+                client.ending: client.ending & (client.state == client.ABORTING),
+                client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+            },
             reply=react(ClientStep.FAIL, send_failure.error),
-            source=_TO_ERROR,
+            source="TransactionManager.maybeTransitionToErrorState",
         ),
     ),
 )
@@ -79,19 +117,35 @@ error_raised = Table(
     producer,
     on=raise_error,
     response=Reaction,
-    when=_is_one(raise_error.error) & (raise_error.is_fatal | batches_are_left),
+    when=may_occur(raise_error.error) & (raise_error.is_fatal | batches_are_left),
     rows=(
-        fatal(
+        Row(
             "fatal",
-            raise_error.is_fatal,
-            raise_error.error,
-            "TransactionManager.transitionToFatalError",
+            "The client can't go on",
+            when=raise_error.is_fatal,
+            goto=client.FATAL_ERROR,
+            set={
+                last_error: some(raise_error.error),
+                call_result: CallResult.FAILED,
+                client.txn: None,
+                client.batches: if_(REAL == 0, client.forgotten_batches, client.batches),
+                client.ending: False,
+                client.adding: if_(REAL == 0, set_of(), client.adding),
+                client.added: if_(REAL == 0, set_of(), client.added),
+                client.bump_asked: False,
+                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
+                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
+            },
+            reply=react(ClientStep.FAIL, raise_error.error, ends_call=pending_call.is_set),
+            source="TransactionManager.transitionToFatalError",
         ),
-        aborting(
+        Row(
             "abortable",
-            lift(True),
-            raise_error.error,
-            "TransactionManager.transitionToAbortableError",
+            "The transaction can only be aborted",
+            goto=TO_ABORTABLE,
+            set={last_error: abortable_cause(raise_error.error)},
+            reply=react(ClientStep.FAIL, raise_error.error),
+            source="TransactionManager.transitionToAbortableError",
         ),
     ),
 )

@@ -196,7 +196,7 @@ TRANSACTIONS = (
             "partition.AddPartitionsByLeaderResponse/above-lowest-sequence",
             "partition.AddPartitionsByLeaderResponse/new-epoch-mid-sequence",
             "partition.AddPartitionsByLeaderResponse/out-of-order",
-            "producer.drain/with the same id, epoch and sequence",
+            "producer.drain/again",
             "producer.resolve sequences",
             "producer.ProduceResponse/out-of-order-behind-another",
             "producer.ProduceResponse/unknown-id-renumbered",
@@ -375,7 +375,7 @@ _OF_TRANSACTIONS = {
     ),
     "send request": ("no coordinator known",),
     "answer lost": ("look its coordinator up again",),
-    "send failed": ("out of turn", "the transaction's"),
+    "send failed": ("illegal-state", "abortable"),
 }  # fmt: skip
 _OLDER = "need brokers that know older versions of requests only (oldest_version=2)"
 _NO_ID = "impossible: this client has no transactional id"

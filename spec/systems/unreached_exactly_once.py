@@ -41,7 +41,7 @@ EXACTLY_ONCE = (
             "producer.abortTransaction/nothing-to-abort-bump",
             "producer.commitTransaction/wait-for-batches",
             "producer.commitTransaction/nothing-to-commit",
-            "producer.drain/with the same id, epoch and sequence",
+            "producer.drain/again",
             "transaction.AddPartitionsByLeader/already-added",
             "transaction.AddPartitionsByLeader/other-producer-id",
             "transaction.AddPartitionsByLeader/unknown-id",

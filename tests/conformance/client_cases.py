@@ -372,9 +372,13 @@ class Client(Adapter):
         last_acked, last_offset = (
             machine.at(name, partition) for name in ("last_acked", "last_acked_offset")
         )
+        looked_at = (
+            accumulator.is_send_to_partition_allowed,
+            accumulator.has_stale_producer_id_and_epoch,
+            state.has_tracked,
+        )
         is_allowed, is_stale, has_tracked = (
-            machine.value(each(state.q, looked_at(state.q)))[partition]
-            for looked_at in (accumulator.is_allowed, accumulator.is_stale, state.has_tracked)
+            machine.value(each(state.q, function(state.q)))[partition] for function in looked_at
         )
         return {
             "next_seq": machine.at("next_sequence", partition),

@@ -239,7 +239,7 @@ def event_of(
 
 NOBODY_WAITS = ("not-awaited", "on a closed connection")
 """Rows of answers that don't reach a client."""
-AGAIN = "producer.drain/with the same id, epoch and sequence"
+AGAIN = "producer.drain/again"
 AT_ONCE = ("resolve sequences", "bump epoch", "producer id given out")
 """What a client does as soon as it can: a row, and events."""
 

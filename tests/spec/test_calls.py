@@ -49,7 +49,7 @@ def without(table: str, row: str) -> System:
 BROKEN = {
     "AllowedTransitions": without("beginTransaction", "invalid-transition"),
     "ErrorIsKnown": altered(
-        SYSTEM, table="producer.send failed", row="the transaction's", updates={last_error: None}
+        SYSTEM, table="producer.send failed", row="abortable", updates={last_error: None}
     ),
     "EpochOfPartitions": without("send", "no-transaction"),
     "AskedOnce": without("send", "already-added"),

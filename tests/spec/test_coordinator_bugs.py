@@ -151,7 +151,7 @@ def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> No
         "EndTxnResponse/failed while aborting, and a new epoch asked for",
         "InitProducerIdResponse/initialized",
         "beginTransaction/begin",
-        "drain/the next in sequence",
+        "drain/next-sequence",
     )
     assert steps.count("send/to-be-added") == 1
 

@@ -240,7 +240,7 @@ def test_before_local_bumps_a_refused_batch_leaves_its_sequence_to_the_next() ->
     assert broken(result) == {"NoLostAcknowledgement": 9}
     assert steps(result)[5:] == [
         "ProduceResponse/refused-adjusted",
-        "drain/the next in sequence",
+        "drain/next-sequence",
         "Produce/duplicate",
         "ProduceResponse/acknowledged",
     ]

@@ -77,7 +77,7 @@ START = (
 )
 WRITES = (
     "client0: beginTransaction/begin",
-    "client0: drain/the next in sequence",
+    "client0: drain/next-sequence",
     "Produce/verify",
     "AddPartitionsByLeader/add",
     "log append/partitions added",

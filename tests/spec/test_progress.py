@@ -275,11 +275,11 @@ def calls_at(release: str, name: str, system: System = CALLS, on: tuple[str, ...
     ("release", "fixes", "ends"),
     [
         ("2.5", CALL_ENDS[1:], ("EndTxnResponse/ended, and not in a state for what follows",)),
-        ("3.3", CALL_ENDS, ("send failed/the transaction's", "answer EndTxn/answer",
+        ("3.3", CALL_ENDS, ("send failed/abortable", "answer EndTxn/answer",
          "EndTxnResponse/ended, and not in a state for what follows")),
-        ("3.6", CALL_ENDS, ("send failed/the transaction's", "answer InitProducerId/answer",
+        ("3.6", CALL_ENDS, ("send failed/abortable", "answer InitProducerId/answer",
          "InitProducerIdResponse/initialized, and not in a state to be ready")),
-        ("4.3", CALL_ENDS[:1], ("send failed/the transaction's", "answer InitProducerId/answer",
+        ("4.3", CALL_ENDS[:1], ("send failed/abortable", "answer InitProducerId/answer",
          "InitProducerIdResponse/initialized, and not in a state to be ready")),
     ],
 )  # fmt: skip

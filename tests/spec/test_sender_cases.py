@@ -129,7 +129,7 @@ def test_a_healthy_partition_goes_on_under_the_old_epoch() -> None:
     assert client.drain_again(1, 1)
     assert client.sent(1) == (1, 1)
     client.answer(1, 1, "NONE")
-    assert client.drain(1, 2) == "the first under this epoch"
+    assert client.drain(1, 2) == "new-epoch"
     assert client.sent(1) == (2, 0)
     assert client.next_sequence(1) == 1
 
