@@ -1,9 +1,9 @@
 """A read_committed consumer: a fetch in its two steps, and the batches of a response one by one.
 
-With the batches comes the list of aborted transactions, each with its producer id and first offset
-(FetchResponse). The consumer has it as a queue, the smallest first offset ahead: a producer id is
-aborted from the first offset on, up to its abort marker (CompletedFetch). The list is the leader's
-at the time of the read, whatever the cleaner does meanwhile. A batch has one entry.
+The response has batches and the list of aborted transactions, each with its producer id and first
+offset (FetchResponse). The consumer keeps the list as a queue, the smallest first offset ahead. A
+producer id is aborted from the first offset up to its abort marker (CompletedFetch). The list is
+the leader's at the time of the read, whatever the cleaner does later. A batch has one entry.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from .state import FETCH_BATCHES, PRODUCER_ID
 # At the leader ------------------------------------------------------------------------------------
 
 look = event("fetch begins", event_doc="The leader looks up the last stable offset.")
-_STABLE = "Log.fetchLastStableOffsetMetadata"
 looks = Table(
     reading.fetcher,
     on=look,
@@ -40,51 +39,55 @@ looks = Table(
     when=~reading.fetching
     & (size(reading.batches) == 0)
     & (reading.next_offset <= reading.high_watermark),
+    source="UnifiedLog.fetchLastStableOffsetMetadata",
     rows=(
         Row(
-            "up to the first unstable offset",
+            "first-unstable-offset",
+            "A transaction is open: the fetch reads up to its start",
             when=reading.is_unstable,
             set={reading.fetching: True, reading.limit: some(reading.first_unstable.value.offset)},
-            source=_STABLE,
         ),
         Row(
-            "up to the high watermark, whatever it will be",
-            during=~reading.watermark_read_once,
+            "later-high-watermark",
+            "The fetch reads up to the high watermark at the time of the read",
             set={reading.fetching: True, reading.limit: None},
-            source=f"{_STABLE} before 2.5",
+            during=~reading.watermark_read_once,
+            source="KAFKA-9807, Log.fetchLastStableOffsetMetadata before 2.5",
         ),
         Row(
-            "up to the high watermark",
+            "high-watermark",
+            "The fetch reads up to the high watermark of now",
             set={reading.fetching: True, reading.limit: some(reading.high_watermark)},
-            source=_STABLE,
             during=reading.watermark_read_once,
         ),
     ),
 )
 
 read = event("fetch reads", event_doc="The leader reads the log, and the aborted transactions.")
-_up_to = if_(reading.limit.is_set, reading.limit.value, reading.high_watermark)
-_e, _before = element("read", reading.log), element("before", reading.log)
+limit = if_(reading.limit.is_set, reading.limit.value, reading.high_watermark)
+entry, earlier = element("read", reading.log), element("before", reading.log)
 
 
-def _is_reached(entry: Expression) -> Expression:
-    """Whether an entry lies below the end of what is read."""
+def is_below_limit(entry: Expression) -> Expression:
+    """Whether an entry lies below the end of the read."""
     ahead = count_of(
-        _before, (_before.offset >= reading.next_offset) & (_before.offset < entry.offset)
+        earlier, (earlier.offset >= reading.next_offset) & (earlier.offset < entry.offset)
     )
-    return (entry.offset < _up_to) & (ahead < FETCH_BATCHES)
+    return (entry.offset < limit) & (ahead < FETCH_BATCHES)
 
 
-_end = reading.ending(_e).value.offset
-_is_first_of_its_transaction = ~any_of(
-    _before,
-    (_before.offset < _e.offset)
-    & (_before.kind == Kind.DATA)
-    & (_before.producer_id == _e.producer_id)
-    & (reading.ending(_before).value.offset == _end),
+end_offset = reading.ending(entry).value.offset
+is_first_in_transaction = ~any_of(
+    earlier,
+    (earlier.offset < entry.offset)
+    & (earlier.kind == Kind.DATA)
+    & (earlier.producer_id == entry.producer_id)
+    & (reading.ending(earlier).value.offset == end_offset),
 )
-_is_listed = reading.is_aborted(_e) & _is_first_of_its_transaction & (_end >= reading.next_offset)
-_is_batch = (_e.offset >= reading.next_offset) & _is_reached(_e)
+is_listed = (
+    reading.is_aborted(entry) & is_first_in_transaction & (end_offset >= reading.next_offset)
+)
+is_read = (entry.offset >= reading.next_offset) & is_below_limit(entry)
 reads = Table(
     reading.fetcher,
     on=read,
@@ -92,84 +95,90 @@ reads = Table(
     when=reading.fetching,
     rows=(
         Row(
-            "nothing is left there",
-            when=~any_of(_e, _is_batch),
+            "no-batches",
+            "The cleaner has left nothing there: the position moves to the end of the read",
+            when=~any_of(entry, is_read),
             set={
                 reading.fetching: False,
                 reading.limit: None,
-                reading.next_offset: if_(reading.next_offset < _up_to, _up_to, reading.next_offset),
+                reading.next_offset: if_(reading.next_offset < limit, limit, reading.next_offset),
             },
             source="CompletedFetch.fetchRecords",
         ),
         Row(
             "batches",
+            "The response has batches, and the aborted transactions among them",
             set={
                 reading.fetching: False,
                 reading.limit: None,
-                reading.batches: keep(_e, _is_batch),
+                reading.batches: keep(entry, is_read),
                 reading.aborted_transactions: keep(
-                    _e, (_e.kind == Kind.DATA) & _is_listed & _is_reached(_e)
+                    entry, (entry.kind == Kind.DATA) & is_listed & is_below_limit(entry)
                 ),
             },
-            source="Log.addAbortedTransactions, TransactionIndex.collectAbortedTxns",
+            source="UnifiedLog.addAbortedTransactions, TransactionIndex.collectAbortedTxns",
         ),
     ),
 )
 
 # At the consumer ----------------------------------------------------------------------------------
 
-following = event("next batch", event_doc="The consumer goes on to the next batch that it has.")
-_batch = first(reading.batches).value
-_n, _a = PRODUCER_ID.variable("n"), element("a", reading.aborted_transactions)
-_is_aborted_now = _n.is_in(reading.aborted_producer_ids) | any_of(
-    _a, (_a.producer_id == _n) & (_a.offset <= _batch.offset)
+following = event("next batch", event_doc="The consumer takes the next batch of the response.")
+batch = first(reading.batches).value
+n, aborted = PRODUCER_ID.variable("n"), element("a", reading.aborted_transactions)
+is_aborted_now = n.is_in(reading.aborted_producer_ids) | any_of(
+    aborted, (aborted.producer_id == n) & (aborted.offset <= batch.offset)
 )
-_is_last = size(reading.batches) == 1
-_TAKEN = {
-    reading.batches: without_first(reading.batches),
-    reading.aborted_transactions: keep(_a, _a.offset > _batch.offset),
-    reading.aborted_producer_ids: those(_n, ~_is_last & _is_aborted_now),
-    reading.next_offset: _batch.offset + 1,
-}
-_of_aborted = _batch.producer_id.is_in(those(_n, _is_aborted_now))
+is_last_batch = size(reading.batches) == 1
 takes = Table(
     reading.fetcher,
     on=following,
     when=size(reading.batches) > 0,
+    set={
+        reading.batches: without_first(reading.batches),
+        reading.aborted_transactions: keep(aborted, aborted.offset > batch.offset),
+        reading.next_offset: batch.offset + 1,
+    },
     rows=(
         Row(
-            "an abort marker",
-            when=_batch.kind == Kind.ABORT,
+            "abort-marker",
+            "An abort marker: its producer id is no longer aborted",
+            when=batch.kind == Kind.ABORT,
             set={
-                **_TAKEN,
                 reading.aborted_producer_ids: those(
-                    _n, ~_is_last & _is_aborted_now & (_n != _batch.producer_id)
+                    n, ~is_last_batch & is_aborted_now & (n != batch.producer_id)
                 ),
             },
             source="CompletedFetch.containsAbortMarker",
         ),
         Row(
-            "of an aborted producer id",
-            when=_of_aborted,
+            "aborted-batch",
+            "The producer id is aborted: the consumer drops the batch",
+            when=batch.producer_id.is_in(those(n, is_aborted_now)),
             set={
-                **_TAKEN,
+                reading.aborted_producer_ids: those(n, ~is_last_batch & is_aborted_now),
                 reading.dropped: if_(
-                    _batch.kind == Kind.DATA,
-                    reading.dropped | set_of(_batch.transaction),
+                    batch.kind == Kind.DATA,
+                    reading.dropped | set_of(batch.transaction),
                     reading.dropped,
                 ),
             },
             source="CompletedFetch.isBatchAborted",
         ),
         Row(
-            "a commit marker",
-            when=_batch.kind == Kind.COMMIT,
-            set=_TAKEN,
+            "commit-marker",
+            "A commit marker is skipped",
+            when=batch.kind == Kind.COMMIT,
+            set={reading.aborted_producer_ids: those(n, ~is_last_batch & is_aborted_now)},
             source="CompletedFetch.nextFetchedRecord",
         ),
         Row(
-            "a record",
-            set={**_TAKEN, reading.delivered: reading.delivered | set_of(_batch.transaction)},
+            "record",
+            "The application gets the record",
+            set={
+                reading.aborted_producer_ids: those(n, ~is_last_batch & is_aborted_now),
+                reading.delivered: reading.delivered | set_of(batch.transaction),
+            },
             source="CompletedFetch.nextFetchedRecord",
         ),
     ),

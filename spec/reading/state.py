@@ -1,7 +1,7 @@
-"""A partition's log with transactions in it, what its leader keeps of them, and a reader.
+"""A partition's log with transactions, the memory of its leader, and a reader.
 
-Compaction leaves gaps, so that each entry has its offset. What the leader keeps is in its memory: a
-leader that starts reads it off the log.
+Compaction leaves gaps, so each entry has its offset. A leader that starts reads the log, and builds
+its memory from it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ READING = Protocols(
     unchanged=UNCHANGED,
 )
 
-# What there is ------------------------------------------------------------------------------------
+# State ------------------------------------------------------------------------------------
 
 PRODUCER_IDS = constant("producer_ids", 2, 1, 3, meaning="producers, each with an id")
 TRANSACTIONS = constant("transactions", 2, 1, 4, meaning="transactions of all producers")
@@ -77,9 +77,12 @@ SEGMENT = constant(
 )
 CLEANINGS = constant("cleanings", 1, 0, 3, meaning="runs of the log cleaner")
 PARTIAL_CLEANINGS = constant(
-    "partial_cleanings", 0, 0, 2,
+    "partial_cleanings",
+    0,
+    0,
+    2,
     meaning="runs of the log cleaner that stop within a segment, as the offset map is full",
-)  # fmt: skip
+)
 FETCH_BATCHES = constant("fetch_batches", 2, 1, 4, meaning="batches in a fetch response, at most")
 LEADERS = constant("leader_changes", 1, 0, 2, meaning="leaders that begin by reading the log")
 
@@ -102,18 +105,22 @@ high_watermark = store.field(
     "high_watermark", OFFSET, doc="The records below this offset are replicated."
 )
 opened = store.field(
-    "opened", Map(PRODUCER_ID, Optional(OFFSET)),
+    "opened",
+    Map(PRODUCER_ID, Optional(OFFSET)),
     doc="The start of each producer id's open transaction, in the leader's memory.",
-)  # fmt: skip
+)
 unlisted = store.field(
-    "unlisted", Set(TRANSACTION),
+    "unlisted",
+    Set(TRANSACTION),
     doc="Aborted transactions that the transaction index lacks, as the cleaner has written it.",
-)  # fmt: skip
+)
 
 decisions = Machine("decisions", doc="The coordinators' decisions about the transactions.")
-begun = decisions.field("begun", Int(0, TRANSACTIONS, "count"), doc="How many there were.")
+begun = decisions.field("begun", Int(0, TRANSACTIONS, "count"), doc="How many have begun.")
 ongoing = decisions.field("ongoing", Map(PRODUCER_ID, Optional(TRANSACTION)))
-committed = decisions.field("committed", Set(TRANSACTION), doc="Those that ended so.")
+committed = decisions.field(
+    "committed", Set(TRANSACTION), doc="The transactions that were committed."
+)
 
 fetcher = Machine("fetcher", doc="A read_committed consumer of the partition, and its fetch.")
 next_offset = fetcher.field("next_offset", OFFSET, doc="Its position.")
@@ -127,14 +134,16 @@ batches = fetcher.field(
     "batches", Sequence(Entry, FETCH_BATCHES), doc="Those of a response that are to come."
 )
 aborted_transactions = fetcher.field(
-    "aborted_transactions", Sequence(Entry, TRANSACTIONS),
+    "aborted_transactions",
+    Sequence(Entry, TRANSACTIONS),
     doc="The response's aborted transactions that are to come: the record that each starts with, "
     "for its producer id and first offset.",
-)  # fmt: skip
+)
 aborted_producer_ids = fetcher.field(
-    "aborted_producer_ids", Set(PRODUCER_ID),
+    "aborted_producer_ids",
+    Set(PRODUCER_ID),
     doc="Those in whose aborted transactions the consumer is.",
-)  # fmt: skip
+)
 delivered = fetcher.field(
     "delivered", Set(TRANSACTION), doc="Transactions of which it was given a record."
 )
@@ -142,7 +151,7 @@ dropped = fetcher.field(
     "dropped", Set(TRANSACTION), doc="Transactions of which it has dropped a record."
 )
 
-# What follows from the log ------------------------------------------------------------------------
+# Derived from the log ------------------------------------------------------------------------
 
 
 def ending(entry: Expression) -> Expression:
@@ -150,12 +159,12 @@ def ending(entry: Expression) -> Expression:
     return ending_behind(log, position(entry), entry.producer_id)
 
 
-_e = element("e", log)
-_start = opened[_e.producer_id]
-_is_open = _start.is_set & (_e.offset >= _start.value)
-_end = ending(_e)
-_is_unreplicated = _end.is_set & (_end.value.offset >= high_watermark)
-first_unstable = first_of(_e, (_e.kind == Kind.DATA) & (_is_open | _is_unreplicated))
+entry = element("e", log)
+start_offset = opened[entry.producer_id]
+is_open = start_offset.is_set & (entry.offset >= start_offset.value)
+end_marker = ending(entry)
+is_unreplicated = end_marker.is_set & (end_marker.value.offset >= high_watermark)
+first_unstable = first_of(entry, (entry.kind == Kind.DATA) & (is_open | is_unreplicated))
 """The first record whose transaction is open, or whose marker isn't replicated.
 
 ProducerStateManager.firstUnstableOffset

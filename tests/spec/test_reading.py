@@ -38,7 +38,7 @@ SYSTEM = shipped("reading")
 ONE = {"producer_ids": 1, "transactions": 1, "entries": 3}
 
 QUIET = {"producer_ids": 2, "transactions": 2, "cleanings": 0, "leader_changes": 0}
-NEXT, DROPPED = "fetcher.next batch", "of an aborted producer id"
+NEXT, DROPPED = "fetcher.next batch", "aborted-batch"
 BATCH = first(batches).value
 
 IN_PART = {"transactions": 2, "entries": 4, "segment": 0, "partial_cleanings": 1}
@@ -104,7 +104,7 @@ def test_a_marker_that_is_gone_lets_a_committed_record_be_dropped() -> None:
 def test_a_reader_that_passes_the_last_stable_offset_gets_what_is_open() -> None:
     """KIP-98: without the last stable offset the high watermark is all that bounds a reader."""
     passing = altered(
-        SYSTEM, table="fetcher.fetch begins", row="up to the first unstable offset",
+        SYSTEM, table="fetcher.fetch begins", row="first-unstable-offset",
         updates={limit: some(high_watermark)},
     )  # fmt: skip
     assert steps(run("4.3", ONE, "OnlyCommitted", system=passing)) == 5
@@ -119,7 +119,7 @@ def test_a_reader_that_takes_no_notice_of_aborts_gets_their_records() -> None:
 def test_a_producer_id_that_stays_aborted_behind_its_marker_is_seen() -> None:
     """As long as a response has the marker and what comes behind it."""
     stays = altered(
-        SYSTEM, table=NEXT, row="an abort marker",
+        SYSTEM, table=NEXT, row="abort-marker",
         updates={aborted_producer_ids: dropping().set[aborted_producer_ids]},
     )  # fmt: skip
     values = {**QUIET, "producer_ids": 1, "entries": 5}
@@ -164,7 +164,7 @@ def dropping() -> Row:
 def test_a_leader_that_keeps_an_ended_transaction_open_is_seen() -> None:
     start = opened[end.producer_id]
     kept = altered(
-        SYSTEM, table="store.append a marker", row="the transaction ends", updates={start: start}
+        SYSTEM, table="store.append a marker", row="end-transaction", updates={start: start}
     )
     assert steps(run("4.3", ONE, "NoOpenRange", system=kept)) == 2
 
