@@ -34,7 +34,7 @@ BUGS = (
         takes=(
             "log append/transactional id forgotten",
             "AddPartitionsToTxn/unknown-id",
-            "InitProducerIdResponse/initialized",
+            "InitProducerIdResponse/ready",
         ),
         source="commit e4c00346",
         off=("transaction_version_2",),

@@ -94,7 +94,7 @@ BUGS = (
         constants=transactions(faults=2, losses=1, expiries=1),
         takes=(
             "lost InitProducerIdResponse/sent-again",
-            "InitProducerIdResponse/initialized",
+            "InitProducerIdResponse/ready",
         ),
         source="KIP-360, commit fecb977b",
         also=("KAFKA-8710", "KAFKA-8805"),
@@ -142,7 +142,7 @@ BUGS = (
         fixed_at="4.0.0",
         fix=("overflow_answered",),
         constants=transactions(transactions=2, largest_epoch=2, producer_ids=2),
-        takes=("EndTxn/prepare", "EndTxnResponse/ended, with a new epoch"),
+        takes=("EndTxn/prepare", "EndTxnResponse/ended-new-epoch"),
         source="KAFKA-18660",
         since="4.0.0",
     ),
@@ -190,7 +190,7 @@ BUGS = (
         constants=transactions(
             transactions=2, largest_epoch=2, producer_ids=2, faults=1, failovers=1
         ),
-        takes=("EndTxn/prepare", "EndTxnResponse/ended, with a new epoch"),
+        takes=("EndTxn/prepare", "EndTxnResponse/ended-new-epoch"),
         source="commit eb111f66",
         since="4.0.0",
     ),

@@ -170,7 +170,7 @@ franz_go = (
     )
     .table("producer.EndTxnResponse")
     .before(
-        "on a closed connection",
+        "closed-connection",
         Row(
             "failed-and-reported-as-done",
             "The end has failed, and the client reports that it is done",

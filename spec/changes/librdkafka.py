@@ -90,7 +90,7 @@ transactional = (
     )
     .table("producer.InitProducerIdResponse")
     .before(
-        "on a closed connection",
+        "closed-connection",
         Row(
             "initialized-in-mid-transaction",
             "The new epoch is taken in mid-transaction",

@@ -259,7 +259,7 @@ two_phase = (
     .without_properties("AnswerStands", "EpochsInTurn")
     .table("producer.InitProducerIdResponse")
     .before(
-        "on a closed connection",
+        "closed-connection",
         Row(
             "transaction-kept",
             "The open transaction is kept",

@@ -1,14 +1,12 @@
-"""AddPartitionsToTxn, and what a client makes of its answer:
-TransactionManager.AddPartitionsToTxnHandler.
+"""AddPartitionsToTxn, and its answer: TransactionManager.AddPartitionsToTxnHandler.
 
-The answer is about one partition. At real ranges a request has several: each of them gets what the
-request comes to, which its handler finds first.
+The answer is about one partition. At real ranges a request has several, and whoever keeps it gives
+the handler the first error that decides about all of them (`partition_step`).
 """
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, enum, if_, lift, set_of, size
-from ...language.expressions import Operand
+from ...language import Expression, Row, Sending, Table, enum, if_, set_of, size, some
 from ..errors import Errors, asks_again
 from ..messages import (
     REAL,
@@ -19,26 +17,37 @@ from ..messages import (
     producer,
 )
 from ..releases.features import client_epoch_bump, retried_by_kind
-from .answers import in_transaction, is_abortable
-from .queue import Request, at_once, taken_up
-from .state import ABORTABLE_ERROR, FATAL_ERROR, added, adding, producer_epoch, producer_id, state
+from .answers import is_abortable, is_unknown_id, unknown_id_error, wrapped_before
+from .queue import Coordinator, Request, answered, at_once, current, queued, sought
+from .state import (
+    ABORTABLE_ERROR,
+    FAILED_FOR_GOOD,
+    FATAL_ERROR,
+    added,
+    adding,
+    must_bump,
+    producer_epoch,
+    producer_id,
+    state,
+)
 from .transaction_manager import (
     RETRY_BACKOFF,
     SHORT_BACKOFF,
+    TO_ABORTABLE,
+    CallResult,
     ClientStep,
     Reaction,
-    aborting,
+    abortable_cause,
+    adds_implicitly,
+    call_result,
+    can_bump,
+    last_error,
+    pending_call,
     react,
+    request_in_flight,
+    transaction_coordinator,
     transaction_started,
 )
-
-_ADDED = "TransactionManager.AddPartitionsToTxnHandler.handleResponse"
-ADDING_AGAIN = (
-    Errors.CONCURRENT_TRANSACTIONS,
-    Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.UNKNOWN_TOPIC_OR_PARTITION,
-)
-
 
 PartitionStep = enum(
     "PartitionStep",
@@ -50,9 +59,18 @@ PartitionStep = enum(
 
 
 def partition_step(error: Expression) -> Expression:
-    """The outcome for one of the partitions of a request."""
+    """The outcome for one of the partitions of a request.
+
+    TransactionManager.AddPartitionsToTxnHandler.handleResponse
+    """
     of_request = (
-        asks_again(error, *ADDING_AGAIN, by_kind=retried_by_kind)
+        asks_again(
+            error,
+            Errors.CONCURRENT_TRANSACTIONS,
+            Errors.COORDINATOR_LOAD_IN_PROGRESS,
+            Errors.UNKNOWN_TOPIC_OR_PARTITION,
+            by_kind=retried_by_kind,
+        )
         | is_abortable(error)
         | error.is_in(
             Errors.COORDINATOR_NOT_AVAILABLE,
@@ -85,78 +103,220 @@ def add(to: Expression, on: Expression) -> Sending:
     )
 
 
-def not_again(when: Operand = True) -> Row:
-    """The row for a request that isn't tried again after an error: where there is a queue, it is
-    taken from that then."""
-    return Row(
-        "not tried again after an error",
-        when=lift(when) & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
-        only_bounded=True,
-        set={adding: set_of()},
-        source="TransactionManager.maybeTerminateRequestWithError",
-    )
-
-
-_answer = AddPartitionsToTxnResponse
-_error = _answer.error
-_again = (at_once(add(_answer.partition, connection)),)
-_NO_LONGER_PENDING: dict[Expression, Operand] = {adding: adding - set_of(_answer.partition)}
-# After an error nothing is added any more, so that a bounded run forgets what was asked for.
-_DROPPED: dict[Expression, Operand] = {adding: if_(REAL == 0, set_of(), adding)}
+add_error = AddPartitionsToTxnResponse.error
 
 added_to_transaction = Table(
     producer,
     on=AddPartitionsToTxnResponse,
     response=Reaction,
-    rows=taken_up(
-        Request.ADD_PARTITIONS_TO_TXN,
+    rows=(
         Row(
-            "on a closed connection",
-            when=_answer.connection != connection,
+            "closed-connection",
+            "The request came on a connection that is closed",
+            when=AddPartitionsToTxnResponse.connection != connection,
             only_bounded=True,
+            source="NetworkClient.handleDisconnections",
         ),
         Row(
-            "failed for good before",
+            "failed-before",
+            "The client has failed for good before",
             when=state == FATAL_ERROR,
             only_bounded=True,
             source="TransactionManager.transitionTo",
         ),
         Row(
             "added",
-            when=_error == Errors.NONE,
-            set=_NO_LONGER_PENDING
-            | {added: added | set_of(_answer.partition), transaction_started: True},
+            "The partition is in the transaction",
+            when=add_error == Errors.NONE,
+            set={
+                adding: adding - set_of(AddPartitionsToTxnResponse.partition),
+                added: added | set_of(AddPartitionsToTxnResponse.partition),
+                transaction_started: True,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.DONE),
-            source=_ADDED,
-        ),
-        not_again(
-            asks_again(_error, *moved, Errors.CONCURRENT_TRANSACTIONS, by_kind=retried_by_kind)
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
         ),
         Row(
-            "the transaction before it is ending",
-            when=(_error == Errors.CONCURRENT_TRANSACTIONS) & (size(added) == 0),
+            "not-retried",
+            "In an error state the request isn't sent again",
+            when=asks_again(
+                add_error, *moved, Errors.CONCURRENT_TRANSACTIONS, by_kind=retried_by_kind
+            )
+            & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
+            only_bounded=True,
+            set={adding: set_of()},
+            source="TransactionManager.maybeTerminateRequestWithError",
+        ),
+        Row(
+            "coordinator-moved",
+            "The coordinator is looked up, then asked again",
+            when=add_error.is_in(Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR),
+            set={
+                transaction_coordinator: False,
+                sought: sought | set_of(Coordinator.TRANSACTION),
+                queued: queued | set_of(Request.ADD_PARTITIONS_TO_TXN, Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.LOOK_UP),
+            send=(at_once(add(AddPartitionsToTxnResponse.partition, connection)),),
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
+        ),
+        Row(
+            "retry-soon",
+            "The transaction before this one is ending: the coordinator is asked again soon",
+            when=(add_error == Errors.CONCURRENT_TRANSACTIONS) & (size(added) == 0),
+            set={
+                queued: queued | set_of(Request.ADD_PARTITIONS_TO_TXN),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(
                 ClientStep.RETRY,
                 backoff_ms=if_(RETRY_BACKOFF < SHORT_BACKOFF, RETRY_BACKOFF, SHORT_BACKOFF),
             ),
-            send=_again,
+            send=(at_once(add(AddPartitionsToTxnResponse.partition, connection)),),
             source="TransactionManager.AddPartitionsToTxnHandler.maybeOverrideRetryBackoffMs",
         ),
-        *in_transaction(_error, _ADDED, *ADDING_AGAIN, again=_again, more=_DROPPED),
-        aborting("abortable", is_abortable(_error), _error, _ADDED, more=_DROPPED),
-        aborting(
-            "not authorized for topics",
-            _error == Errors.TOPIC_AUTHORIZATION_FAILED,
-            _error,
-            _ADDED,
-            more=_NO_LONGER_PENDING,
+        Row(
+            "retry",
+            "A retriable error: the coordinator is asked again",
+            when=asks_again(
+                add_error,
+                Errors.CONCURRENT_TRANSACTIONS,
+                Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                Errors.UNKNOWN_TOPIC_OR_PARTITION,
+                by_kind=retried_by_kind,
+            ),
+            set={
+                queued: queued | set_of(Request.ADD_PARTITIONS_TO_TXN),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.RETRY),
+            send=(at_once(add(AddPartitionsToTxnResponse.partition, connection)),),
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
         ),
-        aborting(
-            "some were refused",
-            lift(True),
-            Errors.KAFKA_EXCEPTION,
-            _ADDED,
-            more=_NO_LONGER_PENDING,
+        Row(
+            "fenced",
+            "Another client has a newer epoch",
+            when=add_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.PRODUCER_FENCED),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.PRODUCER_FENCED, ends_call=pending_call.is_set),
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
+        ),
+        Row(
+            "fatal",
+            "The error is fatal",
+            when=add_error.is_in(
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.INVALID_TXN_STATE,
+                Errors.INVALID_PRODUCER_ID_MAPPING,
+            )
+            & ~is_unknown_id(add_error),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(wrapped_before(add_error)),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, wrapped_before(add_error), ends_call=pending_call.is_set),
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
+        ),
+        Row(
+            "unauthorized-topic",
+            "The client isn't authorized for a topic",
+            when=add_error == Errors.TOPIC_AUTHORIZATION_FAILED,
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(add_error),
+                adding: adding - set_of(AddPartitionsToTxnResponse.partition),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, add_error),
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
+        ),
+        Row(
+            "unknown-id",
+            "The producer id is unknown: after the abort the client asks for a new epoch",
+            when=is_unknown_id(add_error) & can_bump,
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(add_error),
+                adding: if_(REAL == 0, set_of(), adding),
+                must_bump: must_bump | ~adds_implicitly,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, add_error),
+            source="TransactionManager.TxnRequestHandler.abortableErrorIfPossible",
+        ),
+        Row(
+            "unknown-id-fatal",
+            "The producer id is unknown, and the client can't ask for a new epoch",
+            when=is_unknown_id(add_error),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(unknown_id_error(add_error)),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(
+                ClientStep.FAIL, unknown_id_error(add_error), ends_call=pending_call.is_set
+            ),
+            source="TransactionManager.TxnRequestHandler.abortableErrorIfPossible",
+        ),
+        Row(
+            "abortable",
+            "The transaction can only be aborted",
+            when=is_abortable(add_error),
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(add_error),
+                adding: if_(REAL == 0, set_of(), adding),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, add_error),
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse, KIP-890",
+        ),
+        Row(
+            "partition-error",
+            "Any other error of a partition",
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(Errors.KAFKA_EXCEPTION),
+                adding: adding - set_of(AddPartitionsToTxnResponse.partition),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION),
+            source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
         ),
     ),
 )

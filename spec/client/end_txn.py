@@ -1,14 +1,16 @@
-"""EndTxn, and what a client makes of its answer: TransactionManager.EndTxnHandler."""
+"""EndTxn, and its answer: TransactionManager.EndTxnHandler."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from ...language import Expression, Row, Sending, Table, if_, lift, set_of, some
+from ...language import Expression, Row, Sending, Table, each, if_, set_of, some, those
 from ...language.expressions import Operand
-from ..errors import Errors
+from ..errors import Errors, asks_again
 from ..messages import (
     NO_EPOCH,
+    NO_OFFSET,
+    REAL,
     EndTxn,
     EndTxnResponse,
     Result,
@@ -20,40 +22,66 @@ from ..releases.features import (
     commit_may_bump,
     failed_abort_fatal,
     illegal_state_fatal,
+    retried_by_kind,
     transaction_version_2,
 )
 from ..releases.proposals import downgrade_waits
-from . import state as client
-from .answers import (
-    fenced,
-    is_abortable,
-    is_unknown_id,
-    moved,
-    tried_again,
-)
-from .application import application, end_reported
+from .answers import is_abortable, is_unknown_id, unknown_id_error
+from .application import Outcome, acknowledged, application, outcome
 from .init_producer_id import init
-from .queue import Request, at_once, taken_up
+from .queue import Coordinator, Request, answered, at_once, current, queued, sought
+from .state import (
+    ABORTING,
+    ACKNOWLEDGED,
+    COMMITTING,
+    ENDED,
+    FAILED_FOR_GOOD,
+    FATAL_ERROR,
+    INITIALIZING,
+    NO_ID,
+    NO_SEQUENCE,
+    READY,
+    Batch,
+    added,
+    adding,
+    batches,
+    bump_asked,
+    ending,
+    entry_epoch,
+    entry_id,
+    is_completing,
+    last_acked,
+    last_acked_offset,
+    must_bump,
+    next_sequence,
+    producer_epoch,
+    producer_id,
+    q,
+    s,
+    state,
+    txn,
+    unresolved,
+)
 from .transaction_manager import (
-    LOSES_RESULT,
     TO_ABORTABLE,
+    CallResult,
     ClientStep,
     Reaction,
-    abortable,
+    abortable_cause,
     adds_implicitly,
+    call_result,
     can_bump,
-    fatal,
     finalized_version,
     last_error,
+    lost_result,
     new_partitions,
+    pending_call,
     react,
+    request_in_flight,
     transaction_coordinator,
     transaction_started,
     transaction_version,
 )
-
-_MANAGER = "TransactionManager"
-_END = f"{_MANAGER}.EndTxnHandler.handleResponse"
 
 
 def end(result: Expression, on: Expression) -> Sending:
@@ -61,167 +89,341 @@ def end(result: Expression, on: Expression) -> Sending:
     return EndTxn(
         producer=producer.this,
         connection=on,
-        producer_id=client.producer_id,
-        producer_epoch=client.producer_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
         result=result,
     )
 
 
-result = if_(client.state == client.COMMITTING, Result.COMMIT, Result.ABORT)
+result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
 """The end in progress."""
+version_after_end = if_(downgrade_waits, finalized_version, transaction_version)
 
 # A transaction that has ended, or had nothing in it. Source: TransactionManager.completeTransaction
 COMPLETED: dict[Expression, Operand] = {
-    **client.ENDED,
+    **ENDED,
     last_error: None,
-    client.must_bump: False,
+    must_bump: False,
     transaction_started: False,
-    transaction_version: if_(downgrade_waits, finalized_version, transaction_version),
+    transaction_version: version_after_end,
     new_partitions: set_of(),
 }
-AFTER_END = if_(client.must_bump, client.INITIALIZING, client.READY)
-BUMP_NEXT = dataclasses.replace(at_once(init(connection)), when=client.bump_asked)
+AFTER_END = if_(must_bump, INITIALIZING, READY)
+BUMP_NEXT = dataclasses.replace(at_once(init(connection)), when=bump_asked)
 """InitProducerId, where it waits behind EndTxn."""
 
 may_complete = if_(
-    client.must_bump & ~commit_may_bump,
-    client.state == client.ABORTING,
-    client.is_completing(client.state),
+    must_bump & ~commit_may_bump,
+    state == ABORTING,
+    is_completing(state),
 )
 """Whether the state may be the one after the end: TransactionManager.completeTransaction."""
 
-_error = EndTxnResponse.error
-_ok = _error == Errors.NONE
-_again = (at_once(end(result, connection)),)
-_out_of_turn = _ok & ~may_complete
-_is_lost = is_unknown_id(_error)
-_can_abort = is_abortable(_error) | (_is_lost & can_bump)
-_NEEDS_BUMP: dict[Expression, Operand] = {
-    client.must_bump: client.must_bump | (_is_lost & ~adds_implicitly)
-}
+reported_outcome = if_(state == COMMITTING, Outcome.COMMITTED, Outcome.ABORTED)
+reported_records = if_(
+    state == COMMITTING,
+    each(q, those(s, batches[q][s].status == ACKNOWLEDGED)),
+    acknowledged.at(txn.value),
+)
+"""The records that a commit has made visible."""
+end_error = EndTxnResponse.error
+can_abort = is_abortable(end_error) | (is_unknown_id(end_error) & can_bump)
 
 ended = Table(
     producer,
     on=EndTxnResponse,
     response=Reaction,
     others=(application,),
-    rows=taken_up(
-        Request.END_TXN,
+    rows=(
         Row(
-            "on a closed connection",
+            "closed-connection",
+            "The request came on a connection that is closed",
             when=EndTxnResponse.connection != connection,
             only_bounded=True,
+            source="NetworkClient.handleDisconnections",
         ),
         Row(
-            "ended, and not in a state for what follows: fatal",
-            when=_out_of_turn,
+            "invalid-transition-fatal",
+            "The client may not go on to the next state: that is fatal",
             during=illegal_state_fatal,
-            goto=client.FATAL_ERROR,
-            set=client.FAILED_FOR_GOOD | {last_error: some(Errors.ILLEGAL_STATE)} | LOSES_RESULT,
+            when=(end_error == Errors.NONE) & ~may_complete,
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.ILLEGAL_STATE),
+                call_result: lost_result,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.WAIT),
-            source=f"KAFKA-14831, {_MANAGER}.transitionTo",
+            source="TransactionManager.transitionTo, KAFKA-14831",
         ),
         Row(
-            "ended, and not in a state for what follows",
-            when=_out_of_turn,
+            "invalid-transition",
+            "The client may not go on to the next state, and stays in its own",
             during=~illegal_state_fatal,
-            set=end_reported() | client.GIVEN_UP | LOSES_RESULT,
+            when=(end_error == Errors.NONE) & ~may_complete,
+            set={
+                outcome.at(txn.value): reported_outcome,
+                acknowledged.at(txn.value): reported_records,
+                txn: None,
+                batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
+                ending: False,
+                call_result: lost_result,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.WAIT),
             send=(BUMP_NEXT,),
-            source=f"{_MANAGER}.completeTransaction",
+            source="TransactionManager.completeTransaction",
             note="Nothing was completed, as where an abort has failed; the next request goes out.",
         ),
         Row(
-            "ended, with a new epoch",
-            when=_ok & (EndTxnResponse.producer_epoch != NO_EPOCH),
+            "ended-new-epoch",
+            "The transaction has ended; all sequences start again with the new epoch",
             during=transaction_version_2,
+            when=(end_error == Errors.NONE) & (EndTxnResponse.producer_epoch != NO_EPOCH),
             goto=AFTER_END,
-            set=end_reported()
-            | COMPLETED
-            | {
-                client.producer_id: EndTxnResponse.producer_id,
-                client.producer_epoch: EndTxnResponse.producer_epoch,
-                **client.NEW_SEQUENCES,
+            set={
+                producer_id: EndTxnResponse.producer_id,
+                producer_epoch: EndTxnResponse.producer_epoch,
+                next_sequence: each(q, 0),
+                last_acked: each(q, NO_SEQUENCE),
+                last_acked_offset: each(q, NO_OFFSET),
+                entry_id: each(q, NO_ID),
+                entry_epoch: each(q, NO_EPOCH),
+                unresolved: each(q, None),
+                outcome.at(txn.value): reported_outcome,
+                acknowledged.at(txn.value): reported_records,
+                txn: None,
+                batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
+                ending: False,
+                adding: set_of(),
+                added: set_of(),
+                new_partitions: set_of(),
+                last_error: None,
+                must_bump: False,
+                transaction_started: False,
+                transaction_version: version_after_end,
+                request_in_flight: False,
+                current: None,
+                answered: False,
             },
             reply=react(ClientStep.GO_ON),
             send=(BUMP_NEXT,),
-            source="KIP-890 part 2",
-            note="All sequences start again.",
+            source="TransactionManager.EndTxnHandler.handleResponse, KIP-890",
         ),
         Row(
             "ended",
-            when=_ok,
+            "The transaction has ended",
+            when=end_error == Errors.NONE,
             goto=AFTER_END,
-            set=end_reported() | COMPLETED,
+            set={
+                outcome.at(txn.value): reported_outcome,
+                acknowledged.at(txn.value): reported_records,
+                txn: None,
+                batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
+                ending: False,
+                adding: set_of(),
+                added: set_of(),
+                new_partitions: set_of(),
+                last_error: None,
+                must_bump: False,
+                transaction_started: False,
+                transaction_version: version_after_end,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.DONE),
             send=(BUMP_NEXT,),
-            source=f"{_END}, KIP-360",
+            source="TransactionManager.EndTxnHandler.handleResponse, completeTransaction; KIP-360",
             note="If batches expired while aborting, the client needs a new epoch. Nobody has "
             "asked for it, so the client waits for good.",
         ),
-        moved(_error, transaction_coordinator, _END, _again),
-        tried_again(
-            _error,
-            _END,
-            Errors.COORDINATOR_LOAD_IN_PROGRESS,
-            Errors.CONCURRENT_TRANSACTIONS,
-            again=_again,
+        Row(
+            "coordinator-moved",
+            "The coordinator is looked up, then asked again",
+            when=end_error.is_in(Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR),
+            set={
+                transaction_coordinator: False,
+                sought: sought | set_of(Coordinator.TRANSACTION),
+                queued: queued | set_of(Request.END_TXN, Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.LOOK_UP),
+            send=(at_once(end(result, connection)),),
+            source="TransactionManager.EndTxnHandler.handleResponse",
         ),
-        fenced(_error, _END),
-        fatal(
-            "fatal error",
-            _error.is_in(
+        Row(
+            "retry",
+            "A retriable error: the coordinator is asked again",
+            when=asks_again(
+                end_error,
+                Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                Errors.CONCURRENT_TRANSACTIONS,
+                by_kind=retried_by_kind,
+            ),
+            set={
+                queued: queued | set_of(Request.END_TXN),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.RETRY),
+            send=(at_once(end(result, connection)),),
+            source="TransactionManager.EndTxnHandler.handleResponse",
+        ),
+        Row(
+            "fenced",
+            "Another client has a newer epoch",
+            when=end_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.PRODUCER_FENCED),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.PRODUCER_FENCED, ends_call=pending_call.is_set),
+            source="TransactionManager.EndTxnHandler.handleResponse",
+        ),
+        Row(
+            "fatal",
+            "The error is fatal",
+            when=end_error.is_in(
                 Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
                 Errors.INVALID_TXN_STATE,
                 Errors.INVALID_PRODUCER_ID_MAPPING,
             )
-            & ~_is_lost,
-            _error,
-            _END,
+            & ~is_unknown_id(end_error),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(end_error),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, end_error, ends_call=pending_call.is_set),
+            source="TransactionManager.EndTxnHandler.handleResponse",
         ),
-        fatal(
-            "unknown producer id, and no new epoch to be had",
-            _is_lost & ~can_bump,
-            if_(client_epoch_bump, _error, Errors.KAFKA_EXCEPTION),
-            f"{_MANAGER}.abortableErrorIfPossible",
+        Row(
+            "unknown-id-fatal",
+            "The producer id is unknown, and the client can't ask for a new epoch",
+            when=is_unknown_id(end_error) & ~can_bump,
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(unknown_id_error(end_error)),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(
+                ClientStep.FAIL, unknown_id_error(end_error), ends_call=pending_call.is_set
+            ),
+            source="TransactionManager.TxnRequestHandler.abortableErrorIfPossible",
         ),
-        fatal(
-            "an abort that can't be aborted",
-            is_abortable(_error) & (client.state == client.ABORTING),
-            Errors.KAFKA_EXCEPTION,
-            "KAFKA-19250",
+        Row(
+            "abortable-in-abort",
+            "An abort can't be aborted",
             during=failed_abort_fatal,
+            when=is_abortable(end_error) & (state == ABORTING),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="TransactionManager.EndTxnHandler.handleResponse, KAFKA-19250",
         ),
         Row(
             "abortable",
-            when=_can_abort & (client.state != client.ABORTING),
+            "The transaction can only be aborted",
             during=client_epoch_bump,
+            when=can_abort & (state != ABORTING),
             goto=TO_ABORTABLE,
-            set=abortable(_error) | _NEEDS_BUMP | {client.bump_asked: False},
-            reply=react(ClientStep.FAIL, _error),
-            source=f"{_END}, {_MANAGER}.abortableErrorIfPossible",
+            set={
+                last_error: abortable_cause(end_error),
+                must_bump: must_bump | (is_unknown_id(end_error) & ~adds_implicitly),
+                bump_asked: False,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, end_error),
+            source="TransactionManager.EndTxnHandler.handleResponse, abortableErrorIfPossible",
         ),
         Row(
-            "failed while aborting, and a new epoch asked for",
-            when=_can_abort & client.bump_asked,
+            "abort-failed-bump",
+            "The abort has failed, and InitProducerId is next in the queue",
             during=client_epoch_bump,
-            set=end_reported() | client.GIVEN_UP | _NEEDS_BUMP,
-            reply=react(ClientStep.FAIL, _error),
+            when=can_abort & bump_asked,
+            set={
+                outcome.at(txn.value): reported_outcome,
+                acknowledged.at(txn.value): reported_records,
+                txn: None,
+                batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
+                ending: False,
+                must_bump: must_bump | (is_unknown_id(end_error) & ~adds_implicitly),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, end_error),
             send=(BUMP_NEXT,),
-            source=f"{_MANAGER}.transitionToAbortableError",
+            source="TransactionManager.transitionToAbortableError",
             note="The error is ignored and the next request is sent. The client's state doesn't "
             "change. No transaction was completed, so its partitions and the need for a new epoch "
             "remain for the next one.",
         ),
         Row(
-            "failed while aborting",
-            when=_can_abort,
+            "abort-failed",
+            "The abort has failed: the call raises, and the state doesn't change",
             during=client_epoch_bump,
-            set=client.UNUSABLE | _NEEDS_BUMP,
-            reply=react(ClientStep.FAIL, _error),
-            source=f"{_MANAGER}.transitionToAbortableError, KAFKA-19250",
-            note="The call raises. The client's state doesn't change, and it can't be used again.",
+            when=can_abort,
+            set={
+                txn: None,
+                batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
+                ending: False,
+                adding: if_(REAL == 0, set_of(), adding),
+                added: if_(REAL == 0, set_of(), added),
+                must_bump: must_bump | (is_unknown_id(end_error) & ~adds_implicitly),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, end_error),
+            source="TransactionManager.transitionToAbortableError, KAFKA-19250",
+            note="The client can't be used again.",
         ),
-        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _END),
+        Row(
+            "unexpected",
+            "Any other error is fatal",
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="TransactionManager.EndTxnHandler.handleResponse",
+        ),
     ),
 )

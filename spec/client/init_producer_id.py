@@ -1,58 +1,77 @@
-"""InitProducerId, and what a client makes of its answer: TransactionManager.InitProducerIdHandler.
+"""InitProducerId, and its answer: TransactionManager.InitProducerIdHandler.
 
-In a bounded run the answer to a client without transactional id is an event of its own (`epochs`).
+A system of idempotent clients has the answer as an event of its own (`epochs`).
 """
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, if_, lift, some
-from ..errors import Errors, is_retriable
-from ..messages import InitProducerId, InitProducerIdResponse, connection, producer
+from ...language import Expression, Row, Sending, Table, each, if_, set_of, some
+from ..errors import Errors, asks_again, is_retriable
+from ..messages import (
+    NO_EPOCH,
+    NO_OFFSET,
+    InitProducerId,
+    InitProducerIdResponse,
+    connection,
+    producer,
+)
 from ..releases.features import (
     one_way_to_ids,
+    retried_by_kind,
     stale_epoch_abortable,
     transactional,
     unauthorized_abortable,
     version_looked_up,
 )
-from .answers import fenced, is_abortable, moved, tried_again
-from .queue import Request, at_once, taken_up
+from .answers import is_abortable
+from .queue import Coordinator, Request, answered, at_once, current, queued, sought
 from .state import (
+    FAILED_FOR_GOOD,
+    FATAL_ERROR,
     INITIALIZING,
-    NEW_SEQUENCES,
+    NO_ID,
+    NO_SEQUENCE,
     READY,
     bump_asked,
+    entry_epoch,
+    entry_id,
     is_completing,
+    last_acked,
+    last_acked_offset,
+    next_sequence,
     producer_epoch,
     producer_id,
+    q,
     state,
+    unresolved,
 )
 from .transaction_manager import (
-    LOSES_RESULT,
     NOT_ALLOWED,
     NOT_ALLOWED_ERROR,
+    TO_ABORTABLE,
+    CallResult,
     ClientStep,
     Reaction,
-    aborting,
+    abortable_cause,
     call_result,
-    fatal,
     finalized_version,
     last_error,
     pending_call,
     react,
+    request_in_flight,
     transaction_coordinator,
     transaction_version,
 )
-
-_INIT = "TransactionManager.InitProducerIdHandler.handleResponse"
 
 
 def init(on: Expression) -> Sending:
     """InitProducerId. The epoch held is the expected one: none for a client that starts."""
     return InitProducerId(
-        producer=producer.this, connection=on, expected_id=producer_id,
+        producer=producer.this,
+        connection=on,
+        expected_id=producer_id,
         expected_epoch=producer_epoch,
-    )  # fmt: skip
+    )
 
 
 def is_unauthorized(error: Expression) -> Expression:
@@ -62,91 +81,221 @@ def is_unauthorized(error: Expression) -> Expression:
     )
 
 
-_error = InitProducerIdResponse.error
-_ok = _error == Errors.NONE
-_again = (at_once(init(connection)),)
-_in_turn = (state == INITIALIZING) | is_completing(state)
-_GIVEN = {
-    producer_id: InitProducerIdResponse.producer_id,
-    producer_epoch: InitProducerIdResponse.producer_epoch,
-}
-_first = transactional & ~bump_asked  # brokers' versions are looked at after initTransactions
-_IN_A_LOOP, _LOOP = ~transactional & ~one_way_to_ids, "Sender.maybeWaitForProducerId before 2.5"
+init_error = InitProducerIdResponse.error
+may_be_ready = (state == INITIALIZING) | is_completing(state)
+"""TransactionManager.State.isTransitionValid, to READY."""
+asks_in_loop = ~transactional & ~one_way_to_ids
+"""Sender.maybeWaitForProducerId before 2.5: a loop outside of the states."""
 
 initialized = Table(
     producer,
     on=InitProducerIdResponse,
     response=Reaction,
-    rows=taken_up(
-        Request.INIT_PRODUCER_ID,
+    rows=(
         Row(
-            "on a closed connection",
+            "closed-connection",
+            "The request came on a connection that is closed",
             when=InitProducerIdResponse.connection != connection,
             only_bounded=True,
+            source="NetworkClient.handleDisconnections",
         ),
         Row(
-            "initialized, and not in a state to be ready",
-            when=_ok & ~_in_turn,
-            during=~_IN_A_LOOP,
+            "invalid-transition",
+            "The client may not become ready",
+            during=~asks_in_loop,
+            when=(init_error == Errors.NONE) & ~may_be_ready,
             goto=NOT_ALLOWED,
             set={
-                **_GIVEN,
+                producer_id: InitProducerIdResponse.producer_id,
+                producer_epoch: InitProducerIdResponse.producer_epoch,
                 last_error: NOT_ALLOWED_ERROR,
                 call_result: if_(
-                    pending_call == some(INITIALIZING), LOSES_RESULT[call_result], call_result
+                    (pending_call == some(INITIALIZING)) & (call_result != CallResult.FAILED),
+                    CallResult.LOST,
+                    call_result,
                 ),
+                request_in_flight: False,
+                current: None,
+                answered: False,
             },
             reply=react(ClientStep.WAIT),
             source="TransactionManager.transitionTo",
         ),
         Row(
-            "initialized",
-            when=_ok,
+            "ready",
+            "The client has a producer id and epoch",
+            during=transactional,
+            when=init_error == Errors.NONE,
             goto=READY,
             set={
-                **_GIVEN,
-                **{kept: if_(transactional, new, kept) for kept, new in NEW_SEQUENCES.items()},
+                producer_id: InitProducerIdResponse.producer_id,
+                producer_epoch: InitProducerIdResponse.producer_epoch,
+                next_sequence: each(q, 0),
+                last_acked: each(q, NO_SEQUENCE),
+                last_acked_offset: each(q, NO_OFFSET),
+                entry_id: each(q, NO_ID),
+                entry_epoch: each(q, NO_EPOCH),
+                unresolved: each(q, None),
                 bump_asked: False,
                 last_error: None,
                 transaction_version: if_(
-                    _first & version_looked_up, finalized_version, transaction_version
+                    ~bump_asked & version_looked_up, finalized_version, transaction_version
                 ),
+                request_in_flight: False,
+                current: None,
+                answered: False,
             },
             reply=react(ClientStep.DONE),
-            source=f"{_INIT}, KafkaProducer.initTransactions",
+            source="TransactionManager.InitProducerIdHandler.handleResponse, resetSequenceNumbers; "
+            "KafkaProducer.initTransactions",
         ),
         Row(
-            "try again with any broker",
-            when=is_retriable(_error),
-            during=_IN_A_LOOP,
+            "ready-idempotent",
+            "The client has a producer id and epoch; its sequences go on",
+            during=~transactional,
+            when=init_error == Errors.NONE,
+            goto=READY,
+            set={
+                producer_id: InitProducerIdResponse.producer_id,
+                producer_epoch: InitProducerIdResponse.producer_epoch,
+                bump_asked: False,
+                last_error: None,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.DONE),
+            source="TransactionManager.InitProducerIdHandler.handleResponse",
+        ),
+        Row(
+            "retry-in-loop",
+            "A retriable error: any broker is asked again",
+            during=asks_in_loop,
+            when=is_retriable(init_error),
+            set={
+                queued: queued | set_of(Request.INIT_PRODUCER_ID),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.RETRY),
-            source=_LOOP,
+            source="Sender.maybeWaitForProducerId before 2.5",
         ),
-        fatal("fatal", lift(True), _error, _LOOP, during=_IN_A_LOOP),
-        moved(_error, transaction_coordinator, _INIT, _again),
-        tried_again(
-            _error,
-            _INIT,
-            Errors.COORDINATOR_LOAD_IN_PROGRESS,
-            Errors.CONCURRENT_TRANSACTIONS,
-            again=_again,
+        Row(
+            "fatal-in-loop",
+            "Any other error is fatal",
+            during=asks_in_loop,
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(init_error),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, init_error, ends_call=pending_call.is_set),
+            source="Sender.maybeWaitForProducerId before 2.5",
         ),
-        fatal(
-            "not authorized, for good",
-            is_unauthorized(_error),
-            _error,
-            _INIT,
+        Row(
+            "coordinator-moved",
+            "The coordinator is looked up, then asked again",
+            when=init_error.is_in(Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR),
+            set={
+                transaction_coordinator: False,
+                sought: sought | set_of(Coordinator.TRANSACTION),
+                queued: queued | set_of(Request.INIT_PRODUCER_ID, Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.LOOK_UP),
+            send=(at_once(init(connection)),),
+            source="TransactionManager.InitProducerIdHandler.handleResponse",
+        ),
+        Row(
+            "retry",
+            "A retriable error: the coordinator is asked again",
+            when=asks_again(
+                init_error,
+                Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                Errors.CONCURRENT_TRANSACTIONS,
+                by_kind=retried_by_kind,
+            ),
+            set={
+                queued: queued | set_of(Request.INIT_PRODUCER_ID),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.RETRY),
+            send=(at_once(init(connection)),),
+            source="TransactionManager.InitProducerIdHandler.handleResponse",
+        ),
+        Row(
+            "unauthorized",
+            "A client that isn't authorized has failed for good",
             during=~unauthorized_abortable,
+            when=is_unauthorized(init_error),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(init_error),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, init_error, ends_call=pending_call.is_set),
+            source="TransactionManager.InitProducerIdHandler.handleResponse before 3.6",
         ),
-        aborting(
+        Row(
             "abortable",
-            is_unauthorized(_error) | is_abortable(_error),
-            _error,
-            _INIT,
+            "The client isn't authorized, or has to abort: it may be initialized again",
             during=unauthorized_abortable,
-            more={bump_asked: False},
+            when=is_unauthorized(init_error) | is_abortable(init_error),
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(init_error),
+                bump_asked: False,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, init_error),
+            source="TransactionManager.InitProducerIdHandler.handleResponse",
         ),
-        fenced(_error, _INIT, during=stale_epoch_abortable),
-        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _INIT),
+        Row(
+            "fenced",
+            "Another client has a newer epoch",
+            during=stale_epoch_abortable,
+            when=init_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.PRODUCER_FENCED),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.PRODUCER_FENCED, ends_call=pending_call.is_set),
+            source="TransactionManager.InitProducerIdHandler.handleResponse, KIP-588",
+        ),
+        Row(
+            "unexpected",
+            "Any other error is fatal",
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="TransactionManager.InitProducerIdHandler.handleResponse",
+        ),
     ),
 )

@@ -14,22 +14,18 @@ from ...language import (
     Bool,
     Expression,
     Optional,
-    Row,
     Sending,
     Set,
     constant,
     enum,
-    if_,
     lift,
-    set_of,
     size,
     some,
 )
-from ...language.expressions import Operand
 from ..errors import Errors
 from ..messages import producer
 from .state import INITIALIZING, state
-from .transaction_manager import Reaction, pending_call, request_in_flight
+from .transaction_manager import pending_call, request_in_flight
 
 Request = enum(
     "ClientRequest", "FIND_COORDINATOR", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN",
@@ -79,7 +75,6 @@ _DISTINGUISHED = (
     Errors.UNKNOWN_MEMBER_ID, Errors.UNKNOWN_SERVER_ERROR,
 )  # fmt: skip
 
-Changes = dict[Expression, Operand]
 in_order = (QUEUE == 0) | ~answered
 """When anything else may happen: an answer in flight comes first. It doesn't depend on the client's
 state, so it might as well have been sent later."""
@@ -99,11 +94,6 @@ def is_distinguished(error: Expression) -> Expression:
 def is_answer(error: Expression) -> Expression:
     """Whether a system has this in an answer."""
     return (error == Errors.NONE) | is_distinguished(error)
-
-
-def joins(*requests: Expression) -> Changes:
-    """Requests are put into the queue."""
-    return {queued: queued | set_of(*requests)}
 
 
 def is_asked(request: Expression) -> Expression:
@@ -129,39 +119,6 @@ def is_first(request: Expression, bump_asked: Expression) -> Expression:
             first &= ~((request == getattr(Request, name)) & waits(other))
     is_bump = (request == Request.INIT_PRODUCER_ID) & bump_asked
     return first & ~(is_bump & (size(queued) > 1))
-
-
-def _coordinator_of(request: Expression) -> Expression:
-    return if_(request == Request.TXN_OFFSET_COMMIT, Coordinator.GROUP, Coordinator.TRANSACTION)
-
-
-def taken_up(
-    request: Expression, *rows: Row, next_one: Expression | None = None
-) -> tuple[Row, ...]:
-    """The rows, each with what its reaction means for the request: it is in the queue again, behind
-    a look-up of its coordinator if need be, or is done with. Where the row says to go on,
-    `next_one` is put into the queue.
-
-    TransactionManager.TxnRequestHandler
-    """
-    over: Changes = {request_in_flight: False, current: None, answered: False}
-    further: dict[str, Changes] = {
-        "RETRY": joins(request),
-        "LOOK_UP": joins(request, Request.FIND_COORDINATOR)
-        | {sought: sought | set_of(_coordinator_of(request))},
-        "GO_ON": {} if next_one is None else joins(next_one),
-    }
-
-    def with_queue(row: Row) -> Row:
-        if not isinstance(row.reply, Sending) or row.reply.message is not Reaction:
-            return row
-        step = dict(row.reply.fields)["step"].data.member
-        if step == "SEND":
-            return row
-        changes = {**over, **further.get(step, {}), **row.set}
-        return dataclasses.replace(row, set=changes)
-
-    return tuple(map(with_queue, rows))
 
 
 def at_once(sending: Sending) -> Sending:

@@ -1,80 +1,72 @@
-"""A client's requests to coordinators: which goes next, and what answers about them do.
+"""A client's requests to coordinators: which goes next, and the effects of their answers.
 
-What a client with a transactional id and one without ask for is the same InitProducerId; the rest
-is a transaction's.
+A client without transactional id asks for a producer id only; the rest belongs to transactions.
 """
 
 from __future__ import annotations
 
-from ...language import (
-    Bool,
-    Expression,
-    Row,
-    Sending,
-    Table,
-    event,
-    if_,
-    lift,
-    minimum,
-    set_of,
-    size,
-    some,
-)
-from ..errors import Errors
-from ..messages import (
-    producer,
-)
+from ...language import Bool, Expression, Row, Table, each, event, if_, minimum, set_of, size, some
+from ..errors import Errors, asks_again
+from ..messages import REAL, producer
 from ..releases.features import (
     errors_reported_alike,
     offsets_name_members,
     offsets_retried_by_kind,
+    retried_by_kind,
     stale_epoch_abortable,
     transactional,
     unauthorized_abortable,
 )
 from ..releases.group_features import load_error_retried
 from .add_partitions import added_to_transaction
-from .answers import (
-    fenced,
-    in_transaction,
-    is_abortable,
-    tried_again,
-)
-from .end_txn import AFTER_END, COMPLETED, ended, may_complete
+from .answers import is_abortable, is_unknown_id, unknown_id_error, wrapped_before
+from .end_txn import AFTER_END, ended, may_complete, version_after_end
 from .init_producer_id import initialized, is_unauthorized
 from .queue import (
     QUEUE,
     Coordinator,
     Request,
+    answered,
     current,
     in_order,
     is_answer,
     is_asked,
     is_first,
-    joins,
     queued,
     sought,
-    taken_up,
 )
 from .state import (
     ABORTABLE_ERROR,
+    FAILED_FOR_GOOD,
     FATAL_ERROR,
     INITIALIZING,
     UNINITIALIZED,
+    Batch,
+    added,
     adding,
+    batches,
     bump_asked,
+    ending,
+    must_bump,
+    q,
+    s,
     state,
+    txn,
 )
 from .transaction_manager import (
     BUMPING_VERSION,
     GROUP_VERSION,
     NOT_ALLOWED,
     NOT_ALLOWED_ERROR,
+    TO_ABORTABLE,
+    CallResult,
     ClientStep,
     Reaction,
-    aborting,
+    abortable_cause,
+    adds_implicitly,
+    call_result,
+    can_bump,
     coordinator_version,
-    fatal,
     group_coordinator,
     has_error,
     has_id,
@@ -82,31 +74,64 @@ from .transaction_manager import (
     last_error,
     new_partitions,
     offsets_version,
+    pending_call,
     react,
     request_in_flight,
     transaction_coordinator,
     transaction_started,
+    transaction_version,
 )
 
-_MANAGER = "TransactionManager"
+
+def fenced_by_group(error: Expression) -> Expression:
+    """The fatal error for a stale epoch: as the coordinator reported it, for a time."""
+    return if_(errors_reported_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, error)
 
 
-_LOADING, _BUSY = Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.CONCURRENT_TRANSACTIONS
-_NO_PARTITION = Errors.UNKNOWN_TOPIC_OR_PARTITION
-
-
-# Requests ---------------------------------------------------------------------------------------
-
-
-def _needs_none(request: Expression) -> Expression:
-    """Whether any broker may be asked.
+def needs_coordinator(request: Expression) -> Expression:
+    """Whether a coordinator has to be asked, and not any broker.
 
     TransactionManager.TxnRequestHandler.needsCoordinator
     """
-    return (request == Request.FIND_COORDINATOR) | (
-        ~transactional & (request == Request.INIT_PRODUCER_ID)
+    return (request != Request.FIND_COORDINATOR) & (
+        transactional | (request != Request.INIT_PRODUCER_ID)
     )
 
+
+def coordinator_type(request: Expression) -> Expression:
+    """The kind of the request's coordinator.
+
+    TransactionManager.TxnRequestHandler.coordinatorType
+    """
+    return if_(request == Request.TXN_OFFSET_COMMIT, Coordinator.GROUP, Coordinator.TRANSACTION)
+
+
+want_id = event("want a producer id")
+id_wanted = Table(
+    producer,
+    on=want_id,
+    when=~transactional & ~has_id & (state != INITIALIZING) & in_order,
+    rows=(
+        Row(
+            "initialize",
+            "InitProducerId is put into the queue",
+            when=state == UNINITIALIZED,
+            goto=INITIALIZING,
+            set={
+                last_error: None,
+                queued: queued | set_of(Request.INIT_PRODUCER_ID),
+            },
+            source="TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded",
+        ),
+        Row(
+            "invalid-transition",
+            "The client may not be initialized in this state",
+            goto=FATAL_ERROR,
+            set={last_error: some(Errors.ILLEGAL_STATE)},
+            source="TransactionManager.transitionTo",
+        ),
+    ),
+)
 
 ask_for_partitions = event("ask for partitions")
 partitions_asked = Table(
@@ -115,166 +140,224 @@ partitions_asked = Table(
     when=(size(new_partitions) > 0) & in_order,
     rows=(
         Row(
-            "ask for them",
+            "add-partitions",
+            "AddPartitionsToTxn is put into the queue, for all new partitions",
             set={
                 adding: adding | new_partitions,
                 new_partitions: set_of(),
-                **joins(Request.ADD_PARTITIONS_TO_TXN),
+                queued: queued | set_of(Request.ADD_PARTITIONS_TO_TXN),
             },
-            source=f"{_MANAGER}.addPartitionsToTransactionHandler",
+            source="TransactionManager.addPartitionsToTransactionHandler",
         ),
     ),
 )
 
 next_request = event(
-    "next request", request=Request, has_incomplete_batches=Bool(),
+    "next request",
+    request=Request,
+    has_incomplete_batches=Bool(),
     event_doc="A request is the first of those that wait.",
-)  # fmt: skip
-_NEXT = f"{_MANAGER}.nextRequest"
-_ends = next_request.request == Request.END_TXN
-_init = Request.INIT_PRODUCER_ID
-_asked = next_request.request
-_is_free = ~current.is_set & (size(new_partitions) == 0)
+)
+ends = next_request.request == Request.END_TXN
+may_take_next = ~current.is_set & (size(new_partitions) == 0)
 request_chosen = Table(
     producer,
     on=next_request,
     response=Reaction,
-    when=(QUEUE == 0) | (_is_free & is_first(_asked, bump_asked)),
+    when=(QUEUE == 0) | (may_take_next & is_first(next_request.request, bump_asked)),
     rows=(
         Row(
-            "the end waits for batches",
-            when=_ends & next_request.has_incomplete_batches,
+            "wait-for-batches",
+            "EndTxn waits for the batches in flight",
+            when=ends & next_request.has_incomplete_batches,
             reply=react(ClientStep.WAIT),
-            source=_NEXT,
+            source="TransactionManager.nextRequest",
         ),
         Row(
-            "not in this state",
-            when=has_error & ~((state == ABORTABLE_ERROR) & (_asked == Request.FIND_COORDINATOR)),
+            "error",
+            "In an error state the request fails; only a look-up may go on to an abort",
+            when=has_error
+            & ~((state == ABORTABLE_ERROR) & (next_request.request == Request.FIND_COORDINATOR)),
             set={
-                queued: queued - set_of(_asked),
-                sought: if_(_asked == Request.FIND_COORDINATOR, set_of(), sought),
+                queued: queued - set_of(next_request.request),
+                sought: if_(next_request.request == Request.FIND_COORDINATOR, set_of(), sought),
             },
             reply=react(ClientStep.FAIL, last_error.value),
-            source=f"{_MANAGER}.maybeTerminateRequestWithError",
+            source="TransactionManager.maybeTerminateRequestWithError",
         ),
         Row(
-            "nothing to end, and not in a state for what follows",
-            when=_ends & ~transaction_started & ~may_complete,
+            "nothing-to-end-invalid",
+            "The transaction is empty, and the client may not go on to the next state",
+            when=ends & ~transaction_started & ~may_complete,
             goto=NOT_ALLOWED,
-            set={last_error: NOT_ALLOWED_ERROR, queued: queued - set_of(_asked)},
+            set={
+                last_error: NOT_ALLOWED_ERROR,
+                queued: queued - set_of(next_request.request),
+            },
             reply=react(ClientStep.STOP),
-            source=f"{_NEXT}, {_MANAGER}.transitionTo",
+            source="TransactionManager.nextRequest, transitionTo",
         ),
         Row(
-            "nothing to end",
-            when=_ends & ~transaction_started,
+            "nothing-to-end",
+            "The transaction is empty: no EndTxn is sent",
+            when=ends & ~transaction_started,
             goto=AFTER_END,
-            set=COMPLETED
-            | {
+            set={
+                txn: None,
+                batches: if_(REAL == 0, each(q, each(s, Batch())), batches),
+                ending: False,
+                adding: set_of(),
+                added: set_of(),
+                new_partitions: set_of(),
+                last_error: None,
+                must_bump: False,
+                transaction_started: False,
+                transaction_version: version_after_end,
                 queued: queued - set_of(Request.END_TXN, Request.INIT_PRODUCER_ID),
-                current: if_(_init.is_in(queued), some(_init), None),
+                current: if_(
+                    Request.INIT_PRODUCER_ID.is_in(queued), some(Request.INIT_PRODUCER_ID), None
+                ),
             },
             reply=react(ClientStep.DONE),
-            source=_NEXT,
+            source="TransactionManager.nextRequest, completeTransaction",
             note="The request behind it is taken without a look at the state.",
         ),
         Row(
-            "go on",
-            set={queued: queued - set_of(_asked), current: some(_asked)},
+            "next",
+            "The request is taken from the queue",
+            set={
+                queued: queued - set_of(next_request.request),
+                current: some(next_request.request),
+            },
             reply=react(ClientStep.GO_ON),
-            source=_NEXT,
+            source="TransactionManager.nextRequest",
         ),
     ),
 )
 
 send_request = event(
-    "send request", request=Request, is_node_up=Bool(), names_member=Bool(),
+    "send request",
+    request=Request,
+    is_node_up=Bool(),
+    names_member=Bool(),
     event_doc="`names_member`: the offsets come with a member of the group, not its name alone.",
-)  # fmt: skip
-_to_group = send_request.request == Request.TXN_OFFSET_COMMIT
-_to_anyone = _needs_none(send_request.request)
-_known_coordinator = if_(_to_group, group_coordinator, transaction_coordinator)
-_SENDS = "Sender.maybeSendAndPollTransactionalRequest"
+)
+to_group = send_request.request == Request.TXN_OFFSET_COMMIT
+is_coordinator_known = if_(to_group, group_coordinator, transaction_coordinator)
 request_sent = Table(
     producer,
     on=send_request,
     response=Reaction,
     when=(QUEUE == 0) | ((current == some(send_request.request)) & ~request_in_flight),
-    rows=taken_up(
-        send_request.request,
+    rows=(
         Row(
-            "no coordinator known",
-            when=~_to_anyone & ~(_known_coordinator & send_request.is_node_up),
+            "coordinator-unknown",
+            "The coordinator isn't known, or can't be reached: it is looked up",
+            when=needs_coordinator(send_request.request)
+            & ~(is_coordinator_known & send_request.is_node_up),
             set={
-                group_coordinator: group_coordinator & ~_to_group,
-                transaction_coordinator: transaction_coordinator & _to_group,
+                group_coordinator: group_coordinator & ~to_group,
+                transaction_coordinator: transaction_coordinator & to_group,
+                sought: sought | set_of(coordinator_type(send_request.request)),
+                queued: queued | set_of(send_request.request, Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
             },
             reply=react(ClientStep.LOOK_UP),
-            source=_SENDS,
+            source="Sender.maybeSendAndPollTransactionalRequest",
         ),
         Row(
-            "not connected",
+            "not-connected",
+            "No broker can be reached",
             when=~send_request.is_node_up,
+            set={
+                queued: queued | set_of(send_request.request),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.RETRY),
-            source=_SENDS,
-        ),
-        fatal(
-            "an older broker can't take it",
-            _to_group & send_request.names_member & (offsets_version < GROUP_VERSION),
-            Errors.UNSUPPORTED_VERSION,
-            "TxnOffsetCommitRequest.Builder",
-            offsets_name_members,
+            source="Sender.maybeSendAndPollTransactionalRequest",
         ),
         Row(
-            "send to anyone",
-            when=_to_anyone,
+            "unsupported-member",
+            "The coordinator's version of TxnOffsetCommit has no members",
+            during=offsets_name_members,
+            when=to_group & send_request.names_member & (offsets_version < GROUP_VERSION),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.UNSUPPORTED_VERSION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.UNSUPPORTED_VERSION, ends_call=pending_call.is_set),
+            source="TxnOffsetCommitRequest.Builder.build",
+        ),
+        Row(
+            "send-to-any",
+            "The request goes to any broker",
+            when=~needs_coordinator(send_request.request),
             set={request_in_flight: True},
             reply=react(ClientStep.SEND),
-            source=_SENDS,
+            source="Sender.maybeSendAndPollTransactionalRequest",
         ),
         Row(
             "send",
+            "The request goes to its coordinator",
             set={
                 request_in_flight: True,
                 coordinator_version: if_(
-                    _to_group, coordinator_version, minimum(init_version, BUMPING_VERSION)
+                    to_group, coordinator_version, minimum(init_version, BUMPING_VERSION)
                 ),
             },
             reply=react(ClientStep.SEND),
-            source=f"{_SENDS}, {_MANAGER}.handleCoordinatorReady",
+            source="Sender.maybeSendAndPollTransactionalRequest, "
+            "TransactionManager.handleCoordinatorReady",
         ),
     ),
 )
 
-# Answers ----------------------------------------------------------------------------------------
-
 answer_lost = event(
     "answer lost", request=Request, event_doc="The connection closes before the answer."
 )
-_lost_group = answer_lost.request == Request.TXN_OFFSET_COMMIT
-_lost_any = _needs_none(answer_lost.request)
-_COMPLETE = f"{_MANAGER}.TxnRequestHandler.onComplete"
+lost_by_group = answer_lost.request == Request.TXN_OFFSET_COMMIT
 answer_was_lost = Table(
     producer,
     on=answer_lost,
     response=Reaction,
     when=is_asked(answer_lost.request),
-    rows=taken_up(
-        answer_lost.request,
+    rows=(
         Row(
-            "ask anyone again",
-            when=_lost_any,
+            "retry",
+            "Any broker is asked again",
+            when=~needs_coordinator(answer_lost.request),
+            set={
+                queued: queued | set_of(answer_lost.request),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.RETRY),
-            source=_COMPLETE,
+            source="TransactionManager.TxnRequestHandler.onComplete",
         ),
         Row(
-            "look its coordinator up again",
+            "look-up",
+            "The coordinator is looked up, then asked again",
             set={
-                group_coordinator: group_coordinator & ~_lost_group,
-                transaction_coordinator: transaction_coordinator & _lost_group,
+                group_coordinator: group_coordinator & ~lost_by_group,
+                transaction_coordinator: transaction_coordinator & lost_by_group,
+                sought: sought | set_of(coordinator_type(answer_lost.request)),
+                queued: queued | set_of(answer_lost.request, Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
             },
             reply=react(ClientStep.LOOK_UP),
-            source=_COMPLETE,
+            source="TransactionManager.TxnRequestHandler.onComplete",
         ),
     ),
 )
@@ -284,52 +367,110 @@ version_unknown = Table(
     on=version_mismatch,
     response=Reaction,
     when=is_asked(version_mismatch.request),
-    rows=taken_up(
-        version_mismatch.request,
-        fatal("unsupported", lift(True), Errors.UNSUPPORTED_VERSION, _COMPLETE),
+    rows=(
+        Row(
+            "unsupported",
+            "The broker has no version of the request that the client has",
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.UNSUPPORTED_VERSION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.UNSUPPORTED_VERSION, ends_call=pending_call.is_set),
+            source="TransactionManager.TxnRequestHandler.onComplete",
+        ),
     ),
 )
 
 found = event("FindCoordinator answered", error=Errors, coordinator=Coordinator)
-_FOUND = f"{_MANAGER}.FindCoordinatorHandler.handleResponse"
-_is_group = found.coordinator == Coordinator.GROUP
-_left = sought - set_of(found.coordinator)
-_found = {
-    sought: _left,
-    queued: if_(size(_left) > 0, queued | set_of(Request.FIND_COORDINATOR), queued),
-}
+still_sought = sought - set_of(found.coordinator)
 coordinator_found = Table(
     producer,
     on=found,
     response=Reaction,
     when=is_asked(Request.FIND_COORDINATOR) & ((QUEUE == 0) | found.coordinator.is_in(sought)),
-    rows=taken_up(
-        Request.FIND_COORDINATOR,
+    rows=(
         Row(
             "found",
+            "The coordinator is known",
             when=found.error == Errors.NONE,
-            set=_found
-            | {
-                group_coordinator: group_coordinator | _is_group,
-                transaction_coordinator: transaction_coordinator | ~_is_group,
+            set={
+                group_coordinator: group_coordinator | (found.coordinator == Coordinator.GROUP),
+                transaction_coordinator: transaction_coordinator
+                | ~(found.coordinator == Coordinator.GROUP),
+                sought: still_sought,
+                queued: if_(
+                    size(still_sought) > 0, queued | set_of(Request.FIND_COORDINATOR), queued
+                ),
+                request_in_flight: False,
+                current: None,
+                answered: False,
             },
             reply=react(ClientStep.DONE),
-            source=_FOUND,
+            source="TransactionManager.FindCoordinatorHandler.handleResponse",
         ),
-        tried_again(found.error, _FOUND, Errors.COORDINATOR_NOT_AVAILABLE),
-        fatal(
-            "not authorized for the transactional id",
-            found.error == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            found.error,
-            _FOUND,
+        Row(
+            "retry",
+            "A retriable error: any broker is asked again",
+            when=asks_again(found.error, Errors.COORDINATOR_NOT_AVAILABLE, by_kind=retried_by_kind),
+            set={
+                queued: queued | set_of(Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.RETRY),
+            source="TransactionManager.FindCoordinatorHandler.handleResponse",
         ),
-        aborting(
+        Row(
+            "unauthorized",
+            "The client isn't authorized for its transactional id",
+            when=found.error == Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(found.error),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, found.error, ends_call=pending_call.is_set),
+            source="TransactionManager.FindCoordinatorHandler.handleResponse",
+        ),
+        Row(
             "abortable",
-            (found.error == Errors.GROUP_AUTHORIZATION_FAILED) | is_abortable(found.error),
-            found.error,
-            _FOUND,
+            "The client isn't authorized for the group, or can only abort",
+            when=(found.error == Errors.GROUP_AUTHORIZATION_FAILED) | is_abortable(found.error),
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(found.error),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, found.error),
+            source="TransactionManager.FindCoordinatorHandler.handleResponse",
         ),
-        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _FOUND),
+        Row(
+            "unexpected",
+            "Any other error is fatal",
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="TransactionManager.FindCoordinatorHandler.handleResponse",
+        ),
     ),
 )
 
@@ -345,7 +486,8 @@ given_up = Table(
     & is_unauthorized(last_error.value),
     rows=(
         Row(
-            "it may be tried again",
+            "uninitialized",
+            "The client may be initialized again",
             goto=UNINITIALIZED,
             set={last_error: None, queued: set_of(), current: None, sought: set_of()},
             reply=react(ClientStep.FAIL, last_error.value, ends_call=True),
@@ -355,129 +497,315 @@ given_up = Table(
 )
 
 offsets_answered = event("AddOffsetsToTxn answered", error=Errors)
-_OFFSETS = f"{_MANAGER}.AddOffsetsToTxnHandler.handleResponse"
 offsets_added = Table(
     producer,
     on=offsets_answered,
     response=Reaction,
     when=is_asked(Request.ADD_OFFSETS_TO_TXN) & is_answer(offsets_answered.error),
-    rows=taken_up(
-        Request.ADD_OFFSETS_TO_TXN,
+    rows=(
         Row(
-            "commit them next",
+            "added",
+            "The group's partition is in the transaction: TxnOffsetCommit is put into the queue",
             when=offsets_answered.error == Errors.NONE,
-            set={transaction_started: True},
+            set={
+                transaction_started: True,
+                queued: queued | set_of(Request.TXN_OFFSET_COMMIT),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
             reply=react(ClientStep.GO_ON),
-            source=_OFFSETS,
+            source="TransactionManager.AddOffsetsToTxnHandler.handleResponse",
         ),
-        *in_transaction(offsets_answered.error, _OFFSETS, _LOADING, _BUSY),
-        aborting(
+        Row(
+            "coordinator-moved",
+            "The coordinator is looked up, then asked again",
+            when=offsets_answered.error.is_in(
+                Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR
+            ),
+            set={
+                transaction_coordinator: False,
+                sought: sought | set_of(Coordinator.TRANSACTION),
+                queued: queued | set_of(Request.ADD_OFFSETS_TO_TXN, Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.LOOK_UP),
+            source="TransactionManager.AddOffsetsToTxnHandler.handleResponse",
+        ),
+        Row(
+            "retry",
+            "A retriable error: the coordinator is asked again",
+            when=asks_again(
+                offsets_answered.error,
+                Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                Errors.CONCURRENT_TRANSACTIONS,
+                by_kind=retried_by_kind,
+            ),
+            set={
+                queued: queued | set_of(Request.ADD_OFFSETS_TO_TXN),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.RETRY),
+            source="TransactionManager.AddOffsetsToTxnHandler.handleResponse",
+        ),
+        Row(
+            "unknown-id",
+            "The producer id is unknown: after the abort the client asks for a new epoch",
+            when=is_unknown_id(offsets_answered.error) & can_bump,
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(offsets_answered.error),
+                must_bump: must_bump | ~adds_implicitly,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, offsets_answered.error),
+            source="TransactionManager.TxnRequestHandler.abortableErrorIfPossible",
+        ),
+        Row(
+            "unknown-id-fatal",
+            "The producer id is unknown, and the client can't ask for a new epoch",
+            when=is_unknown_id(offsets_answered.error),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(unknown_id_error(offsets_answered.error)),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(
+                ClientStep.FAIL,
+                unknown_id_error(offsets_answered.error),
+                ends_call=pending_call.is_set,
+            ),
+            source="TransactionManager.TxnRequestHandler.abortableErrorIfPossible",
+        ),
+        Row(
+            "fenced",
+            "Another client has a newer epoch",
+            when=offsets_answered.error.is_in(
+                Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED
+            ),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.PRODUCER_FENCED),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.PRODUCER_FENCED, ends_call=pending_call.is_set),
+            source="TransactionManager.AddOffsetsToTxnHandler.handleResponse",
+        ),
+        Row(
+            "fatal",
+            "The error is fatal",
+            when=offsets_answered.error.is_in(
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.INVALID_TXN_STATE,
+                Errors.INVALID_PRODUCER_ID_MAPPING,
+            ),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(wrapped_before(offsets_answered.error)),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(
+                ClientStep.FAIL,
+                wrapped_before(offsets_answered.error),
+                ends_call=pending_call.is_set,
+            ),
+            source="TransactionManager.AddOffsetsToTxnHandler.handleResponse",
+        ),
+        Row(
             "abortable",
-            (offsets_answered.error == Errors.GROUP_AUTHORIZATION_FAILED)
+            "The client isn't authorized for the group, or can only abort",
+            when=(offsets_answered.error == Errors.GROUP_AUTHORIZATION_FAILED)
             | is_abortable(offsets_answered.error),
-            offsets_answered.error,
-            _OFFSETS,
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(offsets_answered.error),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, offsets_answered.error),
+            source="TransactionManager.AddOffsetsToTxnHandler.handleResponse",
         ),
-        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _OFFSETS),
-        next_one=Request.TXN_OFFSET_COMMIT,
+        Row(
+            "unexpected",
+            "Any other error is fatal",
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="TransactionManager.AddOffsetsToTxnHandler.handleResponse",
+        ),
     ),
 )
 
 offset_answered = event("TxnOffsetCommit for a partition", error=Errors)
-_COMMITTED = f"{_MANAGER}.TxnOffsetCommitHandler.handleResponse"
-
-
-_MOVED = (Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR, Errors.REQUEST_TIMED_OUT)
-
-
-def offset_commit_rows(
-    error: Expression, is_no_member: Expression, again: tuple[Sending, ...] = ()
-) -> tuple[Row, ...]:
-    """The effect of the answer about an offset that is committed in a transaction."""
-    return (
-        Row(
-            "committed",
-            when=error == Errors.NONE,
-            reply=react(ClientStep.DONE),
-            source=_COMMITTED,
-        ),
-        Row(
-            "the coordinator has moved",
-            when=error.is_in(*_MOVED),
-            set={group_coordinator: False},
-            reply=react(ClientStep.LOOK_UP),
-            send=again,
-            source=_COMMITTED,
-        ),
-        tried_again(
-            error,
-            _COMMITTED,
-            if_(load_error_retried, _LOADING, _NO_PARTITION),
-            _NO_PARTITION,
-            by_kind=offsets_retried_by_kind,
-            again=again,
-        ),
-        aborting(
-            "abortable",
-            (error == Errors.GROUP_AUTHORIZATION_FAILED)
-            | (offsets_name_members & (error == Errors.FENCED_INSTANCE_ID))
-            | is_abortable(error),
-            error,
-            _COMMITTED,
-        ),
-        aborting(
-            "no longer a member of the group",
-            is_no_member,
-            Errors.COMMIT_FAILED,
-            _COMMITTED,
-            during=offsets_name_members,
-        ),
-        fenced(
-            error,
-            _COMMITTED,
-            if_(errors_reported_alike | ~stale_epoch_abortable, Errors.PRODUCER_FENCED, error),
-        ),
-        fatal(
-            "fatal error",
-            error.is_in(
-                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            ),
-            error,
-            _COMMITTED,
-        ),
-        fatal("unexpected", lift(True), Errors.KAFKA_EXCEPTION, _COMMITTED),
-    )
-
-
-_error = offset_answered.error
-_is_no_member = _error.is_in(Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION)
 offset_committed = Table(
     producer,
     on=offset_answered,
     response=Reaction,
-    when=is_asked(Request.TXN_OFFSET_COMMIT) & is_answer(_error),
-    rows=taken_up(Request.TXN_OFFSET_COMMIT, *offset_commit_rows(_error, _is_no_member)),
-)
-
-want_id = event("want a producer id")
-id_wanted = Table(
-    producer,
-    on=want_id,
-    when=~transactional & ~has_id & (state != INITIALIZING) & in_order,
+    when=is_asked(Request.TXN_OFFSET_COMMIT) & is_answer(offset_answered.error),
     rows=(
         Row(
-            "ask for one",
-            when=state == UNINITIALIZED,
-            goto=INITIALIZING,
-            set={last_error: None, **joins(Request.INIT_PRODUCER_ID)},
-            source=f"{_MANAGER}.bumpIdempotentEpochAndResetIdIfNeeded",
+            "committed",
+            "The offset is in the transaction",
+            when=offset_answered.error == Errors.NONE,
+            set={
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.DONE),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
         ),
         Row(
-            "not in this state",
+            "coordinator-moved",
+            "The coordinator is looked up, then asked again",
+            when=offset_answered.error.is_in(
+                Errors.COORDINATOR_NOT_AVAILABLE,
+                Errors.NOT_COORDINATOR,
+                Errors.REQUEST_TIMED_OUT,
+            ),
+            set={
+                group_coordinator: False,
+                sought: sought | set_of(Coordinator.GROUP),
+                queued: queued | set_of(Request.TXN_OFFSET_COMMIT, Request.FIND_COORDINATOR),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.LOOK_UP),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+        ),
+        Row(
+            "retry",
+            "A retriable error: the coordinator is asked again",
+            when=asks_again(
+                offset_answered.error,
+                if_(
+                    load_error_retried,
+                    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                    Errors.UNKNOWN_TOPIC_OR_PARTITION,
+                ),
+                Errors.UNKNOWN_TOPIC_OR_PARTITION,
+                by_kind=offsets_retried_by_kind,
+            ),
+            set={
+                queued: queued | set_of(Request.TXN_OFFSET_COMMIT),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.RETRY),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+        ),
+        Row(
+            "abortable",
+            "The client isn't authorized for the group, its instance is fenced, or it must abort",
+            when=(offset_answered.error == Errors.GROUP_AUTHORIZATION_FAILED)
+            | (offsets_name_members & (offset_answered.error == Errors.FENCED_INSTANCE_ID))
+            | is_abortable(offset_answered.error),
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(offset_answered.error),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, offset_answered.error),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+        ),
+        Row(
+            "not-a-member",
+            "The consumer is no longer a member of the group",
+            during=offsets_name_members,
+            when=offset_answered.error.is_in(Errors.UNKNOWN_MEMBER_ID, Errors.ILLEGAL_GENERATION),
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(Errors.COMMIT_FAILED),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.COMMIT_FAILED),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse, KIP-447",
+        ),
+        Row(
+            "fenced",
+            "Another client has a newer epoch",
+            when=offset_answered.error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
             goto=FATAL_ERROR,
-            set={last_error: some(Errors.ILLEGAL_STATE)},
-            source=f"{_MANAGER}.transitionTo",
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(fenced_by_group(offset_answered.error)),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(
+                ClientStep.FAIL,
+                fenced_by_group(offset_answered.error),
+                ends_call=pending_call.is_set,
+            ),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+        ),
+        Row(
+            "fatal",
+            "The error is fatal",
+            when=offset_answered.error.is_in(
+                Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            ),
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(offset_answered.error),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, offset_answered.error, ends_call=pending_call.is_set),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+        ),
+        Row(
+            "unexpected",
+            "Any other error is fatal",
+            goto=FATAL_ERROR,
+            set={
+                **FAILED_FOR_GOOD,
+                last_error: some(Errors.KAFKA_EXCEPTION),
+                call_result: CallResult.FAILED,
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
         ),
     ),
 )

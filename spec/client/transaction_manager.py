@@ -88,9 +88,7 @@ call_result = producer.field(
     doc="The outcome of the last call, besides the answers to its requests. FAILED: it raised an "
     "error before them. LOST: nobody answers it, so it waits for good.",
 )  # fmt: skip
-LOSES_RESULT: dict[Expression, Operand] = {
-    call_result: if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)
-}
+lost_result = if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)
 """An answer has come that leads to no state: the waiting call doesn't return."""
 transaction_coordinator = producer.field(
     "transaction_coordinator", Bool(), only_real=True, doc="It is known."

@@ -7,13 +7,15 @@ from ...language.expressions import Operand
 from ..client import add_partitions, calls_at_once, end_txn
 from ..client import producer as requests
 from ..client.accumulator import drain, drained
-from ..client.add_partitions import added_to_transaction, not_again
+from ..client.add_partitions import added_to_transaction
+from ..client.answers import is_abortable
 from ..client.application import begin_transaction
 from ..client.calls import call_offsets, call_send
-from ..client.requests import offset_commit_rows
 from ..client.state import (
+    ABORTABLE_ERROR,
     ACKNOWLEDGED,
     COMMITTING,
+    FAILED_FOR_GOOD,
     FATAL_ERROR,
     IN_TRANSACTION,
     READY,
@@ -25,11 +27,11 @@ from ..client.state import (
     state,
     txn,
 )
-from ..client.transaction_manager import Reaction
-from ..errors import asks_again
+from ..client.transaction_manager import TO_ABORTABLE
+from ..errors import Errors, asks_again, is_retriable
 from ..messages import connection, moved, producer
-from ..releases.features import offsets_retried_by_kind
-from ..releases.group_features import members_fenced, stable_offsets
+from ..releases.features import offsets_name_members, offsets_retried_by_kind
+from ..releases.group_features import load_error_retried, members_fenced, stable_offsets
 from .joined import joined
 from .state import (
     INPUTS,
@@ -163,41 +165,91 @@ _joined.append(
 
 # TxnOffsetCommit is answered ------------------------------------------------------------------
 
-_answer = TxnOffsetCommitResponse
-_again = asks_again(
-    _answer.error,
-    *moved,
-    by_kind=offsets_retried_by_kind,
-)
-_rows = offset_commit_rows(
-    _answer.error, _answer.member_error != MemberError.NONE, (commit_offset(),)
-)
-_AGAIN = ("the coordinator has moved", "try again")
-_answered: dict[str, dict[Expression, Operand]] = {
-    row.id: {_offsets: _COMMITTED if row.id == "committed" else _NONE}
-    for row in _rows
-    if row.id not in _AGAIN
-}
+offset_error = TxnOffsetCommitResponse.error
 _joined.append(
-    joined(
-        Table(
-            producer,
-            on=_answer,
-            others=(consumer,),
-            response=Reaction,
-            rows=(
-                Row("on a closed connection", when=_answer.connection != connection),
-                Row(
-                    "failed for good before",
-                    when=state == FATAL_ERROR,
-                    source="TransactionManager.transitionTo",
+    Table(
+        producer,
+        on=TxnOffsetCommitResponse,
+        others=(consumer,),
+        rows=(
+            Row(
+                "closed-connection",
+                "The request came on a connection that is closed",
+                when=TxnOffsetCommitResponse.connection != connection,
+                source="NetworkClient.handleDisconnections",
+            ),
+            Row(
+                "failed-before",
+                "The client has failed for good before",
+                when=state == FATAL_ERROR,
+                source="TransactionManager.transitionTo",
+            ),
+            Row(
+                "not-retried",
+                "In an error state the request isn't sent again",
+                when=asks_again(offset_error, *moved, by_kind=offsets_retried_by_kind)
+                & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
+                set={adding: set_of(), _offsets: _NONE},
+                source="TransactionManager.maybeTerminateRequestWithError",
+            ),
+            Row(
+                "committed",
+                "The offset is in the transaction",
+                when=offset_error == Errors.NONE,
+                set={_offsets: _COMMITTED},
+                source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+            ),
+            Row(
+                "coordinator-moved",
+                "The coordinator is looked up, then asked again",
+                when=offset_error.is_in(Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR),
+                send=(commit_offset(),),
+                source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+            ),
+            Row(
+                "retry",
+                "A retriable error: the coordinator is asked again",
+                when=if_(
+                    offsets_retried_by_kind,
+                    is_retriable(offset_error),
+                    load_error_retried & (offset_error == Errors.COORDINATOR_LOAD_IN_PROGRESS),
                 ),
-                not_again(_again),
-                *_rows,
+                send=(commit_offset(),),
+                source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+            ),
+            Row(
+                "abortable",
+                "The transaction can only be aborted",
+                when=is_abortable(offset_error),
+                goto=TO_ABORTABLE,
+                set={_offsets: _NONE},
+                source="TransactionManager.TxnOffsetCommitHandler.handleResponse, KIP-890",
+            ),
+            Row(
+                "not-a-member",
+                "The consumer is no longer a member of the group",
+                during=offsets_name_members,
+                when=TxnOffsetCommitResponse.member_error != MemberError.NONE,
+                goto=TO_ABORTABLE,
+                set={_offsets: _NONE},
+                source="TransactionManager.TxnOffsetCommitHandler.handleResponse, KIP-447",
+            ),
+            Row(
+                "fenced",
+                "Another client has a newer epoch",
+                when=offset_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
+                goto=FATAL_ERROR,
+                set={**FAILED_FOR_GOOD, _offsets: _NONE},
+                source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
+            ),
+            Row(
+                "unexpected",
+                "Any other error is fatal",
+                goto=FATAL_ERROR,
+                set={**FAILED_FOR_GOOD, _offsets: _NONE},
+                source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
             ),
         ),
-        consumer,
-        updates={**_answered, "not tried again after an error": {_offsets: _NONE}},
     )
 )
 
@@ -232,10 +284,10 @@ _joined.append(
         consumer,
         updates={
             "ended": _next,
-            "ended, with a new epoch": _next,
-            "ended, and not in a state for what follows": _GOES_BACK,
-            "failed while aborting": _GOES_BACK,
-            "failed while aborting, and a new epoch asked for": _GOES_BACK,
+            "ended-new-epoch": _next,
+            "invalid-transition": _GOES_BACK,
+            "abort-failed": _GOES_BACK,
+            "abort-failed-bump": _GOES_BACK,
         },
     )
 )

@@ -31,9 +31,8 @@ _CHANNELS = (
     Channel(AddPartitionsToTxnResponse, 1),
     Channel(EndTxnResponse, 1),
 )
-_BEHIND_BATCHES = "the end waits for batches"
-_CHOSEN = tuple(r.id for r in requests.request_chosen.rows if r.id != _BEHIND_BATCHES)
-_PASSING = ("try again", "the coordinator has moved")
+_CHOSEN = tuple(r.id for r in requests.request_chosen.rows if r.id != "wait-for-batches")
+_PASSING = ("retry", "coordinator-moved")
 
 
 def _answered(table: Table) -> tuple[Fairness, ...]:
@@ -50,7 +49,7 @@ _OF_THE_CLIENT = (
 # Batches come to an end, a broker can be reached, and it answers other than for now.
 _OF_BROKERS = (
     *weak_fairness(requests.next_request, rows=_CHOSEN),
-    *strong_fairness(requests.send_request, rows=("send to anyone",)),
+    *strong_fairness(requests.send_request, rows=("send-to-any",)),
     *strong_fairness(requests.send_request, rows=("send",)),
     *strong_fairness(any_broker.answer_init, rows=("answer",)),
     *strong_fairness(any_broker.answer_partitions, rows=("refuse", "answer")),

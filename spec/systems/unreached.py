@@ -67,10 +67,10 @@ TRANSACTIONS = (
         f"impossible: {_NO_CAUSE}",
         (
             "producer.InitProducerIdResponse/abortable",
-            "producer.InitProducerIdResponse/not authorized, for good",
+            "producer.InitProducerIdResponse/unauthorized",
             "producer.AddPartitionsToTxnResponse/abortable",
-            "producer.AddPartitionsToTxnResponse/not authorized for topics",
-            "producer.AddPartitionsToTxnResponse/some were refused",
+            "producer.AddPartitionsToTxnResponse/unauthorized-topic",
+            "producer.AddPartitionsToTxnResponse/partition-error",
         ),
     ),
     Unreached(
@@ -121,32 +121,32 @@ TRANSACTIONS = (
     ),
     Unreached(
         "impossible: a client is in the state for its epoch as long as it waits for it",
-        ("producer.InitProducerIdResponse/initialized, and not in a state to be ready",),
+        ("producer.InitProducerIdResponse/invalid-transition",),
     ),
     Unreached(
         f"impossible: {_NO_CAUSE}",
-        ("producer.EndTxnResponse/an abort that can't be aborted",),
+        ("producer.EndTxnResponse/abortable-in-abort",),
     ),
     Unreached(
         "impossible: with version 2 an end brings the next epoch, and nobody asks for another one",
         (
             "producer.EndTxnResponse/ended",
-            "producer.EndTxnResponse/ended, and not in a state for what follows: fatal",
-            "producer.EndTxnResponse/failed while aborting, and a new epoch asked for",
+            "producer.EndTxnResponse/invalid-transition-fatal",
+            "producer.EndTxnResponse/abort-failed-bump",
         ),
         transaction_version_2,
     ),
     Unreached(
         "impossible: from 2.5 on there is a new epoch to be had",
         (
-            "producer.AddPartitionsToTxnResponse/unknown producer id, and no new epoch to be had",
-            "producer.EndTxnResponse/unknown producer id, and no new epoch to be had",
+            "producer.AddPartitionsToTxnResponse/unknown-id-fatal",
+            "producer.EndTxnResponse/unknown-id-fatal",
         ),
         client_epoch_bump,
     ),
     Unreached(
         "impossible: before 2.5 a client is in the state for its end as long as it waits for it",
-        ("producer.EndTxnResponse/ended, and not in a state for what follows",),
+        ("producer.EndTxnResponse/invalid-transition",),
         ~client_epoch_bump,
     ),
     Unreached(
@@ -158,7 +158,7 @@ TRANSACTIONS = (
             "transaction.InitProducerId/retry-of-bump",
             "transaction.InitProducerId/stale-producer",
             "producer.EndTxnResponse/abortable",
-            "producer.EndTxnResponse/failed while aborting",
+            "producer.EndTxnResponse/abort-failed",
             "partition.Produce/stale-epoch",
         ),
         transaction_version_2 & (FAULTS < 2),
@@ -370,11 +370,10 @@ _OF_TRANSACTIONS = {
         "pending", *_REFUSED, "no-transaction", "commit-offsets", "add-offsets",
     ),
     "next request": (
-        "the end waits for batches", "nothing to end",
-        "nothing to end, and not in a state for what follows",
+        "wait-for-batches", "nothing-to-end", "nothing-to-end-invalid",
     ),
-    "send request": ("no coordinator known",),
-    "answer lost": ("look its coordinator up again",),
+    "send request": ("coordinator-unknown",),
+    "answer lost": ("look-up",),
     "send failed": ("illegal-state", "abortable"),
 }  # fmt: skip
 _OLDER = "need brokers that know older versions of requests only (oldest_version=2)"
@@ -383,13 +382,13 @@ _NO_ID = "impossible: this client has no transactional id"
 CALLS = (
     Unreached(
         _OLDER,
-        ("producer.send request/an older broker can't take it",),
+        ("producer.send request/unsupported-member",),
         OLDEST_VERSION > 2,
     ),
     Unreached(
         _OLDER,
         tuple(
-            f"producer.{answer}/unknown producer id, and no new epoch to be had"
+            f"producer.{answer}/unknown-id-fatal"
             for answer in (
                 "AddPartitionsToTxnResponse", "AddOffsetsToTxn answered", "EndTxnResponse",
             )
@@ -400,7 +399,7 @@ CALLS = (
         "impossible: where a client asks for no epoch, a commit may be followed by a new one, or "
         "calls are in turn and no error of an empty transaction asks for one, an end without "
         "anything in it always finds its state",
-        ("producer.next request/nothing to end, and not in a state for what follows",),
+        ("producer.next request/nothing-to-end-invalid",),
         ~client_epoch_bump | commit_may_bump | (calls_in_turn & ~unauthorized_abortable),
     ),
     Unreached("impossible: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
@@ -422,7 +421,7 @@ CALLS = (
     Unreached("impossible: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
     Unreached(
         "impossible: the only error of this broker that is retried is fatal before 2.0.1",
-        ("producer.TxnOffsetCommit for a partition/try again",),
+        ("producer.TxnOffsetCommit for a partition/retry",),
         ~load_error_retried,
     ),
     Unreached(

@@ -237,7 +237,7 @@ def event_of(
     return event, fields, fields["producer"]
 
 
-NOBODY_WAITS = ("not-awaited", "on a closed connection")
+NOBODY_WAITS = ("not-awaited", "closed-connection")
 """Rows of answers that don't reach a client."""
 AGAIN = "producer.drain/again"
 AT_ONCE = ("resolve sequences", "bump epoch", "producer id given out")

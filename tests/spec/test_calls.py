@@ -55,10 +55,10 @@ BROKEN = {
     "AskedOnce": without("send", "already-added"),
     "OneCallAtATime": without("beginTransaction", "pending"),
     "ClosedBeginsNothing": without("beginTransaction", "closed"),
-    "NothingTakenInError": without("next request", "not in this state"),
+    "NothingTakenInError": without("next request", "error"),
     "EndIsLast": in_any_order(SYSTEM),
     "BumpIsBehindEnd": in_any_order(SYSTEM),
-    "CoordinatorIsKnown": without("send request", "no coordinator known"),
+    "CoordinatorIsKnown": without("send request", "coordinator-unknown"),
 }
 
 

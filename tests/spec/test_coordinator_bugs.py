@@ -94,11 +94,11 @@ def test_burned_epochs_leave_a_transaction_that_nobody_can_end(
 
 
 EXPIRED = Bug(
-    "FencedForGood", 18, "InitProducerIdResponse/initialized", "unknown_id_fatal",
+    "FencedForGood", 18, "InitProducerIdResponse/ready", "unknown_id_fatal",
     ("id_expiries",), (("producers", 2), ("producer_ids", 2)), "3.6",
 )  # fmt: skip
 TOLD_OTHERWISE = Bug(
-    "OutcomeAsReported", 30, "EndTxnResponse/failed while aborting, and a new epoch asked for",
+    "OutcomeAsReported", 30, "EndTxnResponse/abort-failed-bump",
     "unknown_id_fatal", ("id_expiries", "losses"), (("producer_ids", 2),), "3.6",
 )  # fmt: skip
 TAKEN_ALONG = Bug(
@@ -117,7 +117,7 @@ def test_a_fenced_producer_comes_back_when_the_transactional_id_has_expired() ->
         "log append/transactional id forgotten",
         "AddPartitionsToTxn/unknown-id",
         "InitProducerId/bump",
-        "InitProducerIdResponse/initialized",
+        "InitProducerIdResponse/ready",
     )
 
 
@@ -148,8 +148,8 @@ def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> No
     assert in_order(
         steps,
         "log append/transactional id forgotten",
-        "EndTxnResponse/failed while aborting, and a new epoch asked for",
-        "InitProducerIdResponse/initialized",
+        "EndTxnResponse/abort-failed-bump",
+        "InitProducerIdResponse/ready",
         "beginTransaction/begin",
         "drain/next-sequence",
     )

@@ -61,7 +61,7 @@ class Fault:
         return f"{self.breaks}: {self.name}"
 
 
-ENDED = "producer.EndTxnResponse", "ended, with a new epoch"
+ENDED = "producer.EndTxnResponse", "ended-new-epoch"
 MARKER = "partition.WriteTxnMarkers", "end-transaction"
 _here = producer.this
 _to = send_marker.partition

@@ -73,7 +73,7 @@ START = (
     "client0: initTransactions/initialize",
     "InitProducerId/new-producer",
     "log append/producer id given out",
-    "client0: InitProducerIdResponse/initialized",
+    "client0: InitProducerIdResponse/ready",
 )
 WRITES = (
     "client0: beginTransaction/begin",
@@ -90,13 +90,13 @@ FENCED = (
     "log append/abort decided",
     "client0: abortTransaction/abort",
     "begin completion/answer and send markers",
-    "client1: InitProducerIdResponse/try again",
+    "client1: InitProducerIdResponse/retry",
     "send marker/send",
     "WriteTxnMarkers/end-transaction",
     "WriteTxnMarkersResponse/written",
     "log append/abort completed",
     "EndTxn/already-complete",
-    "client0: EndTxnResponse/ended, with a new epoch",
+    "client0: EndTxnResponse/ended-new-epoch",
 )
 
 

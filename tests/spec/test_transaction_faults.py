@@ -135,7 +135,7 @@ FAULTS = (
     ),
     Fault(
         "the leader acknowledges what it hasn't written",
-        "NoLostAcknowledgement", 16, "EndTxnResponse/ended, with a new epoch", bounds(),
+        "NoLostAcknowledgement", 16, "EndTxnResponse/ended-new-epoch", bounds(),
         altered(SYSTEM, table="partition.AddPartitionsByLeaderResponse", row="append",
                 updates={leader.log: leader.log}),
     ),
@@ -164,7 +164,7 @@ FAULTS = (
     ),
     Fault(
         "InitProducerId gives the current epoch to a new producer",
-        "OneLiveEpoch", 8, "InitProducerIdResponse/initialized", bounds(producers=2),
+        "OneLiveEpoch", 8, "InitProducerIdResponse/ready", bounds(producers=2),
         altered(SYSTEM, table="transaction.InitProducerId", row="new-producer",
                 updates={coordinator.pending_epoch: if_(
                     coordinator.producer_epoch == NO_EPOCH, 0, coordinator.producer_epoch)}),
@@ -204,24 +204,24 @@ FAULTS = (
     ),
     Fault(
         "the end at the last epoch is answered with the pair before (KAFKA-18660)",
-        "ReservedEpoch", 32, "EndTxnResponse/ended, with a new epoch",
+        "ReservedEpoch", 32, "EndTxnResponse/ended-new-epoch",
         bounds(largest_epoch=2, producer_ids=2, transactions=2), missing="overflow_answered",
     ),
     Fault(
         "the log doesn't keep the next producer id (KAFKA-20310)",
-        "AnswerStands", 33, "EndTxnResponse/ended, with a new epoch",
+        "AnswerStands", 33, "EndTxnResponse/ended-new-epoch",
         bounds(largest_epoch=2, producer_ids=2, transactions=2, faults=1, failovers=1),
         missing="rotation_in_log",
     ),
     Fault(
         "InitProducerId bumps whatever epoch is expected (KIP-360)",
-        "BumpedOnce", 26, "InitProducerIdResponse/initialized",
+        "BumpedOnce", 26, "InitProducerIdResponse/ready",
         bounds(faults=2, losses=1, expiries=1), missing="expected_epoch", protocol=BEFORE,
         holds_without=True,
     ),
     Fault(
         "an id that is unknown makes a client ask for a new one (KAFKA-18019)",
-        "FencedForGood", 18, "InitProducerIdResponse/initialized",
+        "FencedForGood", 18, "InitProducerIdResponse/ready",
         bounds(producers=2, faults=1, id_expiries=1, producer_ids=2), protocol="3.6",
     ),
     Fault(

@@ -130,10 +130,10 @@ def test_before_version_2_and_verification_a_late_produce_hangs(bounds: Bounds) 
 # Features -------------------------------------------------------------------------------------
 
 LATE_MARKER = "WriteTxnMarkers/end-transaction"
-TOLD = "EndTxnResponse/ended, with a new epoch"
+TOLD = "EndTxnResponse/ended-new-epoch"
 # What breaks first without a feature, after how many steps, and by which row.
 WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
-    VERSION_1: ("NotFencedByItself", 29, "EndTxnResponse/fatal error"),
+    VERSION_1: ("NotFencedByItself", 29, "EndTxnResponse/fatal"),
     ("strict_marker_epoch",): ("MarkersMatchDecision", 28, LATE_MARKER),
     ("overflow_answered",): ("ReservedEpoch", 22, TOLD),
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
@@ -144,7 +144,7 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
     ("unknown_id_fatal", "transaction_version_2"): (
         "FencedForGood",
         18,
-        "InitProducerIdResponse/initialized",
+        "InitProducerIdResponse/ready",
     ),
     ("verification", "transaction_version_2"): (
         "NoHangingTransaction",
@@ -257,7 +257,7 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
     },
     # in a newest broker, a leader verifies without adding at version 1 of transactions
     (NEWEST, VERSION_1, TWO_FAULTS): {
-        "producer.AddPartitionsToTxnResponse/fatal error",
+        "producer.AddPartitionsToTxnResponse/fatal",
         "transaction.AddPartitionsToTxn/pending",
         "transaction.continue the fence/invalid-state",
     },
@@ -287,17 +287,17 @@ TAKEN_BESIDE: dict[tuple[str, tuple[str, ...], Bounds], set[str]] = {
         "partition.records are deleted/forget-producers",
     },
     ("3.5", (), EXPIRED_ID): {
-        "producer.AddPartitionsToTxnResponse/not tried again after an error",
-        "producer.EndTxnResponse/ended, and not in a state for what follows",
+        "producer.AddPartitionsToTxnResponse/not-retried",
+        "producer.EndTxnResponse/invalid-transition",
         "producer.lost AddPartitionsToTxn/not-tried-again",
         "producer.lost AddPartitionsToTxnResponse/not-tried-again",
     },
     ("3.6", (), EXPIRED_ID): {
-        "producer.EndTxnResponse/ended, and not in a state for what follows: fatal",
+        "producer.EndTxnResponse/invalid-transition-fatal",
     },
     (BEFORE, (), replace(DEFAULTS, transactions=1, faults=0)): {
-        "producer.AddPartitionsToTxnResponse/failed for good before",
-        "producer.AddPartitionsToTxnResponse/try again",
+        "producer.AddPartitionsToTxnResponse/failed-before",
+        "producer.AddPartitionsToTxnResponse/retry",
     },
 }
 

@@ -83,12 +83,12 @@ def test_where_parties_hear_of_it_in_any_order_both_versions_are_in_use() -> Non
     [
         # docs/findings.md, 9
         ("NotFencedByItself", {"expiries": 1, "early_ends": 1}, 13,
-         "EndTxnResponse/fatal error", "downgrade_waits"),
+         "EndTxnResponse/fatal", "downgrade_waits"),
         ("NoHangingTransaction", {"expiries": 1, "early_ends": 1}, 21,
          "AddPartitionsByLeaderResponse/append", "downgrade_waits"),
         # 10
         ("ReservedEpoch", {"timeouts": 1, "largest_epoch": 2}, 40,
-         "EndTxnResponse/ended, with a new epoch", "fence_by_entry"),
+         "EndTxnResponse/ended-new-epoch", "fence_by_entry"),
         # 11
         ("NoHangingTransaction", {"faults": 2, "crashes": 1, "expiries": 1}, 33,
          "AddPartitionsByLeaderResponse/append", "newest_question_counts"),

@@ -149,15 +149,15 @@ def test_small_shipped_systems_have_no_faults(name: str, release: str) -> None:
 # Rows for what clients meet at real ranges alone: errors, batches of many records, and brokers of
 # another release.
 HIDDEN = {
-    "producer.AddPartitionsToTxnResponse/not authorized for topics",
-    "producer.AddPartitionsToTxnResponse/unknown producer id, and no new epoch to be had",
-    "producer.EndTxnResponse/unknown producer id, and no new epoch to be had",
+    "producer.AddPartitionsToTxnResponse/unauthorized-topic",
+    "producer.AddPartitionsToTxnResponse/unknown-id-fatal",
+    "producer.EndTxnResponse/unknown-id-fatal",
     "producer.ProduceResponse/too-large",
     "producer.resolve sequences/order-lost-fatal",
 }
 HIDDEN_IN = {
     "2.5": {
-        "producer.InitProducerIdResponse/not authorized, for good",
+        "producer.InitProducerIdResponse/unauthorized",
         "producer.AddPartitionsToTxnResponse/abortable",  # an error of 3.8 and above
     },
     "4.3": {

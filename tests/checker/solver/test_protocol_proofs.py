@@ -444,7 +444,7 @@ def test_a_client_stays_fenced_as_the_largest_epoch_is_one_clients(release: str)
     subject = induction.subject("FencedForGood")
     assert subject is not None
     others = [fact for fact in induction.facts if fact not in (subject.name, "LastEpochsAlone")]
-    of_answer = "producer.EndTxnResponse/ended, with a new epoch (producer0)"
+    of_answer = "producer.EndTxnResponse/ended-new-epoch (producer0)"
     (without,) = (o for o in induction.obligations(subject, others) if o.case == of_answer)
     assert settle(without, 60).verdict == "sat"
     others.append("LastEpochsAlone")
