@@ -74,7 +74,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from .changes import Change, changed
+    from .changes import Change, FeatureInState, changed
     from .fairness import Fairness, strong_fairness, weak_fairness
     from .instance import Action, ActionRow, Instance, Variable
     from .instantiation import instantiate
@@ -91,6 +91,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Change": "changes",
+    "FeatureInState": "changes",
     "changed": "changes",
     "Fairness": "fairness",
     "strong_fairness": "fairness",
@@ -132,6 +133,7 @@ __all__ = [
     "Event",
     "Expression",
     "Fairness",
+    "FeatureInState",
     "Helpful",
     "Instance",
     "Int",

@@ -2,3 +2,4 @@
 
 from .change import Change as Change
 from .change import changed as changed
+from .features import FeatureInState as FeatureInState

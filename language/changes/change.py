@@ -17,6 +17,7 @@ from ..properties import Property
 from ..protocols import check_feature
 from ..systems import DEFAULT, Budgets, Channel, System, Unreached, events_of
 from ..tables import Row, Table
+from .features import FeatureInState
 
 _ADDED: dict[str, type] = {
     "tables": Table,
@@ -25,6 +26,7 @@ _ADDED: dict[str, type] = {
     "features": Expression,
     "constants": Expression,
     "channels": Channel,
+    "in_state": FeatureInState,
 }
 _MAPPED = {
     "settled": "{feature: truth}",
@@ -76,7 +78,9 @@ class Change:
     The keyword arguments are added to the system: `tables` of events that it doesn't have;
     `machines` that only changed rows read or set; `features`, of which `settled` says those that a
     run can't switch; `properties`, `constants`, `channels`; `budgets` of events; values of
-    constants in all `bounds`; `initials` of fields.
+    constants in all `bounds`; `initials` of fields. A constant that is fixed in the system becomes
+    one that a run can set. Features `in_state` become a part of the state before anything else: see
+    `FeatureInState`.
 
     Raises DeclarationError when it is declared, or when it is added to a system, for: an unknown
     table, row or property; two changes of one row; rows that are given before a table is named; an
@@ -96,6 +100,7 @@ class Change:
     budgets: Budgets = field(default_factory=dict[Event, Operand])
     bounds: Mapping[Expression, int] = field(default_factory=dict[Expression, int])
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
+    in_state: tuple[FeatureInState, ...] = ()
     left_out: tuple[Edit, ...] = field(default=(), repr=False)
     """The tables and properties that it removes: see `without_tables`."""
     edits: tuple[Edit, ...] = field(default=(), repr=False)
@@ -262,6 +267,8 @@ class _Changed:
         with declared_at(change.declared):
             if change.is_empty:
                 raise DeclarationError(f"{self.where} does nothing: change a row, or add something")
+            for feature in change.in_state:
+                self.base = base = feature.applied(base, self.machines.values())
             tables = self._tables()
             properties, lemmas, progress = self._properties()
             protocols = base.protocols
@@ -271,6 +278,7 @@ class _Changed:
             budgets: dict[Event | tuple[Event, ...], Operand] = {}
             for every in (self._budgets(tables), change.budgets):
                 budgets.update(every.items())
+            settable = set(change.constants)
             named = {item.name for item in (*properties, *lemmas, *progress)}
             return replace(
                 base,
@@ -282,6 +290,7 @@ class _Changed:
                 progress=progress,
                 protocols=protocols,
                 constants=(*base.constants, *change.constants),
+                fixed={c: value for c, value in base.fixed.items() if c not in settable},
                 channels=(*base.channels, *change.channels),
                 budgets=budgets,
                 bounds=self._bounds(),

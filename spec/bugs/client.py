@@ -53,7 +53,7 @@ BUGS = (
             "ApiVersions answered/known",
             "request overtaken/end-again",
             "AddPartitionsByLeader/add",
-            "EndTxn/end, version 1",
+            "EndTxn/prepare-version-1",
             "log append/commit decided",
         ),
         source="KAFKA-18227",

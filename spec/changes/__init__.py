@@ -11,7 +11,6 @@ from collections.abc import Callable
 from functools import cache
 
 from ...language import System
-from ...language.varying import varying
 from ..systems import shipped
 
 
@@ -47,7 +46,7 @@ def _redpanda() -> System:
 def _upgrade() -> System:
     from .upgrade import upgrade
 
-    return varying(shipped("transactions"), upgrade)
+    return shipped("transactions") + upgrade
 
 
 @cache

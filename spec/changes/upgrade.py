@@ -7,8 +7,17 @@ request does is decided by its own version, which is what its client knew.
 
 from __future__ import annotations
 
-from ...language import Int, Machine, Row, Table, constant, event, if_
-from ...language.varying import Varying
+from ...language import (
+    Change,
+    FeatureInState,
+    Int,
+    Machine,
+    Row,
+    Table,
+    constant,
+    event,
+    if_,
+)
 from ..client.state import is_completing
 from ..client.state import state as client_state
 from ..client.transaction_manager import (
@@ -86,31 +95,38 @@ _TABLES = (
 )
 
 _by_entry, _by_record = client_transaction_version == 2, pending_version == 2
-upgrade = Varying(
+upgrade = Change(
     "upgrade",
-    "The cluster's transaction.version changes meanwhile, and everybody hears of it when they do.",
-    transaction_version_2,
-    holds={
-        # a client's requests have the version of its transaction
-        producer.name: is_version_2,
-        "producer.drain": if_(is_completing(client_state), end_version == 2, is_version_2),
-        "producer.EndTxnResponse": True,
-        "transaction.continue the fence": if_(fence_by_entry, _by_entry, known_version == 2),
-        "transaction.log append": _by_record,
-        "transaction.append failure": _by_record,
-        "transaction.coordinator failover": _by_record,
-        "transaction.coordinator failover after a failed append": _by_record,
-        "transaction.begin completion": _by_entry,
-    },
-    carried={
-        Produce: is_version_2,
-        EndTxn: end_version == 2,
-        AddPartitionsByLeader: True,
-        AddPartitionsByLeaderResponse: True,
-        WriteTxnMarkers: _by_entry,
-    },
-    without="version 1",
+    "The cluster's transaction.version changes within a run, and each party learns of it at a time "
+    "of its own.",
     tables=_TABLES,
+    in_state=(
+        FeatureInState(
+            transaction_version_2,
+            holds={
+                # a client's requests have the version of its transaction
+                "producer": is_version_2,
+                "producer.drain": if_(is_completing(client_state), end_version == 2, is_version_2),
+                "producer.EndTxnResponse": True,
+                "transaction.continue the fence": if_(
+                    fence_by_entry, _by_entry, known_version == 2
+                ),
+                "transaction.log append": _by_record,
+                "transaction.append failure": _by_record,
+                "transaction.coordinator failover": _by_record,
+                "transaction.coordinator failover after a failed append": _by_record,
+                "transaction.begin completion": _by_entry,
+            },
+            carried={
+                Produce: is_version_2,
+                EndTxn: end_version == 2,
+                AddPartitionsByLeader: True,
+                AddPartitionsByLeaderResponse: True,
+                WriteTxnMarkers: _by_entry,
+            },
+            without="version-1",
+        ),
+    ),
     properties=PROPERTIES,
     budgets={change: VERSION_CHANGES},
     constants=(OLDEST_TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION, VERSION_CHANGES),

@@ -48,7 +48,7 @@ def test_with_one_version_throughout_it_is_the_system_of_that_version(release: s
         )
         assert (one.verdict, broken(one)) == (other.verdict, broken(other))
         taken = {name for name, count in other.rows if count}
-        assert {name.removesuffix(", version 1") for name in taken} == {
+        assert {name.removesuffix("-version-1") for name in taken} == {
             name for name, count in one.rows if count
         }
 
@@ -66,7 +66,7 @@ def test_a_change_by_itself_breaks_nothing(constants: dict[str, int], release: s
 def test_where_parties_hear_of_it_in_any_order_both_versions_are_in_use() -> None:
     result = run(transactions(transactions=2))
     taken = {name for name, count in result.rows if count}
-    assert {"transaction.EndTxn/prepare", "transaction.EndTxn/prepare, version 1"} <= taken
+    assert {"transaction.EndTxn/prepare", "transaction.EndTxn/prepare-version-1"} <= taken
     assert {
         "metadata_cache.metadata update/known",
         "producer.ApiVersions answered/known",

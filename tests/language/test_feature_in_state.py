@@ -1,14 +1,26 @@
-"""Features that change within a run."""
+"""Features that are a part of the state."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pytest
 
 from epochfence import language as lang
 from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict
-from epochfence.language import Channel, DeclarationError, Message, Row, System, Table
-from epochfence.language.varying import Varying, varying
+from epochfence.language import (
+    Change,
+    Channel,
+    DeclarationError,
+    Expression,
+    FeatureInState,
+    Message,
+    Operand,
+    Row,
+    System,
+    Table,
+)
 from epochfence.model.engine.interpreter import Interpreter
 
 newer = lang.feature("newer", "2", sentence="It adds two.")
@@ -42,16 +54,28 @@ SYSTEM = System(
     protocols=RELEASES,
     terminal=True,
 )
-CHANGE = Varying(
-    "switched",
-    "It changes.",
-    newer,
-    holds={},
-    carried={Add: is_newer},
-    without="of old",
-    tables=(Table(asker, switch, (Row("on", set={is_newer: True}),), when=~is_newer),),
-    budgets={switch: 1},
-)
+SWITCH = Table(asker, switch, (Row("on", set={is_newer: True}),), when=~is_newer)
+
+
+def change(
+    name: str,
+    holds: Mapping[str, Operand] | None = None,
+    carried: Mapping[Message, Operand] | None = None,
+    initials: Mapping[Expression, Operand] | None = None,
+) -> Change:
+    """The feature in the state, and an event that switches it on."""
+    feature = FeatureInState(newer, holds=holds or {}, carried=carried or {}, without="of-old")
+    return Change(
+        name,
+        "It changes.",
+        in_state=(feature,),
+        tables=(SWITCH,),
+        budgets={switch: 1},
+        initials=initials or {},
+    )
+
+
+CHANGED = SYSTEM + change("switched", carried={Add: is_newer})
 
 
 def counted(system: System, release: str) -> set[int]:
@@ -69,48 +93,52 @@ def counted(system: System, release: str) -> set[int]:
 
 
 def test_a_message_says_what_held_when_it_was_sent() -> None:
-    changing = varying(SYSTEM, CHANGE)
     assert max(counted(SYSTEM, "2")) == 6
     assert max(counted(SYSTEM, "1")) == 3
-    assert counted(changing, "2") == {0, 1, 2, 3, 4, 5, 6}
+    assert counted(CHANGED, "2") == {0, 1, 2, 3, 4, 5, 6}
 
 
 def test_rows_of_both_are_told_apart() -> None:
-    names = lang.instantiate(varying(SYSTEM, CHANGE), "2").row_names
+    names = lang.instantiate(CHANGED, "2").row_names
     assert [name for name in names if name.startswith("counter.Add")] == [
         "counter.Add/add",
-        "counter.Add/add, of old",
+        "counter.Add/add-of-old",
     ]
 
 
 def test_where_no_release_has_it_nothing_changes() -> None:
-    changing = varying(SYSTEM, CHANGE)
-    assert max(counted(changing, "1")) == 3
-    names = lang.instantiate(changing, "1").row_names
+    assert max(counted(CHANGED, "1")) == 3
+    names = lang.instantiate(CHANGED, "1").row_names
     assert "counter.Add/add" not in names
 
 
 def test_a_table_may_ask_its_own_state() -> None:
-    by_counter = Varying(
-        "by itself", "", newer, holds={"counter.Add": count > 1}, carried={}, without="of old"
-    )
-    assert counted(varying(SYSTEM, by_counter), "2") == {0, 1, 2, 4}
+    by_counter = change("by itself", holds={"counter.Add": count > 1})
+    assert counted(SYSTEM + by_counter, "2") == {0, 1, 2, 4}
 
 
 def test_the_first_value_of_a_field_may_be_another() -> None:
-    first = Varying(
-        "from the start", "", newer, holds={}, carried={Add: is_newer}, without="of old",
-        initials={is_newer: True},
-    )  # fmt: skip
-    assert counted(varying(SYSTEM, first), "2") == counted(SYSTEM, "2")
+    first = change("from the start", carried={Add: is_newer}, initials={is_newer: True})
+    assert counted(SYSTEM + first, "2") == counted(SYSTEM, "2")
 
 
 def test_every_engine_runs_it() -> None:
-    result = check(lang.instantiate(varying(SYSTEM, CHANGE), "2"))
+    result = check(lang.instantiate(CHANGED, "2"))
     assert result.verdict is Verdict.HOLDS
 
 
-def test_a_table_that_is_not_there_is_named() -> None:
-    wrong = Varying("wrong", "", newer, holds={"counter.Ad": True}, carried={}, without="of old")
-    with pytest.raises(DeclarationError, match=r"varying wrong: adding has no counter\.Ad"):
-        varying(SYSTEM, wrong)
+@pytest.mark.parametrize(
+    ("holds", "said"),
+    [
+        ({"counter.Ad": True}, r"no table or machine counter.Ad \(did you mean counter.Add\?"),
+        ({"lamp": True}, "adding has no table or machine lamp"),
+    ],
+)
+def test_a_table_that_is_not_there_is_named(holds: dict[str, Operand], said: str) -> None:
+    with pytest.raises(DeclarationError, match=said):
+        _ = SYSTEM + change("wrong", holds=holds)
+
+
+def test_what_is_no_feature_is_refused() -> None:
+    with pytest.raises(DeclarationError, match="is not a feature: make one with feature"):
+        FeatureInState(count)

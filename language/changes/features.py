@@ -1,115 +1,101 @@
-"""Features that change within a run: the rows that ask for one look at the state, or at what a
-message says of it."""
+"""A feature that becomes a part of the state: it may hold in one step, and not in the next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from .errors import DeclarationError
-from .expressions import TRUE, Expression, Operand, children_first, folded, lift, rewrite
-from .given import check_kind, check_name, pairs
-from .machines import Event
-from .messages import Dropping, Loss, Message, Sending
-from .properties import Property
-from .protocols import check_feature
-from .systems import Budgets, System
-from .tables import Row, Table, exclude
-from .types import Bool
+from ..errors import DeclarationError
+from ..expressions import TRUE, Expression, Operand, children_first, folded, lift, rewrite
+from ..given import check_kind, check_name, one_of, pairs
+from ..machines import Event, Machine
+from ..messages import Dropping, Loss, Message, Sending
+from ..properties import Property
+from ..protocols import check_feature
+from ..systems import System
+from ..tables import Row, Table, exclude
+from ..types import Bool
 
 
 @dataclass(frozen=True, eq=False)
-class Varying:
-    """A feature that may hold in one step and not in the next, where the release has it.
+class FeatureInState:
+    """A feature of the release that may hold in one step of a run, and not in the next.
 
-    `holds` says under which condition it does: of a table by its name, or of all tables of a
-    machine by the machine's. `carried` are messages that have a further field, called as the
-    feature: their tables ask that one, where `holds` says nothing of them. It says what holds in
-    the step that sends the message; a condition given there instead is about the machine that
-    sends it, as the step leaves it. Where nothing is said, the feature holds throughout.
+    * `holds` says where it holds: the condition of a table, by its name, or of all tables of a
+      machine, by the machine's name.
+    * `carried` are messages that say whether it held when they were sent. Each gets a field with
+      the name of the feature. Its condition is about the machine that sends it, after the step;
+      with True it is that of the step itself. The tables of these messages ask this field, unless
+      `holds` has them.
+    * Elsewhere the feature holds throughout.
 
-    Two rows of one name that the feature tells apart are both there: the one of the steps without
-    it is called after `without`, too. `tables`, `budgets`, `constants` with their values in
-    `bounds`, and `initials` are what the change takes: events that change the state, and what is
-    first in it; `properties` are about it.
+    Where two rows of a table share an id, one with the feature and one without it, both are there
+    in one run: the id of the second one gets the ending `-without`.
 
-    Raises DeclarationError for what is none of these.
+    Raises DeclarationError for anything else, and, when the change is added to a system, for a
+    table or machine that the system doesn't have.
     """
 
-    name: str
-    doc: str
     feature: Expression
-    holds: Mapping[str, Operand]
-    carried: Mapping[Message, Operand]
-    without: str
-    tables: tuple[Table, ...] = ()
-    properties: tuple[Property, ...] = ()
-    budgets: Budgets = field(default_factory=dict[Event, Operand])
-    constants: tuple[Expression, ...] = ()
-    bounds: Mapping[Expression, int] = field(default_factory=dict[Expression, int])
-    initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
+    holds: Mapping[str, Operand] = field(default_factory=dict[str, Operand])
+    carried: Mapping[Message, Operand] = field(default_factory=dict[Message, Operand])
+    without: str = "without"
 
     def __post_init__(self) -> None:
-        check_name("a varying feature", self.name)
-        check_feature(f"varying {self.name}", self.feature)
-        for name, form in (("holds", "{table: condition}"), ("carried", "{message: condition}")):
-            pairs(f"varying {self.name}, {name}", getattr(self, name), form)
+        check_feature("a feature in the state", self.feature)
+        where = f"feature {self.feature} in the state"
+        pairs(f"{where}, holds", self.holds, "{table: condition}")
+        pairs(f"{where}, carried", self.carried, "{message: condition}")
         for message in self.carried:
-            check_kind(f"varying {self.name}, carried", message, Message)
+            check_kind(f"{where}, carried", message, Message)
+        check_name(f"{where}: the ending of an id", self.without)
+
+    def applied(self, system: System, machines: Iterable[Machine]) -> System:
+        """The system in which the feature is a part of the state; conditions may read further
+        `machines`. It has no lemmas and rankings, and declares nothing unreached: those are about
+        a feature that doesn't change.
+
+        Raises DeclarationError for an unknown table or machine.
+        """
+        known = (*(table.name for table in system.tables), *(m.name for m in system.machines))
+        for name in self.holds:
+            if name not in known:
+                raise DeclarationError(
+                    f"feature {self.feature} in the state: {system.name} has no table or machine "
+                    f"{name} ({one_of(name, known)})"
+                )
+        made = _InState(self, (m for m in machines if m not in system.machines))
+        budgets: dict[Event | tuple[Event, ...], Operand] = {}
+        for events, most in system.budgets.items():
+            budgets[
+                tuple(map(made.event, events)) if isinstance(events, tuple) else made.event(events)
+            ] = most
+        return replace(
+            system,
+            tables=tuple(map(made.table, system.tables)),
+            properties=tuple(map(made.property, system.properties)),
+            progress=tuple(map(made.property, system.progress)),
+            lemmas=(),
+            rankings=(),
+            unreached=(),
+            channels=tuple(replace(c, message=made.message(c.message)) for c in system.channels),
+            budgets=budgets,
+            terminal=made.seen(system.end, TRUE),
+            fairness=tuple(replace(f, event=made.event(f.event)) for f in system.fairness),
+        )
 
 
-def varying(system: System, change: Varying) -> System:
-    """The system in which a feature changes within a run, called after both. It has no lemmas
-    and rankings, and says nothing of what no run reaches.
+class _InState:
+    """The parts of a system whose feature is a part of the state."""
 
-    Raises DeclarationError for a table or machine that isn't there.
-    """
-    known = {table.name for table in system.tables} | {m.name for m in system.machines}
-    for name in change.holds:
-        if name not in known:
-            raise DeclarationError(f"varying {change.name}: {system.name} has no {name}")
-    made = _Varied(system, change)
-    budgets: dict[Event | tuple[Event, ...], Operand] = {}
-    for events, most in system.budgets.items():
-        both = events if isinstance(events, tuple) else (events,)
-        budgets[tuple(map(made.event, both))] = most
-    budgets.update(change.budgets.items())
-    own = [*change.constants]
-    fixed = {c: v for c, v in system.fixed.items() if all(c is not constant for constant in own)}
-    bounds = {name: {**values, **change.bounds} for name, values in system.bounds.items()}
-    return replace(
-        system,
-        name=f"{system.name}+{change.name}",
-        doc=f"{system.doc} {change.doc}",
-        tables=(*map(made.table, system.tables), *change.tables),
-        properties=(*map(made.property, system.properties), *change.properties),
-        progress=tuple(map(made.property, system.progress)),
-        lemmas=(),
-        rankings=(),
-        unreached=(),
-        constants=(*system.constants, *own),
-        fixed=fixed,
-        bounds=bounds,
-        channels=tuple(replace(c, message=made.message(c.message)) for c in system.channels),
-        budgets=budgets,
-        terminal=made.seen(system.end, TRUE),
-        fairness=tuple(replace(f, event=made.event(f.event)) for f in system.fairness),
-        initials={**system.initials, **change.initials},
-    )
-
-
-class _Varied:
-    """The parts of a system if the feature changes."""
-
-    def __init__(self, system: System, change: Varying) -> None:
+    def __init__(self, change: FeatureInState, machines: Iterable[Machine]) -> None:
         self.change = change
         self.feature = change.feature
         self.field = change.feature.data.name
-        own = (table.machine for table in change.tables)
-        self.machines = {machine.name: machine for machine in own if machine not in system.machines}
+        self.machines = {machine.name: machine for machine in machines}
         self.carried = {message.name: lift(said) for message, said in change.carried.items()}
 
-    # What carries it ---------------------------------------------------------------------------
+    # Events ------------------------------------------------------------------------------------
 
     def message(self, message: Message) -> Message:
         """The message with its field for the feature."""
@@ -130,7 +116,7 @@ class _Varied:
             return replace(event, message=message, parameters=message.parameters)
         return event
 
-    # What asks for it --------------------------------------------------------------------------
+    # Expressions, tables and properties ---------------------------------------------------------
 
     def seen(self, expression: Expression, holds: Expression) -> Expression:
         """The expression where the feature holds under a condition."""
@@ -151,12 +137,12 @@ class _Varied:
         return expression if changed is expression else folded(changed)
 
     def property(self, item: Property) -> Property:
-        """The property: outside of the machines the feature is the release's."""
+        """The property. Outside of the machines the feature is that of the release."""
         premise, expression = self.seen(item.premise, TRUE), self.seen(item.expression, TRUE)
         return replace(item, expression=expression, premise=premise)
 
     def condition(self, table: Table, on: Event) -> Expression:
-        """Under what condition the feature holds in a table's steps."""
+        """The condition under which the feature holds in the steps of a table."""
         for name in (table.name, table.machine.name):
             if name in self.change.holds:
                 return lift(self.change.holds[name])
@@ -183,12 +169,12 @@ class _Varied:
         )
 
     def named(self, row: Row, was: Row, rows: Iterable[Row]) -> Row:
-        """The row under a name of its own."""
+        """The row under an id of its own."""
         alike = [r for r in rows if r.id == row.id and not exclude(r.during, row.during)]
         there = rewrite(was.during, lambda node: TRUE if node is self.feature else None)
         if len(alike) < 2 or not folded(there).same_as(lift(False)):
             return row
-        return replace(row, id=f"{row.id}, {self.change.without}", name="")
+        return replace(row, id=f"{row.id}-{self.change.without}")
 
     def row(self, row: Row, holds: Expression) -> Row:
         """The row, with the feature as a part of its guard."""
@@ -212,8 +198,8 @@ class _Varied:
         if sending.message.name in self.carried:
             said = self.carried[sending.message.name]
             left = {target: lift(value) for target, value in row.set.items()}
-            told = holds if said.same_as(TRUE) else self.seen(rewrite(said, left.get), holds)
-            fields = (*fields, (self.field, self.seen(self.feature, told)))
+            then = holds if said.same_as(TRUE) else self.seen(rewrite(said, left.get), holds)
+            fields = (*fields, (self.field, self.seen(self.feature, then)))
         return replace(changed, message=self.message(sending.message), fields=fields)
 
     def dropped(self, item: Message | Dropping) -> Message | Dropping:
