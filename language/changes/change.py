@@ -33,6 +33,7 @@ _MAPPED = {
     "bounds": "{constant: number}",
     "budgets": "{event: number}",
     "initials": "{field: value}",
+    "fixed": "{constant: number}",
 }
 BEFORE, AFTER, INSTEAD = "before", "after", "instead"
 WITHOUT, ALSO, LIKE = "without", "also", "like"
@@ -75,12 +76,15 @@ class Change:
     * `only_when(condition)` narrows when the event of the table can happen.
     * `without_tables(*names)` and `without_properties(*names)` remove tables and properties.
 
-    The keyword arguments are added to the system: `tables` of events that it doesn't have;
-    `machines` that only changed rows read or set; `features`, of which `settled` says those that a
-    run can't switch; `properties`, `constants`, `channels`; `budgets` of events; values of
-    constants in all `bounds`; `initials` of fields. A constant that is fixed in the system becomes
-    one that a run can set. Features `in_state` become a part of the state before anything else: see
-    `FeatureInState`.
+    The keyword arguments are added to the system:
+
+    * `tables` of events that it doesn't have, and `machines` that only changed rows read or set;
+    * `features`; `settled` says which of them a run can't switch;
+    * `properties`, `constants`, `channels`, and `budgets` of events;
+    * `bounds` (values of constants, in each set of bounds) and `initials` of fields;
+    * `fixed` values of constants that a run can't set in the changed system. A constant that was
+      fixed before can be one of `constants`.
+    * Features `in_state` become a part of the state, before all else: see `FeatureInState`.
 
     Raises DeclarationError when it is declared, or when it is added to a system, for: an unknown
     table, row or property; two changes of one row; rows that are given before a table is named; an
@@ -100,6 +104,7 @@ class Change:
     budgets: Budgets = field(default_factory=dict[Event, Operand])
     bounds: Mapping[Expression, int] = field(default_factory=dict[Expression, int])
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
+    fixed: Mapping[Expression, int] = field(default_factory=dict[Expression, int])
     in_state: tuple[FeatureInState, ...] = ()
     left_out: tuple[Edit, ...] = field(default=(), repr=False)
     """The tables and properties that it removes: see `without_tables`."""
@@ -289,8 +294,14 @@ class _Changed:
                 lemmas=lemmas,
                 progress=progress,
                 protocols=protocols,
-                constants=(*base.constants, *change.constants),
-                fixed={c: value for c, value in base.fixed.items() if c not in settable},
+                constants=(
+                    *(constant for constant in base.constants if constant not in change.fixed),
+                    *change.constants,
+                ),
+                fixed={
+                    **{c: value for c, value in base.fixed.items() if c not in settable},
+                    **change.fixed,
+                },
                 channels=(*base.channels, *change.channels),
                 budgets=budgets,
                 bounds=self._bounds(),
@@ -418,10 +429,14 @@ class _Changed:
         return left
 
     def _bounds(self) -> Mapping[str, Mapping[Expression, int]]:
-        bounds, more = self.base.bounds, self.change.bounds
+        bounds, more, fixed = self.base.bounds, self.change.bounds, self.change.fixed
         if more and not bounds:
             return {DEFAULT: more}
-        return {name: {**values, **more} for name, values in bounds.items()}
+        both = {name: {**values, **more} for name, values in bounds.items()}
+        return {
+            name: {constant: value for constant, value in values.items() if constant not in fixed}
+            for name, values in both.items()
+        }
 
     def _fairness(self, tables: Sequence[Table]) -> Iterator[Fairness]:
         """What is assumed of rows that are still there."""

@@ -65,9 +65,9 @@ def _replication() -> System:
 
 @cache
 def _retention() -> System:
-    from .retention import retaining
+    from .retention import retention_change
 
-    return retaining(shipped("reading"))
+    return shipped("reading") + retention_change
 
 
 VARIED: dict[str, Callable[[], System]] = {

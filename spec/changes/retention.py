@@ -11,16 +11,13 @@ time that has read all of the log, from where it began, before the next step.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...language import (
-    DEFAULT,
     Bool,
+    Change,
     Int,
     Machine,
     Row,
     Set,
-    System,
     Table,
     all_of,
     any_of,
@@ -120,7 +117,8 @@ passing = Table(
     when=now < STEPS,
     rows=(
         Row(
-            "horizons pass",
+            "horizons-pass",
+            "The delete horizons of what a cleaning has met pass",
             set={now: now + 1, due: removable, late: late | _is_behind},
             source="Cleaner.cleanInto",
         ),
@@ -131,12 +129,6 @@ _WRITTEN = {
     first_modified: if_(reading.log_end < SEGMENT, now, first_modified),
     last_modified: if_(reading.log_end < SEGMENT, last_modified, now),
 }
-
-
-def _dated(table: Table) -> Table:
-    """The table of an append, which the segment's file has the time of."""
-    rows = tuple(replace(row, set={**row.set, **_WRITTEN}) for row in table.rows)
-    return replace(table, rows=rows, others=(*table.others, retention))
 
 
 delete = event("append a tombstone", producer_id=PRODUCER_ID, key=KEY)
@@ -152,7 +144,8 @@ deletes = Table(
     when=(reading.log_end < ENTRIES) & _of.is_set,
     rows=(
         Row(
-            "of an open transaction",
+            "of-open-transaction",
+            "A record without a value, of an open transaction",
             set={
                 reading.log: append(reading.log, _tombstone),
                 reading.log_end: reading.log_end + 1,
@@ -187,7 +180,8 @@ cleans = Table(
     when=reading.last_stable_offset > 0,
     rows=(
         Row(
-            "remove what is obsolete, and what was kept for its time",
+            "remove-obsolete-and-overdue",
+            "Obsolete entries go, and those that were kept for their time",
             set={
                 reading.log: keep(entry, _stays),
                 first_dirty: reading.last_stable_offset,
@@ -216,7 +210,8 @@ follows = Table(
     when=_found.is_set & ~late,
     rows=(
         Row(
-            "a marker",
+            "marker",
+            "The marker of a transaction",
             when=_next.kind != Kind.DATA,
             set={
                 position_of: _next.offset + 1,
@@ -225,7 +220,8 @@ follows = Table(
             source="ProducerAppendInfo.appendEndTxnMarker",
         ),
         Row(
-            "a record",
+            "record",
+            "A record of a transaction",
             set={
                 position_of: _next.offset + 1,
                 left_open: left_open | set_of(_next.producer_id),
@@ -286,25 +282,21 @@ not_for_ever = invariant(
 )
 
 
-def retaining(system: System) -> System:
-    """The system `reading` with a log cleaner that keeps markers and tombstones for a time."""
-    dated = {each: _dated(each) for each in (partition.appends, partition.markers)}
-    left_out = (partition.cleans, partition.cleans_in_part)
-    tables = [dated.get(each, each) for each in system.tables if each not in left_out]
-    budgets = {on: most for on, most in system.budgets.items() if on is not partition.clean_in_part}
-    return replace(
-        system,
-        name=f"{system.name}+retention",
-        doc=f"{system.doc} The cleaner keeps markers and tombstones for delete.retention.ms.",
-        tables=(*tables, deletes, cleans, passing, follows),
-        constants=(
-            *(each for each in system.constants if each is not PARTIAL_CLEANINGS),
-            STEPS, TOMBSTONES,
-        ),
-        budgets={**budgets, delete: TOMBSTONES},
-        properties=(*system.properties, marker_in_time, tombstone_in_time, not_for_ever),
-        protocols=replace(
-            system.protocols, features=(*system.protocols.features, delete_horizon)
-        ),
-        bounds={DEFAULT: {PRODUCER_IDS: 1, ENTRIES: 4, CLEANINGS: 3}},
-    )  # fmt: skip
+retention_change = (
+    Change(
+        "retention",
+        "The cleaner keeps markers and tombstones for delete.retention.ms.",
+        tables=(deletes, cleans, passing, follows),
+        constants=(STEPS, TOMBSTONES),
+        fixed={PARTIAL_CLEANINGS: 0},
+        budgets={delete: TOMBSTONES},
+        properties=(marker_in_time, tombstone_in_time, not_for_ever),
+        features=(delete_horizon,),
+        bounds={PRODUCER_IDS: 1, ENTRIES: 4, CLEANINGS: 3},
+    )
+    .without_tables("store.clean", "store.clean in part")
+    .table("store.append a record")
+    .also(set=_WRITTEN)
+    .table("store.append a marker")
+    .also(set=_WRITTEN)
+)

@@ -18,7 +18,7 @@ from epochfence.tests.spec.alterations import altered
 
 SYSTEM = load_system("reading+retention")
 CLEAN = "store.clean"
-CLEANED = "remove what is obsolete, and what was kept for its time"
+CLEANED = "remove-obsolete-and-overdue"
 TWO = {"producer_ids": 2, "cleanings": 2}
 TOMBSTONE = {"tombstones": 1, "entries": 3, "segment": 2, "cleanings": 2}
 
@@ -66,7 +66,7 @@ def test_who_is_late_misses_markers_and_tombstones(
 ) -> None:
     """As long as nobody asks who is late: what a slow reader gets to see in any release."""
     unasked = altered(
-        SYSTEM, table="retention.delete.retention.ms passes", row="horizons pass",
+        SYSTEM, table="retention.delete.retention.ms passes", row="horizons-pass",
         updates={late: False},
     )  # fmt: skip
     assert steps(run("4.3", constants, broken, system=unasked)) == length
