@@ -21,8 +21,8 @@ from ..language.reductions import Canonical, Never, NotOffered, Reduction
 from ..language.typecheck import type_of
 from ..language.types import Bag, Map, Optional, Record, Sequence, Set, Type, Value
 from ..language.values import evaluate
+from ..model.engine.compiler.stepper import Stepper
 from ..model.engine.interpreter import FullState, Step
-from ..model.engine.stepper import Stepper
 
 MOST = 20_000
 """The number of states of the whole system that are compared by default."""

@@ -24,9 +24,9 @@ from .endings import fail, in_a_line, needing, write_json
 from .options import Json, a_number, make_folder, output_of, seconds_option
 
 if TYPE_CHECKING:
-    from ..model.live.cluster import LiveCluster
-    from ..model.live.connection import Security
-    from ..model.live.run import Report, Run
+    from ..model.conformance.live.cluster.cluster import LiveCluster
+    from ..model.conformance.live.run import Report, Run
+    from ..model.wire.connection import Security
 
 
 SECONDS = 30.0  # of random requests
@@ -175,8 +175,8 @@ def conform(
 ) -> None:
     """Compare a real broker with the oracle: a short test for each row, then random requests."""
     with needing("broker"):
-        from ..model.live.apis import table
-        from ..model.live.connection import BrokerError
+        from ..model.conformance.live.cluster.apis import table
+        from ..model.wire.connection import BrokerError
     for release in filter(None, (sent.protocol, sent.as_client)):
         if release not in RELEASED:
             fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
@@ -215,8 +215,8 @@ def conform(
 
 
 def _cluster(broker: BrokerOptions, sent: RequestOptions) -> LiveCluster:
-    from ..model.live.apis import limits
-    from ..model.live.cluster import LiveCluster
+    from ..model.conformance.live.cluster.apis import limits
+    from ..model.conformance.live.cluster.cluster import LiveCluster
 
     return LiveCluster(
         broker.bootstrap,
@@ -231,9 +231,9 @@ def _made(
     cluster: LiveCluster, broker: BrokerOptions, sent: RequestOptions, shows: Callable[[str], None]
 ) -> Run:
     from ..checker.native.cache.object_cache import cache_of
-    from ..model.live.run import Run
-    from ..model.live.searches import Searches
-    from ..model.live.threads import Threads
+    from ..model.conformance.live.holds.hold_places import Threads
+    from ..model.conformance.live.run import Run
+    from ..model.conformance.live.suites.search_cache import Searches
 
     return Run(
         cluster,
@@ -255,7 +255,7 @@ def _made(
 
 def _known(path: Path | None) -> list[str]:
     """The lines of a file of known differences."""
-    from ..model.live.causes import known_in
+    from ..model.conformance.live.causes import known_in
 
     if path is None:
         return []
@@ -324,7 +324,7 @@ def _told(
     found: Report, save: Path | None, junit: Output | None, output: Output | None
 ) -> NoReturn:
     """Prints and writes what was found, and ends with its exit code."""
-    from ..model.live import report
+    from ..model.conformance.live import report
 
     if found.internal is not None:
         print(found.internal, end="", file=sys.stderr)
@@ -340,7 +340,7 @@ def _told(
 
 def security_of(config: Path | None) -> Security:
     """The TLS and SASL settings of a properties file."""
-    from ..model.live.connection import Security, security
+    from ..model.wire.connection import Security, security
 
     return Security() if config is None else security(properties_of(config))
 
@@ -370,7 +370,7 @@ def _release(cluster: LiveCluster, protocol: str | None) -> str:
 
 def restarts(command: str) -> Callable[[], None]:
     """A function that runs the command that restarts the broker."""
-    from ..model.live.connection import BrokerError
+    from ..model.wire.connection import BrokerError
 
     def restart() -> None:
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)

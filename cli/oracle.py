@@ -21,7 +21,7 @@ from .screen import screen
 
 if TYPE_CHECKING:
     from ..model.judge.operations import Settings
-    from ..model.records.errors import RecordError
+    from ..model.records.codec.errors import RecordError
     from ..model.records.files import Kind, Row
 
 

@@ -21,9 +21,9 @@ from .traces import scheduled
 
 if TYPE_CHECKING:
     from ..checker.trace.schedule.schedule import Schedule
+    from ..model.serve.base import Served
     from ..model.serve.control import Control
-    from ..model.serve.faults import Faults
-    from ..model.serve.served import Served
+    from ..model.serve.faults.faults import Faults
     from ..model.serve.server import Server
 
 
@@ -249,8 +249,8 @@ def proxy(
 ) -> None:
     """Run a proxy between Kafka's clients and real brokers that injects faults, until Ctrl-C."""
     with needing("broker"):
-        from ..model.live.connection import BrokerError
         from ..model.serve.proxy import Proxy
+        from ..model.wire.connection import BrokerError
     host, _, number = listen.rpartition(":")
     if not host or not (number.isascii() and number.isdigit() and int(number) < 2**16):
         fail(f"--listen {listen}: write HOST:PORT")
@@ -266,9 +266,9 @@ def proxy(
 
 def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | None) -> None:
     """Serves until a signal or the time limit, then prints what became of the faults."""
-    from ..model.serve.faults import script_text
+    from ..model.serve.faults.faults import script_text
     from ..model.serve.history import History
-    from ..model.serve.wire import CantListen
+    from ..model.wire.listener import CantListen
     from ..sockets import raise_file_limit
 
     raise_file_limit()
@@ -315,7 +315,7 @@ def _controls() -> type[Control]:
 
 def _put(faults: Faults, wanted: FaultOptions, schedule: Schedule | None) -> None:
     """Adds the faults that the options name."""
-    from ..model.serve.faults import BadFault, Drawn, read_script, read_short
+    from ..model.serve.faults.faults import BadFault, Drawn, read_script, read_short
 
     place = "--script"
     try:

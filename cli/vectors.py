@@ -27,8 +27,8 @@ def vectors(
 ) -> None:
     """Write test vectors for each row of coordinator and leader as JSON, for any language."""
     with needing("broker"):
-        from ..model.vectors.search import OF_MACHINES, Search
-        from ..model.vectors.written import SCHEMA, text, vectors
+        from ..model.conformance.vectors.json_files import SCHEMA, text, vectors
+        from ..model.conformance.vectors.search import OF_MACHINES, Search
     if protocol not in RELEASED:
         fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
     machines = tuple(OF_MACHINES) if machine is None else (machine,)
@@ -50,6 +50,6 @@ def vectors(
 
 def schema_text() -> str:
     """The JSON schema of the files."""
-    from ..model.vectors import written
+    from ..model.conformance.vectors import json_files
 
-    return Path(written.__file__).with_name(written.SCHEMA).read_text(encoding="utf-8")
+    return Path(json_files.__file__).with_name(json_files.SCHEMA).read_text(encoding="utf-8")

@@ -9,12 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .broker.coordinator import TransactionCoordinator
     from .broker.group_coordinator import GroupCoordinator
     from .broker.leader import PartitionLeader
     from .broker.producer_ids import ProducerIdController, ProducerIdManager
-    from .broker.transaction_log import partition_for
-    from .broker.transaction_metadata import TransactionMetadata
+    from .broker.transactions.coordinator import TransactionCoordinator
+    from .broker.transactions.transaction_log import partition_for
+    from .broker.transactions.transaction_metadata import TransactionMetadata
     from .client.partitioner import Partitioner
     from .client.producer import ProducerClient
     from .cluster import Cluster
@@ -32,9 +32,9 @@ _HOMES = {
     "ProducerClient": "client.producer",
     "ProducerIdController": "broker.producer_ids",
     "ProducerIdManager": "broker.producer_ids",
-    "TransactionCoordinator": "broker.coordinator",
-    "TransactionMetadata": "broker.transaction_metadata",
-    "partition_for": "broker.transaction_log",
+    "TransactionCoordinator": "broker.transactions.coordinator",
+    "TransactionMetadata": "broker.transactions.transaction_metadata",
+    "partition_for": "broker.transactions.transaction_log",
     "states": "engine.fsm",
 }
 __all__ = [

@@ -14,15 +14,15 @@ from ..spec.leader.state import asks_coordinator
 from ..spec.leader.verification import asks_about_offsets
 from ..spec.releases import api_versions
 from .batches import GroupOffsets, ProduceResponse, VerifiedBatch, data, kept
-from .broker.coordinator import (
+from .broker.group_messages import Identity, offsets_partition
+from .broker.leader import Batch, PartitionLeader
+from .broker.transactions.coordinator import (
     ProducerIdAndEpoch,
     ThreadHeld,
     TransactionCoordinator,
 )
-from .broker.group_messages import Identity, offsets_partition
-from .broker.leader import Batch, PartitionLeader
-from .broker.marker_channel_manager import Marker
-from .broker.transaction_state_manager import PENDING
+from .broker.transactions.marker_channel_manager import Marker
+from .broker.transactions.transaction_state_manager import PENDING
 from .client.accumulator import topic_of
 from .client.requests import Produce, Request
 from .engine.machine import Machine

@@ -8,7 +8,7 @@ from typing import Any
 from ..spec.access.acls import Acls
 from ..spec.releases import api_versions
 from .broker.authorizer import Authorizer
-from .broker.coordinator import each_once
+from .broker.transactions.coordinator import each_once
 from .client.accumulator import topic_of
 
 REFUSED_WITH_OTHERS = "OPERATION_NOT_ATTEMPTED"

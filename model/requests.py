@@ -57,7 +57,7 @@ from typing import Any, NamedTuple, cast
 from ..spec.access.acls import Acl, Acls
 from ..spec.releases.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
-from .broker.coordinator import ThreadHeld
+from .broker.transactions.coordinator import ThreadHeld
 from .client.accumulator import topic_of
 from .cluster import OF_BATCHES, Cluster
 from .engine.errors import (

@@ -31,8 +31,8 @@ from epochfence.diagrams.decision_table import decision_table
 from epochfence.diagrams.graph import span
 from epochfence.language import Protocols, System, Table, instantiate
 from epochfence.language.instance import ending_anywhere
-from epochfence.model.records import schema
-from epochfence.model.records.codec import shapes
+from epochfence.model.records.codec.codec import shapes
+from epochfence.model.records.layouts import schema
 from epochfence.spec.bugs import BUGS
 from epochfence.spec.settings.broker import BROKER_SETTINGS, BROKERS
 from epochfence.spec.settings.consumer import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
@@ -67,13 +67,13 @@ NOT_RUN = {
     "make check": "it sets up .venv, and runs what is the first of RUNS",
     "make test": "it would run itself",
     "java -cp build Runner vectors/coordinator.json": (
-        "it needs a JDK; tests/model/vectors/test_vectors.py runs it where there is one"
+        "it needs a JDK; tests/model/conformance/vectors/test_vectors.py runs it where there is one"
     ),
     "epochfence check transactions": "the first of RUNS, which docs/checked.md tells, is just that",
 }
 # Commands that take long, and the test that runs a sample of what they print, line by line.
 IN_PARTS = {
-    "python tests/model/planted_faults.py": "tests/model/test_conformance.py",
+    "python tests/model/conformance/planted_faults.py": "tests/model/conformance/test_session.py",
     "epochfence prove transactions --property PrepareCompletes --protocol 4.2 "
     "--set producers=1 --set partitions=1 --set transactions=1": (
         "tests/checker/solver/test_ranked_transactions.py"

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from ...language import Expression, Instance
 from ...language.systems import NETWORK
 from ...language.values import evaluate
+from ...model.engine.compiler.stepper import Stepper
 from ...model.engine.interpreter import FullState, Step
-from ...model.engine.stepper import Stepper
 from ..trace.trace import Trace, TraceStep, shown_trace
 
 MOST = 10_000

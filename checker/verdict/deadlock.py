@@ -11,8 +11,8 @@ from ...language.deciding import truth
 from ...language.expressions import children_first
 from ...language.systems import NETWORK, events_of
 from ...language.types import Value, show_value
+from ...model.engine.compiler.stepper import Stepper
 from ...model.engine.interpreter import FullState
-from ...model.engine.stepper import Stepper
 from .explanation import Values, why_broken
 
 MOST_MACHINES, MOST_PARTS = 8, 4

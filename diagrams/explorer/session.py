@@ -19,8 +19,8 @@ from ...checker.verdict.vacuity import SETTINGS
 from ...language import Action, Expression, Instance, Property
 from ...language.deciding import truth
 from ...language.types import Value, show_value
+from ...model.engine.compiler.stepper import Stepper
 from ...model.engine.interpreter import FullState, Interpreter, Step
-from ...model.engine.stepper import Stepper
 
 LONGEST = 1_000  # steps of a path
 DIGITS = 5

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from epochfence.model.conformance import System
+from epochfence.model.conformance.session import System
 
 MAX_EPOCH = 32767
 SEQUENCES = 2**31

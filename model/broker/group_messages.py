@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .transaction_log import partition_for
+from .transactions.transaction_log import partition_for
 
 NO_GENERATION = -1
 

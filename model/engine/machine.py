@@ -23,8 +23,8 @@ from ...language.protocols import Protocols
 from ...language.reductions import Reduction
 from ...language.tables import Row, Table
 from ...language.types import SCALARS, Map, Optional, Type
+from .compiler.program import message_class, program_of
 from .errors import MissingField, NotNow, UnknownField, refusal
-from .program import message_class, program_of
 from .values import Sparse, mapped, shown, stored
 
 

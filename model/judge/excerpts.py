@@ -12,14 +12,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..broker.leader import Batch
-from ..broker.transaction_metadata import NEW_ENTRY
+from ..broker.transactions.transaction_metadata import NEW_ENTRY
 from ..engine.machine import Taken
-from .canonical import LATER, SHORTEST_MS, Coordinator, machine_for
-from .group import Offset
-from .leader import Leader
-from .machines import NAME
+from .machines.canonical import LATER, SHORTEST_MS, Coordinator, machine_for
+from .machines.coordinator import NAME
+from .machines.group import Offset
+from .machines.leader import Leader
+from .machines.unjudged_answers import GROUP_REQUESTS
 from .operations import Judged, Operation, Rest, Settings
-from .surroundings import GROUP_REQUESTS
 
 LARGEST_SEQUENCE = 2**31 - 1
 MOST = 5

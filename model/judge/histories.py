@@ -15,9 +15,9 @@ import fastjsonschema
 
 from ...spec.errors import Errors
 from ...strict_json import NotJson, read_json
-from .decisions import OFFSETS, Decisions
+from .machines.decisions import OFFSETS, Decisions
+from .machines.unjudged_answers import GROUP_REQUESTS
 from .operations import Operation
-from .surroundings import GROUP_REQUESTS
 
 Line = dict[str, Any]
 UNKNOWN_SERVER_ERROR = -1  # no code is lower; what is lower are failures of a client's own

@@ -1,14 +1,13 @@
 """Whether some order explains what was seen: a linearizability search over one key's history.
 
-A history is what clients asked of a transactional id's coordinator, or of a partition's leader, and
-what they were told, with the times between which it happened. `judge` looks for an order in which
-the executable machine gives just these answers: operations that overlapped in time may have taken
-effect in either order, one that was never answered at any later time or never, and between them
-happens what the machine does by itself (`model.judge.machines` says what that is). `carry` goes
-through a part of a history and says how it may go on from there: `model.judge.windows` judges long
-ones so.
+A history holds the requests of clients to a transactional id's coordinator or a partition's leader,
+with their answers and times. `judge` looks for an order in which the executable machine gives these
+answers. Operations that overlapped in time may have taken effect in either order; an operation
+without an answer may have taken effect at any later time, or never. Between them the machine takes
+its own steps (see `model.judge.machines.coordinator`). `carry` judges a part of a history and
+returns the states in which it may end: `model.judge.windows` judges long histories part by part.
 
-`model.judge.search` has the search. It is a pure function of what is given, and all of that can be
+`model.judge.search` has the search. It is a pure function of its arguments, all of which can be
 pickled.
 """
 
@@ -20,7 +19,7 @@ from enum import Enum
 from typing import Any
 
 from ..engine.reasons import reasons
-from .decisions import AtPartition
+from .machines.decisions import AtPartition
 from .operations import Judged, Operation, Settings
 from .search import Budget, Carried, Limit, Search, Way
 
@@ -178,8 +177,8 @@ def begin(
 ) -> Carried:  # fmt: skip
     """Where a history begins. `operations` is the history, or what tells as much of it: each
     producer id and epoch that a kind of request has. Raises as `judge` does."""
-    from .canonical import machine_for
     from .excerpts import unknown_machine_for
+    from .machines.canonical import machine_for
 
     given, settings = list(operations), settings or Settings()
     if settings.excerpt:

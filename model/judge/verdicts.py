@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .anomalies import ANOMALIES, find_anomalies
-from .decisions import OFFSETS
+from .application.anomalies import ANOMALIES, find_anomalies
+from .application.inputs import places
 from .histories import Run, read_lines, read_runs
-from .inputs import places
 from .judge import Finding, Judgement, judge, worst
+from .machines.decisions import OFFSETS
 from .operations import Settings, shown
 
 

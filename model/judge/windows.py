@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from .decisions import AtPartition
 from .judge import Finding, Judgement, begin, carry, decided, explanation, judge, judging
+from .machines.decisions import AtPartition
 from .operations import Operation, Settings
 from .search import Budget, Carried
 

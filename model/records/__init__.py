@@ -3,7 +3,7 @@
 Needs the extra `broker`, which has kio, crc32c and cramjam; `epochfence.model` never imports it.
 """
 
-from .. import kio_alone  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from .. import kio_loader  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
 try:
     import cramjam as _cramjam  # noqa: F401  # pyright: ignore[reportUnusedImport]
@@ -16,10 +16,18 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from .batch import LIMIT, BatchTooLarge, Flag, Record, RecordBatch, decode_batch, encode_batch
-from .codec import UnknownTag
+from .codec.codec import UnknownTag
+from .codec.errors import RecordError
 from .control import decode_control_type, decode_marker, encode_marker
-from .errors import RecordError
 from .files import Kind, Row, kind_of, read_file
+from .layouts.schema import (
+    AbortedTransaction,
+    EndTransactionMarker,
+    ProducerEntry,
+    TransactionLogKey,
+    TransactionLogValue,
+    TransactionPartitions,
+)
 from .offsets_log import (
     RECORD_TYPES,
     GroupValue,
@@ -28,14 +36,6 @@ from .offsets_log import (
     decode_group_value,
     encode_group_key,
     encode_group_value,
-)
-from .schema import (
-    AbortedTransaction,
-    EndTransactionMarker,
-    ProducerEntry,
-    TransactionLogKey,
-    TransactionLogValue,
-    TransactionPartitions,
 )
 from .snapshot import decode_snapshot, encode_snapshot
 from .transaction_index import decode_index, encode_index

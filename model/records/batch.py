@@ -15,11 +15,11 @@ from kio.serial.readers import read_int8, read_signed_varint, read_signed_varlon
 from kio.serial.writers import write_int8, write_signed_varint, write_signed_varlong
 from kio.static.primitive import i8, i32, i64, svarint, svarlong
 
-from .codec import LIMIT, decode, encode, read
-from .compression import TooLarge, codec_name, compress, decompress
-from .errors import RecordError
-from .schema import BatchHeader
-from .stream import Stream
+from .codec.codec import LIMIT, decode, encode, read
+from .codec.compression import TooLarge, codec_name, compress, decompress
+from .codec.errors import RecordError
+from .codec.stream import Stream
+from .layouts.schema import BatchHeader
 
 MAGIC = 2
 RECORD_SIZE = 512  # bytes that a record without key and value takes in memory

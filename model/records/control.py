@@ -8,9 +8,9 @@ from __future__ import annotations
 from kio.serial.readers import read_int16
 
 from ...spec.messages import Result
-from .codec import decode, encode, read
-from .errors import RecordError
-from .schema import ControlRecordKey, EndTransactionMarker
+from .codec.codec import decode, encode, read
+from .codec.errors import RecordError
+from .layouts.schema import ControlRecordKey, EndTransactionMarker
 
 VERSION = 0
 TYPES = dict(Result.members)

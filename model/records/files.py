@@ -23,13 +23,13 @@ from .batch import (
     decode_framed,
     read_frame,
 )
-from .compression import codec_name
+from .codec.compression import codec_name
+from .codec.errors import RecordError
+from .codec.stream import Stream
 from .control import NAMES, decode_control_type, decode_marker
-from .errors import RecordError
 from .metadata_log import decode_metadata
 from .offsets_log import decode_group_key, decode_group_value, plain
 from .snapshot import read_snapshot
-from .stream import Stream
 from .transaction_index import read_index
 from .transaction_log import decode_key, decode_value
 

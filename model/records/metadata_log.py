@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final
 
 from kio.serial.readers import read_unsigned_varint
 
-from .codec import decode, read
-from .schema import INT8, INT16, INT32, INT64, STRING, Layout
+from .codec.codec import decode, read
+from .layouts.schema import INT8, INT16, INT32, INT64, STRING, Layout
 from .transaction_log import UnknownVersion
 
 _FRAME_VERSION: Final = 1

@@ -18,10 +18,10 @@ from uuid import UUID
 from kio.serial.readers import read_int16
 from kio.static.protocol import Entity
 
-from . import assigned_groups as assigned
-from .codec import UnknownTag, decode, encode, read
-from .errors import RecordError
-from .offsets_schema import (
+from .codec.codec import UnknownTag, decode, encode, read
+from .codec.errors import RecordError
+from .layouts import assigned_groups as assigned
+from .layouts.offset_layouts import (
     GroupKey,
     GroupMetadataValue,
     GroupMetadataValueV0,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .errors import RecordError
+from .codec.errors import RecordError
 from .files import Row
 
 PAGE = 500  # rows in one table: widths are known when a table is printed

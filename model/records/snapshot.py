@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from crc32c import crc32c
 from kio.serial.readers import read_int16
 
-from .codec import decode, encode, read
-from .errors import RecordError
-from .schema import ProducerEntry, SnapshotHeader
-from .stream import Stream
+from .codec.codec import decode, encode, read
+from .codec.errors import RecordError
+from .codec.stream import Stream
+from .layouts.schema import ProducerEntry, SnapshotHeader
 
 VERSION = 1
 _VERSION_SIZE = 2

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from kio.serial.readers import read_int16
 
-from .codec import decode, encode, read
-from .errors import RecordError
-from .schema import AbortedTransaction
-from .stream import Stream
+from .codec.codec import decode, encode, read
+from .codec.errors import RecordError
+from .codec.stream import Stream
+from .layouts.schema import AbortedTransaction
 
 VERSION = 0
 _ENTRY_SIZE = 2 + len(

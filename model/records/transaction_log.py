@@ -17,9 +17,9 @@ from kio.static.protocol import Entity
 
 from ...spec.coordinator.entry import EMPTY, TransactionState
 from ...spec.releases.features import KAFKA, rotation_in_log, transaction_version_2
-from .codec import UnknownTag, decode, encode, read, shapes
-from .errors import RecordError
-from .schema import (
+from .codec.codec import UnknownTag, decode, encode, read, shapes
+from .codec.errors import RecordError
+from .layouts.schema import (
     TransactionLogKey,
     TransactionLogValue,
     TransactionLogValueV0,

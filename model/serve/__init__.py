@@ -6,4 +6,4 @@ consumer groups are kept here.
 
 from __future__ import annotations
 
-from .. import kio_alone  # noqa: F401  # pyright: ignore[reportUnusedImport]
+from .. import kio_loader  # noqa: F401  # pyright: ignore[reportUnusedImport]

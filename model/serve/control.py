@@ -30,10 +30,10 @@ from ...sockets import HOST, listening
 from ..cluster import Cluster
 from ..engine.errors import ModelError
 from ..requests import acls_line, acls_of
-from .faults import BadFault, fault_of, read_object
-from .served import Served
+from ..wire.listener import CantListen
+from .base import Served
+from .faults.faults import BadFault, fault_of, read_object
 from .server import Server
-from .wire import CantListen
 
 LARGEST: Final = 1 << 20
 """Bytes of the largest body."""

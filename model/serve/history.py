@@ -9,9 +9,9 @@ from typing import Any, BinaryIO, Final
 
 from ...spec.releases import api_versions
 from ..records import Flag, RecordError, decode_batch
-from .groups import identity
-from .partitions import partition_name
-from .wire import Answer, Request
+from ..wire.listener import Answer, Request
+from .handlers.groups import identity
+from .handlers.partitions import partition_name
 
 Line = dict[str, Any]
 RECORDED: Final = frozenset({

@@ -17,8 +17,8 @@ from kio.index import UnknownEntity, load_request_schema, load_response_schema
 
 from ...spec.releases.broker_versions import newest_of
 from ...spec.releases.features import NEWEST
-from ..live.cluster import addresses
-from ..live.connection import (
+from ..conformance.live.cluster.cluster import addresses
+from ..wire.connection import (
     ABOUT_US,
     KEYS,
     NAMES,
@@ -27,13 +27,13 @@ from ..live.connection import (
     Security,
     request_bytes,
 )
-from ..live.connection import response_of as fields_of
-from .faulted import Faulted, now_ms
-from .faults import Fault, Faults
+from ..wire.connection import response_of as fields_of
+from ..wire.listener import LOST, UNANSWERED, Answer, Brokers, Request, Silence
+from ..wire.raw_connection import Link
+from .base import Served
+from .faults.faults import Fault, Faults
+from .faults.injection import Faulted, now_ms
 from .history import RECORDED
-from .links import Link
-from .served import Served
-from .wire import LOST, UNANSWERED, Answer, Brokers, Request, Silence
 
 REFUSED: Final = {
     "hold_markers": "brokers send them to each other: where their listener is behind the proxy, "

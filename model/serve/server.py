@@ -13,18 +13,18 @@ from ...spec.access.acls import Acls
 from ...spec.releases.broker_versions import metadata_version, newest_of
 from ...spec.releases.features import RELEASED
 from ..cluster import Cluster
-from .actions import Actions
-from .faulted import Faulted, now_ms
-from .faults import Fault
-from .groups import GroupApis
-from .logs import LogApis
-from .metadata import MetadataApis, Nodes
-from .offsets import OffsetApis
-from .partitions import Partitions
-from .served import Served
-from .transactions import TransactionApis
+from ..wire.listener import LOST, Answer, Brokers, Request, Silence
+from .base import Served
+from .faults.actions import Actions
+from .faults.faults import Fault
+from .faults.injection import Faulted, now_ms
+from .handlers.groups import GroupApis
+from .handlers.logs import LogApis
+from .handlers.metadata import MetadataApis, Nodes
+from .handlers.offsets import OffsetApis
+from .handlers.partitions import Partitions
+from .handlers.transactions import TransactionApis
 from .users import ANONYMOUS, VERSIONS, Users
-from .wire import LOST, Answer, Brokers, Request, Silence
 
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ..live.sasl import OAUTHBEARER, Refused
-from .sasl import BY_PASSWORD, Exchange, exchange
-from .wire import LOST, Answer, Request, Silence
+from ..wire.listener import LOST, Answer, Request, Silence
+from ..wire.sasl_client import OAUTHBEARER, Refused
+from ..wire.sasl_server import BY_PASSWORD, Exchange, exchange
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a connection without authentication (KafkaPrincipal.ANONYMOUS)."""

@@ -17,10 +17,10 @@ from confluent_kafka import Producer
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from epochfence.model.conformance import System
-from epochfence.model.live.connection import KEYS
-from epochfence.model.live.shapes import plain, shaped
+from epochfence.model.conformance.session import System
 from epochfence.model.records import Flag, Record, RecordBatch, encode_batch
+from epochfence.model.wire.connection import KEYS
+from epochfence.model.wire.shapes import plain, shaped
 
 VERSIONS = {"Metadata": 4, "Produce": 8, "InitProducerId": 4, "AddPartitionsToTxn": 1, "EndTxn": 1}
 

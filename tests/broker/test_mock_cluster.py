@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from epochfence.model.conformance import Disagreement, replay
+from epochfence.model.conformance.session import Disagreement, replay
+from epochfence.model.conformance.testing import Conformance
 from epochfence.model.requests import Answer
-from epochfence.model.testing import Conformance
 from epochfence.tests.broker.mock_cluster import MockSystem
 from epochfence.tests.broker.mock_disagreements import DISAGREEMENTS, RELEASE, add, init
 from epochfence.tests.broker.mock_disagreements import Disagreement as Listed

@@ -24,7 +24,7 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
-from epochfence.model.live.connection import BrokerError, Connection, Security
+from epochfence.model.wire.connection import BrokerError, Connection, Security
 
 VERSIONS: Final = {
     "2.5": "2.5.1", "3.6": "3.6.2", "3.9": "3.9.2", "4.0.1": "4.0.1", "4.3": "4.3.1",

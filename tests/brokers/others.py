@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 from platformdirs import user_cache_path
 
-from epochfence.model.live.causes import RANKS
+from epochfence.model.conformance.live.causes import RANKS
 from epochfence.tests.brokers.kafka import Missing, needed
 
 HERE: Final = Path(__file__).parent

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.model.live.cluster import LiveCluster
+from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.tests.brokers.kafka import Broker
 
 SECONDS = 5

@@ -15,11 +15,11 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from epochfence.model.live.beginning import warm_up
-from epochfence.model.live.broker import BrokerSystem
-from epochfence.model.live.cluster import LiveCluster
-from epochfence.model.live.connection import Connection, Security
+from epochfence.model.conformance.live.broker import BrokerSystem
+from epochfence.model.conformance.live.cluster.cluster import LiveCluster
+from epochfence.model.conformance.live.cluster.setup import warm_up
 from epochfence.model.serve.proxy import Proxy
+from epochfence.model.wire.connection import Connection, Security
 from epochfence.tests.brokers.kafka import SLOWEST_START_S, Broker, Listener, free_port
 from epochfence.tests.brokers.topics import make_orders, with_orders
 from epochfence.tests.model.serve.clients import (

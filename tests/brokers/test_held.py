@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from epochfence.model.live.beginning import warm_up
-from epochfence.model.live.broker import BrokerSystem
-from epochfence.model.live.cluster import LiveCluster
-from epochfence.model.live.threads import Threads
+from epochfence.model.conformance.live.broker import BrokerSystem
+from epochfence.model.conformance.live.cluster.cluster import LiveCluster
+from epochfence.model.conformance.live.cluster.setup import warm_up
+from epochfence.model.conformance.live.holds.hold_places import Threads
 from epochfence.tests.brokers.kafka import Broker
 
 ID: Final[dict[str, Any]] = {"transactional_id": "a", "transaction_timeout_ms": 60_000}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from epochfence.model.cluster import Cluster
-from epochfence.model.live.apis import NEWEST, OLDEST, OPTIONAL
-from epochfence.model.live.causes import RANKS
-from epochfence.model.live.directed import existing
+from epochfence.model.conformance.live.causes import RANKS
+from epochfence.model.conformance.live.cluster.apis import NEWEST, OLDEST, OPTIONAL
+from epochfence.model.conformance.live.suites.directed_suite import existing
 from epochfence.tests.brokers import others
 from epochfence.tests.brokers.others import LEVELS, OTHERS, PAGE, section, sections
 

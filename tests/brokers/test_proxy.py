@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException, Producer
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.model.serve.faults import Drawn
+from epochfence.model.serve.faults.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import Broker

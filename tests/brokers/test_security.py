@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.cli.live import security_of
-from epochfence.model.live.cluster import LiveCluster
+from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.tests.brokers.kafka import Broker, Listener, needed

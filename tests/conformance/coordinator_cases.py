@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochfence.model import TransactionMetadata
-from epochfence.model.broker.coordinator import IllegalArgument
-from epochfence.model.broker.marker_channel_manager import IllegalState, Marker
+from epochfence.model.broker.transactions.coordinator import IllegalArgument
+from epochfence.model.broker.transactions.marker_channel_manager import IllegalState, Marker
 from epochfence.tests.conformance.draft import RELEASE, DraftCoordinator
 from epochfence.tests.conformance.harness import Adapter, Raised
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from epochfence.model import TransactionMetadata, partition_for
-from epochfence.model.broker.coordinator import IllegalArgument
-from epochfence.model.broker.marker_channel_manager import IllegalState
-from epochfence.model.broker.transaction_log import TombstoneBatch
-from epochfence.model.broker.transaction_metadata import NEW_ENTRY, STATE_NAMES
+from epochfence.model.broker.transactions.coordinator import IllegalArgument
+from epochfence.model.broker.transactions.marker_channel_manager import IllegalState
+from epochfence.model.broker.transactions.transaction_log import TombstoneBatch
+from epochfence.model.broker.transactions.transaction_metadata import NEW_ENTRY, STATE_NAMES
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.tests.conformance.coordinator_cases import metadata_from, metadata_to
 from epochfence.tests.conformance.draft import RELEASE, DraftFunctions

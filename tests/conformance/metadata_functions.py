@@ -29,9 +29,9 @@ from epochfence.language import (
 )
 from epochfence.language.expressions import Operand, field_set, rewrite
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.model.broker.coordinator import IllegalArgument
-from epochfence.model.broker.marker_channel_manager import IllegalState
-from epochfence.model.broker.transaction_metadata import metadata_of, state_member
+from epochfence.model.broker.transactions.coordinator import IllegalArgument
+from epochfence.model.broker.transactions.marker_channel_manager import IllegalState
+from epochfence.model.broker.transactions.transaction_metadata import metadata_of, state_member
 from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.coordinator.add_partitions import add_partitions
 from epochfence.spec.coordinator.entry import (

@@ -17,9 +17,9 @@ from epochfence.tests.fuzz.mutations import (
     same_meaning,
     unreadable,
 )
+from epochfence.tests.model.judge.application.test_inputs import application
 from epochfence.tests.model.judge.honest import without_markers
-from epochfence.tests.model.judge.test_group import steady
-from epochfence.tests.model.judge.test_inputs import application
+from epochfence.tests.model.judge.machines.test_group import steady
 
 HISTORIES = Path(__file__).parents[2] / "docs" / "examples" / "histories"
 FILE = "history.jsonl"

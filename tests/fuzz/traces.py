@@ -10,7 +10,7 @@ from typing import Any
 
 from epochfence.cli.endings import in_a_line
 from epochfence.model import Cluster
-from epochfence.model.conformance import System, replay
+from epochfence.model.conformance.session import System, replay
 from epochfence.model.engine.errors import ModelError
 from epochfence.model.requests import answer, read
 from epochfence.spec.releases.features import KAFKA

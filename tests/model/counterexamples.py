@@ -12,8 +12,8 @@ from epochfence.model import Machine
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
 from epochfence.spec.releases.features import transaction_version_2
 from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests.model.conformance.test_open_keys import in_the_open
 from epochfence.tests.model.test_client_replay import AGAIN, Clients, event_of, is_at_once
-from epochfence.tests.model.test_open_keys import in_the_open
 
 CLIENT = "producer"
 """The machine that `ProducerClient` stands for; others run their own tables."""

@@ -21,8 +21,8 @@ import pytest
 from epochfence.language import Instance, instantiate
 from epochfence.model import ProducerClient
 from epochfence.model.client.requests import CallFailed, CallResult, Produce, Record, Request
+from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.model.engine.interpreter import FullState, Step
-from epochfence.model.engine.stepper import Stepper
 from epochfence.spec.releases.features import transaction_version_2, transactional
 from epochfence.spec.systems import shipped
 from epochfence.tests.conformance.client_cases import expire

@@ -3,8 +3,8 @@
 import pytest
 
 from epochfence.model.cluster import Cluster
+from epochfence.model.conformance.possible_states import PossibleStates
 from epochfence.model.engine.errors import ModelError
-from epochfence.model.possible_states import PossibleStates
 from epochfence.spec.releases.features import RELEASES
 
 

@@ -382,7 +382,10 @@ def test_a_folder_without_such_files_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.slow(2)
 def test_kio_is_loaded_without_hypothesis_which_would_leave_a_folder(tmp_path: Path) -> None:
-    loads = "import sys, epochfence.model.live.run as _; sys.exit('hypothesis' in sys.modules)"
+    loads = (
+        "import sys, epochfence.model.conformance.live.run as _; "
+        "sys.exit('hypothesis' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", loads], cwd=tmp_path, check=False)
     assert done.returncode == 0
     assert list(tmp_path.iterdir()) == []

@@ -45,8 +45,8 @@ from epochfence.model.records import (
     read_file,
 )
 from epochfence.model.records.batch import BatchTooLarge
-from epochfence.model.records.codec import decode
-from epochfence.model.records.schema import TransactionLogValueV0
+from epochfence.model.records.codec.codec import decode
+from epochfence.model.records.layouts.schema import TransactionLogValueV0
 from epochfence.spec.coordinator.entry import TransactionState
 from epochfence.tests.model.test_offsets_log import WRITTEN
 

@@ -26,8 +26,8 @@ from hypothesis import is_hypothesis_test
 from epochfence.checker import check
 from epochfence.language import Instance, Table, instantiate
 from epochfence.model.engine import machine
+from epochfence.model.engine.compiler.program import Program
 from epochfence.model.engine.interpreter import Interpreter, Step
-from epochfence.model.engine.program import Program
 from epochfence.tests.mutation.mutants import Mutant, faults
 from epochfence.tests.spec.alterations import with_rows
 

@@ -30,13 +30,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from epochfence.files import write_whole
-from epochfence.model.judge.anomalies import find_anomalies
+from epochfence.model.judge.application.anomalies import find_anomalies
 from epochfence.model.judge.histories import read_runs
 from epochfence.model.judge.judge import Finding, Judgement, worst
 from epochfence.model.judge.operations import Settings
 from epochfence.model.judge.segments.directories import judge_segments
 from epochfence.model.judge.verdicts import judge_run
-from epochfence.model.serve.faults import Drawn
+from epochfence.model.serve.faults.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.spec.releases.features import NEWEST

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from epochfence.language import Instance
+from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
-from epochfence.model.engine.stepper import Stepper
 
 
 class Both(Interpreter):

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.model.engine.interpreter import Step
-from epochfence.model.engine.stepper import Stepper
 from epochfence.spec.coordinator import entry
 from epochfence.tests.spec.coordinators import Coordinator
 

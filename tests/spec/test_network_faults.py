@@ -160,8 +160,8 @@ def test_an_event_over_what_a_collection_holds(table: Table) -> None:
     wanted, found = search(instance), check(instance, Options(symmetry=False, slicing=False))
     assert (found.states, found.transitions) == (wanted.states, wanted.transitions)
     assert wanted.taken[1] > 0
+    from epochfence.model.engine.compiler.stepper import Stepper
     from epochfence.model.engine.interpreter import Interpreter
-    from epochfence.model.engine.stepper import Stepper
 
     state = (frozenset({1}), ((0, 1), (1, 0), (0, 1)), None)
     steps = [s.state for s in Interpreter(instance).steps(state)]

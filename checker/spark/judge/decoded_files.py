@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from ....model.records.batch import LIMIT
-from ....model.records.errors import RecordError
+from ....model.records.codec.errors import RecordError
 from ....model.records.files import Kind, Row, kind_of, read_stream
 from ....model.records.report import json_line
 from ..options import SparkError

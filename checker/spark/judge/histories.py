@@ -26,9 +26,9 @@ import numpy as np
 import pyarrow as pa
 
 from ....model.engine.errors import ModelError
-from ....model.judge.decisions import OFFSETS, AtPartition, Decisions
 from ....model.judge.histories import BadLine, kind_of, operation_of, read_line, schema_of
 from ....model.judge.judge import Finding, Judgement, begin, judge, worst
+from ....model.judge.machines.decisions import OFFSETS, AtPartition, Decisions
 from ....model.judge.operations import Operation, Settings
 from ....model.judge.verdicts import EXCERPT
 from ....model.judge.windows import WINDOW, distinct, judge_windows

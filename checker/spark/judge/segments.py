@@ -23,7 +23,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from ....model.judge.judge import Finding as Outcome
-from ....model.judge.segments.between import (
+from ....model.judge.segments.across_partitions import (
     OfProducer,
     Scope,
     compare,

@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Final
 
-from ....model.serve.faults import script_text
+from ....model.serve.faults.faults import script_text
 from .schedule import CLOCK_MS, NoSchedule, Schedule
 
 _HERE: Final = Path(__file__).with_name("java")

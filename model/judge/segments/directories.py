@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..judge import Finding as Outcome
-from .between import (
+from .across_partitions import (
     OfProducer,
     Scope,
     compare,

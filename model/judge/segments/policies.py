@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ...records.errors import RecordError
+from ...records.codec.errors import RecordError
 from ...records.files import Kind, read_file
 from ...records.metadata_log import OF_BROKER, OF_TOPIC, decode_config
 from .folder import COMPACT, DELETE

@@ -15,8 +15,8 @@ from ....language.values import evaluate, field_name
 from ....spec.coordinator import entry as coordinator
 from ....spec.properties.transactions import PREVIOUS
 from ....spec.releases.features import KAFKA
-from ...broker.transaction_log import java_hash
-from ...records.errors import RecordError
+from ...broker.transactions.transaction_log import java_hash
+from ...records.codec.errors import RecordError
 from ...records.files import Kind, Row, read_file
 from .folder import Finding, files_of, range_of
 

@@ -10,9 +10,9 @@ import pytest
 
 from epochfence.language import Table
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.broker.coordinator import ThreadHeld
 from epochfence.model.broker.group_coordinator import GroupCoordinator
 from epochfence.model.broker.group_messages import Answered, Identity, offsets_partition
+from epochfence.model.broker.transactions.coordinator import ThreadHeld
 from epochfence.model.engine.errors import MissingField
 from epochfence.model.requests import read, run
 from epochfence.spec.groups.tables import DRIVEN, DRIVEN_OFFSETS

@@ -44,7 +44,7 @@ from epochfence.model import (
     states,
 )
 from epochfence.model import partition_for as home
-from epochfence.model.broker.transaction_log import java_hash
+from epochfence.model.broker.transactions.transaction_log import java_hash
 from epochfence.model.engine.errors import (
     MissingField,
     ModelError,

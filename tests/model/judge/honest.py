@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from epochfence.model.broker.marker_channel_manager import Marker
+from epochfence.model.broker.transactions.marker_channel_manager import Marker
 from epochfence.model.cluster import Cluster
 from epochfence.model.judge.histories import read_runs
 from epochfence.model.judge.judge import Finding, Judgement

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epochfence.model.judge.anomalies import find_anomalies
+from epochfence.model.judge.application.anomalies import find_anomalies
 
 few = settings(max_examples=10, deadline=None)
 seeds = st.integers(0, 2**32).map(Random)

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.model import PartitionLeader, TransactionCoordinator
-from epochfence.model.judge.canonical import TIMES, machine_for
 from epochfence.model.judge.histories import BadLine, read_history
 from epochfence.model.judge.judge import NOT_ALL, Finding, _until, begin, judge  # type: ignore[reportPrivateUsage]
-from epochfence.model.judge.leader import LEADER_REQUESTS
-from epochfence.model.judge.machines import NAME, STEPS, Coordinator
+from epochfence.model.judge.machines.canonical import TIMES, machine_for
+from epochfence.model.judge.machines.coordinator import NAME, STEPS, Coordinator
+from epochfence.model.judge.machines.leader import LEADER_REQUESTS
 from epochfence.model.judge.operations import Operation, Settings, matches
 
 RELEASES = ("2.5", "3.6", "4.3")

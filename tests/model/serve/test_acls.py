@@ -16,10 +16,10 @@ from kafka.structs import OffsetAndMetadata
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.model.live.cluster import LiveCluster
-from epochfence.model.live.connection import BrokerError, Connection, Security
+from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.serve.control import Control
 from epochfence.model.serve.server import Server
+from epochfence.model.wire.connection import BrokerError, Connection, Security
 from epochfence.spec.access.acls import Acl, Acls
 from epochfence.tests.model.serve.clients import TIMEOUT_S, Http, in_transactions
 

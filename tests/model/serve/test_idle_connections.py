@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from epochfence import loopback
-from epochfence.model.serve import wire
 from epochfence.model.serve.control import Control
 from epochfence.model.serve.server import Server
+from epochfence.model.wire import listener as wire
 from epochfence.sockets import without_descriptor
 
 COMMAND = [sys.executable, "-m", "epochfence.cli", "serve", "--port", "0", "--control", "0"]

@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from epochfence.model.live.connection import Connection, Security
 from epochfence.model.serve.server import Server
+from epochfence.model.wire.connection import Connection, Security
 from epochfence.tests.model.serve.clients import TIMEOUT_S, librdkafka, read
 from epochfence.tests.model.serve.pipelines import GROUP, PIPELINES
 

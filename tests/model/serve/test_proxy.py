@@ -17,12 +17,12 @@ from confluent_kafka import KafkaException, Producer
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.model.live.connection import BrokerError, Connection, Security
-from epochfence.model.serve.faults import BadFault, Drawn
+from epochfence.model.serve.faults.faults import BadFault, Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.model.serve.server import Server
-from epochfence.model.serve.wire import Request
+from epochfence.model.wire.connection import BrokerError, Connection, Security
+from epochfence.model.wire.listener import Request
 from epochfence.tests.model.serve.behaviours import CLIENTS, PLAN
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,

@@ -15,10 +15,10 @@ from confluent_kafka.cimpl import NewTopic
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.model.live.cluster import LiveCluster
-from epochfence.model.live.connection import KEYS, Connection, Security, schemas
+from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.serve.server import Server, offered
-from epochfence.model.serve.wire import LARGEST, CantListen
+from epochfence.model.wire.connection import KEYS, Connection, Security, schemas
+from epochfence.model.wire.listener import LARGEST, CantListen
 from epochfence.spec.releases.broker_versions import newest_of, release_of
 from epochfence.spec.releases.features import RELEASED
 from epochfence.tests.model.serve.clients import (

@@ -18,10 +18,10 @@ from kafka.net.sasl.oauth import AbstractTokenProvider as OfKafkaPython
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.model.live.connection import BrokerError, Connection, Security
-from epochfence.model.live.sasl import unsecured_token
-from epochfence.model.serve.sasl import INVALID_TOKEN, Exchange, exchange, subject
 from epochfence.model.serve.server import Server
+from epochfence.model.wire.connection import BrokerError, Connection, Security
+from epochfence.model.wire.sasl_client import unsecured_token
+from epochfence.model.wire.sasl_server import INVALID_TOKEN, Exchange, exchange, subject
 from epochfence.spec.access.acls import Acl, Acls
 from epochfence.tests.model.serve.clients import TIMEOUT_S, in_transactions
 

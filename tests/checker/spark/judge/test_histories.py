@@ -23,7 +23,7 @@ from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation, Settings
 from epochfence.model.judge.verdicts import judge_run
 from epochfence.tests.model.judge.damage import DAMAGES, honest
-from epochfence.tests.model.judge.test_group import steady as group_run
+from epochfence.tests.model.judge.machines.test_group import steady as group_run
 from epochfence.tests.model.judge.test_judge import Recorder, coordinator_run, leader_run
 from epochfence.tests.test_cli import Ended, epochfence
 

@@ -16,7 +16,7 @@ from epochfence.checker.trace.chart.chart import Chart, chart_of
 from epochfence.checker.trace.schedule.java_test import java_test
 from epochfence.checker.trace.schedule.schedule import NoSchedule, Schedule, schedule_of
 from epochfence.cli import app
-from epochfence.model.serve.faults import Faults
+from epochfence.model.serve.faults.faults import Faults
 from epochfence.model.serve.server import Server
 from epochfence.spec.bugs import bug_of
 from epochfence.tests.model.serve.clients import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.model.judge.segments.between import time_of
+from epochfence.model.judge.segments.across_partitions import time_of
 from epochfence.model.judge.segments.directories import judge_segments
 from epochfence.model.judge.segments.transactions import are_all
 from epochfence.model.records import (

@@ -10,7 +10,7 @@ import pytest
 from epochfence.model.judge.segments.directories import judge_segments
 from epochfence.model.judge.segments.policies import configured, given
 from epochfence.model.records import Record, RecordBatch, encode_batch
-from epochfence.model.records.codec import encode
+from epochfence.model.records.codec.codec import encode
 from epochfence.model.records.metadata_log import OF_BROKER, OF_TOPIC, ConfigRecord
 from epochfence.tests.model.judge.segments.test_damage import batches, log_of, write
 from epochfence.tests.model.judge.segments.test_directories import Broker, Log, honest

@@ -1,0 +1,1 @@
+"""A transaction coordinator: its entries, its log, and its markers."""

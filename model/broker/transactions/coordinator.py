@@ -1,0 +1,486 @@
+"""A transaction coordinator to send requests to.
+
+The rows are those of `spec.coordinator`. Kept here, and in the managers that it is made of, is what
+they leave to the broker: the entries by their transactional ids, the queues of markers by leader,
+and what happens after what (a fence goes on to an abort; a record that was appended takes effect;
+an end that was decided sends its markers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any, NamedTuple, cast
+
+from ....spec.coordinator import entry as transaction
+from ....spec.releases import api_versions
+from ...engine.errors import ModelError, NotNow, refusal
+from ...engine.machine import Machine
+from .marker_channel_manager import Leaders, TransactionMarkerChannelManager
+from .transaction_log import partition_for
+from .transaction_metadata import (
+    NEW_ENTRY,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    TransactionMetadata,
+)
+from .transaction_state_manager import PENDING
+
+_NOTHING: Mapping[str, Any] = {}
+_IN_LOG = ("append", "completion")
+"""If a thread is held here, the record that it has appended is in the log."""
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """The answer to InitProducerId and EndTxn; both are -1 where there is none."""
+
+    error: str
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+
+
+class IllegalArgument(ModelError):
+    """Kafka throws an IllegalArgumentException here."""
+
+
+class Held(NamedTuple):
+    """A thread that is held in a request about an id: what it needs to go on."""
+
+    transactional_id: str
+    token: int
+    switch_off: tuple[str, ...] | None
+    own: Mapping[str, Any]
+
+
+class ThreadHeld(Exception):
+    """The thread of a request is held before its answer: see `TransactionCoordinator.holds`."""
+
+
+def each_once(partitions: Any) -> frozenset[Any]:
+    """Partitions that somebody gave. Raises WrongType for one alone, which a string would be."""
+    if isinstance(partitions, str) or not isinstance(partitions, Iterable):
+        raise refusal("partitions", "a collection of partitions", partitions, of_type=False)
+    return frozenset(cast("Iterable[Any]", partitions))
+
+
+class TransactionCoordinator(TransactionMarkerChannelManager):
+    """A broker that coordinates transactional ids.
+
+    `protocol` is the release, `transaction_version` the finalized feature level, `now_ms` the time,
+    which only the caller moves. `producer_ids` hands out producer ids; None is for now there is
+    none. `leader_of` says which broker leads a partition: None where there is no such partition,
+    `UNAVAILABLE` where the leader isn't known. `state_partition_of` is Kafka's rule over 50
+    partitions. With `holds_completions` the completion of an end that needs no marker is `PENDING`.
+    A new coordinator owns nothing: see `elect`.
+
+    Requests are methods; each takes `append`, what the transaction log answers to the record that
+    it brings about: NONE, an error, or `PENDING` (see `acknowledge`). `appends` counts the records
+    of requests that were tried; `records` lists all records since it was cleared, where
+    `keeps_records` is set.
+
+    Where `log_refuses`, no record of a request is taken, as it is too large; where it `lacks_ids`,
+    there is no producer id to be had.
+
+    `holds` is where the thread of the next request is to be held, if it comes there: between a
+    "fence" and its end; in an "append", whose record is in the log; after a "decision", before its
+    completion begins. The request raises ThreadHeld then, and `release` goes on with it. At
+    "completion" the answer isn't held, but the record that the end is complete.
+    """
+
+    def __init__(
+        self, *, protocol: str | None = None, transaction_version: int | None = None,
+        now_ms: int = 0, producer_ids: Callable[[], int | None] | None = None,
+        leader_of: Leaders | None = None, holds_completions: bool = False,
+        state_partition_of: Callable[[str], int] = partition_for,
+        transaction_max_timeout_ms: int = 900_000,
+        transactional_id_expiration_ms: int = 604_800_000,
+        transaction_two_phase_commit_enable: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            protocol=protocol, transaction_version=transaction_version, now_ms=now_ms,
+            leader_of=leader_of, holds_completions=holds_completions,
+            state_partition_of=state_partition_of,
+            transactional_id_expiration_ms=transactional_id_expiration_ms,
+            transaction_max_timeout_ms=transaction_max_timeout_ms,
+            transaction_two_phase_commit_enable=int(transaction_two_phase_commit_enable),
+        )  # fmt: skip
+        ids = count()
+        self.producer_ids = producer_ids or (lambda: next(ids))
+        self.appends = 0
+        self.log_refuses, self.lacks_ids = False, False
+        self.holds: str | None = None
+        self.held: dict[str, Held] = {}
+
+    def copy(self) -> TransactionCoordinator:
+        """Another coordinator in the same state. New producer ids come from one source for both."""
+        made = object.__new__(type(self))  # copy.copy takes three times as long
+        made.__dict__.update(self.__dict__)
+        made._lookup, made._epochs = self._lookup.copy(), dict(self._epochs)
+        made.entries = {name: entry.copy() for name, entry in self.entries.items()}
+        made.records = list(self.records)
+        made._markers, made.held = self._markers.copy(), dict(self.held)
+        return made
+
+    # Elections --------------------------------------------------------------------------------
+
+    def resign(self, state_partition: int, coordinator_epoch: int | None = None) -> None:
+        """It leads this partition no longer; it depends on the epochs whether a load ends."""
+        self._hears(state_partition, coordinator_epoch, leads=False)
+        self._forget(state_partition)
+
+    def _forget(self, state_partition: int) -> None:
+        """The entries and the markers of a partition are gone."""
+        for name in list(self.entries):
+            if self.state_partition_of(name) == state_partition:
+                del self.entries[name]
+        self.remove_markers(state_partition)
+
+    def load(
+        self, state_partition: int, coordinator_epoch: int,
+        records: Iterable[tuple[str, TransactionMetadata | None]],
+    ) -> list[str]:  # fmt: skip
+        """Takes over a partition at once: `elect` and `end_load`."""
+        self.elect(state_partition, coordinator_epoch, is_loading=True)
+        return self.end_load(state_partition, coordinator_epoch, records)
+
+    def end_load(
+        self, state_partition: int, coordinator_epoch: int,
+        records: Iterable[tuple[str, TransactionMetadata | None]],
+    ) -> list[str]:  # fmt: skip
+        """A load under this epoch has read the log's records, a tombstone being None. Where it is
+        still awaited, the coordinator answers from now on and goes on with the ends that were
+        decided: the ids of these.
+
+        Raises NotNow where no load was begun under the epoch.
+        """
+        if not self._load_ends(state_partition, coordinator_epoch):
+            return []
+        self._forget(state_partition)
+        loaded: dict[str, TransactionMetadata] = {}
+        for name, record in records:
+            loaded.pop(name, None)
+            if record is not None:
+                loaded[name] = record
+        for record in loaded.values():
+            self.put(record)
+        decided = [name for name in loaded if self.entries[name].value(transaction.is_prepared)]
+        for name in decided:
+            self.send_markers(name, coordinator_epoch)
+        return decided
+
+    def _load_ends(self, state_partition: int, coordinator_epoch: int) -> bool:
+        taken = self._lookup.handle(
+            "load ends", state_partition=state_partition, coordinator_epoch=coordinator_epoch
+        ).reply.is_taken
+        self._note_epoch(state_partition)
+        return taken
+
+    def restart(self) -> None:
+        """It stops and starts again: each partition with ids in it is read from the log, under a
+        new epoch, and the ends that were decided go on. Whoever waited for an append is left
+        without an answer; a record whose append was held is in the log."""
+        in_log = {self.held[at].transactional_id for at in _IN_LOG if at in self.held}
+        self.holds, self.held = None, {}
+        for partition in {self.state_partition_of(name) for name in self.entries}:
+            self.remove_markers(partition)
+            epoch = self._epochs[partition] + 1
+            self.elect(partition, epoch, is_loading=True)
+            self._load_ends(partition, epoch)
+        for name, entry in self.entries.items():
+            entry.handle("coordinator failover", record_kept=name in in_log)
+            if entry.value(transaction.is_prepared):
+                self.send_markers(name, self.owner_epoch(name) or 0)
+
+    # Threads that are held --------------------------------------------------------------------
+
+    def _holds(
+        self, place: str, name: str, token: int, off: tuple[str, ...] | None,
+        own: Mapping[str, Any] = _NOTHING,
+    ) -> bool:  # fmt: skip
+        """Whether a thread is held here, which is noted."""
+        if self.holds != place:
+            return False
+        self.holds = None
+        self.held[place] = Held(name, token, off, own)
+        return True
+
+    def is_held(self, transactional_id: str) -> bool:
+        """Whether the thread is held that has appended the id's pending record."""
+        waiting = (self.held[at].transactional_id for at in _IN_LOG if at in self.held)
+        return transactional_id in waiting
+
+    def _completion(self, transactional_id: str) -> str:
+        return PENDING if self.is_held(transactional_id) else super()._completion(transactional_id)
+
+    def release(self, place: str) -> list[Any]:
+        """The thread that is held there goes on: what is sent to who waits for its answer. Raises
+        NotNow where none is."""
+        if place not in self.held:
+            raise NotNow(f"no thread is held at {place}")
+        held = self.held.pop(place)
+        name = held.transactional_id
+        if place == "completion":
+            self.entries[name].attempt("log append")
+            return []
+        if place == "fence":
+            found = self.lookup("OTHER", name)
+            if found.step == "ANSWER":
+                return [ProducerIdAndEpoch(found.error)]
+        entry = self._at_now(self.entries[name])
+        if place == "fence":
+            entry.put(**held.own)
+            sent = self._end_fence(name, entry, "NONE", held.switch_off or (), held.token)
+        else:
+            off, is_append = held.switch_off, place == "append"
+            sent = self._go_on(name, entry, "NONE", off, is_tried=is_append)
+        return [message for message in sent if message.producer == held.token]
+
+    # Requests ---------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, transactional_id: str | None, transaction_timeout_ms: int,
+        expected: tuple[int, int] | None = None, *, append: str = "NONE",
+        before_abort: Callable[[], None] | None = None, enable_2pc: bool = False,
+        keep_prepared_txn: bool = False, api_version: int | None = None,
+    ) -> ProducerIdAndEpoch | None:  # fmt: skip
+        """InitProducerId; None where its record is still to be acknowledged.
+
+        `expected` is the producer id and epoch that the producer holds. `before_abort` is called
+        between the choice of a fencing epoch and the abort under it. `api_version` is that of the
+        request (none: its client is of the broker's release), here and of the other requests.
+        """
+        older = api_versions.without("InitProducerId", api_version)
+        answer = self.lookup(
+            "INIT_PRODUCER_ID", transactional_id, transaction_timeout_ms, expected,
+            enable_2pc=enable_2pc, keep_prepared_txn=keep_prepared_txn,
+        )  # fmt: skip
+        if answer.step == "ANSWER":
+            return ProducerIdAndEpoch(answer.error)
+        new_id: int | None = None
+        if answer.step in ("PRODUCER_ID_ALONE", "NEW_ENTRY"):
+            new_id = self._new_id()
+            if new_id is None:
+                return ProducerIdAndEpoch(self._blank.value(transaction.no_id_error))
+        if new_id is not None and answer.step == "PRODUCER_ID_ALONE":
+            return ProducerIdAndEpoch("NONE", new_id, 0)
+        assert transactional_id is not None
+        if new_id is not None:
+            fresh = NEW_ENTRY._replace(
+                transactional_id=transactional_id, producer_id=new_id,
+                txn_timeout_ms=answer.timeout_ms, txn_last_update_timestamp=self.now_ms,
+            )  # fmt: skip
+            self.put(fresh)
+        entry = self._at_now(self.entries[transactional_id])
+        token = next(self._tokens)
+        fields: dict[str, Any] = {
+            "producer": token,
+            "connection": 0,
+            "expected_id": 0 if expected is None else expected[0],
+            "expected_epoch": -1 if expected is None else expected[1],
+            "transaction_timeout_ms": answer.timeout_ms,
+        }
+        self._offer_id(entry, "InitProducerId", fields, older)
+        sent = list(entry.handle("InitProducerId", switch_off=older, **fields).sent)
+        if sent:
+            return _first(sent, token)
+        off = (*older, *self._older())
+        if entry["pending"] != "PREPARE_EPOCH_FENCE":
+            return _first(self._go_on(transactional_id, entry, append, off, token=token), token)
+        own = {name: entry[name] for name in ("fence_end", "fenced_for")}
+        if self._holds("fence", transactional_id, token, off, own):
+            raise ThreadHeld
+        if before_abort is not None:
+            before_abort()
+            found = self.lookup("OTHER", transactional_id)
+            if found.step == "ANSWER":
+                return ProducerIdAndEpoch(found.error)
+            entry = self._at_now(self.entries[transactional_id])
+            entry.put(**own)
+        return _first(self._end_fence(transactional_id, entry, append, off, token), token)
+
+    def add_partitions(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int,
+        partitions: Iterable[Any], *, api_version: int | None = None, append: str = "NONE",
+    ) -> str | None:  # fmt: skip
+        """AddPartitionsToTxn, from a client or (from version 4 of the API on) from a leader: an
+        error, or None where its record is still to be acknowledged."""
+        answer = self.lookup("OTHER", transactional_id)
+        if answer.step == "ANSWER":
+            return answer.error
+        assert transactional_id is not None
+        entry = self._at_now(self.entries[transactional_id])
+        token = next(self._tokens)
+        sent = entry.handle(
+            "AddPartitionsToTxn",
+            switch_off=api_versions.without("AddPartitionsToTxn", api_version), producer=token,
+            connection=0, partition=None, partitions=each_once(partitions),
+            producer_id=producer_id, producer_epoch=producer_epoch,
+            client_transaction_version=2 if api_versions.is_from_broker(api_version) else 0,
+        ).sent  # fmt: skip
+        if not sent and entry["pending"] is not None:
+            sent = self._go_on(transactional_id, entry, append, token=token)
+        found = [m.error for m in sent if m.producer == token]
+        return found[0] if found else None
+
+    def verify_partitions(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int,
+        partitions: Iterable[Any],
+    ) -> dict[Any, str]:  # fmt: skip
+        """AddPartitionsToTxn that only verifies: an error for each partition."""
+        wanted = sorted(each_once(partitions), key=str)
+        answer = self.lookup("OTHER", transactional_id)
+        if answer.step == "ANSWER":
+            return dict.fromkeys(wanted, str(answer.error))
+        assert transactional_id is not None
+        entry = self._at_now(self.entries[transactional_id])
+        fields: dict[str, Any] = {
+            "producer": 0,
+            "producer_id": producer_id,
+            "producer_epoch": producer_epoch,
+        }
+        return {
+            partition: str(
+                entry.handle(
+                    "AddPartitionsByLeader",
+                    partition=partition,
+                    switch_off=api_versions.VERSION_1,
+                    **fields,
+                ).reply.error
+            )
+            for partition in wanted
+        }
+
+    def end_txn(
+        self, transactional_id: str | None, producer_id: int, producer_epoch: int, result: str,
+        *, api_version: int | None = None, append: str = "NONE",
+    ) -> ProducerIdAndEpoch | None:  # fmt: skip
+        """EndTxn with result COMMIT or ABORT; None where its record is still to be acknowledged."""
+        answer = self.lookup("OTHER", transactional_id)
+        if answer.step == "ANSWER":
+            return ProducerIdAndEpoch(answer.error)
+        assert transactional_id is not None
+        entry = self._at_now(self.entries[transactional_id])
+        off = self._older() if api_version is None else api_versions.without("EndTxn", api_version)
+        token = next(self._tokens)
+        fields: dict[str, Any] = {
+            "producer": token,
+            "connection": 0,
+            "producer_id": producer_id,
+            "producer_epoch": producer_epoch,
+            "result": result,
+        }
+        self._offer_id(entry, "EndTxn", fields, off)
+        sent = entry.handle("EndTxn", switch_off=off, **fields).sent
+        if not any(m.producer == token for m in sent):
+            sent = [*sent, *self._go_on(transactional_id, entry, append, off, token=token)]
+        return _first(sent, token)
+
+    def describe(self, transactional_id: str | None) -> tuple[str, TransactionMetadata | None]:
+        """DescribeTransactions: an error and the entry. Raises IllegalArgument without an id."""
+        answer = self.lookup("DESCRIBE", transactional_id)
+        if answer.step == "ILLEGAL_ARGUMENT":
+            raise IllegalArgument("a transactional id is needed", "transactional_id")
+        if answer.step == "ANSWER":
+            return answer.error, None
+        assert transactional_id is not None
+        return "NONE", self.metadata(transactional_id)
+
+    def abort_timed_out(self, *, append: str = "NONE") -> list[str]:
+        """Aborts every transaction that is older than its timeout; their ids."""
+        return [name for name in list(self.entries) if self._aborts(name, self.now_ms, append)]
+
+    def time_out(self, transactional_id: str, *, append: str = "NONE") -> bool:
+        """Aborts the id's transaction as if it were older than its timeout; whether there was one
+        to abort."""
+        entry = self.entries.get(transactional_id)
+        if entry is None:
+            return False
+        return self._aborts(transactional_id, self.now_ms + entry["txn_timeout_ms"] + 1, append)
+
+    def _aborts(self, name: str, now_ms: int, append: str) -> bool:
+        entry = self.entries[name]
+        entry.outside(clock__now=now_ms)
+        if entry.attempt("transaction timeout") is None:
+            return False
+        self._end_fence(name, entry, append, self._older())
+        return True
+
+    # What follows from a transition -------------------------------------------------------------
+
+    def acknowledge(self, transactional_id: str, error: str = "NONE") -> list[Any]:
+        """The log's answer to a record that was `PENDING`; the answers that go out now."""
+        entry = self._at_now(self.entries[transactional_id])
+        return self._go_on(transactional_id, entry, error, is_tried=True)
+
+    def _older(self) -> tuple[str, ...]:
+        """The features that the finalized transaction version lacks."""
+        return api_versions.before(self.transaction_version)
+
+    def _new_id(self) -> int | None:
+        return None if self.lacks_ids else self.producer_ids()
+
+    def _offer_id(
+        self, entry: Machine, event: str, fields: Mapping[str, Any], off: tuple[str, ...] = ()
+    ) -> None:
+        """Gets a producer id where there being one decides what becomes of the event."""
+        if not entry.value(transaction.exhausted):
+            return
+        rows: list[str | None] = []
+        for offered in (0, None):
+            entry.outside(producer_id_manager__offered_id=offered)
+            rows.append(entry.may(event, switch_off=off, **fields))
+        if rows[0] != rows[1]:
+            entry.outside(producer_id_manager__offered_id=self._new_id())
+
+    def _end_fence(
+        self, name: str, entry: Machine, append: str, off: tuple[str, ...], token: int = -1
+    ) -> list[Any]:
+        """The second half of a fence; the messages that were sent."""
+        self._offer_id(entry, "continue the fence", {}, off)
+        before = entry["pending"]
+        sent = list(entry.handle("continue the fence", switch_off=off).sent)
+        is_ending = entry["pending"] == "PREPARE_ABORT" != before
+        if not is_ending:
+            return sent
+        return [*sent, *self._go_on(name, entry, append, off, token=token)]
+
+    def _go_on(
+        self, name: str, entry: Machine, append: str, off: tuple[str, ...] | None = None, *,
+        is_tried: bool = False, token: int = -1,
+    ) -> list[Any]:  # fmt: skip
+        """Takes a transition as far as it goes, for the request of this token; the messages that
+        were sent."""
+        sent: list[Any] = []
+        if append == "NONE" and self.log_refuses and not is_tried:
+            append = self.append_error("MESSAGE_TOO_LARGE")
+        if off is None:
+            off = api_versions.before(entry["pending_version"])
+        pending = entry["pending"]
+        if pending is not None and pending not in ("COMPLETE_COMMIT", "COMPLETE_ABORT"):
+            if self.keeps_records and not is_tried:
+                self.records.append(self.pending_record(name))
+            self.appends += 1
+            if self._holds("append", name, token, off):
+                raise ThreadHeld
+            if append == PENDING:
+                return sent
+            if append != "NONE":
+                return sent + self._refuse(entry, append)
+            sent += entry.handle("log append").sent
+            if entry.value(transaction.is_prepared) and self._holds("decision", name, token, off):
+                raise ThreadHeld
+        completion = entry.attempt("begin completion", switch_off=off)
+        if completion is not None:
+            sent += completion.sent
+            self._holds("completion", name, token, off)
+            self.send_markers(name, self.owner_epoch(name) or 0)
+        return sent
+
+
+def _first(sent: Iterable[Any], token: int) -> ProducerIdAndEpoch | None:
+    for message in sent:
+        if message.producer == token:
+            if message.producer_epoch == NO_PRODUCER_EPOCH:
+                return ProducerIdAndEpoch(message.error)
+            return ProducerIdAndEpoch(message.error, message.producer_id, message.producer_epoch)
+    return None

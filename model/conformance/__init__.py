@@ -1,0 +1,1 @@
+"""The oracle beside a system under test: requests, allowed answers, smallest disagreements."""

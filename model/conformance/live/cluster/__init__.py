@@ -1,0 +1,1 @@
+"""A cluster of real brokers: its topics, settings, epochs and permissions."""

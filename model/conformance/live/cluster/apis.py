@@ -1,0 +1,112 @@
+"""The APIs that a run sends: those that it needs, and what it leaves out where one is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ....wire.connection import BrokerError
+
+NEWEST: Final = {
+    "Produce": 12, "Fetch": 12, "ListOffsets": 7, "Metadata": 9, "FindCoordinator": 3,
+    "InitProducerId": 6, "AddPartitionsToTxn": 5, "AddOffsetsToTxn": 4, "EndTxn": 5,
+    "TxnOffsetCommit": 5, "WriteTxnMarkers": 2, "DescribeProducers": 0, "DescribeTransactions": 0,
+    "CreateTopics": 5, "DeleteTopics": 5, "DeleteGroups": 2, "DeleteRecords": 2,
+    "DescribeConfigs": 4, "IncrementalAlterConfigs": 1, "UpdateFeatures": 1,
+}  # fmt: skip
+"""The newest versions that are sent. Above them topics go by ids, and coordinators are asked for
+in groups."""
+OLDEST: Final = {
+    "Produce": 3, "Fetch": 4, "ListOffsets": 2, "Metadata": 4, "FindCoordinator": 1,
+    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1, "UpdateFeatures": 1,
+}  # fmt: skip
+"""The oldest versions that are sent, where it isn't 0."""
+_NOT_TESTED = "its rows aren't tested"
+OPTIONAL: Final[Mapping[str, str]] = {
+    "AddPartitionsToTxn": _NOT_TESTED,
+    "AddOffsetsToTxn": _NOT_TESTED,
+    "EndTxn": "transactions end by a newer instance or a timeout alone",
+    "TxnOffsetCommit": _NOT_TESTED,
+    "WriteTxnMarkers": _NOT_TESTED,
+    "DescribeProducers": "the producers of a partition aren't compared",
+    "DescribeTransactions": "ends aren't waited for: both answers are allowed until one is over",
+    "DeleteTopics": "the topics of the run stay",
+    "DeleteGroups": "the groups of the run stay",
+    "DeleteRecords": "--alter-configs doesn't delete records",
+    "DescribeConfigs": "settings of the brokers aren't checked",
+    "IncrementalAlterConfigs": "--alter-configs doesn't change settings",
+    "UpdateFeatures": "--alter-features doesn't change transaction.version",
+}
+"""What a run does without each API that it doesn't need."""
+NEEDED: Final = tuple(name for name in NEWEST if name not in OPTIONAL)
+
+
+class Lacking(NamedTuple):
+    """An API of which not every version is sent: the versions that the broker offers and that are
+    sent (none: None), and what follows."""
+
+    name: str
+    offered: tuple[int, int] | None
+    sent: tuple[int, int] | None
+    why: str
+
+
+def limits(without: Iterable[str], caps: Iterable[str]) -> dict[str, int]:
+    """The newest version of each API that is named: -1 for one that isn't sent, and of `caps` what
+    each says (REQUEST=VERSION). Raises BrokerError for what is none."""
+    found: dict[str, int] = {}
+    for name in without:
+        _check("--without", name)
+        if name in NEEDED:
+            raise BrokerError(f"--without {name}: every run needs {', '.join(NEEDED)}")
+        found[name] = -1
+    for cap in caps:
+        name, _, version = cap.partition("=")
+        _check("--cap", name)
+        if not version.isdecimal():
+            raise BrokerError(f"--cap {cap}: write REQUEST=VERSION")
+        if int(version) < OLDEST.get(name, 0):
+            raise BrokerError(f"--cap {cap}: the oldest version that is sent is {OLDEST[name]}")
+        if name in found:
+            raise BrokerError(f"--cap {cap}: {name} is limited twice")
+        found[name] = int(version)
+    return found
+
+
+def _check(option: str, name: str) -> None:
+    if name not in NEWEST:
+        raise BrokerError(f"{option} {name}: choose one of {', '.join(NEWEST)}")
+
+
+def sent(
+    offered: Mapping[str, tuple[int, int]], limited: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """The versions of each API that are sent to a broker that offers these."""
+    found: dict[str, tuple[int, int]] = {}
+    for name, newest in NEWEST.items():
+        low, high = offered.get(name, (0, -1))
+        low = max(low, OLDEST.get(name, 0))
+        high = min(high, newest, limited.get(name, newest))
+        if low <= high:
+            found[name] = (low, high)
+    return found
+
+
+def table(lacking: Iterable[Lacking]) -> str:
+    """The APIs of which not every version is sent, as a table; empty where there is none."""
+    rows = [("API", "offered", "sent", "without the others")]
+    rows += [(one.name, _span(one.offered), _span(one.sent), one.why) for one in lacking]
+    if len(rows) == 1:
+        return ""
+    wide = [max(len(row[at]) for row in rows) for at in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(size) for cell, size in zip(row[:3], wide, strict=True)), row[3]])
+        for row in rows
+    )
+
+
+def _span(versions: tuple[int, int] | None) -> str:
+    if versions is None:
+        return "none"
+    low, high = versions
+    return str(low) if low == high else f"{low} to {high}"

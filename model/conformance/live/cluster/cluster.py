@@ -1,0 +1,537 @@
+"""A cluster of real brokers: which versions of requests it takes, who leads and coordinates what,
+and topics of one's own in it, which are removed at the end.
+
+Only names under a random prefix are made, written to and removed.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any, Final
+
+from .....spec.releases import broker_versions
+from .....spec.releases.api_versions import OF_BROKERS
+from ....wire.connection import (
+    NAMES,
+    PORT,
+    TIMEOUT_S,
+    BrokerError,
+    Connection,
+    Gone,
+    NoAnswer,
+    Security,
+    Silent,
+    Unreachable,
+)
+from ..answers import only
+from .apis import NEEDED, NEWEST, OLDEST, OPTIONAL, Lacking, sent
+from .missing_permissions import Refused, refusal
+from .settings import LOG, Settings
+
+_TRANSACTION, _GROUP = 1, 0
+PREFIX: Final = "epochfence-"
+"""With it all names begin that are ours; a random part follows."""
+MOST_BROKERS: Final = 5
+PARTITIONS: Final = 100
+"""So many partitions a topic of ours has: a run of requests takes new ones."""
+PATIENCE_S: Final = 30
+IDLE_S: Final = 30
+"""A connection that was idle for so long isn't used again: the broker may be about to close it."""
+OF_TABLES: Final = frozenset(
+    ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce",
+     "EndTxn", "WriteTxnMarkers", "Fetch", "ListOffsets", "DescribeProducers",
+     "DescribeTransactions")
+)  # fmt: skip
+"""The requests that are compared."""
+_OWN: Final = OF_TABLES | {"FindCoordinator", "CreateTopics"}
+"""The requests that name what is ours alone: who may ask one may ask all."""
+_OF_ID: Final = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+SOON: Final = frozenset(
+    ("COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "LEADER_NOT_AVAILABLE",
+     "UNKNOWN_TOPIC_OR_PARTITION", "NOT_COORDINATOR", "NOT_CONTROLLER")
+)  # fmt: skip
+
+
+def _permission(name: str, version: int, fields: Mapping[str, Any], error: str) -> tuple[Any, ...]:
+    """The permission that a request takes, as far as the error says which it was."""
+    has_id = fields.get("transactional_id", fields.get("v3_and_below_transactional_id")) is not None
+    if error == _OF_ID and has_id and name in OF_TABLES:
+        return (_OF_ID,)  # of our own ids: WRITE, whatever the request
+    return name, has_id, fields.get("key_type"), version >= OF_BROKERS
+
+
+def addresses(bootstrap: str) -> list[tuple[str, int]]:
+    """The hosts and ports of HOST:PORT[,HOST:PORT]... Raises BrokerError for what is none."""
+    found: list[tuple[str, int]] = []
+    for part in bootstrap.split(","):
+        host, colon, port = part.strip().rpartition(":")
+        if not colon:
+            host, port = port, str(PORT)
+        if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+            raise BrokerError(f"{part or bootstrap!r}: write HOST:PORT")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+class LiveCluster:
+    """The cluster that `bootstrap` (HOST:PORT, or several) leads to.
+
+    Raises BrokerError where it can't be talked to, or is one that isn't to be touched: with topics
+    of others, or of more than five brokers, unless it `may_be_shared`. No answer is waited for
+    longer than `timeout_s`. `limited` has the newest versions of APIs, as `apis.limits` has them.
+    """
+
+    def __init__(
+        self, bootstrap: str, how: Security | None = None, *, may_be_shared: bool = False,
+        timeout_s: float = TIMEOUT_S, limited: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        self._how, self._timeout_s, self._limited = how or Security(), timeout_s, limited or {}
+        self._connections: dict[tuple[int, int], Connection] = {}
+        self._coordinators: dict[tuple[int, str], int] = {}
+        self._topics: list[str] = []
+        self._groups: list[str] = []
+        self._terms: tuple[int, ...] = ()
+        self._free: Iterator[tuple[str, int]] = iter(())
+        self.without: list[str] = []
+        """The requests that the user may not ask."""
+        self.unusable: dict[str, str] = {}
+        """The requests that are left out since they got no answer, and what came instead."""
+        self.silences: list[NoAnswer] = []
+        """The requests that got no answer as the run began."""
+        self.went_away: list[str] = []
+        """The brokers that went away while others took over: which, and at which request."""
+        self.is_hurt = False
+        """Whether a request has had no answer since `revive` was called."""
+        self._hurt_at = -1
+        self.timeouts: Counter[tuple[str, int]] = Counter()
+        """How often each version of a request had no answer in time."""
+        self._granted: set[tuple[Any, ...]] = set()
+        self._leaders: dict[tuple[str, int], int] = {}
+        self.prefix = f"{PREFIX}{secrets.token_hex(4)}"
+        self.sent = 0
+        self.settings = Settings(self)
+        self._aside = threading.local()
+        self._numbers: set[int] = set()
+        self._lock = threading.Lock()
+        self.meanwhile: Callable[[], object] | None = None
+        """Asks for something else before the next request is answered, over one connection."""
+        self._early: Callable[[], dict[str, Any]] | None = None
+        self._answered_first: dict[str, Any] = {}
+        self.any: int = -1
+        """A broker that answers."""
+        self.controller: int = -1
+        self._first = self._any_of(addresses(bootstrap))
+        try:
+            self.versions, self.features = self._negotiated()
+            self.brokers = self._described(may_be_shared)
+        except BaseException as error:
+            self._first.close()
+            if isinstance(error, Gone) and self._how == Security():
+                raise BrokerError(
+                    f"{error}: brokers that want TLS or SASL do so, for which --config has a "
+                    "client's properties"
+                ) from None
+            raise
+
+    @property
+    def place(self) -> str:
+        """The host and port that led to the cluster."""
+        return self._first.place
+
+    def _any_of(self, places: list[tuple[str, int]]) -> Connection:
+        error = BrokerError("no address")
+        for host, port in places:
+            try:
+                return Connection(host, port, self._how, timeout_s=self._timeout_s)
+            except BrokerError as refused:
+                error = refused
+        raise error
+
+    def _negotiated(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+        """The versions of each request that both sides know, and the broker's features."""
+        told = self._first.api_versions()
+        self.offered = {
+            NAMES[one["api_key"]]: (one["min_version"], one["max_version"])
+            for one in told["api_keys"] or ()
+            if one["api_key"] in NAMES
+        }
+        self.supported = {name: high for name, (_, high) in self.offered.items()}
+        known, final = (
+            {one["name"]: one for one in told.get(which) or ()}
+            for which in ("supported_features", "finalized_features")
+        )
+        self.levels = {name: one["max_version"] for name, one in known.items()}
+        features = {name: one["max_version_level"] for name, one in final.items()}
+        found = sent(self.offered, self._limited)
+        for name in NEEDED:
+            if name not in found:
+                span = f"{OLDEST.get(name, 0)} to {NEWEST[name]}"
+                raise BrokerError(f"{self._first.place} offers no {name} of version {span}")
+        return found, features
+
+    @property
+    def release(self) -> str | None:
+        """The release of the tables that its versions speak for; None where they speak for none."""
+        return broker_versions.release_of(self.supported, self.levels)
+
+    def level_at(self, node: int) -> int:
+        """The level of transaction.version that a broker has now."""
+        told = self.connection(node).api_versions()
+        levels = {one["name"]: one["max_version_level"] for one in told["finalized_features"]}
+        return levels.get("transaction.version", 0)
+
+    @property
+    def transaction_version(self) -> int:
+        """The finalized feature level."""
+        return self.features.get("transaction.version", 0)
+
+    def _described(self, may_be_shared: bool) -> dict[int, tuple[str, int]]:
+        told = self._first.ask("Metadata", self.newest("Metadata"), {"topics": None})
+        brokers = self._brokers_of(told)
+        if not brokers:
+            raise BrokerError(f"{self._first.place} names no broker in its metadata")
+        topics = told["topics"] or ()
+        others = sorted(topic["name"] for topic in topics if not topic["is_internal"])
+        others = [name for name in others if not name.startswith("__")]
+        if not may_be_shared and others:
+            raise BrokerError(
+                f"{self._first.place} has topics of others ({others[0]}{', …' * (len(others) > 1)})"
+                ": --shared runs beside them"
+            )
+        if not may_be_shared and len(brokers) > MOST_BROKERS:
+            raise BrokerError(
+                f"{self._first.place} is of {len(brokers)} brokers: --shared takes more than "
+                f"{MOST_BROKERS}"
+            )
+        return brokers
+
+    def _brokers_of(self, told: Mapping[str, Any]) -> dict[int, tuple[str, int]]:
+        """The brokers in metadata, one of which is the controller."""
+        brokers = {one["node_id"]: (one["host"], one["port"]) for one in told["brokers"] or ()}
+        known = told["controller_id"] in brokers
+        self.any = next(iter(brokers), -1)
+        self.controller = told["controller_id"] if known else self.any
+        return brokers
+
+    def lacking(self) -> list[Lacking]:
+        """The APIs of which less is sent than there is."""
+        found: list[Lacking] = []
+        for name, newest in NEWEST.items():
+            offered, now = self.offered.get(name), self.versions.get(name)
+            if name in self.unusable:
+                why = f"{self.unusable[name]}: {OPTIONAL[name]}"
+            elif now is None:
+                why = OPTIONAL[name]
+            elif self._limited.get(name, newest) < min(newest, self.supported[name]):
+                why = "--cap"
+            else:
+                continue
+            found.append(Lacking(name, offered, now, why))
+        return found
+
+    def newest(self, name: str) -> int:
+        """The newest version of a request that both sides know. Raises BrokerError."""
+        if name not in self.versions:
+            raise BrokerError(f"{self._first.place} takes no {name}")
+        return self.versions[name][1]
+
+    # Asking -----------------------------------------------------------------------------------
+
+    def ask(
+        self, node: int, name: str, fields: Mapping[str, Any], version: int | None = None
+    ) -> dict[str, Any]:
+        """A broker's response to a request, each over another of two connections than the one
+        before. Raises NoAnswer where none comes, Unreachable where there is no broker, and Refused
+        where the user may not ask. If he might ask the same before, a refusal is an answer."""
+        version = self.newest(name) if version is None else version
+        try:
+            told = self._asked(node, name, fields, version)
+        except NoAnswer as error:
+            self.is_hurt, self._hurt_at = True, node
+            if isinstance(error, Silent):
+                self.timeouts[name, version] += 1
+            self.meanwhile = self._early = None
+            raise
+        error = refusal(told, fields)
+        same = _permission(name, version, fields, error or "")
+        if error is None:
+            self._granted |= {same, _permission(name, version, fields, _OF_ID)}
+        elif name not in _OWN or same not in self._granted:
+            raise Refused(self._first.place, name, error, PREFIX)
+        elif name not in OF_TABLES:
+            what = f"{error}, where it gave an answer before"
+            raise NoAnswer(self._first.place, name, what)
+        return told
+
+    def _asked(
+        self, node: int, name: str, fields: Mapping[str, Any], version: int
+    ) -> dict[str, Any]:
+        self.sent += 1
+        if (number := getattr(self._aside, "number", None)) is not None:
+            return self.connection(node, number).ask(name, version, fields)
+        if self.meanwhile is None and self._early is None:
+            return self.connection(node, self.sent % 2).ask(name, version, fields)
+        connection = self.connection(node)
+        connection.send(name, version, fields)
+        if self.meanwhile is not None:
+            then, self.meanwhile = self.meanwhile, None
+            self._early = lambda: connection.receive(name, version)
+            then()
+            return self._answered_first
+        assert self._early is not None
+        self._answered_first, self._early = self._early(), None
+        return connection.receive(name, version)
+
+    @contextmanager
+    def own_number(self) -> Generator[int]:
+        """A number of connections that nothing else is asked over meanwhile."""
+        with self._lock:
+            number = next(one for one in count(2) if one not in self._numbers)
+            self._numbers.add(number)
+        try:
+            yield number
+        finally:
+            self._numbers.discard(number)
+
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        """Meanwhile, what this thread asks goes over connections of its own: the answer may take
+        its time."""
+        with self.own_number() as number:
+            self._aside.number = number
+            try:
+                yield
+            finally:
+                self._aside.number = None
+
+    def connection(self, node: int, number: int = 0) -> Connection:
+        """A connection to a broker, a new one where there is none. Raises BrokerError."""
+        known = self._connections.get((node, number))
+        if known is not None and time.monotonic() - known.used_at > IDLE_S:
+            known.close()
+        if known is None or known.is_closed:
+            self._connections[node, number] = known = self._connected(node)
+        return known
+
+    def _connected(self, node: int) -> Connection:
+        host, port = self.brokers.get(node, ("", 0))
+        if not port:
+            raise BrokerError(f"the cluster doesn't tell where its broker {node} is")
+        return Connection(host, port, self._how, timeout_s=self._timeout_s)
+
+    def drop(self) -> None:
+        """Its brokers go away: the next requests use new connections."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self.meanwhile = self._early = None
+        self.forget_places()
+
+    # Brokers that go away ---------------------------------------------------------------------
+
+    def revive(self, patience_s: float = PATIENCE_S) -> None:
+        """Waits until the brokers take requests again, over new connections. Raises BrokerError."""
+        self.is_hurt = False
+        self.drop()
+        until = time.monotonic() + patience_s
+        while True:
+            try:
+                self._connected(self.any).close()
+                return
+            except BrokerError:
+                if time.monotonic() > until and not self.finds_others():
+                    raise
+                time.sleep(0.1)
+
+    def has_failed_over(self, request: str) -> bool:
+        """Whether the broker that gave this request no answer has gone, and others are there."""
+        if len(self.brokers) == 1:
+            return False
+        try:
+            self._connected(self._hurt_at).close()
+        except Unreachable:
+            self.went_away.append(f"broker {self._hurt_at} went away at {request}")
+            return self.finds_others()
+        except BrokerError:
+            pass
+        return False
+
+    def finds_others(self) -> bool:
+        """Looks for a broker that answers; then everything moves to where that one says it is."""
+        for node in self.brokers if len(self.brokers) > 1 else ():
+            try:
+                told = self.connection(node).ask(
+                    "Metadata", self.newest("Metadata"), {"topics": []}
+                )
+            except BrokerError:
+                continue
+            self.brokers = self.brokers | self._brokers_of(told)
+            self.any = node
+            self.forget_places()
+            return True
+        return False
+
+    def coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional id."""
+        return self._coordinator(_TRANSACTION, transactional_id)
+
+    def group_coordinator(self, group_id: str) -> int:
+        """The broker that coordinates a group."""
+        if group_id not in self._groups:
+            self._groups.append(group_id)
+        return self._coordinator(_GROUP, group_id)
+
+    def _coordinator(self, kind: int, key: str) -> int:
+        if len(self.brokers) == 1 and (kind, "") in self._coordinators:
+            return self._coordinators[kind, ""]
+        if (kind, key) not in self._coordinators:
+            told = self._soon("FindCoordinator", {"key": key, "key_type": kind})
+            self._coordinators[kind, key] = self._coordinators[kind, ""] = told["node_id"]
+        return self._coordinators[kind, key]
+
+    def forget_places(self) -> None:
+        """Coordinators and leaders have moved: they are asked for again."""
+        self._coordinators.clear()
+        self._leaders.clear()
+        self._terms = ()
+
+    def coordinator_epochs(self) -> tuple[int, ...]:
+        """The coordinators' epochs by partitions of the transaction log: which terms these are of
+        their leaders. None before there is a transaction log, and none where markers aren't sent:
+        nothing else names them."""
+        if not self._terms and "WriteTxnMarkers" in self.versions:
+            found = {p["partition_index"]: p.get("leader_epoch", 0) for p in self._topic(LOG)}
+            self._terms = tuple(epoch for _, epoch in sorted(found.items()))
+        return self._terms
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition."""
+        if (topic, partition) not in self._leaders:
+            self._await_leaders(topic, are_new=False)
+        return self._leaders[topic, partition]
+
+    def leave_out(self, name: str, why: str) -> None:
+        """Sends a request no more."""
+        self.versions.pop(name, None)
+        self.unusable[name] = why
+
+    def _soon(self, name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The response to a request that a broker may not be ready for at once."""
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            told = self.ask(self.any, name, fields)
+            if told["error_code"] not in SOON or time.monotonic() > until:
+                break
+            time.sleep(0.1)
+        if told["error_code"] != "NONE":
+            raise BrokerError(f"{self._first.place} answers {name} with {told['error_code']}")
+        return told
+
+    # Topics -----------------------------------------------------------------------------------
+
+    def new_partition(self) -> tuple[str, int]:
+        """A partition of ours that nothing was written to: its topic and number."""
+        found = next(self._free, None)
+        if found is None:
+            topic = self._new_topic()
+            self._free = ((topic, number) for number in range(PARTITIONS))
+            found = next(self._free)
+        return found
+
+    def _new_topic(self) -> str:
+        topic = f"{self.prefix}-{len(self._topics)}"
+        made = {"name": topic, "num_partitions": PARTITIONS, "replication_factor": 1}
+        told = self.ask(
+            self.controller, "CreateTopics", {"topics": [made], "timeout": PATIENCE_S * 1000}
+        )
+        one = only("CreateTopics", told["topics"], name=topic)
+        if one["error_code"] != "NONE":
+            raise BrokerError(f"{self._first.place} makes no topic {topic}: {one['error_code']}")
+        self._topics.append(topic)
+        self._await_leaders(topic)
+        return topic
+
+    def _await_leaders(self, topic: str, *, are_new: bool = True) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+            told = only("Metadata", self.ask(self.any, "Metadata", asked)["topics"], name=topic)
+            found = {
+                (topic, one["partition_index"]): one["leader_id"]
+                for one in told["partitions"] or ()
+                if one["error_code"] == "NONE" and one["leader_id"] >= 0
+            }
+            if len(found) == PARTITIONS and (not are_new or self._lead(topic, found)):
+                self._leaders |= found
+                return
+            if time.monotonic() > until:
+                raise BrokerError(f"{self._first.place}: no leader for all partitions of {topic}")
+            time.sleep(0.05)
+
+    def _lead(self, topic: str, leaders: Mapping[tuple[str, int], int]) -> bool:
+        """Whether the leaders know that they are."""
+        for node in set(leaders.values()):
+            partitions = [
+                {"partition_index": number, "timestamp": -1}
+                for (_, number), leader in leaders.items()
+                if leader == node
+            ]
+            asked = {"replica_id": -1, "topics": [{"name": topic, "partitions": partitions}]}
+            told = only("ListOffsets", self.ask(node, "ListOffsets", asked)["topics"], name=topic)
+            if any(one["error_code"] != "NONE" for one in told["partitions"] or ()):
+                return False
+        return True
+
+    def delete_records(self, topic: str, partition: int) -> None:
+        """Deletes all that is replicated of a partition of ours."""
+        one = {"partition_index": partition, "offset": -1}
+        asked = {"topics": [{"name": topic, "partitions": [one]}], "timeout_ms": PATIENCE_S * 1000}
+        self.ask(self.leader(topic, partition), "DeleteRecords", asked)
+
+    def partitions_of(self, topic: str) -> int:
+        """The number of a topic's partitions."""
+        return len(self._topic(topic))
+
+    def _topic(self, topic: str) -> list[dict[str, Any]]:
+        """The description of a topic's partitions."""
+        asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        told = self.ask(self.any, "Metadata", asked)["topics"]
+        return only("Metadata", told, name=topic)["partitions"] or []
+
+    def close(self, *, keeps: bool = False) -> list[str]:
+        """Removes the topics and groups that were made, unless it `keeps` them, and disconnects:
+        what wasn't removed all the same, in lines. Transactional ids go by themselves, after
+        transactional.id.expiration.ms."""
+        left: list[str] = []
+        with suppress(BrokerError):
+            self.settings.restore()
+            self.settings.restore_features()
+        for remove, names in (
+            ()
+            if keeps
+            else ((self._remove_topics, self._topics), (self._remove_groups, self._groups))
+        ):
+            try:
+                if names:
+                    remove()
+            except BrokerError as error:
+                left.append(f"not removed: {', '.join(names)} ({error})")
+        self.drop()
+        self._first.close()
+        return left
+
+    def _remove_topics(self) -> None:
+        asked = {"topic_names": self._topics, "timeout": PATIENCE_S * 1000}
+        self.ask(self.controller, "DeleteTopics", asked)
+
+    def _remove_groups(self) -> None:
+        if "DeleteGroups" in self.versions:
+            for group in self._groups:
+                node = self.group_coordinator(group)
+                self.ask(node, "DeleteGroups", {"groups_names": [group]})

@@ -1,0 +1,28 @@
+"""The epochs of coordinators: they grow as brokers restart, and the oracle's begin with 0."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ....broker.transactions.transaction_log import partition_for
+from .cluster import LiveCluster
+
+
+class Terms:
+    """The coordinators' epochs as a run of requests begins: `of` a producer id that one of its
+    transactional ids was told, the epoch that stands for the oracle's 0."""
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self._epochs = cluster.coordinator_epochs()
+        self._begun: dict[int, int] = {}
+
+    def learn(self, transactional_id: str | None, told: Mapping[str, Any]) -> None:
+        """A response to this id, which may have a producer id."""
+        if transactional_id and self._epochs and told.get("producer_id", -1) >= 0:
+            partition = partition_for(transactional_id, len(self._epochs))
+            self._begun[told["producer_id"]] = self._epochs[partition]
+
+    def of(self, producer_id: int) -> int:
+        """The epoch of its coordinator; 0 if no coordinator has reported it."""
+        return self._begun.get(producer_id, 0)

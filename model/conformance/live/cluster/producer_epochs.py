@@ -1,0 +1,63 @@
+"""Transactional ids that come to an epoch: InitProducerId by InitProducerId, many at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from ....wire.connection import BrokerError
+from .cluster import PREFIX, LiveCluster
+from .missing_permissions import Refused, refusal
+
+AS_OFTEN: Final = 1000
+"""So many requests of an id are on their way at once."""
+PATIENCE_S: Final = 30
+"""So long no id may come any further."""
+
+
+class Stalled(BrokerError):
+    """A broker gives an id no new epochs."""
+
+
+class Skip(NamedTuple):
+    """A transactional id, the epoch that it has, and the one that it is to have."""
+
+    name: str
+    now: int
+    epoch: int
+
+
+def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
+    """Brings ids to their epochs. Each has a connection of its own, because a broker answers the
+    requests of a connection one after another. Raises BrokerError, and Stalled if an id gets no
+    further."""
+    version = min(cluster.newest("InitProducerId"), 2)
+    until = time.monotonic() + PATIENCE_S
+    with ExitStack() as numbers:
+        left = {
+            skip: cluster.connection(
+                cluster.coordinator(skip.name), numbers.enter_context(cluster.own_number())
+            )
+            for skip in skips
+            if skip.now < skip.epoch
+        }
+        while left:
+            waves = [min(AS_OFTEN, skip.epoch - skip.now) for skip in left]
+            for (skip, connection), wave in zip(left.items(), waves, strict=True):
+                asked = {"transactional_id": skip.name, "transaction_timeout": 60_000}
+                connection.send("InitProducerId", version, asked, wave)
+                cluster.sent += wave
+            for (skip, connection), wave in zip([*left.items()], waves, strict=True):
+                del left[skip]
+                told = connection.receive("InitProducerId", version, wave)
+                if (error := refusal(told)) is not None:
+                    raise Refused(connection.place, "InitProducerId", error, PREFIX)
+                now = told["producer_epoch"] if told["error_code"] == "NONE" else skip.now
+                if now > skip.now:
+                    until = time.monotonic() + PATIENCE_S
+                if now < skip.epoch:
+                    left[skip._replace(now=now)] = connection
+            if time.monotonic() > until:
+                raise Stalled(f"{next(iter(left.values())).place} gives an id no new epochs")

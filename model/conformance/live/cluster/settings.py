@@ -1,0 +1,153 @@
+"""The settings of brokers: those that the tables know only one value of, and those that are changed
+for a moment and set back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from .....spec.settings.broker import BROKER_SETTINGS
+from ....wire.connection import BrokerError
+from ..answers import only
+from .missing_permissions import Refused
+
+TRANSACTION_VERSION: Final = "transaction.version"
+_UPGRADE, _SAFE_DOWNGRADE = 1, 2
+PATIENCE_S: Final = 10
+_TOPIC, _BROKER, _TOPIC_CONFIG = 2, 4, 1
+LOG: Final = "__transaction_state"
+ALTERED: Final[Mapping[str, tuple[int, str]]] = {
+    "max.message.bytes": (_TOPIC, LOG),
+    "producer.id.expiration.ms": (_BROKER, ""),
+}
+"""The settings that are changed for a moment: whose they are. Those of all brokers count as not set
+before."""
+KNOWN: Final = {
+    each.name: str(each.default).lower()
+    for each in BROKER_SETTINGS
+    if each.name
+    in ("transaction.max.timeout.ms", "transaction.partition.verification.enable",
+        "transaction.two.phase.commit.enable")
+}  # fmt: skip
+"""Settings of brokers of which the tables know only Kafka's default."""
+
+
+class NotTold(BrokerError):
+    """A broker doesn't tell its settings."""
+
+
+class Brokers(Protocol):
+    """What settings need of a cluster: its brokers by their ids, and requests to them."""
+
+    any: int
+    controller: int
+
+    @property
+    def place(self) -> str: ...
+    @property
+    def brokers(self) -> Iterable[int]: ...
+    @property
+    def versions(self) -> Collection[str]: ...
+    @property
+    def transaction_version(self) -> int: ...
+    def ask(self, node: int, name: str, fields: Mapping[str, Any]) -> dict[str, Any]: ...
+    def level_at(self, node: int) -> int: ...
+
+
+class Settings:
+    """The settings of a cluster's brokers and of its transaction log."""
+
+    def __init__(self, cluster: Brokers) -> None:
+        self._cluster = cluster
+        self._restores: list[tuple[str, str | None]] = []
+        self._level: int | None = None
+
+    @property
+    def _place(self) -> str:
+        return self._cluster.place
+
+    def check(self) -> None:
+        """Raises BrokerError where a broker has another value of a setting than the tables know,
+        as far as the user may ask for it."""
+        for node in self._cluster.brokers if "DescribeConfigs" in self._cluster.versions else ():
+            try:
+                told = self._described_settings(_BROKER, str(node), [*KNOWN])
+            except Refused:
+                return
+            for name, config in told.items():
+                if config["value"] != KNOWN[name]:
+                    raise BrokerError(
+                        f"broker {node} has {name}={config['value']}, and what is declared is for "
+                        f"{KNOWN[name]}: run it on brokers with that"
+                    )
+
+    def value(self, name: str) -> int:
+        """A broker's setting."""
+        return int(self._described_setting(_BROKER, str(self._cluster.any), name)["value"])
+
+    def _described_setting(self, kind: int, of: str, name: str) -> dict[str, Any]:
+        told = self._described_settings(kind, of, [name])
+        if name not in told:
+            raise BrokerError(f"{self._place} doesn't tell {name}")
+        return told[name]
+
+    def _described_settings(
+        self, kind: int, of: str, names: list[str]
+    ) -> dict[str, dict[str, Any]]:
+        """Those of these settings that exist, by name. A broker reports its own."""
+        node = int(of) if kind == _BROKER else self._cluster.controller
+        resource = {"resource_type": kind, "resource_name": of, "configuration_keys": names}
+        told = self._cluster.ask(node, "DescribeConfigs", {"resources": [resource]})
+        result = only("DescribeConfigs", told["results"])
+        if result["error_code"] != "NONE":
+            raise NotTold(f"{self._place} doesn't tell {', '.join(names)}: {result['error_code']}")
+        return {config["name"]: config for config in result["configs"] or ()}
+
+    def altered(self, name: str, value: str) -> None:
+        """Changes one of `ALTERED` for a moment, until `restore`."""
+        kind, of = ALTERED[name]
+        known = self._described_setting(kind, of, name) if kind == _TOPIC else None
+        is_own = known is not None and known["config_source"] == _TOPIC_CONFIG
+        self._restores.append((name, known["value"] if known is not None and is_own else None))
+        self._set(name, value)
+
+    def restore(self) -> None:
+        """Sets back what was changed."""
+        while self._restores:
+            self._set(*self._restores[-1])
+            self._restores.pop()
+
+    def alter_features(self, level: int) -> None:
+        """Has all brokers follow a change of transaction.version to this level, until
+        `restore_features`. Raises BrokerError."""
+        now = self._cluster.transaction_version if self._level is None else self._level
+        if level == now:
+            return
+        kind = _UPGRADE if level > now else _SAFE_DOWNGRADE
+        update = {"feature": TRANSACTION_VERSION, "max_version_level": level, "upgrade_type": kind}
+        asked = {"timeout": 1000 * PATIENCE_S, "feature_updates": [update], "validate_only": False}
+        told = self._cluster.ask(self._cluster.controller, "UpdateFeatures", asked)
+        for one in (told, *(told.get("results") or ())):
+            if one["error_code"] != "NONE":
+                raise BrokerError(f"{self._place}: {TRANSACTION_VERSION}: {one['error_code']}")
+        self._level, until = level, time.monotonic() + PATIENCE_S
+        while any(self._cluster.level_at(node) != level for node in self._cluster.brokers):
+            if time.monotonic() > until:
+                raise BrokerError(f"{self._place} doesn't follow a change of {TRANSACTION_VERSION}")
+            time.sleep(0.02)
+
+    def restore_features(self) -> None:
+        """Sets transaction.version back."""
+        self.alter_features(self._cluster.transaction_version)
+
+    def _set(self, name: str, value: str | None) -> None:
+        kind, of = ALTERED[name]
+        config = {"name": name, "value": value, "config_operation": int(value is None)}
+        resource = {"resource_type": kind, "resource_name": of, "configs": [config]}
+        told = self._cluster.ask(
+            self._cluster.controller, "IncrementalAlterConfigs", {"resources": [resource]}
+        )
+        response = only("IncrementalAlterConfigs", told["responses"])
+        if response["error_code"] != "NONE":
+            raise BrokerError(f"{self._place}: {name}: {response['error_code']}")

@@ -1,0 +1,106 @@
+"""The beginning of a run: which requests a cluster refuses or doesn't answer, and topics of its own
+that it makes as it is first asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from .....spec.releases.api_versions import OF_BROKERS
+from ....wire.connection import BrokerError, NoAnswer
+from .cluster import PARTITIONS, PATIENCE_S, SOON, LiveCluster
+from .missing_permissions import Refused
+from .settings import LOG, NotTold
+
+
+def begin(cluster: LiveCluster) -> None:
+    """Prepares a cluster, after a look at its settings. Raises BrokerError."""
+    try:
+        cluster.settings.check()
+    except NotTold as error:
+        cluster.leave_out("DescribeConfigs", str(error))
+    except NoAnswer as error:
+        cluster.leave_out(error.request, error.what)
+        _keep(cluster, error)
+    warm_up(cluster)
+
+
+def warm_up(cluster: LiveCluster) -> None:
+    """Prepares a cluster. What the user may not ask is left out from then on (`without`), and so is
+    what has no answer, if a run can do without it (`unusable`). `silences` has what had none.
+    Raises BrokerError."""
+    _leave_out(cluster)
+    try:
+        _give_out_ids(cluster)
+    except NoAnswer as error:
+        _keep(cluster, error)
+
+
+def _keep(cluster: LiveCluster, error: NoAnswer) -> None:
+    """Keeps that a request had no answer, and goes on."""
+    cluster.silences.append(error)
+    cluster.revive()
+
+
+def _give_out_ids(cluster: LiveCluster) -> None:
+    for number in range(2 * PARTITIONS):
+        name = f"{cluster.prefix}-{number}"
+        asked = {"transactional_id": name, "transaction_timeout": 60_000}
+        asked |= {"producer_id": -1, "producer_epoch": -1}
+        until = time.monotonic() + PATIENCE_S
+        while _error(cluster, name, asked) in SOON:
+            if time.monotonic() > until:
+                raise BrokerError(f"{cluster.place} hands out no producer id")
+            time.sleep(0.05)
+            cluster.forget_places()
+
+
+def _error(cluster: LiveCluster, name: str, fields: Mapping[str, Any]) -> str:
+    return cluster.ask(cluster.coordinator(name), "InitProducerId", fields)["error_code"]
+
+
+def _leave_out(cluster: LiveCluster) -> None:
+    """Has what brokers alone ask no versions, where the user isn't one of them: their markers and
+    their questions. Of a topic and an id that nobody knows all that is asked does nothing."""
+    nowhere, who = f"{cluster.prefix}-nowhere", {"producer_id": 0, "producer_epoch": 0}
+    marker = {**who, "topics": [{"name": nowhere, "partition_indexes": [0]}]}
+    question = {
+        **who, "transactional_id": nowhere, "verify_only": True,
+        "topics": [{"name": nowhere, "partitions": [0]}],
+    }  # fmt: skip
+    log = {"topics": [{"name": LOG}], "allow_auto_topic_creation": False}
+    _try(cluster, "WriteTxnMarkers", {"markers": [marker]})
+    if "WriteTxnMarkers" in cluster.versions:
+        _try(cluster, "Metadata", log, of="WriteTxnMarkers")
+    low, high = cluster.versions.get("AddPartitionsToTxn", (0, 0))
+    if high >= OF_BROKERS:
+        _try(
+            cluster, "AddPartitionsToTxn", {"transactions": [question]},
+            left=(low, OF_BROKERS - 1), called=f"AddPartitionsToTxn of version {OF_BROKERS} on",
+        )  # fmt: skip
+    producers = {"topics": [{"name": nowhere, "partition_indexes": [0]}]}
+    _try(cluster, "DescribeProducers", producers)
+    _try(cluster, "DescribeTransactions", {"transactional_ids": [nowhere]})
+
+
+def _try(
+    cluster: LiveCluster, name: str, fields: Mapping[str, Any], *, of: str | None = None,
+    left: tuple[int, int] | None = None, called: str | None = None,
+) -> None:  # fmt: skip
+    """Asks for what does nothing. If it is refused or has no answer, `of` is left out (the request
+    itself if None), but for the versions that are `left`."""
+    if name not in cluster.versions:
+        return
+    of = of or name
+    try:
+        cluster.ask(cluster.controller, name, fields)
+        return
+    except Refused:
+        cluster.without.append(called or of)
+    except NoAnswer as error:
+        _keep(cluster, error)
+        cluster.unusable[of] = error.what
+    del cluster.versions[of]
+    if left is not None and left[0] <= left[1]:
+        cluster.versions[of] = left

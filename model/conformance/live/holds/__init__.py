@@ -1,0 +1,1 @@
+"""Requests that are held inside a broker, by a debugger."""

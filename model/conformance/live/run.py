@@ -1,0 +1,560 @@
+"""A run against real brokers: the directed suite, then random requests, and what came of both."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...cluster import Cluster
+from ...wire.connection import BrokerError, NoAnswer
+from ..difference import Difference
+from ..honest_clients import Level
+from ..possible_states import RowName, TooManyStates
+from ..session import NO_ANSWER, Disagreement, Exchange, Session, System
+from ..shrink import shows_again, shrinking
+from .broker import BrokerSystem, NotHeld
+from .causes import Finding, changes_nothing, is_known
+from .clients import Versions, of_releases, versions_of
+from .cluster.apis import Lacking
+from .cluster.cluster import LiveCluster
+from .cluster.producer_epochs import Stalled
+from .cluster.setup import begin
+from .holds.hold_places import Threads
+from .suites.directed_suite import PATIENCE, Line, Way, existing, ways
+from .suites.parallel import Going, Shared, at_once, is_slow, takes_long, together
+from .suites.random_requests import LEVELS, Drawn, DrawnHonest
+from .suites.search_cache import Searches
+
+TRIES: Final = 30
+"""So often a row is tried that takes a request while an end is in progress."""
+TRIES_AGAIN: Final = 2
+"""And so often any other."""
+LENGTH: Final = 40
+"""So many requests a random run has."""
+RAW_LENGTH: Final = 12
+"""So many it has where ends aren't waited for: with each of them more states are possible."""
+SHRINK_S: Final = 60
+"""So long a smaller run is looked for that shows a disagreement; of those of random requests in all
+as long as these take, and no less than this."""
+BARREN: Final = 20
+"""After so many runs of requests one after another without any answer a suite ends."""
+BACK_S: Final = 10
+"""So long a broker that has gone is waited for, if there is no --restart-command."""
+MOST_TIMEOUTS: Final = 3
+"""After so many answers that didn't come in time the directed suite doesn't send such a request."""
+START: Final = "start"
+"""What is asked before the suites."""
+
+_REPLICA = "takes a replica of the transaction log that is behind, and a broker that comes back"
+_MOVES = "takes another broker, which takes over"
+BESIDE: Final[Mapping[str, str]] = {
+    "LeaderAndIsr": _MOVES,
+    "load ends": _MOVES,
+    "append failure": "takes a transaction log that refuses a record: --alter-configs",
+    "coordinator failover": "takes a restart: --restart-command",
+    "coordinator failover after a failed append": _REPLICA,
+    "transactional id expiry": "takes transactional.id.expiration.ms, which is a week",
+    "producer expires": "takes producer.id.expiration.ms: --alter-configs",
+    "question expires": "takes producer.id.expiration.ms: --alter-configs",
+    "records are deleted": "takes DeleteRecords: --alter-configs",
+}
+"""The reasons why rows of events that aren't requests aren't provoked."""
+_ID = "takes a controller that gives out no producer ids: --debugger"
+_TWO_LEVELS = "takes a transaction at the largest epoch: transaction.version has to change"
+_AT_ONCE = "takes a request that is held between two of its steps: --debugger"
+ALONE: Final[Mapping[str, str]] = {
+    "no-producer-id": _ID,
+    "no-producer-id-for-fence": _ID,
+    "no-producer-id-over-fence": _ID,
+    "verify-unknown-id": "takes an entry without an epoch: --alter-configs",
+    "loading": _MOVES,
+    "not the coordinator": _MOVES,
+    "coordinator-unavailable": _MOVES,
+    "again": "takes a leader that refuses a marker for now",
+    "unexpected": "takes a leader that answers a marker as none does",
+    "abort-overtakes-fence": _AT_ONCE,
+    "commit-during-fence": _AT_ONCE,
+    "stale-epoch-verified": _AT_ONCE,
+    "guard-mismatch": _AT_ONCE,
+    "prepared": _AT_ONCE,
+    "already-prepared": _AT_ONCE,
+    "prepared-otherwise": _AT_ONCE,
+    "no two-phase commit here": "takes InitProducerId 6: unstable.api.versions.enable",
+    "largest-epoch": _TWO_LEVELS,
+    "nothing prepared is kept yet": "takes InitProducerId 6: unstable.api.versions.enable",
+    "transactional id forgotten": BESIDE["transactional id expiry"],
+    "forget the transition, whose record is in the log": _REPLICA,
+    "the tombstone is in the log": BESIDE["transactional id expiry"],
+}
+"""The reasons why requests one after another don't reach certain rows."""
+ABSENT: Final[Mapping[tuple[str, str], str]] = {
+    ("look up", "describe nothing"): "no DescribeTransactions is without an id",
+    ("WriteTxnMarkersResponse", "on a closed connection"): "nobody reads what comes too late",
+    ("continue the fence", "unknown-id"): "an entry that is fenced has its epoch",
+}
+"""Rows that a broker can't take; they are there for what asks the tables without one."""
+
+
+@dataclass
+class Report:
+    """The result of a run. `rows` are those of the release, in the order of tables."""
+
+    bootstrap: str
+    protocol: str
+    transaction_version: int
+    versions: Versions
+    is_settled: bool
+    seed: int
+    rows: list[RowName] = field(default_factory=list[RowName])
+    provoked: set[RowName] = field(default_factory=set[RowName])
+    missed: dict[RowName, str] = field(default_factory=dict[RowName, str])
+    answers: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    findings: list[Finding] = field(default_factory=list[Finding])
+    requests: dict[str, int] = field(default_factory=dict[str, int])
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+    ended_early: str | None = None
+    level: Level = "any"
+    known: Counter[str] = field(default_factory=Counter[str])
+    """How often each known difference came, by the line that names it."""
+    without: list[str] = field(default_factory=list[str])
+    """The requests that weren't sent because the user lacks permission."""
+    lacking: list[Lacking] = field(default_factory=list[Lacking])
+    """The APIs of which less was sent than there is."""
+    went_away: list[str] = field(default_factory=list[str])
+    """The brokers that went away while others took over."""
+    interrupted: bool = False
+    internal: str | None = None
+    """The traceback of an error of this program, which has ended the run."""
+
+    is_directed: bool = False
+    """Whether the directed suite was asked for."""
+
+    @property
+    def existing(self) -> list[RowName]:
+        """The rows that a broker can take."""
+        return [row for row in self.rows if (row.event, row.row) not in ABSENT]
+
+    @property
+    def from_outside(self) -> list[RowName]:
+        """The rows that are provoked, or no reason is known why they can't be by requests one after
+        another."""
+        return [row for row in self.rows if row in self.provoked or why_not(row) is None]
+
+
+def why_not(row: RowName) -> str | None:
+    """Why requests one after another don't reach a row, where that is known."""
+    if (row.event, row.row) in ABSENT:
+        return ABSENT[row.event, row.row]
+    if row.event == "continue the fence" and row.row not in ALONE:
+        return _AT_ONCE
+    if row.row in ("unknown-id", "unknown transactional id") and row.event != "look up":
+        return ALONE["verify-unknown-id"]
+    return ALONE.get(row.row, BESIDE.get(row.event))
+
+
+class Run:
+    """Suites against a cluster. `report` grows; what it has is kept where the cluster goes away.
+
+    `protocol` is the release that the cluster is held to, `level` which requests are sent. With
+    `settles` each end is over before anything else is asked, else answers of both kinds are
+    allowed.
+    """
+
+    def __init__(
+        self, cluster: LiveCluster, bootstrap: str, protocol: str, *, settles: bool = True,
+        seed: int = 0, as_client: str | None = None, restarts: Callable[[], None] | None = None,
+        threads: Threads | None = None, alters: bool = False, level: Level = "any",
+        searches: Searches | None = None, shows: Callable[[str], None] = lambda _: None,
+        known: Iterable[str] = (), alters_features: bool = False,
+    ) -> None:  # fmt: skip
+        self.cluster, self.protocol = cluster, protocol
+        self.restarts, self.threads, self.alters = restarts, threads, alters
+        self._searches, self._shows, self.alters_features = searches, shows, alters_features
+        if alters_features and cluster.transaction_version not in LEVELS:
+            raise BrokerError(
+                f"{cluster.place} has transaction.version {cluster.transaction_version}: "
+                "--alter-features needs 1 or 2"
+            )
+        oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
+        gone = None
+        try:
+            begin(cluster)
+        except BrokerError as error:
+            if not cluster.silences:  # nothing is lost
+                raise
+            gone = str(error)
+        self.settles = settles and "DescribeTransactions" in cluster.versions
+        self.versions = versions_of(cluster.versions, as_client)
+        self.report = Report(
+            bootstrap, protocol, cluster.transaction_version, self.versions, self.settles, seed,
+            rows=existing(oracle, self.versions), level=level,
+            without=cluster.without, lacking=cluster.lacking(), went_away=cluster.went_away,
+            ended_early=gone, known=Counter(dict.fromkeys(known, 0)),
+        )  # fmt: skip
+        self._releases = [*of_releases(self.versions, oracle)]
+        self._known: dict[Difference, Finding] = {}
+        self._unshrunk: list[Disagreement] = []
+        self._shrunk: Difference | None = None
+        self._tolerated = 0
+        self._unused, self._most_unused = 0.0, math.inf
+        self._barren = 0
+        for error in cluster.silences:
+            self._beside(error)
+
+    def system(self) -> System:
+        """The cluster as if nothing had been done in it."""
+        return self._system()
+
+    def _system(self, restarts: Callable[[], None] | None = None) -> BrokerSystem:
+        while True:
+            if self.cluster.is_hurt:
+                self._revive()
+            try:
+                return BrokerSystem(
+                    self.cluster, settles=self.settles, restarts=restarts or self.restarts,
+                    threads=self.threads, tolerates=self._tolerates,
+                )  # fmt: skip
+            except NoAnswer as error:  # of a coordinator's epoch, which markers alone need
+                self._beside(error)
+                self.cluster.leave_out("WriteTxnMarkers", error.what)
+                self.versions = {k: v for k, v in self.versions.items() if k != "WriteTxnMarkers"}
+
+    def _revive(self) -> None:
+        """Goes on over new connections. Raises BrokerError where the brokers are gone."""
+        try:
+            self.cluster.revive(BACK_S if self.restarts is None else 1)
+        except BrokerError:
+            if self.restarts is None:
+                raise
+            self.restarts()
+            self.cluster.revive()
+
+    def _session(self) -> Session:
+        return Session(self.system(), self.protocol, keeps_rows=True)
+
+    # The directed suite -----------------------------------------------------------------------
+
+    def directed(self) -> None:
+        """Goes to each row on the way that a search found."""
+        self.report.is_directed = True
+        found: Mapping[RowName, Way] = {}
+        with self._counted("directed"):
+            self._shows("directed: looking for a way to each row")
+            found = self._ways()
+            if self.threads is not None:
+                BrokerSystem(self.cluster).warm_up()
+            wanted = {row: found[row] for row in self.report.rows if row in found}
+            for number, (row, way) in enumerate(wanted.items(), 1):
+                self._shows(f"directed: row {number} of {len(wanted)}, {self._so_far()}")
+                if row not in self.report.provoked and not is_slow(way):
+                    self._go(row, way)
+            for those in at_once({row: way for row, way in wanted.items() if is_slow(way)}):
+                self._shows(f"directed: what takes long, {self._so_far()}")
+                self._go_together(
+                    {row: way for row, way in those.items() if row not in self.report.provoked}
+                )
+        is_whole = self.report.ended_early is None
+        for row in self.report.rows if found else ():
+            if row in self.report.provoked or row in self.report.missed:
+                continue
+            if is_whole or row not in found:
+                self.report.missed[row] = self._why_not(row)
+
+    def _ways(self) -> Mapping[RowName, Way]:
+        asked: dict[str, Any] = {
+            "protocol": self.protocol, "transaction_version": self.cluster.transaction_version,
+            "versions": self.versions, "patience": PATIENCE,
+            "restarts": self.restarts is not None,
+            "holds": self.threads is not None and self.settles, "alters": self.alters,
+            "level": self.report.level,
+        }  # fmt: skip
+        if self._searches is None:
+            return ways(**asked)
+        return self._searches.found(asked, lambda: ways(**asked))
+
+    def _so_far(self) -> str:
+        report = self.report
+        return (
+            f"{len(report.provoked)} rows provoked, {self.cluster.sent:,} requests, "
+            f"{len(report.findings)} disagreements"
+        )
+
+    def _why_not(self, row: RowName) -> str:
+        """Why the search has found no way to a row."""
+        if self.report.level == "well-behaved" and why_not(row) is None:
+            return _NOT_HONEST
+        why = why_not(row) or _NOT_FOUND
+        given = {"--debugger": self.threads, "--restart-command": self.restarts}
+        given |= {"--alter-configs": self.alters or None}
+        is_given = any(why.endswith(option) and given[option] is not None for option in given)
+        if why == _NOT_FOUND and self.report.without:
+            return _NOT_ALLOWED
+        return _NOT_FOUND if is_given else why
+
+    def _is_silent(self, line: Line) -> bool:
+        """Whether a line's request has had no answer in time again and again."""
+        name = line.get("request")
+        if name not in self.cluster.versions:
+            return False
+        version = line.get("api_version", self.cluster.newest(name))
+        return self.cluster.timeouts[name, version] >= MOST_TIMEOUTS
+
+    def _go(self, row: RowName, way: Way) -> None:
+        if any(map(self._is_silent, way.lines)):
+            self.report.missed[row] = _SILENT
+            return
+        before = self._tolerated
+        for _ in range(TRIES if way.races else TRIES_AGAIN):
+            for _ in self._taking(self._session(), way):
+                pass
+            met = self._unshrunk[:]
+            self._shrink()
+            if row in self.report.provoked:
+                return
+            if met or self._tolerated > before:  # it would again
+                self.report.missed[row] = _DISAGREES
+                return
+        self.report.missed[row] = _RACE if way.races else _OTHERWISE
+
+    def _go_together(self, found: Mapping[RowName, Way]) -> None:
+        """Goes ways on which something takes long, which is done for all of them at once. Those
+        that come to nothing are gone once more, alone."""
+        shared = None if self.restarts is None else Shared(self.restarts)
+        going: list[Going] = []
+        try:
+            for way in found.values():
+                system = self._system(shared)
+                session = Session(system, self.protocol, keeps_rows=True)
+                going.append(Going(system, self._taking(session, way)))
+            together(going, shared)
+        except Stalled as error:
+            self.report.missed |= {row: str(error) for row in found}
+            return
+        finally:
+            for one in going:
+                one.rest.close()
+        self._shrink()
+        for row, way in found.items():
+            if row not in self.report.provoked:
+                self._go(row, way)
+
+    def _taking(self, session: Session, way: Way) -> Generator[Line]:
+        """Sends the lines of a way to the cluster, and reads the state afterwards. A line that
+        takes long is announced first."""
+        system: Any = session.system
+        settles = system.settles
+        try:
+            for left, line in enumerate(way.lines, 1 - len(way.lines)):
+                if takes_long(line):
+                    yield line
+                if way.races and left == -1:
+                    system.settles = False
+                    last = session.guide.outward(way.lines[-1], unknown=None)
+                    system.send_ahead(last.pop("request"), last)
+                session.take(line)
+            system.settles = settles
+            for line in self._looks(session):
+                session.take(line)
+        except Disagreement as found:
+            self._unshrunk.append(found)
+        except Stalled:
+            self._tolerated += 1
+        except (NotHeld, TooManyStates):
+            pass  # the way is gone, or so much is open that anything would be allowed
+        finally:
+            system.close()
+            self._count(session)
+
+    def _shrink(self) -> None:
+        """Keeps what was found on ways, which takes requests and restarts of its own."""
+        while self._unshrunk:
+            self._found("directed", self._unshrunk.pop(0))
+
+    def _looks(self, session: Session) -> list[Line]:
+        """The requests that show the state without changing it."""
+        asked = [exchange.line for exchange in session.trace]
+        partitions = {line["partition"] for line in asked if "partition" in line}
+        names = {line["transactional_id"] for line in asked if line.get("transactional_id")}
+        deleted = {line["delete_records"] for line in asked if "delete_records" in line}
+        lines: list[Line] = []
+        for partition in sorted(partitions):
+            if partition not in deleted:  # where a log starts, its consumers ask first
+                lines += [
+                    {"request": "Fetch", "partition": partition},
+                    {"request": "Fetch", "partition": partition, "committed": False},
+                ]
+            lines += [
+                {"request": "ListOffsets", "partition": partition},
+                {"request": "DescribeProducers", "partition": partition},
+            ]
+        for name in sorted(names):
+            lines.append({"request": "DescribeTransactions", "transactional_id": name})
+        return [line for line in lines if line["request"] in self.versions]
+
+    # The random suite -------------------------------------------------------------------------
+
+    def random(self, seconds: float) -> None:
+        """Draws requests for so many seconds, most of them right: those in which disagreements are
+        shrunk don't count."""
+        began, number, self._unused = time.monotonic(), 0, 0.0
+        self._most_unused = max(seconds, SHRINK_S)
+        with self._counted("random"):
+            while True:
+                passed = time.monotonic() - began - self._unused
+                if passed >= seconds:
+                    break
+                self._shows(f"random: {passed:.0f} of {seconds:g} s, {self._so_far()}")
+                self._drawn(random.Random(f"{self.report.seed} {number}"))
+                number += 1
+
+    def _drawn(self, draw: random.Random) -> None:
+        session = self._session()
+        restarts = self.restarts is not None
+        one: DrawnHonest | Drawn = (
+            Drawn(draw, session, [], self.versions, restarts, self.alters_features)
+            if self.report.level == "any"
+            else DrawnHonest(draw, session, [], self._releases, restarts)
+        )
+        try:
+            while len(session.trace) < (LENGTH if self.settles else RAW_LENGTH):
+                one.step()
+            for line in self._looks(session):
+                session.take(line)
+        except Disagreement as found:
+            self._found("random", found)
+        except TooManyStates:
+            pass  # so much is open that anything would be allowed
+        finally:
+            session.system.close()
+            self._count(session)
+
+    # What came of it --------------------------------------------------------------------------
+
+    def _count(self, session: Session) -> None:
+        self.report.provoked |= session.possible.rows & set(self.report.rows)
+        for line, response in session.trace:
+            if "request" in line and response is not None:
+                self.report.answers[line["request"], response.get("error", "NONE")] += 1
+
+        self._barren = 0 if any(_is_answer(one) for one in session.trace) else self._barren + 1
+        if self._barren == BARREN:
+            raise BrokerError(f"{self.cluster.place} gives no answers any more")
+
+    def _found(self, suite: str, found: Disagreement) -> None:
+        """Keeps a disagreement that is like none before, as its smallest run."""
+        finding = self._kept(suite, found)
+        if finding is None:
+            return
+        began = time.monotonic()
+        difference = finding.difference
+        self._shows(
+            f"disagreement {len(self.report.findings)}: {difference.request}: "
+            f"{', '.join(difference.given)}"
+        )
+        left = min(SHRINK_S, self._most_unused - self._unused)
+        self._shrunk = difference
+        try:
+            if left > 0:
+                finding.is_repeated = shows_again(found, self.system)
+            if finding.is_repeated:
+                for smaller in shrinking(found, self.system, seconds=left):
+                    finding.disagreement = smaller
+        finally:  # also where the brokers go away meanwhile
+            self._shrunk = None
+            self._unused += time.monotonic() - began
+            other = self._known.setdefault(finding.difference, finding)
+            if other is not finding:
+                other.count += finding.count
+                self._known[difference] = other
+                self.report.findings.remove(finding)
+
+    def _kept(self, suite: str, found: Disagreement) -> Finding | None:
+        """A disagreement that is like none before; others are counted, as are known ones."""
+        if (name := is_known(found, self.report.known)) is not None:
+            self.report.known[name] += 1
+            return None
+        known = self._known.get(Difference.of(found))
+        if known is not None:
+            known.count += 1
+            return None
+        finding = self._known[Difference.of(found)] = Finding(suite, found)
+        self.report.findings.append(finding)
+        return finding
+
+    def _tolerates(self, found: Disagreement) -> bool:
+        """Whether a run goes on after a difference that is known, or was found before: if both
+        answers are refusals, the states are as declared."""
+        difference = Difference.of(found)
+        if not changes_nothing(found):
+            return False
+        if self._shrunk is not None and self._shrunk.is_shown_by(difference):
+            return False
+        if difference not in self._known and is_known(found, self.report.known) is None:
+            return False
+        self._tolerated += 1
+        if self._shrunk is None:
+            self._kept("", found)
+        return True
+
+    def _beside(self, error: NoAnswer) -> None:
+        """Keeps that a request of our own had no answer."""
+        last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
+        self._kept(START, Disagreement([last], [], self.protocol, is_beside=True))
+
+    def keep(self, suite: str) -> None:
+        """Keeps what is still to be shrunk as it was found: the brokers are gone."""
+        for found in self._unshrunk:
+            self._kept(suite, found)
+        self._unshrunk.clear()
+
+    def _counted(self, suite: str) -> _Counted:
+        return _Counted(self, suite)
+
+
+def _is_answer(exchange: Exchange) -> bool:
+    return exchange.response is not None and NO_ANSWER not in exchange.response
+
+
+_NOT_FOUND = "the search finds no way to it"
+_NOT_ALLOWED = "the search finds no way to it without what takes CLUSTER_ACTION"
+_NOT_HONEST = "no honest client comes to it"
+_SILENT = "a request on the way to it gets no answer in time"
+_DISAGREES = "the brokers disagree on the way to it"
+_RACE = f"not seen in {TRIES} tries: a request has to come before an end's markers are written"
+_OTHERWISE = "its way was gone, and another row may have answered alike"
+
+
+class _Counted:
+    """Counts the requests and the seconds of a suite, and keeps why it ended early."""
+
+    def __init__(self, run: Run, suite: str) -> None:
+        self._run, self._suite = run, suite
+
+    def __enter__(self) -> None:
+        self._began, self._sent = time.monotonic(), self._run.cluster.sent
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: Any) -> bool:
+        report = self._run.report
+        report.requests[self._suite] = self._run.cluster.sent - self._sent
+        report.seconds[self._suite] = time.monotonic() - self._began
+        if error is None:
+            return False
+        self._run.keep(self._suite)
+        match error:
+            case BrokerError():
+                report.ended_early = str(error)
+            case KeyboardInterrupt():
+                report.ended_early, report.interrupted = "it was interrupted", True
+                self._run.cluster.drop()  # answers are on their way
+            case Exception():
+                report.ended_early = f"internal error: {type(error).__name__}: {error}"
+                report.internal = "".join(traceback.format_exception(error))
+            case _:
+                return False
+        return True

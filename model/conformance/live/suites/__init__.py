@@ -1,0 +1,1 @@
+"""Requests for real brokers: a suite that reaches each row, and random ones."""

@@ -1,0 +1,533 @@
+"""The shortest requests that reach each row of a coordinator and a leader from outside.
+
+They are searched for on the oracle: breadth first over what a client may send next, right or wrong.
+Of states that differ in numbers alone one is gone on from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import lru_cache
+from heapq import heappop, heappush
+from itertools import chain, count
+from typing import Any, Final, NamedTuple, cast
+
+from .....spec.releases import api_versions
+from ....cluster import Cluster, offsets_partition
+from ....engine.errors import ModelError
+from ....engine.machine import Machine, noted
+from ....requests import HELD_AT, LARGEST_EPOCH, Answer, answer
+from ...honest_clients import HELD_FROM, Honest, Level
+from ...possible_states import RowName
+from ...simulated_clients import UNKNOWN_ID
+from ..clients import GROUP, NAME, PARTITION, SHORT_MS, Versions, honest_moves, of_releases
+
+Line = dict[str, Any]
+USUAL_MS: Final = 60_000
+TWO_PHASE_FROM: Final = 6
+"""The first version of InitProducerId that asks for two-phase commit (KIP-939)."""
+LAST_EPOCHS: Final = (LARGEST_EPOCH - 2, LARGEST_EPOCH - 1)
+STEPS: Final = 40_000
+"""So many lines are tried out at most."""
+PATIENCE: Final = 18_000
+"""And no more after so many in which no new row was taken: at 3.6, 16,590 lines are before the last
+one, at 2.5, 4.0.1 and 4.3 fewer than 5,000."""
+HONEST_STEPS: Final = 3_000
+"""So many lines of honest clients are tried out: the last new row comes before 2,500."""
+DETOUR: Final = 2
+"""A way to a machine's states may be longer by so many requests if it gets there sooner."""
+HEAD_START: Final = 3
+"""By so many requests a way may be longer for each that is held on it."""
+RESTART: Final = 2
+"""By so many requests a way on which one is held may be longer for each restart that it spares:
+these take seconds."""
+
+
+class Way(NamedTuple):
+    """The lines that reach a row. Where it `races`, the last two must come so close together that
+    the markers of the first aren't written when the second is read."""
+
+    lines: tuple[Line, ...]
+    races: bool = False
+
+
+def variants(request: str, versions: Versions) -> list[int]:
+    """The versions of a request that make a difference, the newest first: of those that do without
+    the same, the newest."""
+    if request not in versions:
+        return []
+    low, high = versions[request]
+    found: dict[Hashable, int] = {}
+    for version in range(low, high + 1):
+        is_broker_s = request == "AddPartitionsToTxn" and api_versions.is_from_broker(version)
+        found[api_versions.without(request, version), is_broker_s] = version
+    return sorted(found.values(), reverse=True)
+
+
+# What there is ----------------------------------------------------------------------------------
+
+
+def existing(cluster: Cluster, versions: Versions) -> list[RowName]:
+    """The rows that a coordinator and a leader of the release may take, in the order of tables,
+    where they are asked in these versions."""
+    found: dict[RowName, None] = {}
+    for machine in cluster.machines():
+        for event in machine.events:
+            for off in _switched_off(event, cluster, versions):
+                for row in machine.rows_of(event, switch_off=off):
+                    name = RowName(machine.tables[0].machine.name, event, row.id, row.source or "")
+                    found[name] = None
+    return list(found)
+
+
+def _switched_off(event: str, cluster: Cluster, versions: Versions) -> set[tuple[str, ...]]:
+    of_cluster = () if cluster.transaction_version >= 2 else api_versions.VERSION_1
+    match event:
+        case "AddPartitionsByLeader":  # in version 2 leaders send what clients send
+            return {api_versions.VERSION_1}
+        case "AddPartitionsByLeaderResponse":
+            asked = ("Produce", "TxnOffsetCommit")
+        case _:
+            asked = (event,)
+    found = {
+        api_versions.without(request, version)
+        for request in asked
+        for version in variants(request, versions)
+    }
+    return found or {of_cluster}
+
+
+# The search -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Node:
+    """Where some lines lead: a cluster, what its clients were told by transactional id (none:
+    idempotent), and the next sequence by producer id and epoch."""
+
+    cluster: Cluster
+    lines: tuple[Line, ...] = ()
+    told: dict[str | None, tuple[int, int]] = field(
+        default_factory=dict[str | None, tuple[int, int]]
+    )
+    sent: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    ids: int = 0
+    clients: tuple[Honest, ...] = ()
+
+    def after(self, line: Line, by: Honest | None = None) -> tuple[Node, set[RowName]] | None:
+        """The result of a further line, which one of the honest clients or a new one sends, before
+        markers are written, and the rows that it takes. None if it can't be sent."""
+        made = Node(
+            self.cluster.copy(), (*self.lines, line), dict(self.told), dict(self.sent), self.ids,
+            self.clients,
+        )  # fmt: skip
+        made.cluster.coordinator.producer_ids = made.new_id
+        with noted() as taken:
+            try:
+                answered = answer(made.cluster, line)
+            except ModelError:
+                return None
+        if "held_at" in line and "held" not in answered:
+            return None  # another line does the same
+        made._learn(line, answered)
+        if by is not None:
+            after = by.copy()
+            after.learn(line, answered)
+            made.clients = (*(one for one in self.clients if one is not by), after)
+        return made, {RowName.of(*one) for one in taken}
+
+    def length(self) -> int:
+        """The number of its lines. Where a thread is held or was it is less, as what is looked for
+        lies behind, and a restart counts more."""
+        holds = sum("held_at" in line for line in self.lines)
+        lines = sum("release" not in line for line in self.lines)
+        if holds:
+            lines += RESTART * sum("restart" in line for line in self.lines)
+        return lines - HEAD_START * holds
+
+    def new_id(self) -> int:
+        """A producer id, numbered from 0 on this way."""
+        self.ids += 1
+        return self.ids - 1
+
+    def settle(self) -> set[RowName]:
+        """Writes the markers that are due; the rows that are taken for it."""
+        with noted() as taken:
+            self.cluster.deliver_markers()
+        return {RowName.of(*one) for one in taken}
+
+    def _learn(self, line: Line, answered: Answer) -> None:
+        if "release" in line:
+            line = {"transactional_id": NAME, "request": None}
+        if "skip_to_epoch" in line:
+            name = line["transactional_id"]
+            self.told[name] = self.told[name][0], line["skip_to_epoch"]
+        if answered.get("error") != "NONE":
+            return
+        if answered.get("producer_epoch", -1) >= 0:
+            self.told[line["transactional_id"]] = (
+                answered["producer_id"],
+                answered["producer_epoch"],
+            )
+        if line["request"] == "Produce":
+            who = (line["producer_id"], line["producer_epoch"])
+            self.sent[who] = line["base_sequence"] + line["count"]
+
+    def shapes(self, *, of_leader: bool = True) -> tuple[Hashable, ...]:
+        """The key that separates it from states in which other rows may be taken, for each
+        machine."""
+        leader = self.cluster.leader(PARTITION).machine
+        coordinator = self.cluster.coordinator
+        entries = coordinator.entries.items()
+        ahead = max(map(self._ahead, self.told.values()), default=0)
+        return (
+            frozenset(str(name) for name in self.told),
+            (self.cluster.held(), coordinator.log_refuses, coordinator.lacks_ids),
+            frozenset(client.key() for client in self.clients),
+            *([("leader", shape(leader), ahead)] if of_leader else []),
+            *((name, shape(entry), self._behind(name)) for name, entry in entries),
+        )
+
+    def _ahead(self, told: tuple[int, int]) -> int:
+        """The distance of a client's epoch beyond the one that the leader knows."""
+        producers = self.cluster.leader(PARTITION).producers
+        return min(told[1] - producers[told[0]].producer_epoch, 2) if told[0] in producers else 3
+
+    def _behind(self, name: str) -> int:
+        """The distance of a client's epoch behind that of its entry."""
+        entry = self.cluster.coordinator.entries[name]
+        return min(entry["producer_epoch"] - self.told[name][1], 2) if name in self.told else 3
+
+
+def shape(machine: Machine) -> Hashable:
+    """A machine's state, with numbers made equal that rows seldom distinguish."""
+    plain, *maps = machine.kept(frozenset(), _rounded)
+    return (_rounded_once(plain), *maps)
+
+
+@lru_cache(1 << 16)
+def _rounded_once(value: Hashable) -> Hashable:
+    return _rounded(value)
+
+
+def _rounded(value: Any) -> Hashable:
+    """A value, with numbers made equal that rows seldom distinguish."""
+    match value:
+        case bool() | str() | None:
+            return value
+        case int():
+            is_told = value <= 1 or value == SHORT_MS or 0 <= LARGEST_EPOCH - value < 3
+            return value if is_told else 2
+        case Mapping():
+            every = cast("Mapping[Any, Any]", value).values()
+            return tuple(sorted((_rounded(each) for each in every), key=str))
+        case tuple() | list():
+            return tuple(_rounded(each) for each in cast("Sequence[Any]", value))
+        case set() | frozenset():
+            return len(cast("set[Any]", value))
+        case _:
+            return str(value)
+
+
+class Held(NamedTuple):
+    """A search in which requests are held on their way: at which places, so many at once at most,
+    and among which requests. `at_last`: at the last epochs of an id. `lines` are what else may
+    happen."""
+
+    places: tuple[str, ...]
+    most: int
+    requests: frozenset[str]
+    steps: int
+    at_last: bool = False
+    lines: tuple[Line, ...] = ()
+
+
+OF_ENTRY: Final = frozenset(("InitProducerId", "AddPartitionsToTxn", "EndTxn"))
+_IDS: Final = ({"withhold_ids": True}, {"withhold_ids": False})
+HELD: Final = (
+    Held(("fence",), 1, OF_ENTRY, 12_000, at_last=True, lines=_IDS),
+    Held(("append", "decision", "completion"), 1, OF_ENTRY | {"Produce"}, 4_000),
+    Held(("fence", "append"), 2, OF_ENTRY, 3_000),
+    Held(("fence", "decision"), 2, OF_ENTRY, 12_000),
+    Held(("verification",), 1, OF_ENTRY | {"Produce"}, 12_000),
+)
+
+
+ALTERED: Final = (
+    Held((), 0, OF_ENTRY, 4_000, lines=({"log_refuses": True}, {"log_refuses": False})),
+    Held(
+        (), 0, frozenset(("InitProducerId", "AddPartitionsToTxn", "Produce")), 3_000,
+        lines=({"expire_producers": True}, {"delete_records": PARTITION}),
+    ),
+)  # fmt: skip
+
+
+class _Search:
+    """A search on the oracle of a release of so many steps, breadth first. With `holds`, requests
+    are held on their way."""
+
+    def __init__(
+        self, protocol: str, transaction_version: int | None, versions: Versions, steps: int,
+        restarts: bool, holds: Held | None = None, patience: int | None = None,
+        level: Level = "any",
+    ) -> None:  # fmt: skip
+        cluster = Cluster(
+            protocol=protocol, transaction_version=transaction_version, holds_markers=True
+        )
+        for partition in (PARTITION, offsets_partition(GROUP)):
+            cluster.leader(partition)
+        self.versions = versions
+        self._honest = None if level == "any" else [*of_releases(versions, cluster)]
+        self._wanted = frozenset(existing(cluster, versions))
+        self.restarts, self.holds = restarts, holds
+        self.left, self._patience = steps, patience or steps
+        self._newest = steps
+        self.found: dict[RowName, Way] = {}
+        self.racing: dict[RowName, Way] = {}
+        self._seen: set[Hashable] = set()
+        self._raced: set[Hashable] = set()
+        order, waiting = count(), [(0, 0, node) for node in self._first(Node(cluster))]
+        while waiting and self.left > 0 and self._newest - self.left < self._patience:
+            *_, node = heappop(waiting)
+            for reached, is_new in self._further(node):
+                cost = reached.length() + (0 if is_new else DETOUR)
+                heappush(waiting, (cost, next(order) + 1, reached))
+
+    def _first(self, node: Node) -> list[Node]:
+        """Where the search begins."""
+        if self.holds is None or not self.holds.at_last:
+            return [node]
+        found: list[Node] = []
+        asked = next(_beginnings({}, self.versions))
+        for epoch in LAST_EPOCHS:
+            at = node.after(asked)
+            assert at is not None
+            skipped = at[0].after({"skip_to_epoch": epoch, "transactional_id": NAME})
+            assert skipped is not None
+            found.append(skipped[0])
+        return found
+
+    def _further(self, node: Node) -> Iterator[tuple[Node, bool]]:
+        """The states behind a node that are like none before, and whether a machine alone is."""
+        every = self._moves(node)
+        restarts = self.restarts and bool(node.told)
+        if self.holds is not None:
+            near = list(_of_one_client((line for line, _ in every), node, self.holds.requests))
+            lines = chain(_held(near, node, self.holds), near, _lines(node, self.holds))
+            every = ((line, None) for line in lines)
+            restarts = restarts and node.cluster.held() in (("append",), ("completion",))
+        for line, by in chain(every, [({"restart": True}, None)] if restarts else []):
+            self.left -= 1
+            went = node.after(line, by)
+            if went is None:
+                continue
+            reached, rows = went
+            if self.holds is None:
+                self._race(reached)
+            for row in ((rows | reached.settle()) & self._wanted) - self.found.keys():
+                self.found[row] = Way(reached.lines)
+                self._newest = self.left
+            of_leader = self.holds is None or "Produce" in self.holds.requests
+            shapes = reached.shapes(of_leader=of_leader)
+            if shapes not in self._seen:
+                is_new = not self._seen.issuperset(shapes)
+                self._seen |= {shapes, *shapes}
+                yield reached, is_new
+
+    def _moves(self, node: Node) -> Iterator[tuple[Line, Honest | None]]:
+        """The lines that may be sent next, each with the honest client that sends it."""
+        if self._honest is not None:
+            return honest_moves(node.clients, self._honest)
+        every = moves(node.told, node.sent, len(node.lines), self.versions)
+        return ((line, None) for line in every)
+
+    def _race(self, node: Node) -> None:
+        """The rows that are taken by a line whose end before it is still in flight."""
+        if not (node.cluster.due() or node.cluster.to_complete()):
+            return
+        if (shapes := node.shapes()) in self._raced:
+            return
+        self._raced.add(shapes)
+        for line, by in self._moves(node):
+            went = node.after(line, by) if "request" in line else None
+            if went is not None:
+                for row in (went[1] & self._wanted) - self.racing.keys():
+                    self.racing[row] = Way(went[0].lines, races=True)
+                    self._newest = self.left
+
+
+def ways(
+    protocol: str, transaction_version: int | None, versions: Versions, *, steps: int = STEPS,
+    patience: int | None = None, restarts: bool = False, holds: bool = False, alters: bool = False,
+    level: Level = "any",
+) -> dict[RowName, Way]:  # fmt: skip
+    """A shortest way to each row of the release that is found in so many steps, of which `patience`
+    at most find none in a row; `holds`: with requests that are held, too; `alters`: with settings
+    that change. At the level `well-behaved` honest clients alone send requests, and none is held.
+    """
+    if level == "well-behaved":
+        steps, patience, holds, alters = HONEST_STEPS, None, False, False
+    search = _Search(
+        protocol, transaction_version, versions, steps, restarts, patience=patience, level=level
+    )
+    found = search.racing | search.found
+    for held in (*(HELD if holds else ()), *(ALTERED if alters else ())):
+        more = _Search(protocol, transaction_version, versions, held.steps, restarts, held).found
+        found |= {row: way for row, way in more.items() if row not in search.found}
+    return found
+
+
+# What may be sent -------------------------------------------------------------------------------
+
+
+def moves(
+    told: Mapping[str | None, tuple[int, int]], sent: Mapping[tuple[int, int], int], place: int,
+    versions: Versions,
+) -> Iterator[Line]:  # fmt: skip
+    """The lines that a client may send after `place` lines, right or wrong; right ones first."""
+    yield from _beginnings(told, versions)
+    for name, own in told.items():
+        others = [other for other in told.values() if other[0] != own[0]]
+        every = _identities(own, others)
+        if name is not None:
+            yield from _of_coordinator(name, every, versions)
+        yield from _batches(name, every, sent, versions)
+        for who in every[:3]:
+            yield from _markers(who, versions)
+    if told:
+        yield {"sleep_ms": SHORT_MS + 1}
+    if place == 1 and "a" in told:
+        for epoch in LAST_EPOCHS:
+            yield {"skip_to_epoch": epoch, "transactional_id": "a"}
+
+
+def _of_one_client(every: Iterable[Line], node: Node, requests: Set[str]) -> Iterator[Line]:
+    """Of these lines those of one transactional id, nearly right: its producer id, and epochs of
+    one more or less. A leader has one thread that asks the coordinator: where it is held, no other
+    batch is answered."""
+    own = node.told.get(NAME)
+    if "verification" in node.cluster.held():
+        requests = requests - {"Produce"}
+    for line in every:
+        if "request" not in line:
+            if "skip_to_epoch" in line:
+                yield line
+        elif line["request"] in requests and line.get("transactional_id") == NAME:
+            epoch = line.get("producer_epoch", -1)
+            is_near = own is not None and abs(epoch - own[1]) <= 1
+            if epoch < 0 or own is None or (is_near and line["producer_id"] == own[0]):
+                yield line
+
+
+def _lines(node: Node, holds: Held) -> Iterator[Line]:
+    """Other events, if they make a difference."""
+    coordinator = node.cluster.coordinator
+    now = {"log_refuses": coordinator.log_refuses, "withhold_ids": coordinator.lacks_ids}
+    for line in holds.lines:
+        if not line.items() <= now.items():
+            yield line
+
+
+def _held(every: Iterable[Line], node: Node, holds: Held) -> Iterator[Line]:
+    """The release of a request that is held, and right requests that are."""
+    held = node.cluster.held()
+    for place in held:
+        yield {"release": place}
+    for line in every if len(held) < holds.most else ():
+        for place in HELD_AT.get(line.get("request", ""), ()):
+            if place in holds.places and place not in held and _is_right(line, node):
+                yield line | {"held_at": place}
+
+
+def _is_right(line: Line, node: Node) -> bool:
+    """Whether a request is one of the client that it names, with its newest epoch."""
+    if line.get("transactional_id") != NAME or line.get("verify_only"):
+        return False
+    if line["request"] == "InitProducerId":
+        return line.get("producer_epoch", -1) == -1
+    told = node.told.get(NAME)
+    return (line["producer_id"], line["producer_epoch"]) == told
+
+
+def _identities(own: tuple[int, int], others: Sequence[tuple[int, int]]) -> list[dict[str, int]]:
+    """A client's own producer id and epoch, and wrong ones."""
+    producer_id, epoch = own
+    found = [own, (producer_id, epoch - 1), (producer_id, epoch + 1), (UNKNOWN_ID, epoch), *others]
+    return [
+        {"producer_id": one, "producer_epoch": at} for one, at in found if 0 <= at <= LARGEST_EPOCH
+    ]
+
+
+def _request(name: str, version: int, **fields: Any) -> Line:
+    return {"request": name, **fields, "api_version": version}
+
+
+def _beginnings(told: Mapping[str | None, tuple[int, int]], versions: Versions) -> Iterator[Line]:
+    """InitProducerId; before any answer, also for unknown ids."""
+    name = "a"
+    for version in variants("InitProducerId", versions):
+        asked = {"transactional_id": name, "transaction_timeout_ms": USUAL_MS}
+        yield _request("InitProducerId", version, **asked)
+        if name in told and version >= HELD_FROM:
+            every = _identities(told[name], [])
+            for who in (*every, every[0] | {"producer_epoch": -1}):
+                yield _request("InitProducerId", version, **asked, **who)
+    (newest, *_) = variants("InitProducerId", versions)
+    short = {"transactional_id": name, "transaction_timeout_ms": SHORT_MS}
+    yield _request("InitProducerId", newest, **short)
+    if None not in told:
+        yield _request("InitProducerId", newest, transactional_id=None)
+    if not told:
+        yield _request("InitProducerId", newest, transactional_id="")
+        yield _request("InitProducerId", newest, **short | {"transaction_timeout_ms": 0})
+        for field in ("enable_2pc", "keep_prepared_txn") if newest >= TWO_PHASE_FROM else ():
+            yield _request("InitProducerId", newest, **short, **{field: True})
+        nobody = {"producer_id": UNKNOWN_ID, "producer_epoch": 0}
+        for unknown in (name, ""):
+            yield from _of_coordinator(unknown, [nobody], versions)
+            if "DescribeTransactions" in versions:
+                yield {"request": "DescribeTransactions", "transactional_id": unknown}
+
+
+def _of_coordinator(
+    name: str, every: Sequence[dict[str, int]], versions: Versions
+) -> Iterator[Line]:
+    for who in every:
+        about = {"transactional_id": name, **who}
+        for version in variants("AddPartitionsToTxn", versions):
+            asked = about | {"partitions": [PARTITION]}
+            yield _request("AddPartitionsToTxn", version, **asked)
+            if api_versions.is_from_broker(version):
+                yield _request("AddPartitionsToTxn", version, **asked, verify_only=True)
+        for result in ("COMMIT", "ABORT"):
+            for version in variants("EndTxn", versions):
+                yield _request("EndTxn", version, **about, result=result)
+    about = {"transactional_id": name, **every[0], "group_id": GROUP}
+    for request in ("AddOffsetsToTxn", "TxnOffsetCommit"):
+        for version in variants(request, versions):
+            yield _request(request, version, **about)
+
+
+def _batches(
+    name: str | None, every: Sequence[dict[str, int]], sent: Mapping[tuple[int, int], int],
+    versions: Versions,
+) -> Iterator[Line]:  # fmt: skip
+    several = variants("Produce", versions)
+    for who in every:
+        following = sent.get((who["producer_id"], who["producer_epoch"]), 0)
+        for sequence in dict.fromkeys((following, 0, following + 1)):
+            batch = {"partition": PARTITION, **who, "base_sequence": sequence, "count": 1}
+            for version in several if name is not None else ():
+                yield _request("Produce", version, **batch, transactional_id=name)
+            yield _request("Produce", several[0], **batch)
+
+
+def _markers(who: dict[str, int], versions: Versions) -> Iterator[Line]:
+    for version in variants("WriteTxnMarkers", versions)[:1]:
+        for coordinator_epoch in (0, -1):
+            marker = {"partition": PARTITION, **who, "result": "ABORT"}
+            marker |= {"coordinator_epoch": coordinator_epoch}
+            yield _request("WriteTxnMarkers", version, **marker)
+            if version >= api_versions.MARKERS_TELL_VERSION:
+                yield _request("WriteTxnMarkers", version, **marker, transaction_version=2)

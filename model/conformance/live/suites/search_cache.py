@@ -1,0 +1,59 @@
+"""Searches of the directed suite that are kept: what was found once isn't searched for again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from ...possible_states import RowName
+from .directed_suite import Way
+
+_PACKAGE: Final = Path(__file__).parents[4]
+_SOURCES: Final = ("language", "model", "spec")
+"""What a search depends on: the tables, and all that runs them."""
+
+
+class Cache(Protocol):
+    """Bytes under keys; a key is a hexadecimal digest."""
+
+    def get(self, key: str) -> bytes | None:
+        """What is kept under the key, if anything is."""
+        ...
+
+    def put(self, key: str, code: bytes, /) -> None:
+        """Keeps it."""
+        ...
+
+
+class Searches:
+    """The results of searches in a cache, under what was searched for and the sources."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def found(
+        self, asked: Mapping[str, Any], search: Callable[[], Mapping[RowName, Way]]
+    ) -> Mapping[RowName, Way]:
+        """The ways that this search finds, which is only done if they aren't known."""
+        key = hashlib.sha256(f"{json.dumps(asked, sort_keys=True)} {_sources()}".encode())
+        known = self._cache.get(key.hexdigest())
+        if known is not None:
+            return {
+                RowName(*row): Way(tuple(lines), races) for row, lines, races in json.loads(known)
+            }
+        found = search()
+        kept = [[row, way.lines, way.races] for row, way in found.items()]
+        self._cache.put(key.hexdigest(), json.dumps(kept).encode())
+        return found
+
+
+def _sources() -> str:
+    """A digest of the sources."""
+    found = hashlib.sha256()
+    for path in sorted(each for room in _SOURCES for each in (_PACKAGE / room).rglob("*.py")):
+        found.update(path.relative_to(_PACKAGE).as_posix().encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()

@@ -1,0 +1,311 @@
+"""A system under test beside the oracle: what it is asked, what it answers, and what was allowed.
+
+    class MyBroker(System):
+        def ask(self, request, fields):
+            return my_broker.send(request, fields)
+
+`Session` puts requests to a system and raises `Disagreement` at the first answer that isn't
+allowed. `replay` does so for a trace, a file that `epochfence diff` runs as well.
+`model.conformance.testing` generates the requests.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any, ClassVar, NamedTuple
+
+from ..cluster import Cluster
+from ..engine.errors import ModelError
+from ..requests import Answer, Line, checked, text_of
+from .possible_states import PossibleState, PossibleStates
+
+CAUSED = {
+    "log_refuses", "withhold_ids", "expire_producers", "delete_records", "transaction_version",
+}  # fmt: skip
+"""Faults of brokers by their settings, or by another's request, as lines of a trace."""
+
+NO_ANSWER = "no_answer"
+"""The field of a response that stands for none: why there is none."""
+
+
+class Unanswered(Exception):
+    """A system gives a request no answer, or one that can't be read. An adapter raises it where
+    that is the system's fault; a lost answer is None.
+
+    `request` is the request's name, also where the adapter needs it for itself, and `what` says in
+    a few words what came instead: "the connection was closed".
+    """
+
+    def __init__(self, message: str, request: str, what: str) -> None:
+        super().__init__(message)
+        self.request, self.what = request, what
+
+
+class System(ABC):
+    """An adapter to a system under test, which starts with nothing when one is made.
+
+    What says how the system is: `transaction_version`, the finalized feature level (the release's
+    own if none is given); `prompt` if it aborts what has timed out as soon as time goes by,
+    and writes an end's markers before it answers; `passing`, the errors that it may answer at any
+    time, whatever the request has done, such as NOT_COORDINATOR; `requests`, those that it takes.
+    """
+
+    transaction_version: int | None = None
+    prompt: ClassVar[bool] = True
+    passing: frozenset[str] = frozenset()
+    requests: ClassVar[frozenset[str]] = frozenset(
+        ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn", "Fetch")
+    )
+
+    @abstractmethod
+    def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The response to a request, as `model.requests` has both; None where it was lost. What it
+        lacks isn't compared, so that an error alone is a response. Raises Unanswered."""
+
+    def sleep(self, ms: int) -> None:
+        """Time goes by. Without this method it never does."""
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        """It crashes and starts again. Without this method it never does."""
+        raise NotImplementedError
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
+        """An id without a transaction comes to this epoch, as if by so many InitProducerId. Without
+        this method, an id's last epochs aren't reached."""
+        raise NotImplementedError
+
+    def cause(self, line: Mapping[str, Any]) -> None:
+        """Brings about the event of a line that has one of `CAUSED`. Without this method no such
+        event happens."""
+        raise NotImplementedError
+
+    def resume(self, place: str) -> Mapping[str, Any] | None:
+        """A request goes on that was held there (`held_at` in its fields, and `held` in its
+        answer): the response to it. Without this method none is."""
+        raise NotImplementedError
+
+    def elapsed_ms(self) -> int:
+        """The time that went by since this was asked last, of a system with a clock of its own.
+        Without this method none does, but where it is told to sleep."""
+        raise NotImplementedError
+
+    def settle(self) -> bool:
+        """Waits until no end is in progress; whether that is so now. For a system that isn't
+        `prompt` alone. Without this method it is never known."""
+        raise NotImplementedError
+
+    def tolerates(self, found: Disagreement) -> bool:
+        """Whether an answer that isn't allowed is known: then the run goes on as if that answer was
+        lost. Without this method none is."""
+        return False
+
+    def close(self) -> None:  # noqa: B027
+        """It is needed no longer."""
+
+    @classmethod
+    def can(cls, hook: str) -> bool:
+        """Whether it has this method of its own."""
+        return getattr(cls, hook) is not getattr(System, hook)
+
+
+class Exchange(NamedTuple):
+    """A line of a trace, and the response to it; none where there is none, or it was lost."""
+
+    line: Answer
+    response: Answer | None
+
+    def __str__(self) -> str:
+        fields = dict(self.line)
+        name = fields.pop("request", None)
+        if name is None:
+            return text_of(fields)
+        if self.response is None:
+            answered = "(lost)"
+        else:
+            answered = self.response.get(NO_ANSWER) or text_of(self.response)
+        return f"{name}({text_of(fields)}) → {answered}"
+
+
+class Disagreement(AssertionError):
+    """The last answer of a trace isn't allowed; `allowed` are those that are, and `reasons` for
+    each of them the row that gives it and what is nearest to the answer that was given. The last
+    request may be one that the adapter sends for itself (`is_beside`), and that has no answer."""
+
+    def __init__(
+        self, trace: list[Exchange], allowed: list[Answer], protocol: str,
+        reasons: Sequence[Sequence[str]] = (), *, is_beside: bool = False,
+    ) -> None:  # fmt: skip
+        self.trace = trace
+        self.is_beside = is_beside
+        self.allowed = allowed
+        self.protocol = protocol
+        shown = [f"{at} {exchange}" for at, exchange in enumerate(trace, 1)]
+        self.reasons = reasons
+        for answer, lines in zip_longest(allowed, reasons[: len(allowed)], fillvalue=()):
+            shown.append(f"  {protocol} allows: {text_of(dict(answer))}")
+            shown += [f"    {line}" for line in lines]
+        what = "no answer" if self.no_answer else "an answer that isn't allowed"
+        super().__init__("\n".join([what, *shown]))
+
+    @property
+    def no_answer(self) -> str | None:
+        """What came instead of the last answer; None if one came."""
+        return (self.trace[-1].response or {}).get(NO_ANSWER)
+
+    def lines(self) -> str:
+        """The trace as the text of a file, for `replay` and `epochfence diff`: without a request
+        beside it."""
+        told = self.trace[:-1] if self.is_beside else self.trace
+        return "".join(f"{json.dumps(exchange.line)}\n" for exchange in told)
+
+
+class Session:
+    """A system that is asked, and all that it may answer at `protocol`.
+
+    `trace` has what happened. There, producer ids are numbered as a cluster in memory does it that
+    takes the same requests. `compared` counts the answers that say something: none that was lost,
+    nor an error that the system may give at any time. With `keeps_rows`, `possible.rows` are those
+    that were surely taken.
+    """
+
+    def __init__(
+        self, system: System, protocol: str | None = None, *, keeps_rows: bool = False
+    ) -> None:
+        self.system = system
+        self.possible = PossibleStates(
+            protocol, prompt=system.prompt, passing=system.passing,
+            transaction_version=system.transaction_version, keeps_rows=keeps_rows,
+        )  # fmt: skip
+        level = system.transaction_version
+        self.guide = PossibleState(Cluster(protocol=protocol, transaction_version=level))
+        self.protocol = self.guide.cluster.protocol
+        self.trace: list[Exchange] = []
+        self.compared = 0
+
+    def ask(self, request: str, **fields: Any) -> Answer | None:
+        """The system's response. Raises Disagreement where it isn't allowed, and ModelError for
+        fields that no request has."""
+        line = {"request": request, **fields}
+        return self._put(line, lambda: self.system.ask(request, fields))
+
+    def _put(
+        self, line: dict[str, Any], asked: Callable[[], Mapping[str, Any] | None]
+    ) -> Answer | None:
+        try:
+            response = asked()
+        except Unanswered as error:
+            if error.request != line.get("request"):
+                raise self._silence(error) from error
+            response = {NO_ANSWER: error.what}
+        self._time_goes_by()
+        ours = self.guide.inward(line)
+        answered = self.guide.take(line)
+        if response is not None:
+            self.guide.name(answered, response)
+        said = None if response is None else self.guide.inward(response)
+        self.trace.append(Exchange(ours, said))
+        if response is not None and response.get("error") not in self.possible.passing:
+            self.compared += 1
+        if allowed := self.possible.ask(line, response):
+            shown = [self.guide.inward(answer) for answer in allowed]
+            reasons = [self.possible.reasons(line, response or {}, answer) for answer in allowed]
+            found = Disagreement([*self.trace], shown, self.protocol, reasons)
+            if not self.system.tolerates(found):
+                raise found
+            self.possible.ask(line, None)
+        if self.system.can("settle"):
+            with self._needing():
+                is_settled = self.system.settle()
+            if is_settled:
+                self.possible.settle()
+        return None if response is None else dict(response)
+
+    @contextmanager
+    def _needing(self) -> Generator[None]:
+        """Raises Disagreement if the system gives no answer to a request of the adapter's own."""
+        try:
+            yield
+        except Unanswered as error:
+            raise self._silence(error) from error
+
+    def _silence(self, error: Unanswered) -> Disagreement:
+        last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
+        return Disagreement([*self.trace, last], [], self.protocol, is_beside=True)
+
+    def take(self, line: Line) -> None:
+        """Executes a line of a trace. Raises as `ask`."""
+        checked(line)
+        fields = self.guide.outward(line, unknown=None)
+        if "sleep_ms" in fields:
+            self.sleep(fields["sleep_ms"])
+        elif "restart" in fields:
+            self.restart()
+        elif "skip_to_epoch" in fields:
+            self.skip_to_epoch(fields["transactional_id"], fields["skip_to_epoch"])
+        elif "release" in fields:
+            self._put(dict(line), lambda: self.system.resume(fields["release"]))
+        elif "request" not in fields and CAUSED & fields.keys():
+            self._happens(dict(line))
+            with self._needing():
+                self.system.cause(fields)
+            self.possible.happens(line)
+            self.possible.passing = self.system.passing
+        elif "acls" in fields:
+            raise ModelError("acls: a system under test has those of its own")
+        else:
+            self.ask(fields.pop("request", ""), **fields)
+
+    def sleep(self, ms: int) -> None:
+        """Lets time go by."""
+        self._happens({"sleep_ms": ms})
+        with self._needing():
+            self.system.sleep(ms)
+        if not self.system.can("elapsed_ms"):
+            self.possible.sleep(ms)
+        self._time_goes_by()
+
+    def _time_goes_by(self) -> None:
+        if self.system.can("elapsed_ms"):
+            self.possible.sleep(self.system.elapsed_ms())
+
+    def restart(self) -> None:
+        """Has the system stop and start again."""
+        self._happens({"restart": True})
+        with self._needing():
+            self.system.restart()
+        self.possible.restart()
+
+    def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> bool:
+        """Brings an id's epoch to this one, if the system can."""
+        states = (self.guide, *self.possible.states)
+        coordinators = (state.cluster.coordinator for state in states)
+        can = all(c.can_skip_to_epoch(transactional_id, producer_epoch) for c in coordinators)
+        if can:
+            self._happens({"skip_to_epoch": producer_epoch, "transactional_id": transactional_id})
+            with self._needing():
+                self.system.skip_to_epoch(transactional_id, producer_epoch)
+            self.possible.skip_to_epoch(transactional_id, producer_epoch)
+        return can
+
+    def _happens(self, line: Answer) -> None:
+        self.guide.take(line)
+        self.trace.append(Exchange(line, None))
+
+
+def replay(lines: Iterable[Line], system: System, protocol: str | None = None) -> list[Exchange]:
+    """Puts the lines of a trace, as `model.requests.read` reads them, to a system; what happened.
+
+    Raises Disagreement at the first answer that isn't allowed, and ModelError for a wrong line.
+    """
+    session = Session(system, protocol)
+    try:
+        for line in lines:
+            session.take(line)
+    finally:
+        system.close()
+    return session.trace

@@ -1,0 +1,244 @@
+"""The smallest run that shows a disagreement, looked for among parts of the one that was found.
+
+A line is left out, or made simpler, and what is left is put to a new system. It counts if it shows
+the same `Difference`. Whose a request was is kept apart from what ids and epochs were called: a
+line that names what an earlier one was told names what that one is told now. Where that one is left
+out, it goes as well, or names what the one before it was told.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from ..engine.errors import ModelError
+from .difference import Difference
+from .session import Disagreement, Exchange, Session, System
+
+USUAL_TIMEOUT_MS = 60_000
+TELLERS = ("InitProducerId", "EndTxn")
+"""Requests whose answers may have a producer id and epoch."""
+TRIES = 3
+FEW = 6
+"""Of so few lines any two are left out together as well."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A line of a trace. `teller` is the step whose answer gave the producer id that it names, and
+    `further` the distance of its epoch beyond the one given there; None if it names no epoch."""
+
+    number: int
+    line: dict[str, Any]
+    teller: int | None = None
+    further: int | None = 0
+
+
+def smallest(found: Disagreement, system: Callable[[], System]) -> Disagreement:
+    """The smallest run that shows the same difference: `found` itself if no smaller run does, or if
+    not even the same run does so again."""
+    for smaller in shrinking(found, system):
+        found = smaller
+    return found
+
+
+def shows_again(found: Disagreement, system: Callable[[], System]) -> bool:
+    """Whether the same requests show the same difference again, in one of so many `TRIES`."""
+    wanted, steps = Difference.of(found), _steps_of(found)
+    again = (_again(steps, system, found.protocol) for _ in range(TRIES))
+    return any(one is not None and wanted.is_shown_by(Difference.of(one)) for one in again)
+
+
+def shrinking(
+    found: Disagreement, system: Callable[[], System], *, seconds: float | None = None
+) -> Iterator[Disagreement]:
+    """Runs that show the same difference, each smaller than the one before. The last is the
+    smallest, unless looking for it takes longer than `seconds`."""
+    wanted = Difference.of(found)
+    until = None if seconds is None else time.monotonic() + seconds
+    steps = _steps_of(found)
+    seen: set[str] = set()
+    while steps:
+        before = steps
+        for tried in _smaller(steps):
+            if (text := str(tried)) in seen:
+                continue
+            seen.add(text)
+            if until is not None and time.monotonic() > until:
+                return
+            again = _again(tried, system, found.protocol)
+            if again is not None and wanted.is_shown_by(Difference.of(again)):
+                steps = list(tried[: len(again.trace) - again.is_beside])
+                yield again
+                break
+        if steps is before:
+            return
+
+
+def _steps_of(found: Disagreement) -> list[Step]:
+    return list(_steps(found.trace[:-1] if found.is_beside else found.trace))
+
+
+def _steps(trace: Sequence[Exchange]) -> Iterator[Step]:
+    """The lines of a trace, each with the step that gave the ids that it names."""
+    told: dict[
+        int, tuple[int, int]
+    ] = {}  # by producer id: the last step that gave it, and the epoch
+    for number, (line, response) in enumerate(trace):
+        producer_id = line.get("producer_id", -1)
+        if producer_id in told:
+            teller, epoch = told[producer_id]
+            held = line.get("producer_epoch", epoch)
+            yield Step(number, line, teller, None if held < 0 else held - epoch)
+        else:
+            yield Step(number, line)
+        answer = response or {}
+        if answer.get("producer_id", -1) >= 0 and answer.get("producer_epoch", -1) >= 0:
+            told[answer["producer_id"]] = number, answer["producer_epoch"]
+
+
+def _again(
+    steps: Sequence[Step], system: Callable[[], System], protocol: str
+) -> Disagreement | None:
+    """Puts the steps to a new system: the disagreement, if there is one."""
+    asked = system()
+    try:
+        session = Session(asked, protocol)
+        told: dict[int, tuple[int, int]] = {}
+        for step in steps:
+            line = dict(step.line)
+            if step.teller is not None:
+                if step.teller not in told:
+                    return None
+                line["producer_id"], epoch = told[step.teller]
+                if step.further is not None:
+                    line["producer_epoch"] = epoch + step.further
+                    if line["producer_id"] < 0 or not 0 <= line["producer_epoch"] < 2**15:
+                        return None
+            before = len(session.trace)
+            session.take(line)
+            if len(session.trace) == before:  # an id whose epoch can't be raised
+                return None
+            answer = session.trace[-1].response or {}
+            told[step.number] = answer.get("producer_id", -1), answer.get("producer_epoch", -1)
+    except Disagreement as found:
+        return found
+    except ModelError:
+        return None
+    finally:
+        asked.close()
+    return None
+
+
+def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
+    """Runs that are smaller by one change each, the largest changes first."""
+    size = len(steps) // 2
+    while size:
+        for start in range(len(steps) - 1 - size, -1, -1):
+            gone = {step.number for step in steps[start : start + size]}
+            yield from _without(steps, gone)
+        size //= 2
+    for at, step in enumerate(steps):
+        simpler = [replace(step, line=line) for line in _simpler(step.line)]
+        if step.further is not None and abs(step.further) > 1:
+            simpler.append(replace(step, further=1 if step.further > 0 else -1))
+        for one in simpler:
+            yield [*steps[:at], one, *steps[at + 1 :]]
+    for kind in ("transactional_id", "partition"):
+        names = sorted({step.line[kind] for step in steps if step.line.get(kind)})
+        for name in names[1:]:
+            yield [_renamed(step, kind, name, names[0]) for step in steps]
+    if len(steps) <= FEW:
+        for pair in combinations(steps[:-1], 2):
+            yield from _without(steps, {step.number for step in pair})
+
+
+def _without(steps: Sequence[Step], gone: set[int]) -> Iterator[list[Step]]:
+    """The run without these steps and those that name what they were told; and with these, which
+    name what was told before. Of each the same with later sequences moved to where the batches now
+    are comes first."""
+    for left in (_dropped(steps, gone), _retold(steps, gone) if len(gone) < 3 else []):
+        if left and left[-1].number == steps[-1].number:
+            moved = _moved(steps, left)
+            if moved != left:
+                yield moved
+            yield left
+
+
+def _dropped(steps: Sequence[Step], gone: set[int]) -> list[Step]:
+    left: list[Step] = []
+    gone = set(gone)
+    for step in steps:
+        if step.number in gone or step.teller in gone:
+            gone.add(step.number)
+        else:
+            left.append(step)
+    return left
+
+
+def _retold(steps: Sequence[Step], gone: set[int]) -> list[Step]:
+    """Without the steps that are gone. Others name what the step before told the same id."""
+    by_number = {step.number: step for step in steps}
+    left: list[Step] = []
+    for step in steps:
+        if step.number in gone:
+            continue
+        if step.teller in gone:
+            name = by_number[step.teller].line.get("transactional_id")
+            tellers = [
+                each.number
+                for each in left
+                if each.line.get("request") in TELLERS and each.line["transactional_id"] == name
+            ]
+            if not tellers:
+                gone = gone | {step.number}
+                continue
+            step = replace(step, teller=tellers[-1])
+        left.append(step)
+    return left
+
+
+def _moved(steps: Sequence[Step], left: Sequence[Step]) -> list[Step]:
+    """What is left, with sequences moved to where its batches are."""
+    kept = {step.number: step for step in left}
+    moved: list[Step] = []
+    removed: dict[tuple[Any, ...], int] = {}
+    for step in steps:
+        line = step.line
+        whose = (step.teller, step.further, line.get("partition"))
+        is_batch = line.get("request") == "Produce"
+        if step.number not in kept:
+            if is_batch:
+                removed[whose] = removed.get(whose, 0) + line.get("count", 1)
+            continue
+        by = removed.get(whose, 0) if is_batch else 0
+        if by and line["base_sequence"] >= by:
+            line = line | {"base_sequence": line["base_sequence"] - by}
+        moved.append(replace(kept[step.number], line=line))
+    return moved
+
+
+def _simpler(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The line with a simpler value."""
+    if line.get("transaction_timeout_ms", USUAL_TIMEOUT_MS) != USUAL_TIMEOUT_MS:
+        yield line | {"transaction_timeout_ms": USUAL_TIMEOUT_MS}
+    if line.get("count", 1) > 1:
+        yield line | {"count": 1}
+    if line.get("base_sequence", 0) > 0:
+        yield line | {"base_sequence": 0}
+    if line.get("request") == "Produce" and "transactional_id" in line:
+        yield {name: value for name, value in line.items() if name != "transactional_id"}
+    if len(line.get("partitions", ())) > 1:
+        yield line | {"partitions": list(line["partitions"][:1])}
+
+
+def _renamed(step: Step, kind: str, old: str, new: str) -> Step:
+    line = dict(step.line)
+    if line.get(kind) == old:
+        line[kind] = new
+    if kind == "partition" and old in line.get("partitions", ()):
+        line["partitions"] = sorted({new if name == old else name for name in line["partitions"]})
+    return replace(step, line=line)

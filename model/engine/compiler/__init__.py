@@ -1,0 +1,1 @@
+"""Rows compiled to Python functions."""

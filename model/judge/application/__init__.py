@@ -1,0 +1,1 @@
+"""Histories of applications: results of producers against reads of consumers."""

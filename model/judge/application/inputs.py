@@ -1,0 +1,359 @@
+"""Consume-process-produce, judged by input: which transactions took an input, and which inputs the
+committed offset passed.
+
+An input is an offset of a partition. A record that names no inputs stands for an input itself if it
+was sent in several transactions.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from ..histories import BadLine
+
+
+class Place(NamedTuple):
+    """A line of a file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}"
+
+
+class Input(NamedTuple):
+    """An input by its offset, or (-1) by the name of the record that stands for it."""
+
+    partition: str
+    offset: int
+    record: str = ""
+
+    @property
+    def subject(self) -> str:
+        """Its name in its partition."""
+        return self.record or f"offset {self.offset}"
+
+
+class Known(Enum):
+    """How much is known of a statement."""
+
+    NO = 0
+    MAYBE = 1
+    YES = 2
+
+
+class Take(NamedTuple):
+    """A line that says that a transaction takes an input. `record` is what it sends for it; None:
+    nothing comes of the input."""
+
+    transaction: str
+    place: Place
+    partition: str = ""
+    record: str | None = None
+    outcome: str = "acknowledged"
+
+
+class Commit(NamedTuple):
+    """An offset that a transaction commits for a partition: that of the next input."""
+
+    offset: int
+    outcome: str
+    place: Place
+
+
+class Finding(NamedTuple):
+    """An input that is wrong or can't be judged (`reason`), with the lines that show it; the first
+    is the one to begin at."""
+
+    name: str
+    input: Input
+    lines: tuple[Place, ...]
+    reason: str = ""
+
+
+class Reads:
+    """The content of partitions as consumers saw it: how often each record is in each, and which
+    partitions were read to their ends. `outcomes` has the end of each transaction."""
+
+    def __init__(
+        self, found: Mapping[tuple[str, str], list[Place]], caught_up: set[str],
+        outcomes: Mapping[str, str | None],
+    ) -> None:  # fmt: skip
+        self.found, self.caught_up, self.outcomes = found, caught_up, outcomes
+        self.shown: dict[str, Place] = {}
+        self.lacks: set[str] = set()
+        self._read: set[Place] = set()
+
+    def compare(self, partition: str, record: str, takes: list[Take]) -> None:
+        """Compares a record's sends to a partition, in transactions, with its reads: a transaction
+        is committed if each of its rivals' records must have been read with its own, and isn't if
+        an acknowledged record of it is nowhere: all that were read are of committed ones."""
+        reads = self.found.get((partition, record), [])
+        live = [t for t in takes if self.outcomes[t.transaction] != "aborted"]
+        if len(takes) == 1 or (live and len(reads) >= len(live)):
+            for take, read in zip(takes if len(takes) == 1 else live, reads, strict=False):
+                self.shown.setdefault(take.transaction, read)
+                self._read.add(take.place)
+        kept = {t.transaction for t in live if t.outcome == "acknowledged"}
+        committed = {name for name in kept if self.outcomes[name] == "committed"}
+        if partition in self.caught_up and len(reads) <= len(committed):
+            self.lacks |= kept - committed
+
+    def is_committed(self, transaction: str) -> Known:
+        """Whether a transaction is committed, as far as its end or its records say."""
+        outcome = self.outcomes[transaction]
+        if outcome == "committed" or (outcome != "aborted" and transaction in self.shown):
+            return Known.YES
+        is_out = outcome == "aborted" or transaction in self.lacks
+        return Known.NO if is_out else Known.MAYBE
+
+    def is_taken(self, take: Take) -> Known:
+        """Whether the input is taken by this line, if its transaction is committed."""
+        if take.record is None or take.outcome == "acknowledged" or take.place in self._read:
+            return Known.YES
+        is_there = bool(self.found.get((take.partition, take.record)))
+        is_out = take.partition in self.caught_up and not is_there
+        return Known.NO if is_out else Known.MAYBE
+
+
+@dataclass
+class _Judged:
+    """An input and the transactions that took it: for certain, if they are committed, and those of
+    which nobody knows. `lines` are those that say so."""
+
+    input: Input
+    certain: dict[str, Place]
+    if_committed: dict[str, Place]
+    unknown: dict[str, Place]
+
+
+class Inputs:
+    """The lines of a history that are about inputs. Raises BadLine for what contradicts an earlier
+    line."""
+
+    def __init__(self) -> None:
+        self.takes: dict[Input, dict[str, list[Take]]] = {}
+        self.commits: dict[str, dict[str, Commit]] = {}
+        self.group_of: dict[str, tuple[str, Place]] = {}
+        self.unnamed: set[str] = set()
+        self.named: set[str] = set()
+        self.started: dict[tuple[str, str], int] = {}
+        self.unclear: dict[str, Place] = {}
+        self._group: dict[str, str] = {}
+        self._only: str | None = ""
+
+    @property
+    def partitions(self) -> set[str]:
+        """The partitions that inputs are taken from."""
+        return self.named | self.commits.keys()
+
+    def take(self, line: Mapping[str, Any], take: Take) -> None:
+        """A line with the inputs that a transaction takes."""
+        for partition, offsets in line["inputs"].items():
+            self.named.add(partition)
+            for offset in offsets:
+                self._take(Input(partition, offset), take)
+
+    def stands_for_itself(self, record: str, takes: Sequence[Take]) -> None:
+        """A record without inputs that was sent in several transactions."""
+        for take in takes:
+            self._take(Input(takes[0].partition, -1, record), take)
+
+    def _take(self, of: Input, take: Take) -> None:
+        known = self.takes.setdefault(of, {}).setdefault(take.transaction, [])
+        if known and (known[0].record is None) != (take.record is None):
+            what = f"{of.subject} of {of.partition} has and lacks a record ({known[0].place})"
+            remedy = "write filter only for inputs without a record"
+            raise BadLine(take.place.file, take.place.line, what, remedy)
+        known.append(take)
+
+    def commit(self, line: Mapping[str, Any], place: Place) -> None:
+        """A line with the offset that a transaction commits. A later one of the same counts."""
+        name, group = line["transaction"], line.get("group", "")
+        known, where = self.group_of.setdefault(name, (group, place))
+        if known != group:
+            what = f"transaction {name} commits for the group {known or '(none)'} ({where})"
+            raise BadLine(place.file, place.line, what, "give a transaction one group")
+        found = Commit(line["offset"], line["outcome"], place)
+        self.commits.setdefault(line["partition"], {})[name] = found
+
+    def start(self, group: str, partition: str, offset: int) -> None:
+        """A member of a group read an input: from there on the group has to take each."""
+        key = group, partition
+        self.started[key] = min(offset, self.started.get(key, offset))
+
+    # What is found ------------------------------------------------------------------------------
+
+    def findings(
+        self, reads: Reads, there: Mapping[str, Mapping[int, tuple[str, int, str]]]
+    ) -> Iterator[Finding]:
+        """All that is wrong or can't be judged. `there` has what was read of each partition, by
+        offset."""
+        groups = {group for group, _ in self.group_of.values()} or {""}
+        self._group = {name: group for name, (group, _) in self.group_of.items()}
+        self._only = next(iter(groups)) if len(groups) == 1 else None
+        judged: dict[tuple[str, str], dict[int, _Judged]] = defaultdict(dict)
+        unclear: dict[str, Place] = {}
+        for of, takes in self.takes.items():
+            mine: dict[str, dict[str, list[Take]]] = defaultdict(dict)
+            for name, lines in takes.items():
+                group = self._group.get(name, self._only)
+                if group is not None:
+                    mine[group][name] = lines
+                elif reads.is_committed(name) is not Known.NO:
+                    unclear.setdefault(name, lines[0].place)
+            for group, those in mine.items():
+                one = self._judged(of, those, reads)
+                yield from self._twice(one, reads)
+                if of.offset >= 0:
+                    judged[group, of.partition][of.offset] = one
+        for name, place in unclear.items():
+            reason = f"transaction {name} names inputs and no group: write its commit_offset"
+            yield Finding("", Input("", -1), (place,), reason)
+        self.unclear = unclear
+        self.unnamed |= unclear.keys()
+        commits: dict[tuple[str, str], dict[str, Commit]] = defaultdict(dict)
+        for partition, by_name in self.commits.items():
+            for name, commit in by_name.items():
+                if commit.outcome != "failed":
+                    commits[self._group[name], partition][name] = commit
+        for key in sorted(judged.keys() | commits.keys()):
+            named, offsets = judged.get(key, {}), commits.get(key, {})
+            if named and offsets:
+                yield from self._skipped(key, named, offsets, reads, there.get(key[1], {}))
+            else:
+                yield from self._without(key[1], named, offsets)
+
+    def _judged(self, of: Input, takes: Mapping[str, list[Take]], reads: Reads) -> _Judged:
+        found = _Judged(of, {}, {}, {})
+        for name, lines in takes.items():
+            is_committed = reads.is_committed(name)
+            taken = max(lines, key=lambda take: reads.is_taken(take).value)
+            is_taken = reads.is_taken(taken)
+            if Known.NO in (is_committed, is_taken):
+                continue
+            if is_taken is not Known.YES:
+                found.unknown[name] = taken.place
+            elif is_committed is Known.YES:
+                found.certain[name] = taken.place
+            else:
+                found.if_committed[name] = taken.place
+        return found
+
+    def _twice(self, one: _Judged, reads: Reads) -> Iterator[Finding]:
+        """An input that two committed transactions took."""
+        if len(one.certain) > 1:
+            lines = [*one.certain.values()]
+            shown = [reads.shown[name] for name in one.certain if name in reads.shown]
+            yield Finding("PROCESSED_TWICE", one.input, (lines[1], lines[0], *lines[2:], *shown))
+        elif one.certain and (one.if_committed or one.unknown):
+            (first,) = one.certain
+            name, place = next(iter((one.if_committed | one.unknown).items()))
+            reason = (
+                f"{first} took {one.input.subject} of {one.input.partition}, and nobody knows "
+                f"whether {name} did"
+            )
+            yield Finding("", one.input, (place, one.certain[first]), reason)
+
+    def _skipped(
+        self, key: tuple[str, str], named: Mapping[int, _Judged], commits: Mapping[str, Commit],
+        reads: Reads, there: Mapping[int, tuple[str, int, str]],
+    ) -> Iterator[Finding]:  # fmt: skip
+        """Inputs that the group's committed offset passed, though no committed transaction took
+        them: of those that somebody read or named."""
+        passing, partition = _Passing(commits, reads), key[1]
+        starts = [*named, *(commit.offset for commit in passing.certain)]
+        lowest = min((*starts, self.started.get(key, starts[0])))
+        unsure = next((name for name in (*commits, *self.unclear) if name in self.unnamed), None)
+        is_told = False
+        for offset in sorted(named.keys() | there.keys()):
+            one = named.get(offset) or _Judged(Input(partition, offset), {}, {}, {})
+            if offset < lowest or one.certain:
+                continue
+            passed = passing.over(offset)
+            takers = {**one.if_committed, **one.unknown}
+            if passed is not None and not takers and unsure is None:
+                lines = [passed.place]
+                lines += (t[0].place for t in self.takes.get(one.input, {}).values())
+                if offset in there:
+                    _, number, file = there[offset]
+                    lines.append(Place(file, number))
+                yield Finding("SKIPPED", one.input, tuple(lines))
+            elif not is_told and (passed or passing.may_pass(offset, one.if_committed)):
+                is_told = True
+                yield Finding("", one.input, _lines(passed, takers, passing), _why(one, unsure))
+
+    def _without(
+        self, partition: str, named: Mapping[int, _Judged], commits: Mapping[str, Commit]
+    ) -> Iterator[Finding]:
+        """The reason why nobody knows whether an input of a partition was skipped."""
+        reason = f"nothing names the inputs of {partition}: write inputs of records, and filter"
+        places = [commit.place for commit in commits.values()]
+        if named:
+            reason = f"no committed offset of {partition} is known: write commit_offset"
+            takes = next(iter(self.takes[next(iter(named.values())).input].values()))
+            places = [takes[0].place]
+        yield Finding("", Input(partition, -1), (places[0],), reason)
+
+
+class _Passing:
+    """The offsets that transactions commit for a partition: of those that are committed for
+    certain, and of the others that may be."""
+
+    def __init__(self, commits: Mapping[str, Commit], reads: Reads) -> None:
+        self.certain: list[Commit] = []
+        self.maybe: dict[str, Commit] = {}
+        for name, commit in commits.items():
+            known = reads.is_committed(name)
+            if known is Known.YES and commit.outcome == "acknowledged":
+                self.certain.append(commit)
+            elif known is not Known.NO:
+                self.maybe[name] = commit
+        self.certain.sort(key=lambda commit: commit.offset)
+        self._offsets = [commit.offset for commit in self.certain]
+        self._maybe = sorted(commit.offset for commit in self.maybe.values())
+
+    def over(self, offset: int) -> Commit | None:
+        """The nearest committed offset that passed an input."""
+        at = bisect_right(self._offsets, offset)
+        return self.certain[at] if at < len(self.certain) else None
+
+    def may_pass(self, offset: int, takers: Iterable[str]) -> bool:
+        """Whether one may have passed an input, other than with a transaction that takes it."""
+        mine = sum(name in self.maybe and self.maybe[name].offset > offset for name in takers)
+        return len(self._maybe) - bisect_right(self._maybe, offset) > mine
+
+
+def _lines(
+    passed: Commit | None, takers: Mapping[str, Place], passing: _Passing
+) -> tuple[Place, ...]:
+    found = [] if passed is None else [passed.place]
+    found += takers.values()
+    return tuple(found) or tuple(commit.place for commit in passing.maybe.values())[:1]
+
+
+def _why(one: _Judged, unsure: str | None) -> str:
+    about = f"{one.input.subject} of {one.input.partition}"
+    if one.if_committed or one.unknown:
+        name = next(iter(one.if_committed | one.unknown))
+        return f"nobody knows whether {about} was skipped: whether {name} took it isn't known"
+    if unsure is not None:
+        return f"nobody knows whether {about} was skipped: a record of {unsure} names no inputs"
+    return f"nobody knows whether {about} was skipped: a transaction that may have has no known end"
+
+
+def places(lines: Iterable[Place]) -> str:
+    """Lines as text, those of a file together."""
+    found = sorted(set(lines))
+    parts: list[str] = []
+    for file, those in groupby(found, key=lambda place: place.file):
+        numbers = [str(place.line) for place in those]
+        parts.append(f"{file}, line{'s' * (len(numbers) > 1)} {', '.join(numbers)}")
+    return "; ".join(parts)

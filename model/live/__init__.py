@@ -1,8 +1,0 @@
-"""A real broker beside the oracle: asked over its own protocol, and held to what is allowed.
-
-Needs the extra `broker`, as `model.records` does.
-"""
-
-from __future__ import annotations
-
-from .. import kio_alone  # noqa: F401  # pyright: ignore[reportUnusedImport]

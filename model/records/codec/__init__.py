@@ -1,0 +1,1 @@
+"""Bytes of records: fields, streams, compression, and the error of wrong bytes."""

@@ -1,0 +1,1 @@
+"""The layouts of Kafka's records on disk."""

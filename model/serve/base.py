@@ -1,0 +1,59 @@
+"""Base of the server in memory and the proxy: start, end, and injected faults."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from ..wire.listener import Brokers
+from .faults.faults import Fault, Faults
+from .faults.injection import Faulted
+from .history import History
+
+
+class Served:
+    """Brokers that clients reach by `bootstrap`, with faults in between: a context manager."""
+
+    brokers: Brokers
+    _faulted: Faulted
+
+    @property
+    def bootstrap(self) -> str:
+        """The value for a client's bootstrap.servers."""
+        return self.brokers.bootstrap
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong on demand."""
+        return self._faulted.faults
+
+    def record_in(self, history: History) -> None:
+        """Records requests and answers."""
+        self._faulted.history = history
+
+    async def act(self, fault: Fault) -> None:
+        """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
+        await self._faulted.act(fault)
+
+    def report(self) -> str:
+        """The answered and the refused requests, in lines."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self.brokers.__enter__()
+        try:
+            self.brokers.do(self._begin())
+        except BaseException as error:
+            self.brokers.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.brokers.__exit__(kind, error, trace)
+
+    async def _begin(self) -> None:
+        """The first step once the brokers take connections."""
+        raise NotImplementedError

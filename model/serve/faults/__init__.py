@@ -1,0 +1,1 @@
+"""Injected faults: their declaration, and their effect on requests and the cluster."""

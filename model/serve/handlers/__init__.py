@@ -1,0 +1,1 @@
+"""Answers to requests: topics and logs, transactions, groups and their offsets."""

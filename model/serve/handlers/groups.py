@@ -1,0 +1,178 @@
+"""Consumer groups, of the protocol in which the client that leads a group assigns partitions:
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup and DeleteGroups.
+
+What is answered is the cluster's group coordinator's to say; here is who waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ...broker.group_messages import Identity, JoinGroupResponse, SyncGroupResponse
+from ...cluster import Cluster
+from ...wire.listener import Answer, Request
+from .metadata import Nodes
+
+_NOT_HERE: Final = "NOT_COORDINATOR"
+_USES: Final = {"OffsetFetch": "DESCRIBE", "DeleteGroups": "DELETE"}
+"""What requests that don't READ a group do with it."""
+_Waiting = tuple[str, str, type]
+_SEVERAL_LEAVE: Final = 3
+"""The first version of LeaveGroup that names several members."""
+
+
+class GroupApis:
+    """The answers of the brokers that coordinate groups."""
+
+    def __init__(self, cluster: Cluster, nodes: Nodes) -> None:
+        self._groups, self._nodes, self._may = cluster.groups, nodes, cluster
+        self._waiting: dict[_Waiting, asyncio.Future[Answer]] = {}
+        self.answers: Mapping[str, Callable[[Request], Any]] = {
+            "JoinGroup": self.join,
+            "SyncGroup": self.sync,
+            "Heartbeat": self.heartbeat,
+            "LeaveGroup": self.leave,
+            "DeleteGroups": self.delete,
+        }
+
+    def refusal(self, request: Request, group_id: str) -> str:
+        """An error, or NONE where who asks may use a group so, and the broker that was asked
+        coordinates it."""
+        use = _USES.get(request.name, "READ")
+        error = self._may.use_of_group(request.principal, group_id, use)
+        return error if error != "NONE" else self.elsewhere(request, group_id)
+
+    def elsewhere(self, request: Request, group_id: str) -> str:
+        """An error, or NONE where the broker that was asked coordinates a group of this id."""
+        error = self._groups.validate(request.name, group_id)
+        is_other = self._nodes.group_coordinator(group_id) != request.node
+        return _NOT_HERE if is_other and error != "INVALID_GROUP_ID" else error
+
+    def settle(self) -> None:
+        """Sends the answers to requests that have waited for them."""
+        while self._groups.answered:
+            group_id, member_id, response = self._groups.answered.pop(0)
+            waiting = self._waiting.pop((group_id, member_id, type(response)), None)
+            _tell(waiting, _fields(response))
+
+    async def _answer(
+        self, group_id: str, member_id: str, response: JoinGroupResponse | SyncGroupResponse
+    ) -> Answer:
+        self.settle()
+        if not response.waits:
+            return Answer(_fields(response))
+        key = group_id, member_id, type(response)
+        error = {"error_code": "REBALANCE_IN_PROGRESS"}
+        _tell(self._waiting.get(key), _fields(response._replace(waits=False)) | error)
+        self._waiting[key] = asyncio.get_running_loop().create_future()
+        return await self._waiting[key]
+
+    async def join(self, request: Request) -> Answer:
+        """JoinGroup: answered when all members have joined."""
+        asked = request.fields
+        name, member_id = asked["group_id"], asked["member_id"]
+        error = self.refusal(request, name)
+        if error != "NONE":
+            return Answer(_fields(JoinGroupResponse(error, member_id=member_id)))
+        instance_id = asked.get("group_instance_id")
+        begin = instance_id or request.client_id or "member"
+        joined = self._groups.join(
+            name, member_id, group_instance_id=instance_id, protocol_type=asked["protocol_type"],
+            protocols={each["name"]: each["metadata"] for each in asked["protocols"]},
+            session_timeout_ms=asked["session_timeout"],
+            rebalance_timeout_ms=asked.get("rebalance_timeout", -1),
+            new_member_id=f"{begin}-{secrets.token_hex(8)}", api_version=request.version,
+        )  # fmt: skip
+        return await self._answer(name, joined.member_id, joined)
+
+    async def sync(self, request: Request) -> Answer:
+        """SyncGroup: answered when the group's leader has said who gets what."""
+        asked = request.fields
+        name = asked["group_id"]
+        error = self.refusal(request, name)
+        if error != "NONE":
+            return Answer({"error_code": error})
+        synced = self._groups.sync(
+            name, identity(asked),
+            assignments={one["member_id"]: one["assignment"] for one in asked["assignments"]},
+            protocol_type=asked.get("protocol_type"), protocol_name=asked.get("protocol_name"),
+        )  # fmt: skip
+        return await self._answer(name, asked["member_id"], synced)
+
+    def heartbeat(self, request: Request) -> Answer:
+        """Heartbeat."""
+        asked = request.fields
+        error = self.refusal(request, asked["group_id"])
+        if error == "NONE":
+            error = self._groups.heartbeat(asked["group_id"], identity(asked))
+        return Answer({"error_code": error})
+
+    def leave(self, request: Request) -> Answer:
+        """LeaveGroup: of one member, or of several."""
+        asked = request.fields
+        name = asked["group_id"]
+        error = self.refusal(request, name)
+        if error != "NONE":
+            return Answer({"error_code": error})
+        if request.version < _SEVERAL_LEAVE:
+            error = self._groups.leave(name, asked["member_id"])
+            self.settle()
+            return Answer({"error_code": error})
+        told: list[dict[str, Any]] = []
+        for one in asked["members"]:
+            whom = {each: one[each] for each in ("member_id", "group_instance_id")}
+            told.append({**whom, "error_code": self._groups.leave(name, **whom)})
+        self.settle()
+        return Answer({"members": told})
+
+    def delete(self, request: Request) -> Answer:
+        """DeleteGroups."""
+        told: list[dict[str, Any]] = []
+        for name in request.fields["groups_names"]:
+            error = self.refusal(request, name)
+            if error == "NONE":
+                error = self._groups.delete(name)
+            told.append({"group_id": name, "error_code": error})
+        return Answer({"results": told})
+
+
+def identity(asked: Mapping[str, Any]) -> Identity:
+    """The identity of a requester: no member, no generation, no instance if its version lacks
+    them."""
+    # of OffsetCommit the generation has a longer name
+    generation = asked.get("generation_id_or_member_epoch", asked.get("generation_id", -1))
+    return Identity(asked.get("member_id", ""), generation, asked.get("group_instance_id"))
+
+
+def _fields(response: JoinGroupResponse | SyncGroupResponse) -> dict[str, Any]:
+    """A response in its wire form."""
+    if isinstance(response, SyncGroupResponse):
+        if response.error != "NONE":
+            return {"error_code": response.error}
+        return {
+            "protocol_type": response.protocol_type,
+            "protocol_name": response.protocol_name,
+            "assignment": response.assignment,
+        }
+    told: dict[str, Any] = {
+        "error_code": response.error, "generation_id": response.generation_id,
+        "member_id": response.member_id, "protocol_name": response.protocol_name or "",
+    }  # fmt: skip
+    if response.error != "NONE":
+        return told
+    return told | {
+        "protocol_type": response.protocol_type, "leader": response.leader,
+        "skip_assignment": response.skip_assignment,
+        "members": [
+            {"member_id": name, "group_instance_id": instance, "metadata": metadata}
+            for name, instance, metadata in response.members
+        ],
+    }  # fmt: skip
+
+
+def _tell(waiting: asyncio.Future[Answer] | None, fields: Mapping[str, Any]) -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(Answer(fields))

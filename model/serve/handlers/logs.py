@@ -1,0 +1,312 @@
+"""The requests to partition leaders: Produce, Fetch, ListOffsets, WriteTxnMarkers and
+DescribeProducers. What becomes of a batch is the oracle's to say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ...broker.leader import PartitionLeader
+from ...cluster import STATE_PARTITIONS, Cluster
+from ...records import Flag, RecordBatch, RecordError, decode_batch
+from ...wire.listener import LARGEST, UNANSWERED, Answer, Request, Silence
+from .metadata import Nodes
+from .partitions import OFFSETS_TOPIC, Partitions, partition_name
+
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+_ZSTD: Final = 4
+_USES: Final = {
+    "Produce": "WRITE", "Fetch": "READ", "ListOffsets": "DESCRIBE", "DescribeProducers": "READ",
+}  # fmt: skip
+"""What a request does with the topics that it names."""
+_UNKNOWN, _NOT_LEADER = "UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER"
+
+
+class LogApis:
+    """The answers of the brokers that lead partitions. `grown` is set when a partition has got
+    something new, for those who wait for it."""
+
+    def __init__(self, cluster: Cluster, nodes: Nodes, partitions: Partitions) -> None:
+        self._cluster, self._nodes, self._partitions = cluster, nodes, partitions
+        self.grown = asyncio.Event()
+        self.reads_beyond_stable = False
+        """A planted bug: read_committed consumers get what is beyond the last stable offset."""
+        self.answers: Mapping[str, Callable[[Request], Any]] = {
+            "Produce": self.produce,
+            "Fetch": self.fetch,
+            "ListOffsets": self.list_offsets,
+            "WriteTxnMarkers": self.write_markers,
+            "DescribeProducers": self.describe_producers,
+        }
+
+    def wake(self) -> None:
+        """Those who wait for something new look again."""
+        self.grown.set()
+        self.grown = asyncio.Event()
+
+    def _refusal(self, request: Request, topic: str, number: int) -> str | None:
+        """Why who asks gets nothing of a partition: he may not use the topic so, or the broker that
+        was asked doesn't lead it; None where he does. Clients don't write to internal topics."""
+        if (use := _USES.get(request.name)) is not None:
+            error = self._cluster.use_of(request.principal, topic, use)
+            if error != "NONE":
+                return error
+        if topic == OFFSETS_TOPIC and request.name == "Produce":
+            return "INVALID_TOPIC_EXCEPTION"
+        is_there = self._partitions.has(topic, number) or (
+            topic == OFFSETS_TOPIC and 0 <= number < STATE_PARTITIONS
+        )
+        if not is_there:
+            return _UNKNOWN
+        return None if self._nodes.leader(number) == request.node else _NOT_LEADER
+
+    # Produce ------------------------------------------------------------------------------------
+
+    def produce(self, request: Request) -> Answer | Silence:
+        """Produce. Nobody is answered who asks for no acknowledgement."""
+        asked = request.fields
+        read = {
+            (topic["name"], part["index"]): _batch(part["records"], request.version)
+            for topic in asked["topic_data"]
+            for part in topic["partition_data"]
+        }
+        refusal = None
+        batches = [batch for batch, _ in read.values() if batch is not None]
+        if asked["acks"] not in (-1, 0, 1):
+            refusal = "INVALID_REQUIRED_ACKS"
+        elif not asked["transactional_id"] and any(map(_is_transactional, batches)):
+            refusal = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+        else:
+            error = self._cluster.may_produce(
+                request.principal, asked["transactional_id"],
+                is_transactional=any(map(_is_transactional, batches)),
+                is_idempotent=any(batch.producer_id >= 0 for batch in batches),
+            )  # fmt: skip
+            refusal = None if error == "NONE" else error
+        responses: list[dict[str, Any]] = []
+        for topic in asked["topic_data"]:
+            done: list[dict[str, Any]] = []
+            for part in topic["partition_data"]:
+                place = topic["name"], part["index"]
+                batch, error = read[place]
+                told = {"error_code": refusal or self._refusal(request, *place) or error,
+                        "base_offset": -1}  # fmt: skip
+                if told["error_code"] == "NONE" and batch is not None:
+                    told = self._append(request, place, batch, part["records"])
+                done.append({"index": part["index"], "log_append_time": -1, **told})
+            responses.append({"name": topic["name"], "partition_responses": done})
+        self.wake()
+        return Answer({"responses": responses}) if asked["acks"] else UNANSWERED
+
+    def _append(
+        self, request: Request, place: tuple[str, int], batch: RecordBatch, data: bytes
+    ) -> dict[str, Any]:
+        partition, count = partition_name(*place), batch.last_offset_delta + 1
+        leader = self._cluster.leader(partition)
+        before = leader.log_end_offset
+        if batch.producer_id == -1:
+            leader.append_plain(count)
+            leader.move_high_watermark(leader.log_end_offset)
+            told, error = before, "NONE"
+        else:
+            answer = self._cluster.produce(
+                partition, producer_id=batch.producer_id, producer_epoch=batch.producer_epoch,
+                base_sequence=batch.base_sequence, count=count,
+                transactional_id=(
+                    request.fields["transactional_id"] if _is_transactional(batch) else None
+                ),
+                api_version=request.version,
+            )  # fmt: skip
+            told, error = answer.base_offset, answer.error
+        if leader.log_end_offset > before:
+            self._partitions.keep(partition, before, data)
+        return {
+            "error_code": error, "base_offset": told, "log_start_offset": leader.log_start_offset,
+        }  # fmt: skip
+
+    # Fetch --------------------------------------------------------------------------------------
+
+    async def fetch(self, request: Request) -> Answer:
+        """Fetch: answers when there is enough, or the longest wait is over."""
+        asked = request.fields
+        loop = asyncio.get_running_loop()
+        until = loop.time() + asked["max_wait"] / 1000
+        while True:
+            responses, size, is_refused = self._fetched(request)
+            left = until - loop.time()
+            if size >= asked["min_bytes"] or is_refused or left <= 0:
+                return Answer({"responses": responses, "session_id": 0})
+            try:
+                async with asyncio.timeout(left):
+                    await self.grown.wait()
+            except TimeoutError:
+                continue
+
+    def _fetched(self, request: Request) -> tuple[list[dict[str, Any]], int, bool]:
+        """The answers by topic, their size in bytes, and whether there is an error among them."""
+        asked, size, is_refused = request.fields, 0, False
+        responses: list[dict[str, Any]] = []
+        for topic in asked["topics"]:
+            found: list[dict[str, Any]] = []
+            for part in topic["partitions"]:
+                most = min(part["partition_max_bytes"], asked["max_bytes"] - size)
+                error = self._refusal(request, topic["topic"], part["partition"])
+                told: dict[str, Any] = {
+                    "error_code": error, "high_watermark": -1, "last_stable_offset": -1,
+                    "log_start_offset": -1, "records": b"",
+                }  # fmt: skip
+                if error is None:
+                    told = self._read(topic["topic"], part, asked["isolation_level"], most, size)
+                size += len(told["records"])
+                is_refused |= told["error_code"] != "NONE"
+                found.append(
+                    {"partition_index": part["partition"], "preferred_read_replica": -1, **told}
+                )
+            responses.append({"topic": topic["topic"], "partitions": found})
+        return responses, size, is_refused
+
+    def _read(
+        self, topic: str, asked: Mapping[str, Any], isolation_level: int, most: int, size: int
+    ) -> dict[str, Any]:
+        number, offset = asked["partition"], asked["fetch_offset"]
+        leader = self._partitions.leader(topic, number)
+        stable = leader.last_stable_offset
+        told: dict[str, Any] = {
+            "error_code": "NONE", "high_watermark": leader.high_watermark,
+            "last_stable_offset": stable, "log_start_offset": leader.log_start_offset,
+            "aborted_transactions": [] if isolation_level else None, "records": b"",
+        }  # fmt: skip
+        if not leader.log_start_offset <= offset <= leader.log_end_offset:
+            return told | {"error_code": "OFFSET_OUT_OF_RANGE"}
+        is_bounded = isolation_level and not self.reads_beyond_stable
+        end = stable if is_bounded else leader.high_watermark
+        read = self._partitions.read(topic, number, offset, end, most, at_least_one=not size)
+        told["records"] = read.data
+        if isolation_level and read.data:
+            told["aborted_transactions"] = [
+                {"producer_id": txn.producer_id, "first_offset": txn.first_offset}
+                for txn in leader.aborted(offset, read.end)
+            ]
+        return told
+
+    # The rest -----------------------------------------------------------------------------------
+
+    def list_offsets(self, request: Request) -> Answer:
+        """ListOffsets."""
+        topics: list[dict[str, Any]] = []
+        for topic in request.fields["topics"]:
+            found: list[dict[str, Any]] = []
+            for part in topic["partitions"]:
+                number = part["partition_index"]
+                told: dict[str, Any] = {
+                    "error_code": self._refusal(request, topic["name"], number),
+                    "offset": -1, "timestamp": -1, "leader_epoch": -1,
+                }  # fmt: skip
+                if told["error_code"] is None:
+                    is_committed = request.fields.get("isolation_level", 0)
+                    told |= self._offset(topic["name"], number, part["timestamp"], is_committed)
+                found.append({"partition_index": number, **told})
+            topics.append({"name": topic["name"], "partitions": found})
+        return Answer({"topics": topics})
+
+    def _offset(self, topic: str, number: int, timestamp: int, is_committed: int) -> dict[str, Any]:
+        leader = self._partitions.leader(topic, number)
+        end = leader.last_stable_offset if is_committed else leader.high_watermark
+        told = {"error_code": "NONE", "offset": -1, "leader_epoch": 0}
+        if timestamp == LATEST:
+            return told | {"offset": end}
+        if timestamp == EARLIEST:
+            return told | {"offset": leader.log_start_offset}
+        if timestamp == MAX_TIMESTAMP:
+            found = max(leader.batches, key=lambda batch: batch.timestamp, default=None)
+        else:
+            found = self._partitions.first_since(topic, number, timestamp)
+        if found is None or found.last_offset >= end:
+            return told
+        return told | {"offset": found.base_offset, "timestamp": found.timestamp}
+
+    def write_markers(self, request: Request) -> Answer:
+        """WriteTxnMarkers, from whoever sends it."""
+        markers: list[dict[str, Any]] = []
+        refusal = self._cluster.may_write_markers(request.principal)
+        refused = None if refusal == "NONE" else refusal
+        for marker in request.fields["markers"]:
+            topics: list[dict[str, Any]] = []
+            for topic in marker["topics"]:
+                done = [
+                    {
+                        "partition_index": number,
+                        "error_code": refused
+                        or self._refusal(request, topic["name"], number)
+                        or self._marked(request, marker, partition_name(topic["name"], number)),
+                    }
+                    for number in topic["partition_indexes"]
+                ]
+                topics.append({"name": topic["name"], "partitions": done})
+            markers.append({"producer_id": marker["producer_id"], "topics": topics})
+        self.wake()
+        return Answer({"markers": markers})
+
+    def _marked(self, request: Request, marker: Mapping[str, Any], partition: str) -> str:
+        return self._cluster.write_marker(
+            partition, marker["producer_id"], marker["producer_epoch"],
+            "COMMIT" if marker["transaction_result"] else "ABORT", marker["coordinator_epoch"],
+            transaction_version=marker.get("transaction_version", 0), api_version=request.version,
+        )  # fmt: skip
+
+    def describe_producers(self, request: Request) -> Answer:
+        """DescribeProducers."""
+        topics: list[dict[str, Any]] = []
+        for topic in request.fields["topics"]:
+            found: list[dict[str, Any]] = []
+            for number in topic["partition_indexes"]:
+                error = self._refusal(request, topic["name"], number)
+                leader = self._partitions.leader(topic["name"], number) if error is None else None
+                found.append(
+                    {"partition_index": number, "error_code": error or "NONE",
+                     "active_producers": [] if leader is None else _producers(leader)}
+                )  # fmt: skip
+            topics.append({"name": topic["name"], "partitions": found})
+        return Answer({"topics": topics})
+
+
+def _is_transactional(batch: RecordBatch) -> bool:
+    return Flag.TRANSACTIONAL in batch.flags
+
+
+def _batch(data: bytes | None, version: int) -> tuple[RecordBatch | None, str]:
+    """The one batch of a partition, or the error that there is in place of it
+    (ProduceRequest.validateRecords, LogValidator)."""
+    if not data:
+        return None, "INVALID_RECORD"
+    try:
+        batch, end = decode_batch(data, limit=LARGEST)
+    except RecordError as error:
+        return None, "INVALID_RECORD" if error.field == "magic" else "CORRUPT_MESSAGE"
+    if batch.codec == _ZSTD and version < 7:
+        return None, "UNSUPPORTED_COMPRESSION_TYPE"
+    is_whole = batch.records and len(batch.records) == batch.last_offset_delta + 1
+    if end != len(data) or Flag.CONTROL in batch.flags or not is_whole:
+        return None, "INVALID_RECORD"
+    if _is_transactional(batch) and batch.producer_id == -1:
+        return None, "INVALID_RECORD"
+    return batch, "NONE"
+
+
+def _producers(leader: PartitionLeader) -> list[dict[str, Any]]:
+    return [
+        {
+            "producer_id": producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "last_sequence": (
+                entry.batch_metadata[-1].last_sequence if entry.batch_metadata else -1
+            ),
+            "last_timestamp": entry.last_timestamp,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "current_txn_start_offset": (
+                -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset
+            ),
+        }
+        for producer_id, entry in leader.producers.items()
+    ]

@@ -1,0 +1,217 @@
+"""The requests to a transaction coordinator: fields are taken apart, and the oracle answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import starmap
+from typing import Any
+
+from ....spec.releases import api_versions
+from ...broker.transactions.coordinator import ProducerIdAndEpoch, TransactionCoordinator
+from ...cluster import Cluster
+from ...permissions import REFUSED_WITH_OTHERS
+from ...wire.listener import Answer, Request
+from .metadata import Nodes
+from .partitions import OFFSETS_TOPIC, Partitions, partition_name, place_of
+
+Asked = Mapping[str, Any]
+
+
+class TransactionApis:
+    """The answers of the brokers that coordinate transactional ids."""
+
+    def __init__(self, cluster: Cluster, nodes: Nodes, partitions: Partitions) -> None:
+        self._cluster, self._nodes, self._partitions = cluster, nodes, partitions
+        self._other = TransactionCoordinator(protocol=cluster.protocol)
+        """A broker that coordinates nothing."""
+        self.answers: Mapping[str, Callable[[Request], Answer]] = {
+            "InitProducerId": self.init_producer_id,
+            "AddPartitionsToTxn": self.add_partitions,
+            "AddOffsetsToTxn": self.add_offsets,
+            "EndTxn": self.end_txn,
+            "DescribeTransactions": self.describe,
+            "ListTransactions": self.list,
+        }
+
+    def _of(self, request: Request, transactional_id: str | None) -> TransactionCoordinator:
+        """The coordinator of the broker that was asked; it has the id only if it coordinates it."""
+        if not transactional_id or self._nodes.coordinator(transactional_id) == request.node:
+            return self._cluster.coordinator
+        return self._other
+
+    def init_producer_id(self, request: Request) -> Answer:
+        """InitProducerId."""
+        asked = request.fields
+        name, timeout_ms = asked["transactional_id"], asked["transaction_timeout"]
+        held = (asked.get("producer_id", -1), asked.get("producer_epoch", -1))
+        expected = None if held == (-1, -1) else held
+        told = self._cluster.init_producer_id(
+            name, timeout_ms, expected, api_version=request.version, principal=request.principal,
+            coordinator=self._of(request, name),
+        )  # fmt: skip
+        return _identity(told)
+
+    def end_txn(self, request: Request) -> Answer:
+        """EndTxn."""
+        asked, result = request.fields, "COMMIT" if request.fields["committed"] else "ABORT"
+        name = asked["transactional_id"]
+        told = self._cluster.end_txn(
+            name, asked["producer_id"], asked["producer_epoch"], result,
+            api_version=request.version, principal=request.principal,
+            coordinator=self._of(request, name),
+        )  # fmt: skip
+        return _identity(told)
+
+    def add_offsets(self, request: Request) -> Answer:
+        """AddOffsetsToTxn."""
+        asked = request.fields
+        name = asked["transactional_id"]
+        error = self._cluster.add_offsets(
+            name, asked["producer_id"], asked["producer_epoch"], asked["group_id"],
+            api_version=request.version, principal=request.principal,
+            coordinator=self._of(request, name),
+        )  # fmt: skip
+        return Answer({"error_code": error})
+
+    def add_partitions(self, request: Request) -> Answer:
+        """AddPartitionsToTxn: of one transaction, or (from version 4 on, by brokers) of several."""
+        asked = request.fields
+        if request.version < api_versions.OF_BROKERS:
+            one = {
+                name: asked[f"v3_and_below_{name}"]
+                for name in ("transactional_id", "producer_id", "producer_epoch", "topics")
+            }
+            results = self._added(request, one)
+            return Answer({"results_by_topic_v3_and_below": results})
+        error = self._cluster.may_add(request.principal, None, request.version)
+        if error != "NONE":
+            return Answer({"error_code": error})
+        return Answer(
+            {
+                "results_by_transaction": [
+                    {
+                        "transactional_id": one["transactional_id"],
+                        "topic_results": self._added(request, one),
+                    }
+                    for one in asked["transactions"]
+                ]
+            }
+        )
+
+    def _added(self, request: Request, asked: Asked) -> list[dict[str, Any]]:
+        """The answers to one transaction's partitions, by topic. Where one isn't there, none is
+        added (KafkaApis.handleAddPartitionsToTxnRequest)."""
+        places = [(topic["name"], n) for topic in asked["topics"] for n in topic["partitions"]]
+        unauthorized = self._cluster.unauthorized(
+            request.principal, asked["transactional_id"], starmap(partition_name, places),
+            request.version,
+        )  # fmt: skip
+        refused: dict[tuple[str, int], str] = {}
+        for place in places:
+            error = unauthorized.get(partition_name(*place), REFUSED_WITH_OTHERS)
+            if error == REFUSED_WITH_OTHERS:
+                error = self._refusal(request, *place)
+            if error is not None:
+                refused[place] = error
+        if refused:
+            errors = dict.fromkeys(places, REFUSED_WITH_OTHERS) | refused
+        else:
+            errors = self._errors(request, asked, places)
+        return [
+            {
+                "name": topic["name"],
+                "results_by_partition": [
+                    {"partition_index": n, "partition_error_code": errors[topic["name"], n]}
+                    for n in topic["partitions"]
+                ],
+            }
+            for topic in asked["topics"]
+        ]
+
+    def _refusal(self, request: Request, topic: str, number: int) -> str | None:
+        """Why a partition can't be added: clients may not name internal topics."""
+        if topic == OFFSETS_TOPIC:
+            is_from_broker = api_versions.is_from_broker(request.version)
+            return None if is_from_broker else "TOPIC_AUTHORIZATION_FAILED"
+        return None if self._partitions.has(topic, number) else "UNKNOWN_TOPIC_OR_PARTITION"
+
+    def _errors(
+        self, request: Request, asked: Asked, places: list[tuple[str, int]]
+    ) -> dict[tuple[str, int], str]:
+        about = (asked["transactional_id"], asked["producer_id"], asked["producer_epoch"])
+        partitions = {place: partition_name(*place) for place in places}
+        of = self._of(request, about[0])
+        if asked.get("verify_only"):
+            told = of.verify_partitions(*about, partitions.values())
+            return {place: told[name] for place, name in partitions.items()}
+        error = self._cluster.add_partitions(
+            *about, partitions.values(), api_version=request.version, coordinator=of
+        )
+        return dict.fromkeys(places, error)
+
+    def describe(self, request: Request) -> Answer:
+        """DescribeTransactions."""
+        return Answer(
+            {
+                "transaction_states": [
+                    self._described(request, name) for name in request.fields["transactional_ids"]
+                ]
+            }
+        )
+
+    def _described(self, request: Request, name: str) -> dict[str, Any]:
+        if not name:  # where Kafka throws an exception
+            return {"error_code": "INVALID_REQUEST", "transactional_id": name}
+        error, entry = self._cluster.may_describe(request.principal, name), None
+        if error == "NONE":
+            error, entry = self._of(request, name).describe(name)
+        state: dict[str, Any] = {
+            "error_code": error, "transactional_id": name, "producer_id": -1, "producer_epoch": -1,
+            "transaction_start_time": -1,
+        }  # fmt: skip
+        if entry is None:
+            return state
+        topics: dict[str, list[int]] = {}
+        for topic, number in sorted(map(place_of, entry.partitions)):
+            if self._cluster.use_of(request.principal, topic, "DESCRIBE") == "NONE":
+                topics.setdefault(topic, []).append(number)
+        return state | {
+            "transaction_state": entry.state, "transaction_timeout": entry.txn_timeout_ms,
+            "transaction_start_time": entry.txn_start_timestamp,
+            "producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch,
+            "topics": [{"topic": topic, "partitions": those} for topic, those in topics.items()],
+        }  # fmt: skip
+
+    def list(self, request: Request) -> Answer:
+        """ListTransactions."""
+        asked, coordinator = request.fields, self._cluster.coordinator
+        error, names, unknown = coordinator.list_transactions(
+            asked["producer_id_filters"], asked["state_filters"], asked.get("duration_filter", -1)
+        )
+        states: list[dict[str, Any]] = []
+        for name in names:
+            entry = coordinator.metadata(name)
+            is_here = self._nodes.coordinator(name) == request.node
+            may = self._cluster.may_describe(request.principal, name)
+            if entry is not None and is_here and may == "NONE":
+                states.append(
+                    {"transactional_id": name, "producer_id": entry.producer_id,
+                     "transaction_state": entry.state}
+                )  # fmt: skip
+        return Answer(
+            {
+                "error_code": error,
+                "unknown_state_filters": unknown,
+                "transaction_states": states,
+            }
+        )
+
+
+def _identity(told: ProducerIdAndEpoch) -> Answer:
+    return Answer(
+        {
+            "error_code": told.error,
+            "producer_id": told.producer_id,
+            "producer_epoch": told.producer_epoch,
+        }
+    )

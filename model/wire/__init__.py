@@ -1,0 +1,1 @@
+"""Kafka's wire protocol: messages of any version, SASL, connections and a listener."""

@@ -1,0 +1,350 @@
+"""A connection to one broker: requests of any version as plain dictionaries (see `shapes`).
+
+TLS and SASL are those of a client's properties; what is secret in them is never told.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import socket
+import ssl
+import time
+from collections.abc import Generator, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+from kio.static.primitive import i64
+
+from ..conformance.session import Unanswered
+from ..records.codec.codec import RecordError, decode, shapes
+from . import sasl_client as sasl
+from .shapes import plain, shaped
+
+KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
+"""The numbers of APIs by their names."""
+NAMES: Final = {key: name for name, key in KEYS.items()}
+PORT: Final = 9092
+TIMEOUT_S: Final = 30
+LARGEST: Final = 100 * 1024 * 1024
+"""The most bytes of a response, as of a request to Kafka (socket.request.max.bytes)."""
+_TLS_ALERT: Final = 0x150303  # answer of a listener with TLS to plain text
+_CLIENT_ID: Final = "epochfence"
+CORRELATION_ID: Final = 0
+"""That of each request: a connection's answers come in order."""
+ABOUT_US: Final = {"client_software_name": _CLIENT_ID, "client_software_version": "0"}
+"""The client's name in an ApiVersions request."""
+
+
+class BrokerError(Exception):
+    """The connection to a broker fails, or breaks. The message is one line that says why."""
+
+
+class Unreachable(BrokerError):
+    """There is no connection to a broker: nothing was sent."""
+
+
+class NoAnswer(BrokerError, Unanswered):
+    """A broker was sent a request, and gives no answer that can be read."""
+
+    how = "gives no answer to"
+
+    def __init__(self, place: str, request: str, what: str) -> None:
+        Unanswered.__init__(self, f"{place} {self.how} {request}: {what}", request, what)
+
+
+class Gone(NoAnswer):
+    """A broker has closed the connection in place of an answer."""
+
+    how = "is gone, at"
+
+
+class Silent(NoAnswer):
+    """A broker has given no answer in time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Security:
+    """How to connect to a broker: with TLS if there is a `context`, with SASL if there is a user.
+    None of it is printed."""
+
+    context: ssl.SSLContext | None = dataclasses.field(default=None, repr=False)
+    username: str | None = dataclasses.field(default=None, repr=False)
+    password: str = dataclasses.field(default="", repr=False)
+    mechanism: str = "PLAIN"
+
+    def exchange(self) -> sasl.Exchange | None:
+        """The client's data about its user, if there is one."""
+        if self.username is None:
+            return None
+        return sasl.exchange(self.mechanism, self.username, self.password)
+
+
+def security(properties: Mapping[str, str]) -> Security:
+    """What a client's properties say of it: the names of Kafka's Java client, with PEM files, or
+    those of librdkafka. Raises BrokerError for what is not known here."""
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+        raise BrokerError(f"security.protocol {protocol}: no client knows it")
+    context = _context(properties) if protocol.endswith("SSL") else None
+    if not protocol.startswith("SASL"):
+        return Security(context)
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI"))
+    if mechanism not in sasl.MECHANISMS:
+        known = ", ".join(sasl.MECHANISMS)
+        raise BrokerError(f"sasl.mechanism {mechanism}: known here are {known}")
+    user = _bearer if mechanism == sasl.OAUTHBEARER else _user
+    return Security(context, *user(properties), mechanism)
+
+
+def _bearer(properties: Mapping[str, str]) -> tuple[str, str]:
+    """The user of an unsecured token, or a token from a file."""
+    url = urlsplit(properties.get("sasl.oauthbearer.token.endpoint.url", ""))
+    if url.scheme == "file":
+        try:
+            return "", Path(unquote(url.path)).read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it has more than ASCII"
+            raise BrokerError(f"the file of sasl.oauthbearer.token.endpoint.url: {why}") from None
+    jaas = properties.get("sasl.jaas.config", "")
+    subject = re.search(r'unsecuredLoginStringClaim_sub\s*=\s*"([^"]+)"', jaas) or re.search(
+        r"principal=(\S+)", properties.get("sasl.oauthbearer.config", "")
+    )
+    if url.scheme or subject is None:
+        raise BrokerError(
+            "sasl.mechanism OAUTHBEARER: known here are unsecuredLoginStringClaim_sub of "
+            "sasl.jaas.config, and a file: as sasl.oauthbearer.token.endpoint.url"
+        )
+    return subject[1], ""
+
+
+def _user(properties: Mapping[str, str]) -> tuple[str, str]:
+    jaas = properties.get("sasl.jaas.config", "")
+    told = dict(re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
+    name = properties.get("sasl.username", told.get("username"))
+    password = properties.get("sasl.password", told.get("password"))
+    if name is None or password is None:
+        raise BrokerError("sasl.jaas.config names no username and password (or sasl.username)")
+    return name, password
+
+
+def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
+    for name in ("ssl.truststore.type", "ssl.keystore.type"):
+        if properties.get(name, "PEM").upper() != "PEM":
+            raise BrokerError(f"{name} {properties[name]}: only PEM is known here")
+    authority = properties.get("ssl.ca.location", properties.get("ssl.truststore.location"))
+    own = properties.get("ssl.certificate.location", properties.get("ssl.keystore.location"))
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if own is not None:
+            password = properties.get("ssl.key.password", "")
+            context.load_cert_chain(own, properties.get("ssl.key.location"), lambda: password)
+    except (OSError, ValueError) as error:
+        raise BrokerError(f"the certificates of the properties can't be read: {error}") from None
+    if properties.get("ssl.endpoint.identification.algorithm", "https").lower() in ("", "none"):
+        context.check_hostname = False
+    return context
+
+
+class Connection:
+    """A connection to the broker at `host`:`port`. Raises BrokerError where there is none: of its
+    kinds Unreachable, and NoAnswer where a request of the connection's own has no answer."""
+
+    def __init__(
+        self, host: str, port: int, how: Security, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self.place, self._timeout_s = f"{host}:{port}", timeout_s
+        self.used_at = time.monotonic()
+        self.is_closed = False
+        self._reader: io.BufferedReader | None = None
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except (OSError, OverflowError, UnicodeError) as error:  # also a place that is none
+            why = getattr(error, "strerror", None) or error
+            raise Unreachable(f"{self.place} doesn't answer: {why}") from None
+        try:
+            if how.context is not None:
+                self._socket = how.context.wrap_socket(self._socket, server_hostname=host)
+            self._reader = self._socket.makefile("rb")
+            self._authenticate(how)
+        except (ssl.SSLError, ssl.CertificateError) as error:
+            self.close()
+            why = getattr(error, "verify_message", "") or error.reason or error
+            raise BrokerError(f"{self.place}: no TLS connection: {why}") from None
+        except OSError as error:
+            self.close()
+            raise BrokerError(f"{self.place}: {error.strerror or error}") from None
+        except BrokerError:
+            self.close()
+            raise
+
+    def _authenticate(self, how: Security) -> None:
+        asked = authentication(how, self.place)
+        with suppress(StopIteration):
+            one = next(asked)
+            while True:
+                one = asked.send(self.ask(*one))
+
+    def ask(self, name: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The response to a request. Raises BrokerError where none comes."""
+        self.send(name, version, fields)
+        return self.receive(name, version)
+
+    def api_versions(self) -> dict[str, Any]:
+        """The broker's answer to ApiVersions. Raises BrokerError."""
+        told = self.ask("ApiVersions", 3, ABOUT_US)
+        if told["error_code"] == "UNSUPPORTED_VERSION":
+            told = self.ask("ApiVersions", 0, {})
+        if told["error_code"] != "NONE":
+            raise BrokerError(f"{self.place} doesn't tell its versions: {told['error_code']}")
+        return told
+
+    def send(self, name: str, version: int, fields: Mapping[str, Any], times: int = 1) -> None:
+        """Sends a request, or so many of the same at once; `receive` has the responses, which come
+        in the order of requests."""
+        data = request_bytes(name, version, fields)
+        self.used_at = time.monotonic()
+        try:
+            self._socket.sendall((len(data).to_bytes(4) + data) * times)
+        except OSError as error:
+            raise self._gone(name, error) from None
+
+    def receive(self, name: str, version: int, times: int = 1) -> dict[str, Any]:
+        """The response to the first request that has none yet, or to the last of so many."""
+        data = b""
+        try:
+            for _ in range(times):
+                size = int.from_bytes(self._bytes(4))
+                if size > LARGEST:
+                    self.close()
+                    if size >> 8 == _TLS_ALERT:
+                        raise BrokerError(f"{self.place} speaks TLS: set security.protocol")
+                    raise NoAnswer(self.place, name, f"it begins a response of {size:,} bytes")
+                data = self._bytes(size)
+        except OSError as error:
+            raise self._gone(name, error) from None
+        if len(data) >= 4 and int.from_bytes(data[:4]) != CORRELATION_ID:
+            self.close()
+            raise NoAnswer(self.place, name, "a response with another request's correlation id")
+        try:
+            return response_of(name, version, data)
+        except BrokerError as error:
+            self.close()
+            raise NoAnswer(self.place, name, str(error)) from None
+
+    def _bytes(self, size: int) -> bytes:
+        assert self._reader is not None
+        data = self._reader.read(size)
+        if len(data) < size:
+            raise ConnectionResetError(0, "the connection was closed")
+        return data
+
+    def _gone(self, name: str, error: OSError) -> NoAnswer:
+        self.close()
+        if isinstance(error, TimeoutError):
+            return Silent(self.place, name, f"nothing came within {self._timeout_s:g} s")
+        if isinstance(error, ConnectionError):  # whichever end of it shows first
+            return Gone(self.place, name, "the connection was closed")
+        return Gone(self.place, name, f"the connection failed: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Ends it."""
+        self.is_closed = True
+        if self._reader is not None:
+            self._reader.close()
+        self._socket.close()
+
+
+Asked = tuple[str, int, Mapping[str, Any]]
+
+
+def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any], None]:
+    """The requests by which a user is told, each with its version; the response to each is sent in.
+    Raises BrokerError where the user is refused, or the broker isn't one who knows him."""
+    exchange = how.exchange()
+    if exchange is None:
+        return
+    told = yield "SaslHandshake", 1, {"mechanism": how.mechanism}
+    if told["error_code"] != "NONE":
+        known = ", ".join(told["mechanisms"])
+        takes = f"it takes: {known}" if known else "its listener asks for no user"
+        raise BrokerError(f"{place} takes no SASL/{how.mechanism} ({takes})")
+    try:
+        message = next(exchange)
+        while True:
+            told = yield "SaslAuthenticate", 0, {"auth_bytes": message}
+            if told["error_code"] != "NONE":
+                raise BrokerError(f"{place} refuses the user of the properties")
+            message = exchange.send(told["auth_bytes"])
+    except StopIteration:
+        return
+    except sasl.Refused as error:
+        raise BrokerError(f"{place}: SASL/{how.mechanism}: {error}") from None
+
+
+def request_bytes(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
+    """A request of ours, header first."""
+    request, _ = schemas(name, version)
+    header: Any = request.__header_schema__
+    values = {
+        "request_api_key": KEYS[name], "request_api_version": version,
+        "correlation_id": CORRELATION_ID, "client_id": _CLIENT_ID,
+    }  # fmt: skip
+    buffer = io.BytesIO()
+    entity_writer(header)(buffer, shaped(header, values))
+    entity_writer(request)(buffer, shaped(request, fields))
+    return buffer.getvalue()
+
+
+def response_of(name: str, version: int, data: bytes) -> dict[str, Any]:
+    """The fields of a response, whose header comes first. Raises BrokerError where it is none."""
+    if name == "ApiVersions" and version and int.from_bytes(data[4:6]) == 35:
+        return {"error_code": "UNSUPPORTED_VERSION"}  # which comes in version 0
+    _, response = schemas(name, version)
+    try:
+        _, at = entity_reader(response.__header_schema__)(data, 0)
+        # not by kio, which makes room for an array of any length that is claimed
+        return plain(decode(response, data, at).entity)
+    except (RecordError, SerialError, LookupError, ValueError, OverflowError, OSError) as error:
+        raise BrokerError(f"its response to {name} can't be read: {error}") from None
+
+
+@cache
+def schemas(name: str, version: int) -> tuple[Any, Any]:
+    """The classes of a request and its response."""
+    response: Any = load_response_schema(KEYS[name], version)
+    if name == "DescribeTransactions":
+        response = _with_plain_start(response)
+    return load_request_schema(KEYS[name], version), response
+
+
+_OF_SCHEMAS = ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")
+
+
+def _with_plain_start(response: Any) -> Any:
+    """The schema with a transaction's start as a number: a broker says -1 for none, where kio's
+    has no such time."""
+    kind = dict(shapes(response))["transaction_states"].entity
+    state = _changed(kind, "transaction_start_time", i64, kafka_type="int64")
+    return _changed(response, "transaction_states", tuple[state, ...])
+
+
+def _changed(schema: Any, name: str, kind: Any, **metadata: str) -> Any:
+    """The schema with a field of another type."""
+    fields = [
+        (name, kind, dataclasses.field(metadata=metadata))
+        if field.name == name
+        else (field.name, field.type, dataclasses.field(metadata=field.metadata))
+        for field in dataclasses.fields(schema)
+    ]
+    told = {each: getattr(schema, each) for each in _OF_SCHEMAS}
+    return dataclasses.make_dataclass(schema.__name__, fields, namespace=told, kw_only=True)

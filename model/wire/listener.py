@@ -1,0 +1,386 @@
+"""Brokers that speak Kafka's protocol over TCP and leave the answers to a function.
+
+The function gets each request as a plain dictionary, whatever its version, and answers with one
+(see `model.wire.shapes`), at once or later. It is called from one thread, so that what stands
+behind it needs no locks; of a connection, a request is taken when the one before it is answered.
+ApiVersions is answered here. What is no request closes its connection, as with Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import io
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from kio.schema.request_header.v1.header import RequestHeader as OldHeader
+from kio.schema.response_header.v0.header import ResponseHeader as OldResponseHeader
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import SerialError
+
+from ...sockets import most_connections, without_descriptor
+from ..records.codec.codec import decode
+from ..records.codec.errors import RecordError
+from .connection import KEYS, NAMES, schemas
+from .shapes import plain, shaped
+
+T = TypeVar("T")
+LARGEST: Final = 100 * 2**20
+"""Bytes of the largest request (socket.request.max.bytes)."""
+IDLE_S: Final = 600.0
+"""A connection that has sent nothing for so long is closed (connections.max.idle.ms)."""
+LOOK_S: Final = 5.0
+"""So often idle connections are looked for."""
+MOST: Final = 10_000
+"""The most connections at once; fewer if the process may open few files."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request: its name, version and fields, and where it came in.
+
+    `connection` numbers connections from 0 on, `node` is the broker that was asked, and `data` are
+    its bytes, header first. `principal` is who asks; None is the cluster itself. `let_pass` has the
+    request behind it on its connection answered first, which is sent behind its own answer all the
+    same: whether one came within so many seconds.
+    """
+
+    name: str
+    version: int
+    fields: dict[str, Any]
+    client_id: str | None
+    connection: int
+    node: int
+    data: bytes = field(default=b"", repr=False)
+    principal: str | None = None
+    let_pass: Callable[[float], Awaitable[bool]] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response's fields, sent `after` some seconds; requests behind it on its connection wait.
+    Where it has its bytes already, header first, these are sent as they are."""
+
+    fields: Mapping[str, Any]
+    after: float = 0
+    data: bytes | None = field(default=None, repr=False)
+
+
+class Silence:
+    """No answer: the connection goes on (acks 0), or is closed, as if the answer were lost."""
+
+    def __init__(self, close: bool) -> None:
+        self.close = close
+
+
+UNANSWERED: Final = Silence(close=False)
+LOST: Final = Silence(close=True)
+Handler = Callable[[Request], "Answer | Silence | Awaitable[Answer | Silence]"]
+
+
+class NoRequest(Exception):
+    """Bytes that are not a request which the brokers take. One line says why."""
+
+
+class CantListen(Exception):
+    """A port that can't be listened on. One line says why."""
+
+
+@dataclass(eq=False)
+class _Connection:
+    """A connection, when it last did something (the loop's time), and whether a request of its own
+    is being answered."""
+
+    writer: asyncio.StreamWriter
+    last: float
+    is_busy: bool = False
+
+
+@dataclass
+class Brokers:
+    """Brokers 0..`count`-1: a context manager starts and ends them.
+
+    They listen on ports of their own, from `port` on where one is given. `versions` are the first
+    and last of each API that is taken, `features` finalized features and their levels
+    (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only;
+    `features_of` renews them before a broker tells them, and their epoch.
+    `left` is told of each connection that has ended. An exception in `handle` closes its
+    connection, and is raised at the end. Connections that stay idle are closed; so is the one that
+    is idle for longest, if there are too many for the files that the process may open. Raises
+    CantListen.
+    """
+
+    handle: Handler
+    versions: Mapping[str, tuple[int, int]]
+    count: int = 1
+    features: Mapping[str, int] = field(default_factory=dict[str, int])
+    supported: Mapping[str, int] = field(default_factory=dict[str, int])
+    features_epoch: int = 0
+    features_of: Callable[[int], Awaitable[None]] | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    left: Callable[[int], None] = field(default=lambda _: None)
+    addresses: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
+    failures: list[Exception] = field(default_factory=list[Exception])
+    refused: list[str] = field(default_factory=list[str])
+    """The reason why each connection without a request was closed; the first thousand."""
+    _connections: int = 0
+
+    @property
+    def bootstrap(self) -> str:
+        """The value for a client's bootstrap.servers."""
+        return ",".join(f"{host}:{port}" for host, port in self.addresses.values())
+
+    def __enter__(self) -> Brokers:
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_tell_failure)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        try:
+            self.do(self._start())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._end()
+        if self.failures and error is None:
+            raise self.failures[0]
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Has work done in the thread that requests are answered in, from another one."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _start(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._open: set[_Connection] = set()
+        self._most = most_connections(MOST)
+        self._sweep = asyncio.get_running_loop().create_task(self._end_idle())
+        for node in range(self.count):
+            await self.listen(node)
+
+    async def listen(self, node: int) -> None:
+        """One more broker, `node`, at the port behind those of the others. Raises CantListen."""
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.add(task)
+            if len(self._open) >= self._most:
+                self._close_longest_idle()
+            connection = _Connection(writer, asyncio.get_running_loop().time())
+            self._open.add(connection)
+            try:
+                with contextlib.suppress(asyncio.CancelledError):  # at the end
+                    await self._serve(reader, connection, node)
+            finally:
+                self._tasks.discard(task)
+                self._open.discard(connection)
+                writer.close()
+
+        port = self.port + len(self._servers) if self.port else 0
+        try:
+            server = await asyncio.start_server(connected, self.host, port)
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise CantListen(f"can't listen on {self.host}:{port}: {why}") from None
+        self._servers.append(server)
+        self.addresses[node] = server.sockets[0].getsockname()[:2]
+
+    def unlisten(self, node: int) -> None:
+        """A broker takes no more connections; for `handle`, which closes those that it has."""
+        self._servers[node].close()
+
+    def _end(self) -> None:
+        self.do(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _stop(self) -> None:
+        for server in self._servers:
+            server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _end_idle(self) -> None:
+        """Closes idle connections, from time to time."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            before = asyncio.get_running_loop().time() - IDLE_S
+            for one in self._open:
+                if one.last < before and not one.is_busy:
+                    one.writer.close()
+
+    def _close_longest_idle(self) -> None:
+        """Makes room for a connection. Of connections that are busy, none is closed."""
+        idle = [one for one in self._open if not one.is_busy and not one.writer.is_closing()]
+        if idle:
+            min(idle, key=lambda one: one.last).writer.close()
+        if len(self.refused) < 1000:
+            self.refused.append(
+                f"more than {self._most} connections: raise the limit of open files (ulimit -n)"
+            )
+
+    async def _serve(self, reader: asyncio.StreamReader, open_one: _Connection, node: int) -> None:
+        writer, loop = open_one.writer, asyncio.get_running_loop()
+        connection, self._connections = self._connections, self._connections + 1
+        try:
+            # a client may leave at any point
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    size = await reader.readexactly(4)
+                    open_one.last = loop.time()
+                    for answered in await self._turn(size, reader, connection, node, open_one):
+                        if answered is LOST:
+                            return
+                        if isinstance(answered, bytes):
+                            writer.write(len(answered).to_bytes(4) + answered)
+                            await writer.drain()
+                    open_one.is_busy, open_one.last = False, loop.time()
+        except NoRequest as error:
+            if len(self.refused) < 1000:
+                self.refused.append(str(error))
+        except Exception as error:
+            self.failures.append(error)
+        finally:
+            self.left(connection)
+
+    async def _turn(
+        self, size: bytes, reader: asyncio.StreamReader, connection: int, node: int,
+        open_one: _Connection,
+    ) -> list[bytes | Silence]:  # fmt: skip
+        """The answers to the request of this size, and to those that it lets pass, in the order in
+        which requests came."""
+        if int.from_bytes(size) > LARGEST:
+            raise NoRequest(f"a request of {int.from_bytes(size)} bytes")
+        data = await reader.readexactly(int.from_bytes(size))
+        open_one.is_busy = True
+        behind: list[bytes | Silence] = []
+
+        async def let_pass(seconds: float) -> bool:
+            try:
+                size = await asyncio.wait_for(reader.readexactly(4), seconds)
+                behind.extend(await self._turn(size, reader, connection, node, open_one))
+            except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
+                return False
+            return True
+
+        return [await self._answered(data, connection, node, let_pass), *behind]
+
+    async def _answered(
+        self, data: bytes, connection: int, node: int,
+        let_pass: Callable[[float], Awaitable[bool]],
+    ) -> bytes | Silence:  # fmt: skip
+        key, version = _start_of(data)
+        name = NAMES.get(key, "")
+        low, high = self.versions.get(name, (0, -1))
+        if not low <= version <= high:
+            if name == "ApiVersions":  # clients then take a version of the answer's list
+                header, _ = _header(OldHeader, data)
+                return self._response(
+                    key, 0, header.correlation_id, self._versions("UNSUPPORTED_VERSION")
+                )
+            raise NoRequest(f"API {key} {name} in version {version}, which isn't offered")
+        schema, _ = schemas(name, version)
+        header, at = _header(schema.__header_schema__, data)
+        if name == "ApiVersions":
+            if self.features_of is not None:
+                await self.features_of(node)
+            return self._response(key, version, header.correlation_id, self._versions("NONE"))
+        body = _body(schema, data, at, f"{name} {version}")
+        answer = self.handle(
+            Request(
+                name, version, plain(body), header.client_id, connection, node, data,
+                let_pass=let_pass,
+            )
+        )  # fmt: skip
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, Silence):
+            return answer
+        if answer.after:
+            await asyncio.sleep(answer.after)
+        if answer.data is not None:
+            return answer.data
+        return self._response(key, version, header.correlation_id, answer.fields)
+
+    def _versions(self, error: str) -> dict[str, Any]:
+        return {
+            "error_code": error,
+            "api_keys": [
+                {"api_key": KEYS[name], "min_version": low, "max_version": high}
+                for name, (low, high) in self.versions.items()
+            ],
+            "supported_features": [
+                {"name": name, "min_version": min(level, 1), "max_version": level}
+                for name, level in {**self.features, **self.supported}.items()
+            ],
+            "finalized_features_epoch": self.features_epoch if self.features else -1,
+            "finalized_features": [
+                {"name": name, "min_version_level": level, "max_version_level": level}
+                for name, level in self.features.items()
+            ],
+        }
+
+    def _response(
+        self, key: int, version: int, correlation_id: int, fields: Mapping[str, Any]
+    ) -> bytes:
+        _, schema = schemas(NAMES[key], version)
+        header: Any = schema.__header_schema__
+        if key == KEYS["ApiVersions"]:  # its header is that of version 0 always
+            header = OldResponseHeader
+        buffer = io.BytesIO()
+        entity_writer(header)(buffer, header(correlation_id=correlation_id))
+        entity_writer(schema)(buffer, shaped(schema, fields))
+        return buffer.getvalue()
+
+
+def _tell_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Errors of tasks that nobody waits for; a connection that comes as all ends is cancelled."""
+    is_cancelled = isinstance(context.get("exception"), asyncio.CancelledError)
+    if not is_cancelled and not without_descriptor(context):
+        loop.default_exception_handler(context)
+
+
+def _start_of(data: bytes) -> tuple[int, int]:
+    """The API's key and version. Raises NoRequest."""
+    if len(data) < 4:
+        raise NoRequest(f"a request of {len(data)} bytes")
+    return int.from_bytes(data[:2], signed=True), int.from_bytes(data[2:4], signed=True)
+
+
+@cache
+def _header_reader(schema: type[Any]) -> Any:
+    return entity_reader(schema)
+
+
+def _header(schema: Any, data: bytes) -> tuple[Any, int]:
+    """A request's header and where its body starts; there is no array in it, which kio would make
+    room for. Raises NoRequest."""
+    try:
+        return _header_reader(schema)(data, 0)
+    except (SerialError, ValueError, LookupError) as error:
+        raise NoRequest(f"its header can't be read: {error}") from None
+
+
+def _body(schema: Any, data: bytes, at: int, what: str) -> Any:
+    """A request's fields. Bytes behind its end don't matter, to Kafka either: librdkafka sends one
+    behind a Metadata for all topics. Raises NoRequest."""
+    try:
+        return decode(schema, data, at).entity
+    except RecordError as error:
+        raise NoRequest(f"{what} can't be read: {error}") from None
