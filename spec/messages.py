@@ -1,8 +1,8 @@
-"""Kafka's transaction requests and responses, and the machines that they go between.
+"""Kafka's transaction requests and responses, and the machines that exchange them.
 
-A producer's requests to the coordinator carry the number of the connection that they were sent on.
-A producer that gives up waiting opens a new connection: what it sent before is still processed,
-but its answer reaches nobody. Such an answer is never put in flight, as nobody would see it.
+A producer's request to the coordinator carries the number of its connection. A producer that gives
+up waiting opens a new connection. The coordinator still processes the earlier requests, but their
+answers reach nobody, so no such answer is put in flight.
 """
 
 from __future__ import annotations
@@ -37,20 +37,32 @@ PRODUCERS = constant(
 PARTITIONS = constant("partitions", 2, 1, 4, meaning="partitions written to")
 TRANSACTIONS = constant("transactions", 2, 1, 8, meaning="transactions that applications begin")
 RECORDS = constant(
-    "records", 1, 1, 8, meaning="records that an application sends to a partition, in each "
+    "records",
+    1,
+    1,
+    8,
+    meaning="records that an application sends to a partition, in each "
     "transaction where there are any",
-)  # fmt: skip
+)
 PRODUCER_IDS = constant(
     "producer_ids", 2, 1, 4, real=2**63 - 1, meaning="producer ids that can be handed out"
 )
 LARGEST_EPOCH = constant(
-    "largest_epoch", 3, 2, 1000, real=32767,
+    "largest_epoch",
+    3,
+    2,
+    1000,
+    real=32767,
     meaning="the largest producer epoch, reserved for the coordinator",
-)  # fmt: skip
+)
 LARGEST_SEQUENCE = constant(
-    "largest_sequence", 3, 1, 1000, real=2**31 - 1,
+    "largest_sequence",
+    3,
+    1,
+    1000,
+    real=2**31 - 1,
     meaning="the largest sequence number, after which comes 0",
-)  # fmt: skip
+)
 CACHED_BATCHES = constant(
     "cached_batches", 1, 1, 5, real=5, meaning="batches that a leader remembers per producer id"
 )
@@ -106,7 +118,7 @@ SPARE = constant(
     "spare", 1, 1, 8, meaning="entries that a log has room for beyond records and markers"
 )
 
-# Times have no part in a bounded run: all of them are the same there.
+# A bounded run has one time.
 NO_NUMBER = constant("no_number", 0, 0, 0, real=-1, meaning="stands for no time, or no id so far")
 LATEST = constant("latest", 0, 0, 0, real=2**63 - 1, meaning="the latest time, in ms")
 LONGEST = constant("longest", 0, 0, 0, real=2**31 - 1, meaning="the longest timeout, in ms")
@@ -120,7 +132,7 @@ TRANSACTION = Key("txn", TRANSACTIONS)
 RECORD = Key("record", RECORDS)
 PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
 
-NO_EPOCH = -1  # nor is there a producer id, then
+NO_EPOCH = -1  # there is no producer id either
 EPOCH = Int(NO_EPOCH, LARGEST_EPOCH, "epoch")
 SEQUENCE = Int(0, LARGEST_SEQUENCE, "sequence")
 LOG_SIZE = TRANSACTIONS * RECORDS + TRANSACTIONS + SPARE
@@ -144,11 +156,10 @@ moved = (
 )
 Result = enum("TransactionResult", ABORT=0, COMMIT=1)
 
-# What a response may carry: what the comments in Kafka's response classes list, and what handlers
-# answer with beyond that (CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE, UNKNOWN_SERVER_ERROR, and
-# of InitProducerId INVALID_PRODUCER_ID_MAPPING and INVALID_TXN_STATE); an error with the features
-# that it came with.
-_COORDINATOR = {
+# The errors of a response, each with the features of its release. The comments in Kafka's response
+# classes list most. Handlers answer with more: CONCURRENT_TRANSACTIONS, TRANSACTION_ABORTABLE,
+# UNKNOWN_SERVER_ERROR, and for InitProducerId INVALID_PRODUCER_ID_MAPPING and INVALID_TXN_STATE.
+COORDINATOR_ERRORS = {
     Errors.NONE: True,
     Errors.NOT_COORDINATOR: True,
     Errors.COORDINATOR_NOT_AVAILABLE: True,
@@ -161,7 +172,7 @@ _COORDINATOR = {
     Errors.TRANSACTION_ABORTABLE: abortable_error,
     Errors.UNKNOWN_SERVER_ERROR: True,
 }
-_PRODUCE = {
+PRODUCE_ERRORS = {
     Errors.NONE: True,
     Errors.NOT_LEADER_OR_FOLLOWER: True,
     Errors.NOT_ENOUGH_REPLICAS: True,
@@ -176,7 +187,7 @@ _PRODUCE = {
     Errors.TRANSACTION_ABORTABLE: abortable_error,
     Errors.UNKNOWN_SERVER_ERROR: True,
 }
-_MARKERS = {
+MARKER_ERRORS = {
     Errors.NONE: True,
     Errors.NOT_LEADER_OR_FOLLOWER: True,
     Errors.NOT_ENOUGH_REPLICAS: True,
@@ -188,16 +199,17 @@ _MARKERS = {
 transaction = Machine("transaction", doc="The coordinator's entry for the transactional id.")
 partition = Machine("partition", PARTITION, doc="A partition leader: its log and producer state.")
 producer = Machine(
-    "producer", PRODUCER,
+    "producer",
+    PRODUCER,
     doc="A client instance: its TransactionManager, its Sender and its accumulator's queues.",
-)  # fmt: skip
+)
 
-clock = Machine("clock", doc="The time, as the machine that reads it has it.")
+clock = Machine("clock", doc="The time, as a machine reads it.")
 now = clock.field("now", TIMESTAMP)
 
 
 def is_past(deadline: Expression) -> Expression:
-    """Whether the time is behind `deadline`; in a bounded run it may always be."""
+    """Whether the deadline has passed. In a bounded run it always has."""
     return (LATEST == 0) | (deadline < now)
 
 
@@ -205,9 +217,11 @@ producer_id_manager = Machine(
     "producer_id_manager", doc="The coordinator's source of producer ids, as far as it sees it."
 )
 offered_id = producer_id_manager.field(
-    "offered_id", Optional(Int(0, PRODUCER_IDS - 1)), if_(PRODUCER_IDS > 1, some(1), None),
+    "offered_id",
+    Optional(Int(0, PRODUCER_IDS - 1)),
+    if_(PRODUCER_IDS > 1, some(1), None),
     doc="The answer of generateProducerId; none if there is no id. A transactional id has got 0.",
-)  # fmt: skip
+)
 
 connection = producer.field(
     "connection", CONNECTION, doc="The number of its open connection to the coordinator."
@@ -216,95 +230,160 @@ connection = producer.field(
 # A producer and the coordinator ----------------------------------------------------------------
 
 InitProducerId = message(
-    "InitProducerId", transaction, producer=PRODUCER, connection=CONNECTION,
-    expected_id=PRODUCER_ID, expected_epoch=EPOCH, transaction_timeout_ms=TIMEOUT_MS,
+    "InitProducerId",
+    transaction,
+    producer=PRODUCER,
+    connection=CONNECTION,
+    expected_id=PRODUCER_ID,
+    expected_epoch=EPOCH,
+    transaction_timeout_ms=TIMEOUT_MS,
     carried=("expected_id",),
-)  # fmt: skip
+)
 InitProducerIdResponse = message(
-    "InitProducerIdResponse", producer, answers=InitProducerId, error=Errors,
-    connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
-    carried=("producer_id",), errors=_COORDINATOR,
-)  # fmt: skip
-_add_partitions = message(
-    "AddPartitionsToTxn", transaction, producer=PRODUCER, partition=PARTITION,
-    connection=CONNECTION, producer_id=PRODUCER_ID, producer_epoch=EPOCH,
+    "InitProducerIdResponse",
+    producer,
+    answers=InitProducerId,
+    error=Errors,
+    connection=CONNECTION,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    carried=("producer_id",),
+    errors=COORDINATOR_ERRORS,
+)
+bounded_add_partitions = message(
+    "AddPartitionsToTxn",
+    transaction,
+    producer=PRODUCER,
+    partition=PARTITION,
+    connection=CONNECTION,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
     carried=("producer_id",),
     message_doc="In a bounded run it is about one partition.",
-)  # fmt: skip
-AddPartitionsToTxn = _add_partitions.at_real_ranges(
-    partitions=(Set(PARTITION), set_of(_add_partitions.partition)),
+)
+AddPartitionsToTxn = bounded_add_partitions.at_real_ranges(
+    partitions=(Set(PARTITION), set_of(bounded_add_partitions.partition)),
     client_transaction_version=(Int(0, 2), 0),
 )
 AddPartitionsToTxnResponse = message(
-    "AddPartitionsToTxnResponse", producer, answers=AddPartitionsToTxn, error=Errors,
-    connection=CONNECTION, errors=_COORDINATOR,
-)  # fmt: skip
+    "AddPartitionsToTxnResponse",
+    producer,
+    answers=AddPartitionsToTxn,
+    error=Errors,
+    connection=CONNECTION,
+    errors=COORDINATOR_ERRORS,
+)
 EndTxn = message(
-    "EndTxn", transaction, producer=PRODUCER, connection=CONNECTION, producer_id=PRODUCER_ID,
-    producer_epoch=EPOCH, result=Result, carried=("producer_id",),
-)  # fmt: skip
+    "EndTxn",
+    transaction,
+    producer=PRODUCER,
+    connection=CONNECTION,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    result=Result,
+    carried=("producer_id",),
+)
 EndTxnResponse = message(
-    "EndTxnResponse", producer, answers=EndTxn, error=Errors, connection=CONNECTION,
-    producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),
-    errors=_COORDINATOR,
-)  # fmt: skip
+    "EndTxnResponse",
+    producer,
+    answers=EndTxn,
+    error=Errors,
+    connection=CONNECTION,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    carried=("producer_id",),
+    errors=COORDINATOR_ERRORS,
+)
 
 # A producer and a leader -----------------------------------------------------------------------
 
-_produce = message(
-    "Produce", partition, producer=PRODUCER, partition=PARTITION, producer_id=PRODUCER_ID,
-    producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE, idempotent_only=Bool(), record=RECORD,
-    txn=TRANSACTION, carried=("producer_id", "record", "txn"),
+bounded_produce = message(
+    "Produce",
+    partition,
+    producer=PRODUCER,
+    partition=PARTITION,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    base_sequence=ANY_SEQUENCE,
+    idempotent_only=Bool(),
+    record=RECORD,
+    txn=TRANSACTION,
+    carried=("producer_id", "record", "txn"),
     message_doc="A batch of one record, so that its base sequence is its last. It is transactional "
     "unless it comes from a client without transactional id, which is idempotent only. At real "
     "ranges a group's coordinator or a follower's fetcher may append it as well, and it may come "
     "beneath UnifiedLog, to the producer state alone.",
-)  # fmt: skip
-Produce = _produce.at_real_ranges(
+)
+Produce = bounded_produce.at_real_ranges(
     without=("producer", "partition", "record", "txn"),
-    last_sequence=(ANY_SEQUENCE, _produce.base_sequence), offset_delta=(OFFSET_DELTA, 0),
-    timestamp=(TIMESTAMP, NO_TIMESTAMP), from_client=(Bool(), True),
-    from_coordinator=(Bool(), False), beneath_log=(Bool(), False),
-)  # fmt: skip
+    last_sequence=(ANY_SEQUENCE, bounded_produce.base_sequence),
+    offset_delta=(OFFSET_DELTA, 0),
+    timestamp=(TIMESTAMP, NO_TIMESTAMP),
+    from_client=(Bool(), True),
+    from_coordinator=(Bool(), False),
+    beneath_log=(Bool(), False),
+)
 ProduceResponse = message(
-    "ProduceResponse", producer, answers=Produce, error=Errors, record=RECORD,
-    txn=TRANSACTION, base_offset=OPTIONAL_OFFSET, log_start_offset=OPTIONAL_OFFSET,
-    carried=("record", "txn"), errors=_PRODUCE,
-)  # fmt: skip
+    "ProduceResponse",
+    producer,
+    answers=Produce,
+    error=Errors,
+    record=RECORD,
+    txn=TRANSACTION,
+    base_offset=OPTIONAL_OFFSET,
+    log_start_offset=OPTIONAL_OFFSET,
+    carried=("record", "txn"),
+    errors=PRODUCE_ERRORS,
+)
 
 # A leader and the coordinator ------------------------------------------------------------------
 
 AddPartitionsByLeader = message(
-    "AddPartitionsByLeader", transaction, partition=PARTITION, producer=PRODUCER,
-    producer_id=PRODUCER_ID, producer_epoch=EPOCH, carried=("producer_id",),
+    "AddPartitionsByLeader",
+    transaction,
+    partition=PARTITION,
+    producer=PRODUCER,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    carried=("producer_id",),
     message_doc="AddPartitionsToTxn version 4 and above, which a leader sends for a Produce: with "
     "transaction version 2 to add the partition, before it only to verify that it was added.",
-)  # fmt: skip
-_added_by_leader = message(
-    "AddPartitionsByLeaderResponse", partition, answers=AddPartitionsByLeader, error=Errors,
-    errors=_COORDINATOR,
+)
+bounded_added_by_leader = message(
+    "AddPartitionsByLeaderResponse",
+    partition,
+    answers=AddPartitionsByLeader,
+    error=Errors,
+    errors=COORDINATOR_ERRORS,
     message_doc="At real ranges with the batch that it is about, which the broker keeps itself.",
-)  # fmt: skip
+)
 Batch = record(
-    "Batch", producer_id=PRODUCER_ID, producer_epoch=EPOCH, base_sequence=ANY_SEQUENCE,
-    record=RECORD, txn=TRANSACTION, guarded=Bool(),
-)  # fmt: skip
+    "Batch",
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    base_sequence=ANY_SEQUENCE,
+    record=RECORD,
+    txn=TRANSACTION,
+    guarded=Bool(),
+)
 waiting = partition.field(
-    "waiting", Map(PRODUCER, Optional(Batch)), only_bounded=True,
+    "waiting",
+    Map(PRODUCER, Optional(Batch)),
+    only_bounded=True,
     doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
-)  # fmt: skip
-_waits = waiting[_added_by_leader.producer].value
-AddPartitionsByLeaderResponse = _added_by_leader.at_real_ranges(
-    producer_id=(PRODUCER_ID, _waits.producer_id),
-    producer_epoch=(EPOCH, _waits.producer_epoch),
-    base_sequence=(ANY_SEQUENCE, _waits.base_sequence),
-    last_sequence=(ANY_SEQUENCE, _waits.base_sequence),
-    guarded=(Bool(), _waits.guarded),
+)
+waiting_batch = waiting[bounded_added_by_leader.producer].value
+AddPartitionsByLeaderResponse = bounded_added_by_leader.at_real_ranges(
+    producer_id=(PRODUCER_ID, waiting_batch.producer_id),
+    producer_epoch=(EPOCH, waiting_batch.producer_epoch),
+    base_sequence=(ANY_SEQUENCE, waiting_batch.base_sequence),
+    last_sequence=(ANY_SEQUENCE, waiting_batch.base_sequence),
+    guarded=(Bool(), waiting_batch.guarded),
     offset_delta=(OFFSET_DELTA, 0),
     timestamp=(TIMESTAMP, NO_TIMESTAMP),
     from_client=(Bool(), True),
 )
-_write_markers = message(
+bounded_write_markers = message(
     "WriteTxnMarkers",
     partition,
     partition=PARTITION,
@@ -315,14 +394,19 @@ _write_markers = message(
     coordinator_epoch=Int(NO_NUMBER, FAULTS, "coordinator epoch"),
     carried=("producer_id",),
 )
-WriteTxnMarkers = _write_markers.at_real_ranges(
-    without=("partition", "connection"), timestamp=(TIMESTAMP, NO_TIMESTAMP),
+WriteTxnMarkers = bounded_write_markers.at_real_ranges(
+    without=("partition", "connection"),
+    timestamp=(TIMESTAMP, NO_TIMESTAMP),
     is_replicated=(Bool(), False),
-)  # fmt: skip
+)
 WriteTxnMarkersResponse = message(
-    "WriteTxnMarkersResponse", transaction, answers=WriteTxnMarkers, error=Errors,
-    connection=CONNECTION, errors=_MARKERS,
-)  # fmt: skip
+    "WriteTxnMarkersResponse",
+    transaction,
+    answers=WriteTxnMarkers,
+    error=Errors,
+    connection=CONNECTION,
+    errors=MARKER_ERRORS,
+)
 
 
 def answer_on(

@@ -1,15 +1,14 @@
-"""A partition leader: what it remembers of each producer id, and of its log.
+"""A partition leader: its memory of each producer id, and of its log.
 
-One machine for bounded runs and for those at real ranges. A bounded run keeps the log itself, as a
-short sequence in which each batch is one entry, and offsets are places in it; at real ranges the
-broker keeps the log, and the machine the offset of its end. Replication is not part of it: an
-appended record is replicated at once in a bounded run, so that the high watermark is the log's end;
-at real ranges it is the broker's to move.
+One machine serves bounded runs and runs at real ranges. A bounded run keeps the log itself, a short
+sequence with one entry for each batch; an offset is a place in it. At real ranges the broker keeps
+the log, and the machine has its end offset. A bounded run has no replication: a record is
+replicated as soon as it is appended, so the high watermark is the log's end. At real ranges the
+broker moves the high watermark.
 
-A broker that waits for the coordinator keeps the batch itself, with the guard that it got, and has
-both when the answer comes: a bounded run has the batch in `messages.waiting`, and whether its guard
-is still the one that counts.
-tests/spec/test_leader_refinement.py takes every event of a small leader on both and compares.
+A broker that waits for the coordinator keeps the batch with its guard, and has both when the answer
+arrives. A bounded run has the batch in `messages.waiting`, and whether its guard still counts.
+tests/spec/test_leader_refinement.py takes every event of a small leader on both, and compares.
 """
 
 from __future__ import annotations
@@ -82,13 +81,21 @@ GUARD = Int(0, GUARDS, "guard")
 
 Kind = enum("Kind", "DATA", "COMMIT", "ABORT")
 LogEntry = record(
-    "LogEntry", kind=Kind, producer_id=PRODUCER_ID, producer_epoch=EPOCH, idempotent_only=Bool(),
-    record=RECORD, txn=Optional(TRANSACTION),
-)  # fmt: skip
+    "LogEntry",
+    kind=Kind,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    idempotent_only=Bool(),
+    record=RECORD,
+    txn=Optional(TRANSACTION),
+)
 BatchMetadata = record(
-    "BatchMetadata", last_sequence=ANY_SEQUENCE, last_offset=OFFSET, offset_delta=OFFSET_DELTA,
+    "BatchMetadata",
+    last_sequence=ANY_SEQUENCE,
+    last_offset=OFFSET,
+    offset_delta=OFFSET_DELTA,
     timestamp=TIMESTAMP,
-)  # fmt: skip
+)
 ProducerStateEntry = record(
     "ProducerStateEntry",
     producer_epoch=EPOCH,
@@ -99,52 +106,77 @@ ProducerStateEntry = record(
 )
 UNKNOWN = ProducerStateEntry()
 VerificationStateEntry = record(
-    "VerificationStateEntry", epoch=EPOCH, lowest_sequence=ANY_SEQUENCE, verification_guard=GUARD,
-    timestamp=TIMESTAMP, supports_epoch_bump=Bool(),
-)  # fmt: skip
+    "VerificationStateEntry",
+    epoch=EPOCH,
+    lowest_sequence=ANY_SEQUENCE,
+    verification_guard=GUARD,
+    timestamp=TIMESTAMP,
+    supports_epoch_bump=Bool(),
+)
 log = partition.field(
-    "log", Sequence(LogEntry, LOG_SIZE), only_bounded=True,
-    doc="All that was appended, from offset 0 on.",
-)  # fmt: skip
+    "log",
+    Sequence(LogEntry, LOG_SIZE),
+    only_bounded=True,
+    doc="The appended batches and markers, from offset 0 on.",
+)
 log_end_offset = partition.field("log_end_offset", OFFSET, only_real=True, stands_for=size(log))
 log_start_offset = partition.field(
     "log_start_offset", OFFSET, doc="The records before this offset have been deleted."
 )
 producers = partition.field(
-    "producers", Map(PRODUCER_ID, ProducerStateEntry),
+    "producers",
+    Map(PRODUCER_ID, ProducerStateEntry),
     doc="For each producer id: the epoch of its last batch or marker, its last batches in that "
     "epoch, the highest coordinator epoch of its markers, and the start of its open transaction.",
-)  # fmt: skip
+)
 verification_states = partition.field(
-    "verification_states", Map(PRODUCER_ID, Optional(VerificationStateEntry)),
+    "verification_states",
+    Map(PRODUCER_ID, Optional(VerificationStateEntry)),
     doc="The batches about which the coordinator is being asked.",
-)  # fmt: skip
+)
 guards = partition.field(
-    "guards", GUARD, only_real=True, stands_for=lift(0), doc="How many were handed out."
+    "guards",
+    GUARD,
+    only_real=True,
+    stands_for=lift(0),
+    doc="The number of guards that were created.",
 )
 verification_enabled = partition.field(
-    "verification_enabled", Bool(), True, only_real=True, stands_for=lift(True),
+    "verification_enabled",
+    Bool(),
+    True,
+    only_real=True,
+    stands_for=lift(True),
     doc="transaction.partition.verification.enable",
-)  # fmt: skip
+)
 orphaned = partition.field(
-    "orphaned", Set(PRODUCER), only_bounded=True,
-    doc="Whose question a leader before this one asked: the answer reaches nobody.",
-)  # fmt: skip
+    "orphaned",
+    Set(PRODUCER),
+    only_bounded=True,
+    doc="Clients for which an earlier leader asked: the answer reaches nobody.",
+)
 
 c = PRODUCER.variable("c")
 n = PRODUCER_ID.variable("n")
 e = element("e", log)
-_start = producers[n].current_txn_first_offset
-is_open = any_of(n, _start.is_set)
+start_offset = producers[n].current_txn_first_offset
+is_open = any_of(n, start_offset.is_set)
 high_watermark = partition.field(
-    "high_watermark", OFFSET, only_real=True, stands_for=log_end_offset,
+    "high_watermark",
+    OFFSET,
+    only_real=True,
+    stands_for=log_end_offset,
     doc="The records below this offset are replicated.",
-)  # fmt: skip
+)
 first_unstable_offset = partition.field(
-    "first_unstable_offset", Optional(OFFSET), only_real=True,
-    stands_for=some(count_of(e, all_of(n, _start.is_set.implies(position(e) < _start.value)))),
+    "first_unstable_offset",
+    Optional(OFFSET),
+    only_real=True,
+    stands_for=some(
+        count_of(e, all_of(n, start_offset.is_set.implies(position(e) < start_offset.value)))
+    ),
     doc="The start of the first transaction that is open, or whose marker isn't replicated.",
-)  # fmt: skip
+)
 last_stable_offset = if_(
     first_unstable_offset.is_set,
     minimum(maximum(first_unstable_offset.value, log_start_offset), high_watermark),
@@ -161,7 +193,7 @@ asks_coordinator = verification | transaction_version_2
 
 
 def is_idle(timestamp: Expression) -> Expression:
-    """Whether producer.id.expiration.ms is over since then; in a bounded run it may always be."""
+    """Whether producer.id.expiration.ms has passed since then. In a bounded run it always has."""
     return (LATEST == 0) | (now - timestamp >= PRODUCER_ID_EXPIRATION)
 
 

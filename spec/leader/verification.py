@@ -14,7 +14,6 @@ from ...language import (
     append,
     if_,
     lost,
-    only,
     push,
     sequence_of,
     set_of,
@@ -154,8 +153,8 @@ verified = Table(
     on=AddPartitionsByLeaderResponse,
     response=AppendResponse,
     others=(producer,),
-    rows=only(
-        asks_coordinator,
+    during=asks_coordinator,
+    rows=(
         Row(
             "earlier-leader",
             "An earlier leader asked: nobody waits for the answer",
@@ -355,8 +354,8 @@ question_lost = Table(
     on=lost_question,
     others=(producer,),
     when=LOSSES > 0,
-    rows=only(
-        asks_coordinator,
+    during=asks_coordinator,
+    rows=(
         Row(
             "earlier-leader",
             "An earlier leader asked: nobody waits for the answer",
@@ -389,8 +388,8 @@ answer_lost = Table(
     on=lost_answer,
     others=(producer,),
     when=LOSSES > 0,
-    rows=only(
-        asks_coordinator,
+    during=asks_coordinator,
+    rows=(
         Row(
             "earlier-leader",
             "An earlier leader asked: nobody waits for the answer",
