@@ -278,8 +278,7 @@ _increments = RECAST.table(
 # What a leader takes ----------------------------------------------------------------------------
 
 _is_asked = replication.state.at(_leading) == State.LEADER
-_want_of_replicas = fetch.refused_for_want_of_replicas({})
-_too_few = RECAST.expression(_want_of_replicas.guard).at(_leading)
+_too_few = RECAST.expression(fetch.not_enough_replicas).at(_leading)
 _FIRST_CHECK = ("duplicate", "stale-epoch")
 
 
@@ -298,12 +297,12 @@ def _at_leader(table: Table, **logged: Expression) -> Table:
     refusal = table.rows[names.index("stale-epoch")]
     few = replace(
         refusal,
-        id=_want_of_replicas.id,
+        id="not enough replicas",
         name="",
         when=_too_few,
         reply=_with_error(refusal, Errors.NOT_ENOUGH_REPLICAS),
         during=lift(True),
-        source=_want_of_replicas.source,
+        source="Partition.appendRecordsToLeader",
     )
     rows = (*table.rows[:first], few, *table.rows[first:])
     return replace(table, when=table.guard & _is_asked, rows=rows)

@@ -1,7 +1,8 @@
 """A consumer's poll loop: fetch a record, process it, commit the offset, in either order.
 
-With each fetch a position is validated against its leader's log (KIP-320): one whose end has been
-cut off goes back to where the logs diverge, as with any `auto.offset.reset` but `none`.
+Each fetch validates the position against the leader's log (KIP-320). If the log was truncated below
+the position, the consumer goes back to the offset where the logs diverge, as with any
+`auto.offset.reset` but `none`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from ...language import (
     size,
     some,
 )
-from ...language.expressions import Operand
 from ..leader.isolation import ending_behind
 from ..leader.state import Kind
 from ..replication.state import (
@@ -51,14 +51,14 @@ from .state import (
 )
 
 poll = event("poll", leader=REPLICA)
-finish = event("finish", event_doc="The last step for a record is done.")
+finish = event("finish", event_doc="The application takes the second step for a record.")
 crash = event("consumer crash")
 
 filters = is_transactional & (READ_COMMITTED == 1)
 
 
 def validated(leader: Expression) -> Expression:
-    """The offset that the consumer goes on from at a leader.
+    """The offset at which the consumer continues at a leader.
 
     SubscriptionState.maybeCompleteValidation
     """
@@ -67,8 +67,8 @@ def validated(leader: Expression) -> Expression:
 
 
 def is_given(leader: Expression, offset: Expression) -> Expression:
-    """Whether a leader gives a consumer what stands at an offset: below the high watermark and,
-    for read_committed, before every transaction whose marker isn't there.
+    """Whether a leader returns the record at an offset: it is below the high watermark and, for
+    read_committed, before every open transaction.
 
     FetchIsolation, UnifiedLog.lastStableOffset
     """
@@ -82,54 +82,69 @@ def is_given(leader: Expression, offset: Expression) -> Expression:
     return (offset < high_watermark.at(leader)) & (~filters | ~any_of(left, is_open))
 
 
-_leader = poll.leader
-_offset = validated(_leader)
-_entry = log.at(_leader)[_offset].value
-_end = ending_behind(log.at(_leader), _offset, _entry.producer_id)
-_next = Position(offset=_offset + 1, leader_epoch=_entry.leader_epoch)
-_on: dict[Expression, Operand] = {position: _next, seen_epoch: leader_epoch.at(_leader)}
-_done = append(processed, _entry.record)
+offset = validated(poll.leader)
+entry = log.at(poll.leader)[offset].value
+ending = ending_behind(log.at(poll.leader), offset, entry.producer_id)
+next_position = Position(offset=offset + 1, leader_epoch=entry.leader_epoch)
 polls = Table(
     reader,
     on=poll,
     others=(replica,),
     when=(stage == Stage.POLLING)
-    & (state.at(_leader) == State.LEADER)
-    & (leader_epoch.at(_leader) >= maximum(seen_epoch, position.leader_epoch))
-    & is_given(_leader, _offset)
+    & (state.at(poll.leader) == State.LEADER)
+    & (leader_epoch.at(poll.leader) >= maximum(seen_epoch, position.leader_epoch))
+    & is_given(poll.leader, offset)
     & (size(processed) < ROOM.high),
     rows=(
         Row(
-            "a marker",
-            when=is_transactional & (_entry.kind != Kind.DATA),
-            set=_on,
+            "marker",
+            "A marker is skipped: the application gets no control batches",
+            when=is_transactional & (entry.kind != Kind.DATA),
+            set={position: next_position, seen_epoch: leader_epoch.at(poll.leader)},
             source="CompletedFetch.nextFetchedRecord",
-            note="The application gets no control batches.",
         ),
         Row(
-            "of an aborted transaction",
-            when=filters & _end.is_set & (_end.value.kind == Kind.ABORT),
-            set=_on,
+            "aborted",
+            "A record of an aborted transaction is skipped",
+            when=filters & ending.is_set & (ending.value.kind == Kind.ABORT),
+            set={position: next_position, seen_epoch: leader_epoch.at(poll.leader)},
             source="CompletedFetch.isBatchAborted",
         ),
         Row(
-            "commit the offset first",
+            "commit-first",
+            "The application commits the offset before it processes the record",
             when=OFFSETS == BEFORE,
             goto=Stage.COMMITTED,
-            set={**_on, committed: _next, polled: some(_entry.record)},
+            set={
+                position: next_position,
+                seen_epoch: leader_epoch.at(poll.leader),
+                committed: next_position,
+                polled: some(entry.record),
+            },
             source="KafkaConsumer.commitSync",
         ),
         Row(
-            "process, and commit the offset with it",
+            "process-and-commit",
+            "The application processes the record and commits the offset in one transaction",
             when=OFFSETS == TOGETHER,
-            set={**_on, committed: _next, processed: _done},
+            set={
+                position: next_position,
+                seen_epoch: leader_epoch.at(poll.leader),
+                committed: next_position,
+                processed: append(processed, entry.record),
+            },
             source="KafkaProducer.sendOffsetsToTransaction, KafkaConsumer.seek",
-            note="In a transaction of the output's, or in the store that has the results.",
+            note="The transaction is that of the output, or of the store with the results.",
         ),
         Row(
-            "process first",
+            "process-first",
+            "The application processes the record before it commits the offset",
             goto=Stage.PROCESSED,
-            set={**_on, processed: _done},
+            set={
+                position: next_position,
+                seen_epoch: leader_epoch.at(poll.leader),
+                processed: append(processed, entry.record),
+            },
             source="KafkaConsumer.poll",
         ),
     ),
@@ -144,13 +159,15 @@ finishes = Table(
     rows=(
         Row(
             "process",
+            "The record is processed",
             when=(OFFSETS == BEFORE) & (stage == Stage.COMMITTED),
             goto=Stage.POLLING,
             set={processed: append(processed, polled.value)},
             source="KafkaConsumer.poll",
         ),
         Row(
-            "commit the offset",
+            "commit",
+            "The offset is committed",
             goto=Stage.POLLING,
             set={committed: position},
             source="KafkaConsumer.commitSync",
@@ -164,7 +181,8 @@ crashes = Table(
     when=(stage != Stage.POLLING) | (position != committed),
     rows=(
         Row(
-            "begin where the group has committed",
+            "restart",
+            "The consumer continues at the offset that the group has committed",
             goto=Stage.POLLING,
             set={position: committed, seen_epoch: 0},
             source="ConsumerCoordinator.refreshCommittedOffsetsIfNeeded",

@@ -1,4 +1,4 @@
-"""A producer and a consumer of a replicated partition, as their users configure them.
+"""A producer and a consumer of a replicated partition, with their settings.
 
 The producer is its Sender with the accumulator's queue, the consumer its poll loop. Records are
 sent in the order of their numbers, and a record's number is its sequence.
@@ -32,7 +32,7 @@ READ_COMMITTED = constant("read_committed", 0, 0, 1, meaning="1: isolation.level
 OFFSETS = constant(
     "offsets", 0, 0, 2,
     meaning="the consumer commits its offset 0: after it has processed a record, 1: before that, "
-    "2: with what the record comes to, in one step",
+    "2: with the results of the record, in one step",
 )  # fmt: skip
 AFTER, BEFORE, TOGETHER = 0, 1, 2
 DISCONNECTIONS = constant(
@@ -52,12 +52,14 @@ queue = sender.field(
     "queue", Sequence(RECORD, RECORDS), doc="Records that are sent again, the first one next."
 )
 requests = sender.field(
-    "requests", Sequence(RECORD, IN_FLIGHT), doc="In flight, in the order of the connection."
+    "requests",
+    Sequence(RECORD, IN_FLIGHT),
+    doc="Requests in flight, in their order.",
 )
 taken = sender.field(
     "taken", Bool(),
-    doc="A leader has taken the first request, and hasn't answered. It takes one at a time from a "
-    "connection (SocketServer mutes it).",
+    doc="A leader has taken the first request, and hasn't answered. A broker takes one request of "
+    "a connection at a time (SocketServer mutes it).",
 )  # fmt: skip
 succeeded = sender.field("succeeded", Set(RECORD), doc="Records whose send() has succeeded.")
 transaction = sender.field(
@@ -78,15 +80,15 @@ position = reader.field(
     Position,
     doc="The offset of the next record, and the leader epoch of the one before.",
 )
-committed = reader.field("committed", Position, doc="What the group has committed.")
-seen_epoch = reader.field("seen_epoch", LEADER_EPOCH, doc="The newest that it has fetched in.")
+committed = reader.field("committed", Position, doc="The group's committed offset.")
+seen_epoch = reader.field("seen_epoch", LEADER_EPOCH, doc="The newest leader epoch of its fetches.")
 polled = reader.field(
     "polled",
     Optional(RECORD),
-    doc="The last one whose offset was committed before it was processed.",
+    doc="The last record whose offset was committed before it was processed.",
 )
 processed = reader.field(
-    "processed", Sequence(RECORD, LOG_SIZE + CONSUMER_CRASHES), doc="What was done, in order."
+    "processed", Sequence(RECORD, LOG_SIZE + CONSUMER_CRASHES), doc="Processed records, in order."
 )
 
 

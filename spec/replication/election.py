@@ -29,7 +29,7 @@ from ..releases.replication_features import (
     truncated_by_epoch,
 )
 from . import state as replicas
-from .fetch import advanced, moved
+from .fetch import acknowledged_up_to, advanced
 from .state import LEADER_EPOCHS, REPLICA, UNKNOWN, State, replica
 
 elect = event("elect", replica=REPLICA)
@@ -149,6 +149,7 @@ _isr_changed = (
     & (replicas.leader_epoch == replicas.newest_epoch)
     & (replicas.isr != replicas.in_sync)
 )
+_isr_high_watermark = advanced(replicas.me, replicas.log, replicas.in_sync, replicas.fetched)
 
 hears = Table(
     replica,
@@ -164,7 +165,10 @@ hears = Table(
             during=eligible_leader_replicas,
             set={
                 replicas.isr: replicas.in_sync,
-                **moved(replicas.me, replicas.log, replicas.in_sync, replicas.fetched),
+                replicas.high_watermark.at(replicas.me): _isr_high_watermark,
+                replicas.acknowledged: acknowledged_up_to(
+                    replicas.me, replicas.log, replicas.in_sync, _isr_high_watermark
+                ),
             },
             source="Partition.makeLeader",
             note="Without a new leader epoch: the partition epoch is newer.",

@@ -6,8 +6,6 @@ change of the epoch counts for nothing from 2.1 on (KIP-320); before, that isn't
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...language import (
     Bool,
     Expression,
@@ -27,7 +25,6 @@ from ...language import (
     updated,
     variable,
 )
-from ...language.expressions import Operand
 from ..leader.state import Kind
 from ..releases.replication_features import (
     broker_epoch_checked,
@@ -37,8 +34,6 @@ from ..releases.replication_features import (
 )
 from . import state as replicas
 from .state import ACKS, LOG_SIZE, RECORD, RECORDS, REPLICA, UNKNOWN, Entry, State, replica
-
-Updates = Mapping[Expression, Operand]
 
 produce = event("produce")
 fetch = event(
@@ -63,12 +58,12 @@ def advanced(
     return if_(waits, before, maximum(before, reached))
 
 
-def moved(
-    leader: Expression, entries: Expression, members: Expression, offsets: Expression
-) -> dict[Expression, Operand]:
-    """A leader's high watermark moves, and acks=all that waited for it is answered."""
-    now = advanced(leader, entries, members, offsets)
-    entry = element("entry", entries[replicas.high_watermark.at(leader) : now])
+def acknowledged_up_to(
+    leader: Expression, entries: Expression, members: Expression, high_watermark: Expression
+) -> Expression:
+    """The acknowledged records once a leader's high watermark moves there: also those with acks=all
+    that waited for it."""
+    entry = element("entry", entries[replicas.high_watermark.at(leader) : high_watermark])
     is_answered = all_true(
         entry.leader_epoch == replicas.leader_epoch.at(leader),
         entry.record == _record,
@@ -79,82 +74,76 @@ def moved(
         _record,
         replicas.acks_all & (size(members) >= replicas.min_isr) & any_of(entry, is_answered),
     )
-    return {
-        replicas.high_watermark.at(leader): now,
-        replicas.acknowledged: replicas.acknowledged | answered,
-    }
-
-
-def refused_for_want_of_replicas(refused: Updates) -> Row:
-    """The row of an append with acks=all where too few replicas are in sync."""
-    return Row(
-        "not enough replicas",
-        when=replicas.acks_all & (size(replicas.isr) < replicas.min_isr),
-        set=refused,
-        source="Partition.appendRecordsToLeader",
-        note="NOT_ENOUGH_REPLICAS; the producer tries again.",
-    )
-
-
-def append_rows(record: Expression, taken: Updates, refused: Updates) -> tuple[Row, ...]:
-    """The rows for a record that a leader is asked to append: what else changes once it is `taken`,
-    and where it is `refused`."""
-    appended = append(
-        replicas.log,
-        Entry(leader_epoch=replicas.leader_epoch, record=record, producer_id=replicas.session),
-    )
-    at_once = {**taken, replicas.acknowledged: replicas.acknowledged | set_of(record)}
-    return (
-        Row(
-            "nobody answers",
-            when=(ACKS == 0) & (replicas.state != State.LEADER),
-            set=at_once,
-            source="Sender.handleProduceResponse",
-            note="With acks=0 a producer doesn't hear that it has asked the wrong broker.",
-        ),
-        refused_for_want_of_replicas(refused),
-        Row(
-            "append, acks=all",
-            when=replicas.acks_all,
-            set={
-                replicas.log: appended,
-                **taken,
-                **moved(replicas.me, appended, replicas.isr, replicas.fetched),
-            },
-            source="Partition.appendRecordsToLeader, maybeIncrementLeaderHW",
-            note="Answered when the high watermark has passed the record.",
-        ),
-        Row(
-            "append, and answer at once",
-            set={
-                replicas.log: appended,
-                **at_once,
-                replicas.high_watermark: advanced(
-                    replicas.me, appended, replicas.isr, replicas.fetched
-                ),
-            },
-            source="ReplicaManager.appendRecords",
-        ),
-    )
+    return replicas.acknowledged | answered
 
 
 can_take = (replicas.state == State.LEADER) | (ACKS == 0)
+not_enough_replicas = replicas.acks_all & (size(replicas.isr) < replicas.min_isr)
+"""Whether too few replicas are in sync for an append with acks=all."""
+log_with_record = append(
+    replicas.log,
+    Entry(
+        leader_epoch=replicas.leader_epoch, record=replicas.produced, producer_id=replicas.session
+    ),
+)
+new_high_watermark = advanced(replicas.me, log_with_record, replicas.isr, replicas.fetched)
 appends = Table(
     replica,
     on=produce,
     others=(replicas.clients,),
     when=(replicas.produced < RECORDS) & can_take,
-    rows=append_rows(replicas.produced, {replicas.produced: replicas.produced + 1}, {}),
+    rows=(
+        Row(
+            "not-leader",
+            "With acks=0 the producer doesn't hear that it has asked the wrong broker",
+            when=(ACKS == 0) & (replicas.state != State.LEADER),
+            set={
+                replicas.produced: replicas.produced + 1,
+                replicas.acknowledged: replicas.acknowledged | set_of(replicas.produced),
+            },
+            source="Sender.handleProduceResponse",
+        ),
+        Row(
+            "not-enough-replicas",
+            "Too few replicas are in sync, and the producer tries again",
+            when=not_enough_replicas,
+            source="Partition.appendRecordsToLeader",
+        ),
+        Row(
+            "append-acks-all",
+            "The record is in the log; it is acknowledged once it is replicated",
+            when=replicas.acks_all,
+            set={
+                replicas.log: log_with_record,
+                replicas.produced: replicas.produced + 1,
+                replicas.high_watermark.at(replicas.me): new_high_watermark,
+                replicas.acknowledged: acknowledged_up_to(
+                    replicas.me, log_with_record, replicas.isr, new_high_watermark
+                ),
+            },
+            source="Partition.appendRecordsToLeader, maybeIncrementLeaderHW",
+        ),
+        Row(
+            "append",
+            "The record is in the log, and acknowledged at once",
+            set={
+                replicas.log: log_with_record,
+                replicas.produced: replicas.produced + 1,
+                replicas.acknowledged: replicas.acknowledged | set_of(replicas.produced),
+                replicas.high_watermark: new_high_watermark,
+            },
+            source="ReplicaManager.appendRecords",
+        ),
+    ),
 )
 
 _leader = fetch.leader
 _theirs = replicas.log.at(_leader)
 _offsets = updated(replicas.fetched.at(_leader), replicas.me, size(replicas.log))
-_at_leader = {
-    replicas.fetched.at(_leader): _offsets,
-    replicas.unclean_shutdown: False,
-    **moved(_leader, _theirs, replicas.isr.at(_leader), _offsets),
-}
+_leader_high_watermark = advanced(_leader, _theirs, replicas.isr.at(_leader), _offsets)
+_acknowledged = acknowledged_up_to(
+    _leader, _theirs, replicas.isr.at(_leader), _leader_high_watermark
+)
 fetches = Table(
     replica,
     on=fetch,
@@ -171,7 +160,12 @@ fetches = Table(
         Row(
             "the answer is lost",
             when=~fetch.answered,
-            set=_at_leader,
+            set={
+                replicas.fetched.at(_leader): _offsets,
+                replicas.unclean_shutdown: False,
+                replicas.high_watermark.at(_leader): _leader_high_watermark,
+                replicas.acknowledged: _acknowledged,
+            },
             source="ReplicaManager.fetchMessages",
         ),
         Row(
@@ -179,7 +173,10 @@ fetches = Table(
             set={
                 replicas.log: replicas.log + _theirs[size(replicas.log) :],
                 replicas.high_watermark: replicas.high_watermark.at(_leader),
-                **_at_leader,
+                replicas.fetched.at(_leader): _offsets,
+                replicas.unclean_shutdown: False,
+                replicas.high_watermark.at(_leader): _leader_high_watermark,
+                replicas.acknowledged: _acknowledged,
             },
             source="ReplicaManager.fetchMessages, ReplicaFetcherThread.processPartitionData",
             note="The answer has the leader's high watermark as it was before this fetch.",
@@ -193,6 +190,7 @@ _records_it = (
     & (replicas.isr == replicas.in_sync)
 )
 _gone = replicas.isr - set_of(shrink.follower)
+_shrunk_high_watermark = advanced(replicas.me, replicas.log, _gone, replicas.fetched)
 shrinks = Table(
     replica,
     on=shrink,
@@ -211,7 +209,10 @@ shrinks = Table(
             set={
                 replicas.isr: _gone,
                 **replicas.recorded(_gone),
-                **moved(replicas.me, replicas.log, _gone, replicas.fetched),
+                replicas.high_watermark.at(replicas.me): _shrunk_high_watermark,
+                replicas.acknowledged: acknowledged_up_to(
+                    replicas.me, replicas.log, _gone, _shrunk_high_watermark
+                ),
             },
             source="Partition.maybeShrinkIsr",
         ),

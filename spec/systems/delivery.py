@@ -39,7 +39,7 @@ from .replication import UNREACHED as REPLICATION
 UNREACHED = (
     Unreached(
         "need a transaction (transactional_id=1)",
-        ("reader.poll/of an aborted transaction", "MarkerKept"),
+        ("reader.poll/aborted", "MarkerKept"),
         TRANSACTIONAL == 0,
     ),
     Unreached(
@@ -55,14 +55,14 @@ UNREACHED = (
     Unreached(
         "needs an in-sync set below min.insync.replicas, in which the leader always is "
         "(min_insync_replicas=2)",
-        ("replica.Produce/not enough replicas", "replica.WriteTxnMarkers/not enough replicas"),
+        ("replica.Produce/not-enough-replicas", "replica.WriteTxnMarkers/not-enough-replicas"),
         MIN_ISR < 2,
     ),
     Unreached(
         "needs a third record (records=3), too few replicas for the first one "
         "(min_insync_replicas=2) or, from 3.6 on, a transaction (transactional_id=1), as a leader "
         "that has no record of the producer takes any sequence",
-        ("replica.Produce/out of order",),
+        ("replica.Produce/out-of-order",),
         (MIN_ISR < 2)
         & (RECORDS < 3)
         & unknown_producer_accepted
@@ -70,7 +70,7 @@ UNREACHED = (
     ),
     Unreached(
         "needs a second producer id for the next transaction (sessions=2)",
-        ("sender.WriteTxnMarkersResponse/aborted, and the records are sent in another one",),
+        ("sender.WriteTxnMarkersResponse/aborted",),
         SESSIONS < 2,
     ),
 )

@@ -87,7 +87,7 @@ UNREACHED = (
 _PRODUCE = Unreached(
     "needs an in-sync set below min.insync.replicas, in which the leader always is "
     "(min_insync_replicas=2)",
-    ("replica.produce/not enough replicas",),
+    ("replica.produce/not-enough-replicas",),
     MIN_ISR < 2,
 )
 """The producer of this system alone: the others have theirs."""

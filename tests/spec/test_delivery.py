@@ -169,7 +169,7 @@ FAULTS = (
     ),
     Fault(
         "a leader looks at no sequence", "InOrder", {"extra_entries": 1},
-        system=altered(SYSTEM, table="replica.Produce", row="out of order", when=False),
+        system=altered(SYSTEM, table="replica.Produce", row="out-of-order", when=False),
     ),
     Fault(KIP_101, "DuplicateKnown", ELECTIONS, off=BY_HIGH_WATERMARK),
     Fault(KIP_101, "MarkerKept", ELECTIONS | TRANSACTION, off=BY_HIGH_WATERMARK),

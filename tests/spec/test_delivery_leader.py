@@ -17,9 +17,9 @@ from epochfence.tests.spec.alone import Alone
 SESSIONS, RECORDS, DEPTH = 2, 3, 4
 Steps: TypeAlias = tuple[tuple[int, int], ...]  # a session and a record each
 OUTCOMES = {  # of a row
-    "append, acks=all": {"written"},
+    "append-acks-all": {"written"},
     "duplicate": {"duplicate"},
-    "out of order": {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"},
+    "out-of-order": {"OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID"},
 }
 
 

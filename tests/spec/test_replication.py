@@ -197,7 +197,7 @@ FAULTS = (
     Fault(
         "a leader takes its whole log for committed",
         "ConsumedKept", 6, LEAD,
-        system=altered(SYSTEM, table="replica.produce", row="append, acks=all",
+        system=altered(SYSTEM, table="replica.produce", row="append-acks-all",
                        updates={high_watermark: high_watermark + 1}),
     ),
     Fault(
@@ -237,7 +237,7 @@ FAULTS = (
     ),
     Fault(
         "a replica outside the in-sync set is elected",
-        "ReplicasAgree", 8, "produce/append, acks=all",
+        "ReplicasAgree", 8, "produce/append-acks-all",
         {"unclean_elections": 1, "min_insync_replicas": 1},
     ),
     Fault("KIP-279, with a question in another epoch", "FollowerInLine", 10, LEAD, protocol="1.1"),
@@ -255,8 +255,8 @@ FAULTS = (
     ),
     Fault(
         "a leader's epochs count down",
-        "EpochsInOrder", 7, "produce/append, acks=all",
-        system=altered(SYSTEM, table="replica.produce", row="append, acks=all",
+        "EpochsInOrder", 7, "produce/append-acks-all",
+        system=altered(SYSTEM, table="replica.produce", row="append-acks-all",
                        updates={log: append(log, backwards)}),
     ),
     Fault(
