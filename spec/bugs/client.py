@@ -32,7 +32,7 @@ BUGS = (
         fix=("unknown_id_fatal",),
         constants=transactions(producers=2, faults=1, id_expiries=1, producer_ids=2),
         takes=(
-            "log append/transactional id forgotten",
+            "log append/forgotten",
             "AddPartitionsToTxn/unknown-id",
             "InitProducerIdResponse/ready",
         ),
@@ -54,7 +54,7 @@ BUGS = (
             "request overtaken/end-again",
             "AddPartitionsByLeader/add",
             "EndTxn/prepare-version-1",
-            "log append/commit decided",
+            "log append/commit-prepared",
         ),
         source="KAFKA-18227",
         system="transactions+upgrade",

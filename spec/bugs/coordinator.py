@@ -48,9 +48,9 @@ BUGS = (
         fix=("completes_once",),
         constants=transactions(partitions=2, transactions=2, faults=1, failovers=1),
         takes=(
-            "log append/commit completed",
-            "log append/partitions added",
-            "completion written again/the record before is the last in the log",
+            "log append/commit-completed",
+            "log append/partitions-added",
+            "completion written again/older-record-last",
         ),
         source="commit 0ffbc6e7",
         note="The trunk that had it has the completion of KAFKA-9777, which ended another race.",
@@ -65,9 +65,9 @@ BUGS = (
         fix=("own_completion_cancelled",),
         constants=transactions(faults=3, failovers=1),
         takes=(
-            "coordinator failover/no new record is in the log",
-            "coordinator failover/no new record is in the log",
-            "late answer to a marker/cancels the completion in progress",
+            "coordinator failover/no-new-record",
+            "coordinator failover/no-new-record",
+            "late answer to a marker/cancels-completion",
         ),
         source="commit 1d6e0b87",
     ),
@@ -110,7 +110,7 @@ BUGS = (
         fix=("failed_fence_kept",),
         constants=transactions(producers=2, faults=2, append_failures=1),
         takes=(
-            "append failure/forget the transition",
+            "append failure/record-lost",
             "continue the fence/abort-with-fence-epoch",
         ),
         source="commit 2eeae09c",
@@ -158,7 +158,7 @@ BUGS = (
         takes=(
             "transaction timeout/fence",
             "continue the fence/abort-and-bump",
-            "log append/abort decided",
+            "log append/abort-prepared",
         ),
         source="KAFKA-19367",
         since="4.0.0",
@@ -204,7 +204,7 @@ BUGS = (
         fix=("last_epoch_in_log",),
         constants=transactions(faults=2, expiries=1, failovers=1),
         takes=(
-            "coordinator failover/the new epoch is in the log",
+            "coordinator failover/epoch-in-log",
             "InitProducerId/stale-producer",
             "InitProducerIdResponse/fenced",
         ),

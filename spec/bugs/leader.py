@@ -33,7 +33,7 @@ BUGS = (
         constants=transactions(transactions=2, faults=1, expiries=1),
         takes=(
             "batch expires/first-attempt-abortable",
-            "log append/abort decided",
+            "log append/abort-prepared",
             "Produce/append",
         ),
         source="KIP-890 (b)",
@@ -49,7 +49,7 @@ BUGS = (
         fix=("strict_marker_epoch",),
         constants=transactions(transactions=2, faults=1, delays=1),
         takes=(
-            "marker overtaken/send again on a new connection",
+            "marker overtaken/send-again",
             "beginTransaction/begin",
             "WriteTxnMarkers/end-transaction",
         ),

@@ -184,9 +184,9 @@ BUGS = (
         fix=("replay_acknowledged",),
         constants=transactions(faults=1, failovers=1),
         takes=(
-            "coordinator failover/no new record is in the log",
+            "coordinator failover/no-new-record",
             "WriteTxnMarkers/no-transaction-refused",
-            "WriteTxnMarkersResponse/refused for good",
+            "WriteTxnMarkersResponse/cancel",
         ),
         source="redpanda-data/redpanda pull request 21340, a439f1f4",
         system=_REDPANDA,
@@ -224,7 +224,7 @@ BUGS = (
         fix=("term_pinned",),
         constants=transactions(transactions=2, faults=1, failovers=1),
         takes=(
-            "coordinator failover/no new record is in the log",
+            "coordinator failover/no-new-record",
             "beginTransaction/begin",
             "WriteTxnMarkers/ended-in-later-term",
         ),

@@ -83,7 +83,7 @@ redpanda = (
     )
     .table("transaction.log append")
     .like(
-        "commit completed",
+        "commit-completed",
         Row(
             "commit-completed-in-log",
             "The completed commit is all that the log says",
@@ -92,7 +92,7 @@ redpanda = (
         ),
     )
     .like(
-        "abort completed",
+        "abort-completed",
         Row(
             "abort-completed-in-log",
             "The completed abort is all that the log says",
@@ -102,7 +102,7 @@ redpanda = (
     )
     .table("transaction.coordinator failover")
     .like(
-        "no new record is in the log",
+        "no-new-record",
         Row(
             "begin-in-no-log",
             "The begin is in no log, and the transaction is forgotten",

@@ -352,7 +352,7 @@ two_phase = (
     )
     .table("transaction.log append")
     .before(
-        "producer id given out",
+        "initialized",
         Row(
             "kept",
             "The next epoch of the client is in the log, and the transaction stays open",
@@ -388,7 +388,7 @@ two_phase = (
         ),
     )
     .like(
-        "commit completed",
+        "commit-completed",
         Row(
             "kept-commit-completed",
             "The commit is completed, and the log takes over the epoch of the client",
@@ -407,7 +407,7 @@ two_phase = (
         ),
     )
     .like(
-        "abort completed",
+        "abort-completed",
         Row(
             "kept-abort-completed",
             "The abort is completed, and the log takes over the epoch of the client",
@@ -526,7 +526,7 @@ two_phase = (
     )
     .table("transaction.begin completion")
     .before(
-        "answer and send markers",
+        "send-markers",
         Row(
             "kept-answered",
             "The client is answered with its next epoch, and markers are sent",
@@ -596,7 +596,7 @@ two_phase = (
         send=(_tell_keeper(Errors.NOT_COORDINATOR, NO_EPOCH),),
     )
     .like(
-        "the completed commit is in the log",
+        "completed-commit-in-log",
         Row(
             "kept-commit-found",
             "The completed commit is in the log, with the epoch of the client",
@@ -615,7 +615,7 @@ two_phase = (
         ),
     )
     .like(
-        "the completed abort is in the log",
+        "completed-abort-in-log",
         Row(
             "kept-abort-found",
             "The completed abort is in the log, with the epoch of the client",
@@ -677,7 +677,7 @@ two_phase = (
     .table("transaction.append failure")
     .only_when(~append_failure.record_kept | (~_is_keeping & ~_is_kept))
     .also(
-        "forget the transition",
+        "record-lost",
         set={pending_client_epoch: NO_EPOCH, pending_client_id: None},
         send=(_tell_keeper(Errors.COORDINATOR_NOT_AVAILABLE, NO_EPOCH),),
     )

@@ -41,15 +41,6 @@ def answer(error: Expression) -> Sending:
     )
 
 
-def adding(wanted: Expression, version: Expression | int) -> dict[Expression, Expression | int]:
-    """The updates that prepare an addition of partitions."""
-    return {
-        entry.pending: entry.ONGOING,
-        entry.pending_partitions: entry.partitions | wanted,
-        **entry.dated(if_(entry.is_settled, now, entry.txn_start_timestamp), version),
-    }
-
-
 add_partitions = Table(
     transaction,
     on=AddPartitionsToTxn,

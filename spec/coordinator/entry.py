@@ -1,24 +1,18 @@
-"""The transaction coordinator's entry for one transactional id: its fields, and what tables share.
+"""The transaction coordinator's entry for one transactional id (`TransactionMetadata`).
 
-A change is first *pending* while its record is appended to the transaction log, and takes effect
-when the append has completed (`transaction_log`); the answer goes out then. Between two brokers
-that coordinate there is no third: a request that reaches a coordinator while it loads is answered
-COORDINATOR_LOAD_IN_PROGRESS and comes again, as if the network had delayed it.
+A change is first *pending* while its record is appended to the transaction log. It takes effect
+when the append has completed (`log`), and the answer goes out then. A broker takes over at once: a
+request that reached it while it loads would be answered COORDINATOR_LOAD_IN_PROGRESS and sent
+again, as if the network had delayed it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ...language import Bool as Truth
 from ...language import (
-    Expression,
     Int,
     Map,
-    Message,
     Optional,
-    Row,
-    Sending,
     Set,
     each,
     enum,
@@ -34,7 +28,6 @@ from ..messages import (
     EPOCH,
     LARGEST_EPOCH,
     NO_EPOCH,
-    NO_TIMESTAMP,
     PARTITION,
     PRODUCER,
     PRODUCER_ID,
@@ -42,7 +35,6 @@ from ..messages import (
     TIMEOUT_MS,
     TIMESTAMP,
     Errors,
-    now,
     offered_id,
     transaction,
 )
@@ -98,19 +90,22 @@ pending_epoch = transaction.field("pending_epoch", EPOCH, NO_EPOCH)
 pending_last_epoch = transaction.field("pending_last_epoch", EPOCH, NO_EPOCH)
 pending_partitions = transaction.field("pending_partitions", Set(PARTITION))
 failed_fence = transaction.field(
-    "failed_fence", Truth(),
+    "failed_fence",
+    Truth(),
     doc="A fence's record is not in the log (or not yet): the next fence takes no other epoch.",
-)  # fmt: skip
+)
 FenceEnd = record("FenceEnd", producer_id=PRODUCER_ID, producer_epoch=EPOCH)
 fence_end = transaction.field(
-    "fence_end", Optional(FenceEnd),
-    doc="Whose transaction the thread that has fenced it ends next, and under which epoch. A "
-    "client's abort may overtake it, and a later transaction be there when it comes.",
-)  # fmt: skip
+    "fence_end",
+    Optional(FenceEnd),
+    doc="The producer id and epoch of the fence whose own end is to come. A client's abort may "
+    "overtake it, so that it finds a later transaction.",
+)
 ends_ahead = transaction.field(
-    "ends_ahead", Truth(),
-    doc="The end was asked for under a higher epoch: once it is decided, nobody goes on with it.",
-)  # fmt: skip
+    "ends_ahead",
+    Truth(),
+    doc="The end was asked for under a higher epoch: once it is decided, nobody completes it.",
+)
 coordinator_epoch = transaction.field(
     "coordinator_epoch", COORDINATOR_EPOCH, doc="The leader epoch of the log's partition."
 )
@@ -120,14 +115,15 @@ asked_by = transaction.field(
     doc="The client that waits for the pending change.",
 )
 fenced_for = transaction.field(
-    "fenced_for", Map(PRODUCER, Optional(CONNECTION)),
+    "fenced_for",
+    Map(PRODUCER, Optional(CONNECTION)),
     doc="Whose InitProducerId waits for the abort of the transaction before it.",
-)  # fmt: skip
+)
 adding_for = transaction.field(
     "adding_for", Map(PRODUCER, Set(PARTITION)), doc="Whose partition is being added."
 )
 
-# What time and versions have to do with it: a run without a clock drops these.
+# Times and versions: a run without a clock drops these fields.
 txn_timeout_ms = transaction.field("txn_timeout_ms", TIMEOUT_MS)
 txn_start_timestamp = transaction.field("txn_start_timestamp", TIMESTAMP)
 txn_last_update_timestamp = transaction.field("txn_last_update_timestamp", TIMESTAMP)
@@ -147,10 +143,10 @@ timeout = event("transaction timeout", event_doc="The transaction is older than 
 p = PARTITION.variable("p")
 c = PRODUCER.variable("c")
 
-# KafkaApis answers it to requests of older versions as INVALID_PRODUCER_EPOCH; here client and
-# broker are of one release
 ends_strictly = strict_end_txn_epoch | exact_end_epoch
 """Whether a transaction is ended under its own epoch alone, and not under a newer one."""
+# KafkaApis answers requests of older versions with INVALID_PRODUCER_EPOCH. Here client and broker
+# are of one release.
 fenced = if_(producer_fenced_error, Errors.PRODUCER_FENCED, Errors.INVALID_PRODUCER_EPOCH)
 exhausted = producer_epoch >= LARGEST_EPOCH - 1
 is_known = producer_epoch != NO_EPOCH
@@ -167,7 +163,6 @@ has_failed_epoch_fence = failed_fence & ~in_transition
 bumped_epoch = minimum(producer_epoch + 1, LARGEST_EPOCH)
 offered_id_after = if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
 """The producer id that is offered once `offered_id` is taken."""
-ID_TAKEN: dict[Expression, Expression] = {offered_id: offered_id_after}
 NOBODY = each(c, None)
 entry_version = if_(transaction_version_2, 2, 0)
 fence_epoch = if_(failed_fence, producer_epoch, bumped_epoch)
@@ -177,59 +172,7 @@ fence_to_come = fence_end.is_set
 """A thread is between a fence and its end. A bounded run has one at a time."""
 
 
-def fence_with(epoch: Expression) -> dict[Expression, Expression]:
-    """The fields that a fence which takes this epoch sets for its second half."""
-    return {
-        pending: PREPARE_EPOCH_FENCE,
-        fence_end: some(FenceEnd(producer_id=producer_id, producer_epoch=epoch)),
-    }
-
-
-def dated(
-    start: Expression = txn_start_timestamp, version: Expression | int = 0
-) -> dict[Expression, Expression | int]:
-    """The times, and the request's version, in a record that is prepared now."""
-    return {
-        pending_start_timestamp: start,
-        pending_update_timestamp: now,
-        pending_version: version,
-    }
-
-
-ENDED = dated(version=entry_version)
-INITIALIZED = dated(NO_TIMESTAMP, client_transaction_version)
-
-
-PREPARE_TRANSITION = "TransactionMetadata.prepareTransitionTo"
-NEW_ID = "RPCProducerIdManager.generateProducerId"
-# from ZooKeeper there was no waiting for an id: it was there, or an exception
+# ZooKeeper gave out a block of ids at once, or threw an exception.
 no_id_error = if_(
     controller_hands_out_ids, Errors.COORDINATOR_LOAD_IN_PROGRESS, Errors.UNKNOWN_SERVER_ERROR
 )
-
-
-def asks(request: Message) -> dict[Expression, Expression]:
-    return {asked_by[request.producer]: some(request.connection)}
-
-
-def same_producer(
-    request: Message, answer: Callable[[Expression], Sending], source: str, name: str = ""
-) -> tuple[Row, Row]:
-    """The rows for a transactional id that isn't known, and for another producer id.
-
-    An id whose first epoch is being appended is known.
-    """
-    return (
-        Row(
-            f"{name}unknown transactional id",
-            when=~is_known & ~pending.is_set,
-            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
-            source=source,
-        ),
-        Row(
-            f"{name}other producer id",
-            when=request.producer_id != producer_id,
-            reply=answer(Errors.INVALID_PRODUCER_ID_MAPPING),
-            source=source,
-        ),
-    )

@@ -1,4 +1,4 @@
-"""A transactional id that has not been in use for long is forgotten."""
+"""The coordinator forgets a transactional id that hasn't been in use for long."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from ..releases.features import unused_id_expires
 from .entry import DEAD, is_known, is_settled, pending, txn_last_update_timestamp
 from .log import may_come_back
 
-expiry = event("transactional id expiry", event_doc="The id has not been in use for long.")
+expiry = event("transactional id expiry", event_doc="The id hasn't been in use for long.")
 
 ID_EXPIRATION = constant(
-    "transactional_id_expiration_ms", 0, 0, 0, real=604_800_000,
+    "transactional_id_expiration_ms",
+    0,
+    0,
+    0,
+    real=604_800_000,
     meaning="transactional.id.expiration.ms",
-)  # fmt: skip
+)
 
 expires = Table(
     transaction,
@@ -28,15 +32,16 @@ expires = Table(
     doc="In a bounded run an id without an epoch isn't there.",
     rows=(
         Row(
-            "no epoch to prepare",
+            "no-epoch",
+            "An id without an epoch can't expire, and ends the pass over the expired ids",
             when=~is_known,
             during=~unused_id_expires,
             only_real=True,
             source="TransactionMetadata.prepareTransitionTo in 3.4.0, IllegalArgumentException",
-            note="The pass over the expired ids ends here.",
         ),
         Row(
-            "write a tombstone",
+            "tombstone",
+            "A tombstone is appended to the log",
             set={pending: DEAD},
             source="TransactionStateManager.removeExpiredTransactionalIds",
         ),

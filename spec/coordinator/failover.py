@@ -1,10 +1,13 @@
-"""The coordinator fails over: what the next one reads from the transaction log."""
+"""The coordinator fails over: another broker reads the transaction log and takes over.
+
+It makes the entry of the log's last record. If that record has decided the end of a transaction,
+the end is on its way to be complete before the broker takes any request.
+"""
 
 from __future__ import annotations
 
 from ...language import Bool as Truth
-from ...language import Expression, Row, Table, each, event, if_, set_of, size, some
-from ...language.expressions import TRUE, Operand
+from ...language import Row, Table, each, event, if_, set_of, size, some
 from ..messages import (
     FAILOVERS,
     FAULTS,
@@ -12,6 +15,7 @@ from ..messages import (
     NO_TIMESTAMP,
     Errors,
     clock,
+    now,
     offered_id,
     producer,
     producer_id_manager,
@@ -20,42 +24,55 @@ from ..messages import (
 from ..releases.features import (
     last_epoch_in_log,
     own_completion_cancelled,
+    previous_id_forgotten,
     rotation_in_log,
 )
 from . import entry
-from .entry import p
+from .entry import (
+    COMPLETE_ABORT,
+    COMPLETE_COMMIT,
+    DEAD,
+    EMPTY,
+    NOBODY,
+    ONGOING,
+    PREPARE_ABORT,
+    PREPARE_COMMIT,
+    c,
+    p,
+)
 from .log import (
-    FORGOTTEN,
-    NOBODY_ASKS,
-    NOTHING_PENDING,
-    RECORDS,
-    Updates,
+    answer_all,
+    kept_previous_id,
     logged_epoch,
     logged_partitions,
     may_come_back,
-    tell_all,
+    rotates,
     unsettled,
 )
 from .markers import completion_dropped, left_behind, marker_connection, marker_sent
 
 failover = event(
-    "coordinator failover", record_kept=Truth(),
+    "coordinator failover",
+    record_kept=Truth(),
     event_doc="Another broker takes over, with or without the record that is being appended.",
-)  # fmt: skip
+)
 late_failover = event(
     "coordinator failover after a failed append",
     event_doc="Another broker takes over, and finds the record whose append failed.",
 )
 
-_LOADED = "TransactionStateManager.loadTransactionsForTxnTopicPartition"
-_memory_lost: Updates = {
-    **NOTHING_PENDING,
-    **NOBODY_ASKS,
+MEMORY_LOST = {
+    entry.pending_epoch: NO_EPOCH,
+    entry.pending_last_epoch: NO_EPOCH,
+    entry.pending_partitions: set_of(),
     unsettled: None,
-    entry.fence_end: None,
-    entry.fenced_for: entry.NOBODY,
-    entry.ends_ahead: False,
     entry.failed_fence: False,
+    entry.fence_end: None,
+    entry.fenced_for: NOBODY,
+    entry.ends_ahead: False,
+    entry.asked_by: NOBODY,
+    entry.adding_for: each(c, set_of()),
+    # Before 3.8 answers to the markers of this term may cancel a completion of a later one.
     left_behind: if_(
         own_completion_cancelled | (FAULTS < 3) | (size(marker_sent) == 0),
         left_behind,
@@ -66,53 +83,12 @@ _memory_lost: Updates = {
     marker_connection: each(p, marker_connection[p] + 1),
     entry.coordinator_epoch: entry.coordinator_epoch + 1,
 }
+"""The updates of every takeover: the next broker knows the log, and nothing else."""
 
-
-def reloaded(fields: Updates, target: Expression = entry.state) -> Updates:
-    """The entry as a new coordinator has it, where the log's last record is of the state `target`
-    and says `fields`. An end that is decided is on its way to be complete before any request."""
-
-    def said(of: Expression, in_log: Expression, without: Operand) -> Expression:
-        return if_(in_log, fields.get(of, of), without)
-
-    decided = target.is_in(entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
-    version = said(entry.client_transaction_version, decided, entry.pending_version)
-    return {
-        **fields,
-        **_memory_lost,
-        **{of: if_(decided, at, of) for of, at in entry.dated(version=version).items()},
-        entry.pending: if_(
-            decided,
-            if_(target == entry.PREPARE_COMMIT, entry.COMPLETE_COMMIT, entry.COMPLETE_ABORT),
-            None,
-        ),
-        entry.pending_id: fields.get(entry.producer_id, entry.producer_id),
-        entry.txn_start_timestamp: if_(
-            target == entry.EMPTY,
-            NO_TIMESTAMP,
-            fields.get(entry.txn_start_timestamp, entry.txn_start_timestamp),
-        ),
-        entry.last_producer_epoch: said(entry.last_producer_epoch, last_epoch_in_log, NO_EPOCH),
-        entry.previous_id: said(entry.previous_id, rotation_in_log, None),
-        entry.next_id: said(entry.next_id, rotation_in_log, None),
-    }
-
-
-_is_kept = (
+record_is_in_log = (
     failover.record_kept & entry.in_transition & (~entry.completing | (size(entry.partitions) == 0))
 )
-
-
-def _found(name: str, target: Expression) -> Row:
-    return Row(
-        name,
-        when=_is_kept & (entry.pending == target),
-        goto=target,
-        set=reloaded(RECORDS[target], target),
-        send=tell_all(Errors.NOT_COORDINATOR),
-        source=_LOADED,
-    )
-
+"""Whether the record that is being appended is in the log."""
 
 fails_over = Table(
     transaction,
@@ -120,85 +96,344 @@ fails_over = Table(
     others=(producer, producer_id_manager, clock),
     when=(FAILOVERS > 0)
     & (entry.is_known | entry.pending.is_set)
-    & (~failover.record_kept | _is_kept),
+    & (~failover.record_kept | record_is_in_log),
+    source="TransactionStateManager.loadTransactionsForTxnTopicPartition",
+    set=MEMORY_LOST,
     rows=(
-        _found("the new epoch is in the log", entry.EMPTY),
-        _found("the new partitions are in the log", entry.ONGOING),
-        _found("the commit is in the log", entry.PREPARE_COMMIT),
-        _found("the abort is in the log", entry.PREPARE_ABORT),
-        _found("the completed commit is in the log", entry.COMPLETE_COMMIT),
-        _found("the completed abort is in the log", entry.COMPLETE_ABORT),
         Row(
-            "the tombstone is in the log",
-            when=_is_kept,
-            goto=entry.EMPTY,
-            set={**reloaded(FORGOTTEN), entry.pending_id: offered_id.value},
-            send=tell_all(Errors.NOT_COORDINATOR),
-            source=_LOADED,
+            "epoch-in-log",
+            "The log ends with the new producer id and epoch",
+            when=record_is_in_log & (entry.pending == EMPTY),
+            goto=EMPTY,
+            set={
+                entry.producer_id: entry.pending_id,
+                entry.producer_epoch: entry.pending_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, entry.pending_last_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, some(entry.producer_id), None),
+                entry.next_id: if_(rotation_in_log, entry.next_id, None),
+                entry.txn_timeout_ms: entry.pending_timeout_ms,
+                entry.txn_start_timestamp: NO_TIMESTAMP,
+                entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+                entry.client_transaction_version: entry.pending_version,
+                logged_epoch: entry.pending_epoch,
+                logged_partitions: set_of(),
+                entry.pending: None,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
         ),
         Row(
-            "no new record is in the log",
+            "partitions-in-log",
+            "The log ends with the new partitions",
+            when=record_is_in_log & (entry.pending == ONGOING),
+            goto=ONGOING,
             set={
-                **reloaded(
-                    {entry.producer_epoch: logged_epoch, entry.partitions: logged_partitions}
+                entry.partitions: entry.pending_partitions,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, entry.last_producer_epoch, NO_EPOCH
                 ),
-                entry.next_id: if_(rotation_in_log & entry.is_prepared, entry.next_id, None),
+                entry.previous_id: if_(rotation_in_log, kept_previous_id, None),
+                entry.next_id: if_(rotation_in_log, entry.next_id, None),
+                entry.txn_start_timestamp: entry.pending_start_timestamp,
+                entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+                entry.client_transaction_version: entry.pending_version,
+                logged_epoch: entry.producer_epoch,
+                logged_partitions: entry.pending_partitions,
+                entry.pending: None,
+                entry.pending_id: entry.producer_id,
             },
-            send=tell_all(Errors.NOT_COORDINATOR),
-            source=_LOADED,
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "commit-in-log",
+            "The log ends with the decision to commit: its completion begins",
+            when=record_is_in_log & (entry.pending == PREPARE_COMMIT),
+            goto=PREPARE_COMMIT,
+            set={
+                entry.producer_epoch: entry.pending_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, entry.pending_last_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, kept_previous_id, None),
+                entry.next_id: if_(rotation_in_log, entry.next_id, None),
+                entry.txn_start_timestamp: entry.pending_start_timestamp,
+                entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+                entry.client_transaction_version: entry.pending_version,
+                logged_epoch: entry.pending_epoch,
+                logged_partitions: entry.partitions,
+                entry.pending: COMPLETE_COMMIT,
+                entry.pending_id: entry.producer_id,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "abort-in-log",
+            "The log ends with the decision to abort: its completion begins",
+            when=record_is_in_log & (entry.pending == PREPARE_ABORT),
+            goto=PREPARE_ABORT,
+            set={
+                entry.producer_epoch: entry.pending_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, entry.pending_last_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, kept_previous_id, None),
+                entry.next_id: if_(rotation_in_log, entry.next_id, None),
+                entry.txn_start_timestamp: entry.pending_start_timestamp,
+                entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+                entry.client_transaction_version: entry.pending_version,
+                logged_epoch: entry.pending_epoch,
+                logged_partitions: entry.partitions,
+                entry.pending: COMPLETE_ABORT,
+                entry.pending_id: entry.producer_id,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "completed-commit-in-log",
+            "The log ends with the completed commit",
+            when=record_is_in_log & (entry.pending == COMPLETE_COMMIT),
+            goto=COMPLETE_COMMIT,
+            set={
+                entry.producer_id: if_(rotates, entry.next_id.value, entry.producer_id),
+                entry.producer_epoch: if_(rotates, 0, entry.producer_epoch),
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, entry.last_producer_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(
+                    rotation_in_log,
+                    if_(
+                        previous_id_forgotten | (entry.pending_version == 2),
+                        some(entry.producer_id),
+                        entry.previous_id,
+                    ),
+                    None,
+                ),
+                entry.next_id: None,
+                entry.txn_start_timestamp: entry.pending_start_timestamp,
+                entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+                entry.client_transaction_version: entry.pending_version,
+                logged_epoch: if_(rotates, 0, entry.producer_epoch),
+                logged_partitions: set_of(),
+                entry.pending: None,
+                entry.pending_id: if_(rotates, entry.next_id.value, entry.producer_id),
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "completed-abort-in-log",
+            "The log ends with the completed abort",
+            when=record_is_in_log & (entry.pending == COMPLETE_ABORT),
+            goto=COMPLETE_ABORT,
+            set={
+                entry.producer_id: if_(rotates, entry.next_id.value, entry.producer_id),
+                entry.producer_epoch: if_(rotates, 0, entry.producer_epoch),
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, entry.last_producer_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(
+                    rotation_in_log,
+                    if_(
+                        previous_id_forgotten | (entry.pending_version == 2),
+                        some(entry.producer_id),
+                        entry.previous_id,
+                    ),
+                    None,
+                ),
+                entry.next_id: None,
+                entry.txn_start_timestamp: entry.pending_start_timestamp,
+                entry.txn_last_update_timestamp: entry.pending_update_timestamp,
+                entry.client_transaction_version: entry.pending_version,
+                logged_epoch: if_(rotates, 0, entry.producer_epoch),
+                logged_partitions: set_of(),
+                entry.pending: None,
+                entry.pending_id: if_(rotates, entry.next_id.value, entry.producer_id),
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "tombstone-in-log",
+            "The log ends with the tombstone: the next request makes a new entry",
+            when=record_is_in_log,
+            goto=EMPTY,
+            set={
+                entry.producer_id: offered_id.value,
+                entry.producer_epoch: NO_EPOCH,
+                entry.last_producer_epoch: NO_EPOCH,
+                entry.previous_id: None,
+                entry.next_id: None,
+                entry.txn_start_timestamp: NO_TIMESTAMP,
+                logged_epoch: NO_EPOCH,
+                entry.pending: None,
+                entry.pending_id: offered_id.value,
+                offered_id: entry.offered_id_after,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "no-new-record",
+            "The log has no new record; a decided end goes on to be completed",
+            set={
+                entry.producer_epoch: logged_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, entry.last_producer_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, entry.previous_id, None),
+                entry.next_id: if_(rotation_in_log & entry.is_prepared, entry.next_id, None),
+                entry.partitions: logged_partitions,
+                entry.txn_start_timestamp: if_(
+                    entry.state == EMPTY, NO_TIMESTAMP, entry.txn_start_timestamp
+                ),
+                entry.pending: if_(
+                    entry.is_prepared,
+                    if_(entry.state == PREPARE_COMMIT, COMPLETE_COMMIT, COMPLETE_ABORT),
+                    None,
+                ),
+                entry.pending_id: entry.producer_id,
+                entry.pending_start_timestamp: if_(
+                    entry.is_prepared, entry.txn_start_timestamp, entry.pending_start_timestamp
+                ),
+                entry.pending_update_timestamp: if_(
+                    entry.is_prepared, now, entry.pending_update_timestamp
+                ),
+                entry.pending_version: if_(
+                    entry.is_prepared, entry.client_transaction_version, entry.pending_version
+                ),
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
         ),
     ),
 )
 
+found = unsettled.value
+"""The record that the next broker finds, although its append has failed."""
 
-def surfaces(
-    name: str, found: Expression, target: Expression, prepared_in: Expression = TRUE
-) -> Row:
-    """The row of a coordinator that finds a record of the state `target` as the log's last, which
-    was prepared in a state that the entry is in."""
-    fields: Updates = {
-        entry.producer_id: found.producer_id,
-        entry.producer_epoch: found.producer_epoch,
-        entry.last_producer_epoch: found.last_producer_epoch,
-        logged_epoch: found.producer_epoch,
-        entry.partitions: found.partitions,
-        logged_partitions: found.partitions,
-        entry.previous_id: some(entry.producer_id),
-        entry.next_id: found.next_id,
-        entry.client_transaction_version: found.client_transaction_version,
-    }
-    return Row(
-        name,
-        when=prepared_in & (found.state == target),
-        goto=target,
-        set=reloaded(fields, target),
-        send=tell_all(Errors.NOT_COORDINATOR),
-        source=_LOADED,
-    )
-
-
-_record = unsettled.value
-_is_open_or_settled = entry.is_settled | (entry.state == entry.ONGOING)
 fails_over_late = Table(
     transaction,
     on=late_failover,
     others=(producer, producer_id_manager, clock),
-    when=unsettled.is_set & ((_record.state != entry.DEAD) | may_come_back),
+    when=unsettled.is_set & ((found.state != DEAD) | may_come_back),
     doc="The failure of an append and of its coordinator are one fault.",
+    source="TransactionStateManager.loadTransactionsForTxnTopicPartition",
+    set=MEMORY_LOST,
     rows=(
-        surfaces("the new epoch is in the log", _record, entry.EMPTY, entry.is_settled),
-        surfaces("the new partitions are in the log", _record, entry.ONGOING, _is_open_or_settled),
-        surfaces(
-            "the commit is in the log", _record, entry.PREPARE_COMMIT, entry.state == entry.ONGOING
-        ),
-        surfaces("the abort is in the log", _record, entry.PREPARE_ABORT, _is_open_or_settled),
         Row(
-            "the tombstone is in the log",
-            when=entry.is_settled & (_record.state == entry.DEAD),
-            goto=entry.EMPTY,
-            set={**reloaded(FORGOTTEN), entry.pending_id: offered_id.value},
-            send=tell_all(Errors.NOT_COORDINATOR),
-            source=_LOADED,
+            "epoch-in-log",
+            "The log ends with the new producer id and epoch",
+            when=entry.is_settled & (found.state == EMPTY),
+            goto=EMPTY,
+            set={
+                entry.producer_id: found.producer_id,
+                entry.producer_epoch: found.producer_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, found.last_producer_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, some(entry.producer_id), None),
+                entry.next_id: if_(rotation_in_log, found.next_id, None),
+                entry.partitions: found.partitions,
+                entry.txn_start_timestamp: NO_TIMESTAMP,
+                entry.client_transaction_version: found.client_transaction_version,
+                logged_epoch: found.producer_epoch,
+                logged_partitions: found.partitions,
+                entry.pending: None,
+                entry.pending_id: found.producer_id,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "partitions-in-log",
+            "The log ends with the new partitions",
+            when=(entry.is_settled | (entry.state == ONGOING)) & (found.state == ONGOING),
+            goto=ONGOING,
+            set={
+                entry.producer_id: found.producer_id,
+                entry.producer_epoch: found.producer_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, found.last_producer_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, some(entry.producer_id), None),
+                entry.next_id: if_(rotation_in_log, found.next_id, None),
+                entry.partitions: found.partitions,
+                entry.client_transaction_version: found.client_transaction_version,
+                logged_epoch: found.producer_epoch,
+                logged_partitions: found.partitions,
+                entry.pending: None,
+                entry.pending_id: found.producer_id,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "commit-in-log",
+            "The log ends with the decision to commit: its completion begins",
+            when=(entry.state == ONGOING) & (found.state == PREPARE_COMMIT),
+            goto=PREPARE_COMMIT,
+            set={
+                entry.producer_id: found.producer_id,
+                entry.producer_epoch: found.producer_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, found.last_producer_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, some(entry.producer_id), None),
+                entry.next_id: if_(rotation_in_log, found.next_id, None),
+                entry.partitions: found.partitions,
+                entry.client_transaction_version: found.client_transaction_version,
+                logged_epoch: found.producer_epoch,
+                logged_partitions: found.partitions,
+                entry.pending: COMPLETE_COMMIT,
+                entry.pending_id: found.producer_id,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: found.client_transaction_version,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "abort-in-log",
+            "The log ends with the decision to abort: its completion begins",
+            when=(entry.is_settled | (entry.state == ONGOING)) & (found.state == PREPARE_ABORT),
+            goto=PREPARE_ABORT,
+            set={
+                entry.producer_id: found.producer_id,
+                entry.producer_epoch: found.producer_epoch,
+                entry.last_producer_epoch: if_(
+                    last_epoch_in_log, found.last_producer_epoch, NO_EPOCH
+                ),
+                entry.previous_id: if_(rotation_in_log, some(entry.producer_id), None),
+                entry.next_id: if_(rotation_in_log, found.next_id, None),
+                entry.partitions: found.partitions,
+                entry.client_transaction_version: found.client_transaction_version,
+                logged_epoch: found.producer_epoch,
+                logged_partitions: found.partitions,
+                entry.pending: COMPLETE_ABORT,
+                entry.pending_id: found.producer_id,
+                entry.pending_start_timestamp: entry.txn_start_timestamp,
+                entry.pending_update_timestamp: now,
+                entry.pending_version: found.client_transaction_version,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
+        ),
+        Row(
+            "tombstone-in-log",
+            "The log ends with the tombstone: the next request makes a new entry",
+            when=entry.is_settled & (found.state == DEAD),
+            goto=EMPTY,
+            set={
+                entry.producer_id: offered_id.value,
+                entry.producer_epoch: NO_EPOCH,
+                entry.last_producer_epoch: NO_EPOCH,
+                entry.previous_id: None,
+                entry.next_id: None,
+                entry.txn_start_timestamp: NO_TIMESTAMP,
+                logged_epoch: NO_EPOCH,
+                entry.pending: None,
+                entry.pending_id: offered_id.value,
+                offered_id: entry.offered_id_after,
+            },
+            send=answer_all(Errors.NOT_COORDINATOR),
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Which transactions ListTransactions tells of: a function, as a listing decides nothing."""
+"""ListTransactions at the coordinator: a function, because a listing changes nothing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from .entry import TransactionState
 
 
 def is_listed(
-    state: str, producer_id: int, age_ms: int, *, producer_ids: Container[int],
-    states: Container[str] | None, min_duration_ms: int,
-) -> bool:  # fmt: skip
-    """Whether ListTransactions lists an entry whose transaction began `age_ms` ago. If there are no
-    producer ids, `states` is None or the duration is below 0, they filter nothing.
+    state: str,
+    producer_id: int,
+    age_ms: int,
+    *,
+    producer_ids: Container[int],
+    states: Container[str] | None,
+    min_duration_ms: int,
+) -> bool:
+    """Whether ListTransactions lists an entry whose transaction began `age_ms` ago.
+
+    Empty `producer_ids`, no `states` and a `min_duration_ms` below 0 filter nothing.
 
     TransactionStateManager.listTransactionStates
     """

@@ -1,4 +1,4 @@
-"""The markers that end a transaction at its partitions' leaders, as the coordinator sends them."""
+"""The coordinator sends markers, which end a transaction at the leaders of its partitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from ...language import (
     Expression,
     Machine,
     Map,
-    Message,
     Optional,
     Row,
     Sending,
@@ -47,27 +46,31 @@ from .entry import (
 
 marker_sent = transaction.field("marker_sent", Set(PARTITION), doc="Markers not yet answered.")
 left_behind = transaction.field(
-    "left_behind", Optional(COORDINATOR_EPOCH), only_bounded=True,
+    "left_behind",
+    Optional(COORDINATOR_EPOCH),
+    only_bounded=True,
     doc="The term that was over before its markers were answered.",
-)  # fmt: skip
+)
 completion_dropped = transaction.field(
-    "completion_dropped", Truth(), only_bounded=True,
-    doc="Nobody waits for the markers of the end in progress any more.",
-)  # fmt: skip
+    "completion_dropped",
+    Truth(),
+    only_bounded=True,
+    doc="Nobody waits any more for the markers of the end in progress.",
+)
 marker_connection = transaction.field("marker_connection", Map(PARTITION, CONNECTION))
 
 send_marker = event("send marker", partition=PARTITION)
 marker_overtaken = event(
-    "marker overtaken", partition=PARTITION,
+    "marker overtaken",
+    partition=PARTITION,
     event_doc="The leader's connection breaks: the marker is sent again, the old one may arrive.",
-)  # fmt: skip
-
-_to = send_marker.partition
-_MARKERS = "TransactionMarkerChannelManager"
-_answered = WriteTxnMarkersResponse.partition
+)
+marker_lost = lost(WriteTxnMarkers)
+answer_lost = lost(WriteTxnMarkersResponse)
 
 
-def _marker(to: Expression, on: Expression) -> Sending:
+def marker(to: Expression, on: Expression) -> Sending:
+    """The marker of the end in progress, to the leader of a partition over a connection."""
     return WriteTxnMarkers(
         partition=to,
         connection=on,
@@ -78,19 +81,26 @@ def _marker(to: Expression, on: Expression) -> Sending:
     )
 
 
+# A marker is sent -------------------------------------------------------------------------------
+
 markers_sent = Table(
     transaction,
     on=send_marker,
-    when=completing & _to.is_in(partitions) & ~_to.is_in(marker_sent),
+    when=completing
+    & send_marker.partition.is_in(partitions)
+    & ~send_marker.partition.is_in(marker_sent),
     rows=(
         Row(
             "send",
-            set={marker_sent: marker_sent | set_of(_to)},
-            send=(_marker(_to, marker_connection[_to]),),
-            source=f"{_MARKERS}.addTxnMarkersToSend",
+            "A marker goes to a partition that has none yet",
+            set={marker_sent: marker_sent | set_of(send_marker.partition)},
+            send=(marker(send_marker.partition, marker_connection[send_marker.partition]),),
+            source="TransactionMarkerChannelManager.addTxnMarkersToSend",
         ),
     ),
 )
+
+# The connection to the leader breaks ------------------------------------------------------------
 
 markers_overtaken = Table(
     transaction,
@@ -98,7 +108,8 @@ markers_overtaken = Table(
     when=(DELAYS > 0) & marker_overtaken.partition.is_in(marker_sent),
     rows=(
         Row(
-            "send again on a new connection",
+            "send-again",
+            "The marker is sent again over a new connection",
             during=~markers_in_order,
             set={
                 marker_connection[marker_overtaken.partition]: marker_connection[
@@ -107,67 +118,115 @@ markers_overtaken = Table(
                 + 1
             },
             send=(
-                _marker(
+                marker(
                     marker_overtaken.partition, marker_connection[marker_overtaken.partition] + 1
                 ),
             ),
-            source=f"{_MARKERS}, a broker disconnects",
+            source="TransactionMarkerRequestCompletionHandler.onComplete, wasDisconnected",
         ),
     ),
 )
 
+markers_lost = Table(
+    transaction,
+    on=marker_lost,
+    when=LOSSES > 0,
+    source="TransactionMarkerRequestCompletionHandler.onComplete, wasDisconnected",
+    rows=(
+        Row(
+            "closed-connection",
+            "The connection has been replaced, and the marker sent over the new one",
+            when=marker_lost.connection != marker_connection[marker_lost.partition],
+        ),
+        Row(
+            "send-again",
+            "The marker is sent again",
+            send=(marker(marker_lost.partition, marker_connection[marker_lost.partition]),),
+        ),
+    ),
+)
+
+answers_lost = Table(
+    transaction,
+    on=answer_lost,
+    when=LOSSES > 0,
+    source="TransactionMarkerRequestCompletionHandler.onComplete, wasDisconnected",
+    rows=(
+        Row(
+            "closed-connection",
+            "The connection has been replaced, and the marker sent over the new one",
+            when=answer_lost.connection != marker_connection[answer_lost.partition],
+        ),
+        Row(
+            "send-again",
+            "The marker is sent again, although it may have been written",
+            send=(marker(answer_lost.partition, marker_connection[answer_lost.partition]),),
+        ),
+    ),
+)
+
+# A marker is answered ---------------------------------------------------------------------------
+
 caller = Machine("caller", doc="A client that asks the coordinator at real ranges.")
 Outcome = enum("MarkerOutcome", "IGNORED", "DONE", "RETRY", "CANCEL", "ILLEGAL_STATE")
 MarkerVerdict = message("MarkerVerdict", caller, only_real=True, outcome=Outcome)
-_HANDLER = "TransactionMarkerRequestCompletionHandler"
-_error = WriteTxnMarkersResponse.error
-_no_longer_sent = {marker_sent: marker_sent - set_of(_answered)}
 
 markers_answered = Table(
     transaction,
     on=WriteTxnMarkersResponse,
     response=MarkerVerdict,
+    source="TransactionMarkerRequestCompletionHandler.onComplete",
     rows=(
         Row(
-            "on a closed connection",
-            when=WriteTxnMarkersResponse.connection != marker_connection[_answered],
+            "closed-connection",
+            "The answer comes over a connection that has been replaced",
+            when=WriteTxnMarkersResponse.connection
+            != marker_connection[WriteTxnMarkersResponse.partition],
             reply=MarkerVerdict(outcome=Outcome.IGNORED),
         ),
         Row(
             "written",
-            when=_error.is_in(
+            "The marker is in the partition, or the partition can't have one",
+            when=WriteTxnMarkersResponse.error.is_in(
                 Errors.NONE, Errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, Errors.UNSUPPORTED_VERSION
             )
             & is_prepared,
-            set={partitions: partitions - set_of(_answered)} | _no_longer_sent,
+            set={
+                partitions: partitions - set_of(WriteTxnMarkersResponse.partition),
+                marker_sent: marker_sent - set_of(WriteTxnMarkersResponse.partition),
+            },
             reply=MarkerVerdict(outcome=Outcome.DONE),
-            source=_HANDLER,
         ),
         Row(
-            "again",
-            when=_error.is_in(
+            "retry",
+            "The partition can't take a marker now: it is sent again",
+            when=WriteTxnMarkersResponse.error.is_in(
                 Errors.UNKNOWN_TOPIC_OR_PARTITION,
                 Errors.NOT_LEADER_OR_FOLLOWER,
                 Errors.NOT_ENOUGH_REPLICAS,
                 Errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 Errors.REQUEST_TIMED_OUT,
             )
-            | (storage_error_retried & (_error == Errors.KAFKA_STORAGE_ERROR)),
-            set=_no_longer_sent,
+            | (
+                storage_error_retried
+                & (WriteTxnMarkersResponse.error == Errors.KAFKA_STORAGE_ERROR)
+            ),
+            set={marker_sent: marker_sent - set_of(WriteTxnMarkersResponse.partition)},
             reply=MarkerVerdict(outcome=Outcome.RETRY),
-            source=_HANDLER,
         ),
         Row(
-            "refused for good",
-            when=_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.TRANSACTION_COORDINATOR_FENCED),
+            "cancel",
+            "The marker is refused for good, and its completion is dropped",
+            when=WriteTxnMarkersResponse.error.is_in(
+                Errors.INVALID_PRODUCER_EPOCH, Errors.TRANSACTION_COORDINATOR_FENCED
+            ),
             reply=MarkerVerdict(outcome=Outcome.CANCEL),
-            note="The completion is dropped: the entry stays in its Prepare state.",
-            source=_HANDLER,
+            note="The entry stays in its Prepare state.",
         ),
         Row(
             "unexpected",
+            "Any other error is an exception",
             reply=MarkerVerdict(outcome=Outcome.ILLEGAL_STATE),
-            source=_HANDLER,
         ),
     ),
 )
@@ -178,37 +237,10 @@ COMPLETION_REFUSED = {
     "NOT_COORDINATOR": "CANCEL",  # another coordinator does it
     "COORDINATOR_LOAD_IN_PROGRESS": "CANCEL",
 }
-"""The rows for a completion whose record the log has refused; otherwise ILLEGAL_STATE.
+"""The outcomes for a completion whose record the log has refused; otherwise ILLEGAL_STATE.
 
 TransactionMarkerChannelManager.tryAppendToLog
 """
 
-
-def _lost_marker(message: Message) -> Table:
-    """The leader's connection breaks before the marker, or its answer, has arrived."""
-    loss = lost(message)
-    return Table(
-        transaction,
-        on=loss,
-        when=LOSSES > 0,
-        rows=(
-            Row(
-                "on a closed connection", when=loss.connection != marker_connection[loss.partition]
-            ),
-            Row(
-                "send again",
-                send=(_marker(loss.partition, marker_connection[loss.partition]),),
-                source=f"{_MARKERS}, a broker disconnects",
-            ),
-        ),
-    )
-
-
-FAULTY_EVENTS = (marker_overtaken, lost(WriteTxnMarkers), lost(WriteTxnMarkersResponse))
-TABLES = (
-    markers_sent,
-    markers_overtaken,
-    markers_answered,
-    _lost_marker(WriteTxnMarkers),
-    _lost_marker(WriteTxnMarkersResponse),
-)
+FAULTY_EVENTS = (marker_overtaken, marker_lost, answer_lost)
+TABLES = (markers_sent, markers_overtaken, markers_answered, markers_lost, answers_lost)

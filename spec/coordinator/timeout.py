@@ -1,8 +1,8 @@
-"""What the coordinator begins by itself: the abort of a transaction that is too old."""
+"""The coordinator aborts a transaction that is older than its timeout."""
 
 from __future__ import annotations
 
-from ...language import Row, Table, if_
+from ...language import Row, Table, if_, some
 from ..messages import LARGEST_EPOCH, LONGEST, TIMEOUTS, clock, is_past, transaction
 from ..releases.features import rotation_on_fence, timeout_bumps_epoch, two_phase_commit
 from . import entry
@@ -18,11 +18,22 @@ transaction_timeout = Table(
     & (rotation_on_fence | (entry.producer_epoch < LARGEST_EPOCH)),
     bounded_when=~entry.fence_to_come,
     others=(clock,),
+    source="KAFKA-6119, TransactionCoordinator.abortTimedOutTransactions",
     rows=(
         Row(
-            "fence the open transaction",
-            set=entry.fence_with(if_(timeout_bumps_epoch, entry.fence_epoch, entry.producer_epoch)),
-            source="KAFKA-6119, TransactionCoordinator.abortTimedOutTransactions",
+            "fence",
+            "The transaction is fenced, then aborted",
+            set={
+                entry.pending: entry.PREPARE_EPOCH_FENCE,
+                entry.fence_end: some(
+                    entry.FenceEnd(
+                        producer_id=entry.producer_id,
+                        producer_epoch=if_(
+                            timeout_bumps_epoch, entry.fence_epoch, entry.producer_epoch
+                        ),
+                    )
+                ),
+            },
         ),
     ),
 )

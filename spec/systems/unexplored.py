@@ -18,7 +18,7 @@ class Unexplored(NamedTuple):
 UNEXPLORED = (
     Unexplored(
         "a transactional id without an epoch: in a system it isn't there",
-        ("transaction.transactional id expiry/no epoch to prepare",),
+        ("transaction.transactional id expiry/no-epoch",),
     ),
     Unexplored(
         "a client older than its broker: in a system there is none",
@@ -30,7 +30,7 @@ UNEXPLORED = (
     ),
     Unexplored(
         "a fault of a trunk, which no release has: epochfence bugs KAFKA-10080 runs it",
-        ("transaction.completion written again/the record before is the last in the log",),
+        ("transaction.completion written again/older-record-last",),
     ),
     Unexplored(
         "of releases before leaders ask so: AddPartitionsToTxn has the same rows, and takes it",

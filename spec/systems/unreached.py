@@ -50,7 +50,7 @@ TRANSACTIONS = (
     ),
     Unreached(
         "impossible: no leader learns of a newer epoch before the decision is completed",
-        ("transaction.WriteTxnMarkersResponse/refused for good",),
+        ("transaction.WriteTxnMarkersResponse/cancel",),
     ),
     Unreached(
         "impossible: nobody has the epoch of a decided end before its completion is prepared",
@@ -59,7 +59,7 @@ TRANSACTIONS = (
     Unreached(
         "impossible: a leader is there, and answers a marker after its checks",
         (
-            "transaction.WriteTxnMarkersResponse/again",
+            "transaction.WriteTxnMarkersResponse/retry",
             "transaction.WriteTxnMarkersResponse/unexpected",
         ),
     ),
@@ -168,10 +168,10 @@ TRANSACTIONS = (
         (
             "transaction.EndTxn/no-producer-id-over-fence",
             "transaction.EndTxn/largest-epoch",
-            "transaction.coordinator failover/the tombstone is in the log",
-            "transaction.coordinator failover after a failed append/the tombstone is in the log",
-            "transaction.lost WriteTxnMarkers/on a closed connection",
-            "transaction.lost WriteTxnMarkersResponse/on a closed connection",
+            "transaction.coordinator failover/tombstone-in-log",
+            "transaction.coordinator failover after a failed append/tombstone-in-log",
+            "transaction.lost WriteTxnMarkers/closed-connection",
+            "transaction.lost WriteTxnMarkersResponse/closed-connection",
             "partition.lost AddPartitionsByLeader/earlier-leader",
             "partition.lost AddPartitionsByLeaderResponse/earlier-leader",
             "producer.lost InitProducerId/not-awaited",

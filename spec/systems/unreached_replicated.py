@@ -16,7 +16,7 @@ from .replication import UNREACHED as REPLICATION
 from .unreached import TRANSACTIONS
 
 _TAKEN_HERE = {
-    "transaction.WriteTxnMarkersResponse/again",
+    "transaction.WriteTxnMarkersResponse/retry",
     "partition.lost AddPartitionsByLeader/earlier-leader",
     "partition.lost AddPartitionsByLeaderResponse/earlier-leader",
     "registration.elect unclean",
@@ -100,9 +100,9 @@ _OWN = (
             "producer.ProduceResponse/not-awaited",
             "transaction.AddPartitionsByLeader/unknown-id",
             "transaction.EndTxn/empty-abort",
-            "transaction.WriteTxnMarkersResponse/on a closed connection",
+            "transaction.WriteTxnMarkersResponse/closed-connection",
             "transaction.coordinator failover after a failed append",
-            "transaction.log append/transactional id forgotten",
+            "transaction.log append/forgotten",
         ),
         FAULTS < 1,
     ),

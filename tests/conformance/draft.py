@@ -332,7 +332,7 @@ def _tells_epoch(row: Row) -> Row:
 
 def _forgets_epoch(row: Row) -> Row:
     """An end of version 2 that is completed has no epoch before it."""
-    if row.id not in ("commit completed", "abort completed"):
+    if row.id not in ("commit-completed", "abort-completed"):
         return row
     last = if_(entry.pending_version == 2, entry.producer_epoch, entry.last_producer_epoch)
     return replace(row, set={**row.set, entry.last_producer_epoch: last})

@@ -43,15 +43,16 @@ from epochfence.spec.coordinator.entry import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
     PREPARE_EPOCH_FENCE,
+    FenceEnd,
     TransactionState,
     adding_for,
     asked_by,
     bumped_epoch,
-    dated,
     exhausted,
+    fence_end,
     fence_epoch,
-    fence_with,
     fenced,
+    fenced_for,
     is_prepared,
     is_settled,
     last_producer_epoch,
@@ -60,6 +61,9 @@ from epochfence.spec.coordinator.entry import (
     pending,
     pending_epoch,
     pending_last_epoch,
+    pending_start_timestamp,
+    pending_update_timestamp,
+    pending_version,
     producer_epoch,
     producer_id,
     state,
@@ -67,7 +71,7 @@ from epochfence.spec.coordinator.entry import (
     txn_timeout_ms,
 )
 from epochfence.spec.coordinator.init_producer_id import init_producer_id, is_expected
-from epochfence.spec.coordinator.log import COMPLETING
+from epochfence.spec.coordinator.log import completion_begins
 from epochfence.spec.coordinator.markers import caller
 from epochfence.spec.messages import (
     EPOCH,
@@ -100,7 +104,7 @@ def _unless(allowed: Expression, name: str = "not from this state") -> Row:
     return Row(name, when=pending.is_set | ~allowed, reply=_illegal, source=source)
 
 
-_OF_REQUESTS = (asked_by, adding_for, offered_id)
+_OF_REQUESTS = (asked_by, adding_for, fenced_for, offered_id)
 """Fields that a request's rows set and the functions don't."""
 
 
@@ -118,7 +122,7 @@ def _row(table: Table, name: str, given: Mapping[Expression, Operand]) -> Row:
         if not any(field_set(target) is field.data for field in _OF_REQUESTS)
     }
     reply = _done if row.reply is None else Prepared(error=fenced, raises=None)
-    return replace(row, when=of(row.guard), set=kept, reply=reply)
+    return replace(row, when=of(row.guard), set=kept, reply=reply, send=())
 
 
 increment = event("prepare increment epoch", timeout_ms=TIMEOUT_MS, expected_epoch=Optional(EPOCH))
@@ -224,7 +228,9 @@ def end_table(origins: Expression) -> Table:
                     pending_epoch: if_(_bumps, bumped_epoch, producer_epoch),
                     pending_last_epoch: if_(_bumps, producer_epoch, last_producer_epoch),
                     next_id: end.next_producer_id,
-                    **dated(if_(is_settled, now, txn_start_timestamp), if_(_bumps, 2, 0)),
+                    pending_start_timestamp: if_(is_settled, now, txn_start_timestamp),
+                    pending_update_timestamp: now,
+                    pending_version: if_(_bumps, 2, 0),
                 },
                 reply=_done,
                 source=f"{_METADATA}.prepareAbortOrCommit",
@@ -244,7 +250,7 @@ completed = Table(
     response=Prepared,
     rows=(
         _unless(is_prepared),
-        Row("prepare", set=COMPLETING, reply=_done, source=f"{_METADATA}.prepareComplete"),
+        replace(_row(completion_begins, "send-markers", {}), source=f"{_METADATA}.prepareComplete"),
     ),
 )
 
@@ -264,7 +270,10 @@ prepared_to_fence = Table(
         _unless(state == ONGOING),
         Row(
             "prepare",
-            set=fence_with(fence_epoch),
+            set={
+                pending: PREPARE_EPOCH_FENCE,
+                fence_end: some(FenceEnd(producer_id=producer_id, producer_epoch=fence_epoch)),
+            },
             reply=_done,
             source=f"{_METADATA}.prepareFenceProducerEpoch",
         ),

@@ -82,7 +82,7 @@ def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
         assert {
             "replica.LeaderAndIsr/lead", "replica.fetch/append",
             "replica.broker crash/the log stays", "registration.elect/from the in-sync set",
-            "producer.ProduceResponse/retriable", "transaction.WriteTxnMarkersResponse/again",
+            "producer.ProduceResponse/retriable", "transaction.WriteTxnMarkersResponse/retry",
         } <= taken  # fmt: skip
 
 

@@ -239,13 +239,13 @@ FAULTS = (
     ),
     Fault(
         "what a fence took, and could not write, is left out (KAFKA-9666)",
-        "EpochsInTurn", 16, "log append/abort decided",
+        "EpochsInTurn", 16, "log append/abort-prepared",
         bounds(producers=2, faults=1, append_failures=1),
         protocol="2.7", missing="failed_fence_kept", holds_without=True,
     ),
     Fault(
         "a fence takes an epoch, and its abort another (KAFKA-19367)",
-        "OneEpochForADecision", 13, "log append/abort decided", bounds(producers=2),
+        "OneEpochForADecision", 13, "log append/abort-prepared", bounds(producers=2),
         protocol="4.0.1", missing="single_fence_bump", holds_without=True,
     ),
     Fault(
@@ -255,7 +255,7 @@ FAULTS = (
     ),
     Fault(
         "InitProducerId doesn't wait for a commit in progress",
-        "DeclaredTransitions", 17, "log append/producer id given out", bounds(producers=2),
+        "DeclaredTransitions", 17, "log append/initialized", bounds(producers=2),
         altered(SYSTEM, table="transaction.InitProducerId", row="prepared",
                 when=False),
     ),
@@ -287,7 +287,7 @@ DELAYED = bounds(partitions=2, transactions=2, faults=1, delays=1)
 NO_BUMP = altered(SYSTEM, table="producer.EndTxnResponse", row="ended", goto=client.READY, send=())
 # Where a marker can be overtaken, that makes the shorter counterexample.
 ORDERLY_MARKERS = altered(
-    SYSTEM, table="transaction.marker overtaken", row="send again on a new connection", when=False
+    SYSTEM, table="transaction.marker overtaken", row="send-again", when=False
 )
 
 

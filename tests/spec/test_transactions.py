@@ -138,7 +138,7 @@ WITHOUT: dict[tuple[str, ...], tuple[str, int, str]] = {
     ("overflow_answered",): ("ReservedEpoch", 22, TOLD),
     ("rotation_on_fence",): ("ReservedEpoch", 35, TOLD),
     ("rotation_in_log",): ("AnswerStands", 35, TOLD),
-    ("single_fence_bump",): ("EpochsInTurn", 12, "log append/abort decided"),
+    ("single_fence_bump",): ("EpochsInTurn", 12, "log append/abort-prepared"),
     ("client_epoch_bump",): ("NotFencedByItself", 23, "batch expires/in-retry-fatal"),
     ("stale_epoch_abortable",): ("NotFencedByItself", 17, "ProduceResponse/fatal"),
     ("unknown_id_fatal", "transaction_version_2"): (
@@ -235,7 +235,7 @@ NEVER_TAKEN = never_reached(SYSTEM)
 
 
 TAKEN_WITH_TWO_CLIENTS = {"partition.AddPartitionsByLeaderResponse/stale-epoch"}
-TAKEN_BY_A_BUG = {"transaction.late answer to a marker/cancels the completion in progress"}  # 16352
+TAKEN_BY_A_BUG = {"transaction.late answer to a marker/cancels-completion"}  # 16352
 
 
 def covered(protocol: str, off: tuple[str, ...], bounds: Bounds) -> set[str]:

@@ -45,9 +45,9 @@ def test_with_any_one_fault_everything_holds() -> None:
         "transaction.log append/kept-commit-completed",
         "transaction.log append/kept-abort-completed",
         "transaction.forceTerminateTransaction/fenced",
-        "transaction.append failure/forget the transition",
-        "transaction.coordinator failover/the new partitions are in the log",
-        "transaction.coordinator failover/no new record is in the log",
+        "transaction.append failure/record-lost",
+        "transaction.coordinator failover/partitions-in-log",
+        "transaction.coordinator failover/no-new-record",
     } <= taken
     assert "transaction.transaction timeout/fence" not in taken
 
@@ -96,10 +96,10 @@ def test_without_a_new_producer_id_a_client_gets_the_largest_epoch() -> None:
 @pytest.mark.parametrize(
     ("without", "name", "constants", "steps", "last"),
     [
-        ("prepared_kept", "PreparedStands", {"producers": 2}, 16, "log append/abort decided"),
+        ("prepared_kept", "PreparedStands", {"producers": 2}, 16, "log append/abort-prepared"),
         ("two_phase_commit", "PreparedStands", {"faults": 1, "timeouts": 1}, 15,
-         "log append/abort decided"),
-        ("database_fences", "PreparedStands", {"producers": 2}, 19, "log append/abort decided"),
+         "log append/abort-prepared"),
+        ("database_fences", "PreparedStands", {"producers": 2}, 19, "log append/abort-prepared"),
         ("kept_epoch_in_log", "OneLiveEpoch",
          {"producers": 2, "faults": 2, "crashes": 1, "failovers": 1}, 19,
          "InitProducerIdResponse/transaction-kept"),

@@ -74,9 +74,9 @@ ALONE: Final[Mapping[str, str]] = {
     "no-producer-id-over-fence": _ID,
     "verify-unknown-id": "takes an entry without an epoch: --alter-configs",
     "loading": _MOVES,
-    "not the coordinator": _MOVES,
+    "not-coordinator": _MOVES,
     "coordinator-unavailable": _MOVES,
-    "again": "takes a leader that refuses a marker for now",
+    "retry": "takes a leader that refuses a marker for now",
     "unexpected": "takes a leader that answers a marker as none does",
     "abort-overtakes-fence": _AT_ONCE,
     "commit-during-fence": _AT_ONCE,
@@ -85,17 +85,17 @@ ALONE: Final[Mapping[str, str]] = {
     "prepared": _AT_ONCE,
     "already-prepared": _AT_ONCE,
     "prepared-otherwise": _AT_ONCE,
-    "no two-phase commit here": "takes InitProducerId 6: unstable.api.versions.enable",
+    "two-phase-commit-disabled": "takes InitProducerId 6: unstable.api.versions.enable",
     "largest-epoch": _TWO_LEVELS,
-    "nothing prepared is kept yet": "takes InitProducerId 6: unstable.api.versions.enable",
-    "transactional id forgotten": BESIDE["transactional id expiry"],
-    "forget the transition, whose record is in the log": _REPLICA,
-    "the tombstone is in the log": BESIDE["transactional id expiry"],
+    "keep-prepared-unsupported": "takes InitProducerId 6: unstable.api.versions.enable",
+    "forgotten": BESIDE["transactional id expiry"],
+    "record-in-log": _REPLICA,
+    "tombstone-in-log": BESIDE["transactional id expiry"],
 }
 """The reasons why requests one after another don't reach certain rows."""
 ABSENT: Final[Mapping[tuple[str, str], str]] = {
     ("look up", "describe nothing"): "no DescribeTransactions is without an id",
-    ("WriteTxnMarkersResponse", "on a closed connection"): "nobody reads what comes too late",
+    ("WriteTxnMarkersResponse", "closed-connection"): "nobody reads what comes too late",
     ("continue the fence", "unknown-id"): "an entry that is fenced has its epoch",
 }
 """Rows that a broker can't take; they are there for what asks the tables without one."""
@@ -153,7 +153,7 @@ def why_not(row: RowName) -> str | None:
         return ABSENT[row.event, row.row]
     if row.event == "continue the fence" and row.row not in ALONE:
         return _AT_ONCE
-    if row.row in ("unknown-id", "unknown transactional id") and row.event != "look up":
+    if row.row == "unknown-id" and row.event != "look up":
         return ALONE["verify-unknown-id"]
     return ALONE.get(row.row, BESIDE.get(row.event))
 

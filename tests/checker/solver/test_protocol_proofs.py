@@ -245,7 +245,7 @@ TWINS = (
     Twin("BumpedOnce", "EndCarriesPair", without("transaction.EndTxn", "other-epoch")),
     Twin(
         "EpochsNotWasted", "EpochsNotWasted",
-        {"table": "transaction.append failure", "row": "forget the transition",
+        {"table": "transaction.append failure", "row": "record-lost",
          "updates": {entry.producer_epoch: entry.producer_epoch + 2}},
     ),
     Twin("StableOffsetForward", "StableOffsetForward", REOPENED, constants=ONE),
@@ -292,7 +292,7 @@ _GIVEN_TWICE = {
     "updates": {entry.pending_epoch: entry.producer_epoch},
 }  # fmt: skip
 _GOES_BACK = {
-    "table": "transaction.coordinator failover", "row": "no new record is in the log",
+    "table": "transaction.coordinator failover", "row": "no-new-record",
     "updates": {entry.producer_epoch: logged_epoch - 1},
 }  # fmt: skip
 OLDER_TWINS = (

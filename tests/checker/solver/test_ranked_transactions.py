@@ -130,7 +130,7 @@ NEEDS = {
         "transaction.WriteTxnMarkersResponse/written (partition0): raises the rank",
     ),
     "that leaders refuse nothing": Need(
-        system, "transaction.WriteTxnMarkersResponse/again (partition0): raises the rank",
+        system, "transaction.WriteTxnMarkersResponse/retry (partition0): raises the rank",
         "MarkerWritten",
     ),
     "that no marker gets lost unseen": Need(system, HELP, "MarkerInFlight"),
@@ -140,7 +140,7 @@ NEEDS = {
     ),
     "that faults come to an end": Need(
         replace(system, budgets={}),
-        "transaction.coordinator failover/no new record is in the log: raises the rank",
+        "transaction.coordinator failover/no-new-record: raises the rank",
     ),
     "that a late answer cancels its own completion": Need(
         system, HELP, off=("own_completion_cancelled",)  # KAFKA-16352
@@ -181,21 +181,21 @@ TWINS = (
     ),
     Twin(
         NAME, "MarkerInFlight",
-        {"table": "transaction.lost WriteTxnMarkers", "row": "send again", "send": ()},
+        {"table": "transaction.lost WriteTxnMarkers", "row": "send-again", "send": ()},
     ),
     Twin(
         NAME, "MarkerOfTerm",
-        {"table": "transaction.coordinator failover", "row": "no new record is in the log",
+        {"table": "transaction.coordinator failover", "row": "no-new-record",
          "updates": {marker_connection: marker_connection}},
     ),
     Twin(
         NAME, "LeaderBehind",
-        {"table": "transaction.log append", "row": "producer id given out",
+        {"table": "transaction.log append", "row": "initialized",
          "updates": {producer_epoch: 0}},
     ),
     Twin(
         NAME, "GivenOut",
-        {"table": "transaction.coordinator failover", "row": "no new record is in the log",
+        {"table": "transaction.coordinator failover", "row": "no-new-record",
          "updates": {offered_id: if_(next_id.is_set, some(_lost), offered_id)}},
         release="4.2",
     ),

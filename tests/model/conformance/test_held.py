@@ -70,7 +70,7 @@ def test_a_record_whose_append_is_held_is_in_the_log(line: dict[str, Any], state
     assert run.ask(INIT)["error"] == "CONCURRENT_TRANSACTIONS"
     run.ask({"restart": True})
     assert run.ask(STATE)["state"] == state
-    assert not {row for event, row in run.rows if row == "no new record is in the log"}
+    assert not {row for event, row in run.rows if row == "no-new-record"}
     with pytest.raises(NotNow, match="no thread is held at append"):
         run.ask({"release": "append"})
 

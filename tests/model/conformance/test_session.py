@@ -409,7 +409,7 @@ def test_each_side_of_a_difference_has_its_row_and_what_is_against_the_other() -
     assert why == "  as pending != PREPARE_EPOCH_FENCE"
     deciding, other, why = found.after_reasons
     assert "EndTxn, row empty-abort" in deciding
-    assert "row answer and send markers" in deciding
+    assert "row send-markers" in deciding
     assert other.startswith("not INVALID_TXN_STATE: transaction: EndTxn, row empty-commit (")
     assert why == "  as EndTxn.result != COMMIT"
 
