@@ -125,9 +125,9 @@ BUGS = (
         fix=("newer_epoch_cancels_load",),
         constants={"leader_epochs": 1},
         takes=(
-            "LeaderAndIsr/take over",
-            "LeaderAndIsr/goes on loading",
-            "load ends/answer from now on",
+            "LeaderAndIsr/elected",
+            "LeaderAndIsr/load-not-cancelled",
+            "load ends/loaded",
         ),
         source="KAFKA-18137, pull request 18011; "
         "TransactionStateManager.removeTransactionsForTxnTopicPartition",

@@ -1,23 +1,21 @@
-"""Which broker coordinates a transactional id: elections, loads of the transaction log, and what is
-said of a request before the id's entry is looked at.
+"""Which broker coordinates a transactional id: elections, loads of the transaction log, and the
+checks of a request before the coordinator reads the id's entry.
 
-An id belongs to a partition of the transaction log, whose leader coordinates it. A leader answers
-once it has read the log. A load goes on while the broker learns of newer leaders, and a broker
-learns of them in their order, late perhaps.
+An id belongs to a partition of the transaction log. The leader of the partition coordinates it, and
+answers requests once it has read the log. Brokers learn of leaders in order, but may be late. A
+load goes on while its broker learns of newer leaders.
 """
 
 from __future__ import annotations
 
 from ...language import (
     Bool,
-    Expression,
     Int,
     Key,
     Machine,
     Map,
     Optional,
     Row,
-    Sending,
     Sequence,
     Set,
     Table,
@@ -47,13 +45,21 @@ LARGEST_TIMEOUT = constant(
     "largest_timeout_ms", 2, 2, 2, real=2**31 - 1, meaning="that can be asked for"
 )
 TWO_PHASE_ENABLED = constant(
-    "transaction_two_phase_commit_enable", 0, 0, 1, real=0,
+    "transaction_two_phase_commit_enable",
+    0,
+    0,
+    1,
+    real=0,
     meaning="1: transaction.two.phase.commit.enable",
-)  # fmt: skip
+)
 STATE_PARTITIONS = constant(
-    "transaction_state_partitions", 1, 1, 1, real=2**31 - 1,
+    "transaction_state_partitions",
+    1,
+    1,
+    1,
+    real=2**31 - 1,
     meaning="transaction.state.log.num.partitions",
-)  # fmt: skip
+)
 BROKERS = constant("brokers", 2, 1, 4, meaning="brokers that may lead the transaction log")
 LEADER_EPOCHS = constant(
     "leader_epochs", 2, 0, 4, real=2**31 - 1, meaning="the largest leader epoch, from 0 on"
@@ -67,17 +73,21 @@ Owned = record("Owned", is_loading=Bool(), coordinator_epoch=LEADER_EPOCH)
 
 coordinator = Machine("coordinator", BROKER, doc="A broker, as the coordinator of ids.")
 owned = coordinator.field(
-    "owned", Map(STATE_PARTITION, Optional(Owned)),
+    "owned",
+    Map(STATE_PARTITION, Optional(Owned)),
     doc="The partitions of the transaction log that it leads, as far as it has heard.",
-)  # fmt: skip
+)
 loads = coordinator.field(
-    "loads", Map(STATE_PARTITION, Set(LEADER_EPOCH)),
+    "loads",
+    Map(STATE_PARTITION, Set(LEADER_EPOCH)),
     doc="The epochs under which it reads a partition; each load has a thread of its own.",
-)  # fmt: skip
+)
 known = coordinator.field(
-    "known", Map(STATE_PARTITION, Optional(LEADER_EPOCH)), only_bounded=True,
+    "known",
+    Map(STATE_PARTITION, Optional(LEADER_EPOCH)),
+    only_bounded=True,
     doc="The entry of the id in its memory, by the epoch under which it was made.",
-)  # fmt: skip
+)
 heard = coordinator.field(
     "heard", LEADER_EPOCH, -1, only_bounded=True, doc="The newest leader epoch that it knows of."
 )
@@ -93,11 +103,16 @@ logged = cluster.field(
 # Elections --------------------------------------------------------------------------------------
 
 LeaderAndIsr = message(
-    "LeaderAndIsr", coordinator, broker=BROKER, state_partition=STATE_PARTITION, leads=Bool(),
-    coordinator_epoch=Optional(LEADER_EPOCH), carried=("state_partition",),
-    message_doc="A broker hears that it leads a partition of the transaction log, or no longer; "
-    "with KRaft it replays such a record.",
-).at_real_ranges(is_loading=(Bool(), True))  # fmt: skip
+    "LeaderAndIsr",
+    coordinator,
+    broker=BROKER,
+    state_partition=STATE_PARTITION,
+    leads=Bool(),
+    coordinator_epoch=Optional(LEADER_EPOCH),
+    carried=("state_partition",),
+    message_doc="A broker hears that it leads a partition of the transaction log, or no longer "
+    "does. With KRaft it replays such a record.",
+).at_real_ranges(is_loading=(Bool(), True))
 
 b = BROKER.variable("b")
 elect = event("elect", other_broker=BROKER)
@@ -107,7 +122,8 @@ leader_elected = Table(
     when=size(leaders) <= LEADER_EPOCHS,
     rows=(
         Row(
-            "under the next epoch",
+            "next-epoch",
+            "A broker leads the partition, under the next epoch",
             set={leaders: append(leaders, elect.other_broker)},
             send=(
                 to_each(
@@ -121,92 +137,101 @@ leader_elected = Table(
                     ),
                 ),
             ),
-            source="ReplicationControlManager, KafkaController",
+            source="KafkaController.onReplicaElection, "
+            "ReplicationControlManager.generateLeaderAndIsrUpdates",
         ),
     ),
 )
 
-_partition = LeaderAndIsr.state_partition
-_held = owned[_partition]
-_new_epoch = LeaderAndIsr.coordinator_epoch
-_REMOVE = "TransactionStateManager.removeTransactionsForTxnTopicPartition"
+owned_partition = owned[LeaderAndIsr.state_partition]
 leader_changed = Table(
     coordinator,
     on=LeaderAndIsr,
     rows=(
         Row(
-            "take over",
+            "elected",
+            "The broker leads the partition, and begins to load it",
             when=LeaderAndIsr.leads,
             set={
-                _held: some(
-                    Owned(is_loading=LeaderAndIsr.is_loading, coordinator_epoch=_new_epoch.value)
+                owned_partition: some(
+                    Owned(
+                        is_loading=LeaderAndIsr.is_loading,
+                        coordinator_epoch=LeaderAndIsr.coordinator_epoch.value,
+                    )
                 ),
-                loads[_partition]: loads[_partition]
-                | if_(LeaderAndIsr.is_loading, set_of(_new_epoch.value), set_of()),
-                known[_partition]: None,
-                heard: _new_epoch.value,
+                loads[LeaderAndIsr.state_partition]: loads[LeaderAndIsr.state_partition]
+                | if_(
+                    LeaderAndIsr.is_loading,
+                    set_of(LeaderAndIsr.coordinator_epoch.value),
+                    set_of(),
+                ),
+                known[LeaderAndIsr.state_partition]: None,
+                heard: LeaderAndIsr.coordinator_epoch.value,
             },
             source="TransactionCoordinator.onElection",
         ),
         Row(
-            "goes on loading",
-            when=_held.is_set
-            & _held.value.is_loading
-            & _new_epoch.is_set
+            "load-not-cancelled",
+            "The broker resigns, but goes on with a load of another epoch",
+            when=owned_partition.is_set
+            & owned_partition.value.is_loading
+            & LeaderAndIsr.coordinator_epoch.is_set
             & if_(
                 newer_epoch_cancels_load,
-                _held.value.coordinator_epoch >= _new_epoch.value,
-                _held.value.coordinator_epoch != _new_epoch.value,
+                owned_partition.value.coordinator_epoch >= LeaderAndIsr.coordinator_epoch.value,
+                owned_partition.value.coordinator_epoch != LeaderAndIsr.coordinator_epoch.value,
             ),
-            set={heard: _new_epoch.value},
-            source=_REMOVE,
+            set={heard: LeaderAndIsr.coordinator_epoch.value},
+            source="TransactionStateManager.removeTransactionsForTxnTopicPartition",
         ),
         Row(
-            "give up",
-            set={_held: None, known[_partition]: None, heard: _new_epoch.value},
-            source=_REMOVE,
+            "resigned",
+            "The broker resigns, and forgets the partition",
+            set={
+                owned_partition: None,
+                known[LeaderAndIsr.state_partition]: None,
+                heard: LeaderAndIsr.coordinator_epoch.value,
+            },
+            source="TransactionStateManager.removeTransactionsForTxnTopicPartition",
         ),
     ),
 )
 
+# Loads ------------------------------------------------------------------------------------------
+
 end_load = event("load ends", state_partition=STATE_PARTITION, coordinator_epoch=LEADER_EPOCH)
 Loaded = message("Loaded", caller, only_real=True, is_taken=Bool())
-_loading = owned[end_load.state_partition]
-_is_awaited = (
-    _loading.is_set
-    & _loading.value.is_loading
-    & (_loading.value.coordinator_epoch == end_load.coordinator_epoch)
-)
-_load_ended = {
-    loads[end_load.state_partition]: loads[end_load.state_partition]
-    - set_of(end_load.coordinator_epoch)
-}
-_LOAD = "TransactionStateManager.loadTransactionsForTxnTopicPartition"
+loading_partition = owned[end_load.state_partition]
 load_ended = Table(
     coordinator,
     on=end_load,
     others=(cluster,),
     response=Loaded,
     when=end_load.coordinator_epoch.is_in(loads[end_load.state_partition]),
+    source="TransactionStateManager.loadTransactionsForTxnTopicPartition",
+    set={
+        loads[end_load.state_partition]: loads[end_load.state_partition]
+        - set_of(end_load.coordinator_epoch)
+    },
     rows=(
         Row(
-            "answer from now on",
-            when=_is_awaited,
+            "loaded",
+            "The broker answers requests from now on",
+            when=loading_partition.is_set
+            & loading_partition.value.is_loading
+            & (loading_partition.value.coordinator_epoch == end_load.coordinator_epoch),
             set={
-                _loading: some(
+                loading_partition: some(
                     Owned(is_loading=False, coordinator_epoch=end_load.coordinator_epoch)
                 ),
                 known[end_load.state_partition]: logged,
-            }
-            | _load_ended,
+            },
             reply=Loaded(is_taken=True),
-            source=_LOAD,
         ),
         Row(
-            "nobody waits for it",
-            set=_load_ended,
+            "cancelled",
+            "The load was cancelled while it went on",
             reply=Loaded(is_taken=False),
-            source=_LOAD,
         ),
     ),
 )
@@ -216,121 +241,173 @@ load_ended = Table(
 Request = enum("Request", "INIT_PRODUCER_ID", "OTHER", "DESCRIBE")
 Id = enum("TransactionalId", "NONE", "EMPTY", "GIVEN")
 Step = enum(
-    "Step", "ANSWER", "PRODUCER_ID_ALONE", "NEW_ENTRY", "GO_ON", "ILLEGAL_ARGUMENT",
-)  # fmt: skip
+    "Step",
+    "ANSWER",
+    "PRODUCER_ID_ALONE",
+    "NEW_ENTRY",
+    "GO_ON",
+    "ILLEGAL_ARGUMENT",
+)
 LookupResponse = message(
     "LookupResponse", caller, only_real=True, error=Errors, step=Step, timeout_ms=GIVEN_MS
 )
-_lookup = event(
-    "look up", request=Request, transactional_id=Id, state_partition=STATE_PARTITION,
-    timeout_ms=GIVEN_MS, expects_id=Bool(), expects_epoch=Bool(), enable_2pc=Bool(),
+look_up = event(
+    "look up",
+    request=Request,
+    transactional_id=Id,
+    state_partition=STATE_PARTITION,
+    timeout_ms=GIVEN_MS,
+    expects_id=Bool(),
+    expects_epoch=Bool(),
+    enable_2pc=Bool(),
     keep_prepared_txn=Bool(),
     event_doc="At the timeout the state is the one that InitProducerId reports.",
-)  # fmt: skip
-lookup = _lookup.at_real_ranges(
-    is_known=(Bool(), known[_lookup.state_partition].is_set), is_dead=(Bool(), False)
+)
+lookup = look_up.at_real_ranges(
+    is_known=(Bool(), known[look_up.state_partition].is_set), is_dead=(Bool(), False)
 )
 
-
-def _answer(error: Expression, step: Expression = Step.ANSWER) -> Sending:
-    return LookupResponse(error=error, step=step, timeout_ms=lookup.timeout_ms)
-
-
-def _goes_on(step: Expression) -> Sending:
-    timeout = if_(_two_phase, LARGEST_TIMEOUT, lookup.timeout_ms)
-    return LookupResponse(error=Errors.NONE, step=step, timeout_ms=timeout)
-
-
-_init = lookup.request == Request.INIT_PRODUCER_ID
-_two_phase = two_phase_commit & _init & lookup.enable_2pc
-_describe = lookup.request == Request.DESCRIBE
-_none = lookup.transactional_id == Id.NONE
-_home = owned[lookup.state_partition]
-_STATE = "TransactionStateManager.getAndMaybeAddTransactionState"
+is_init = lookup.request == Request.INIT_PRODUCER_ID
+is_describe = lookup.request == Request.DESCRIBE
+enables_2pc = two_phase_commit & is_init & lookup.enable_2pc
+timeout_ms = if_(enables_2pc, LARGEST_TIMEOUT, lookup.timeout_ms)
+"""A transaction of two-phase commit has no timeout."""
+home_partition = owned[lookup.state_partition]
 looked_up = Table(
     coordinator,
     on=lookup,
     response=LookupResponse,
     rows=(
         Row(
-            "half of what it holds",
-            when=_init & (lookup.expects_id != lookup.expects_epoch),
+            "id-without-epoch",
+            "InitProducerId names a producer id or an epoch, but not both",
+            when=is_init & (lookup.expects_id != lookup.expects_epoch),
             during=expected_epoch,
-            reply=_answer(Errors.INVALID_REQUEST),
+            reply=LookupResponse(
+                error=Errors.INVALID_REQUEST, step=Step.ANSWER, timeout_ms=lookup.timeout_ms
+            ),
             source="KafkaApis.handleInitProducerIdRequest",
         ),
         Row(
-            "no transactional id",
-            when=_init & _none,
-            reply=_answer(Errors.NONE, Step.PRODUCER_ID_ALONE),
+            "no-transactional-id",
+            "InitProducerId of an idempotent producer: a producer id is all that it gets",
+            when=is_init & (lookup.transactional_id == Id.NONE),
+            reply=LookupResponse(
+                error=Errors.NONE, step=Step.PRODUCER_ID_ALONE, timeout_ms=lookup.timeout_ms
+            ),
             source="TransactionCoordinator.handleInitProducerId",
         ),
         Row(
-            "describe nothing",
-            when=_describe & _none,
-            reply=_answer(Errors.INVALID_REQUEST, Step.ILLEGAL_ARGUMENT),
+            "describe-null-id",
+            "DescribeTransactions of no transactional id is an exception",
+            when=is_describe & (lookup.transactional_id == Id.NONE),
+            reply=LookupResponse(
+                error=Errors.INVALID_REQUEST,
+                step=Step.ILLEGAL_ARGUMENT,
+                timeout_ms=lookup.timeout_ms,
+            ),
             source="TransactionCoordinator.handleDescribeTransactions",
         ),
         Row(
-            "empty transactional id",
+            "empty-transactional-id",
+            "The transactional id is empty or missing",
             when=lookup.transactional_id != Id.GIVEN,
-            reply=_answer(Errors.INVALID_REQUEST),
-            source="TransactionCoordinator",
+            reply=LookupResponse(
+                error=Errors.INVALID_REQUEST, step=Step.ANSWER, timeout_ms=lookup.timeout_ms
+            ),
+            source="TransactionCoordinator.handleInitProducerId",
         ),
         Row(
-            "no two-phase commit here",
-            when=_two_phase & (TWO_PHASE_ENABLED == 0),
+            "two-phase-commit-disabled",
+            "Two-phase commit is asked for, but the broker doesn't enable it",
+            when=enables_2pc & (TWO_PHASE_ENABLED == 0),
             during=two_phase_commit,
-            reply=_answer(Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+            reply=LookupResponse(
+                error=Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                step=Step.ANSWER,
+                timeout_ms=lookup.timeout_ms,
+            ),
             source="KIP-939, TransactionCoordinator.handleInitProducerId",
         ),
         Row(
-            "nothing prepared is kept yet",
-            when=_init & lookup.keep_prepared_txn,
+            "keep-prepared-unsupported",
+            "A prepared transaction can't be kept yet",
+            when=is_init & lookup.keep_prepared_txn,
             during=two_phase_commit,
-            reply=_answer(Errors.UNSUPPORTED_VERSION),
+            reply=LookupResponse(
+                error=Errors.UNSUPPORTED_VERSION, step=Step.ANSWER, timeout_ms=lookup.timeout_ms
+            ),
             source="KIP-939, TransactionCoordinator.handleInitProducerId",
         ),
         Row(
-            "timeout out of range",
-            when=_init
-            & ~_two_phase
+            "invalid-timeout",
+            "The timeout is out of range",
+            when=is_init
+            & ~enables_2pc
             & ~((lookup.timeout_ms > 0) & (lookup.timeout_ms <= MAX_TIMEOUT)),
-            reply=_answer(Errors.INVALID_TRANSACTION_TIMEOUT),
+            reply=LookupResponse(
+                error=Errors.INVALID_TRANSACTION_TIMEOUT,
+                step=Step.ANSWER,
+                timeout_ms=lookup.timeout_ms,
+            ),
             source="TransactionStateManager.validateTransactionTimeoutMs",
         ),
         Row(
             "loading",
-            when=_home.is_set & _home.value.is_loading,
-            reply=_answer(Errors.COORDINATOR_LOAD_IN_PROGRESS),
-            source=_STATE,
+            "The broker loads the partition of the id",
+            when=home_partition.is_set & home_partition.value.is_loading,
+            reply=LookupResponse(
+                error=Errors.COORDINATOR_LOAD_IN_PROGRESS,
+                step=Step.ANSWER,
+                timeout_ms=lookup.timeout_ms,
+            ),
+            source="TransactionStateManager.getAndMaybeAddTransactionState",
         ),
         Row(
-            "not the coordinator",
-            when=~_home.is_set,
-            reply=_answer(Errors.NOT_COORDINATOR),
-            source=_STATE,
+            "not-coordinator",
+            "The broker doesn't lead the partition of the id",
+            when=~home_partition.is_set,
+            reply=LookupResponse(
+                error=Errors.NOT_COORDINATOR, step=Step.ANSWER, timeout_ms=lookup.timeout_ms
+            ),
+            source="TransactionStateManager.getAndMaybeAddTransactionState",
         ),
         Row(
-            "new transactional id",
-            when=_init & ~lookup.is_known,
-            set={known[lookup.state_partition]: some(_home.value.coordinator_epoch)},
-            reply=_goes_on(Step.NEW_ENTRY),
+            "new-entry",
+            "InitProducerId of an unknown id makes an entry",
+            when=is_init & ~lookup.is_known,
+            set={known[lookup.state_partition]: some(home_partition.value.coordinator_epoch)},
+            reply=LookupResponse(error=Errors.NONE, step=Step.NEW_ENTRY, timeout_ms=timeout_ms),
             source="TransactionCoordinator.handleInitProducerId",
         ),
         Row(
-            "nothing to describe",
-            when=_describe & (~lookup.is_known | lookup.is_dead),
-            reply=_answer(Errors.TRANSACTIONAL_ID_NOT_FOUND),
+            "describe-unknown-id",
+            "DescribeTransactions of an unknown id",
+            when=is_describe & (~lookup.is_known | lookup.is_dead),
+            reply=LookupResponse(
+                error=Errors.TRANSACTIONAL_ID_NOT_FOUND,
+                step=Step.ANSWER,
+                timeout_ms=lookup.timeout_ms,
+            ),
             source="TransactionCoordinator.handleDescribeTransactions",
         ),
         Row(
-            "unknown transactional id",
+            "unknown-id",
+            "The coordinator doesn't know the transactional id",
             when=~lookup.is_known,
-            reply=_answer(Errors.INVALID_PRODUCER_ID_MAPPING),
-            source="TransactionCoordinator",
+            reply=LookupResponse(
+                error=Errors.INVALID_PRODUCER_ID_MAPPING,
+                step=Step.ANSWER,
+                timeout_ms=lookup.timeout_ms,
+            ),
+            source="TransactionCoordinator.handleAddPartitionsToTransaction, endTransaction",
         ),
-        Row("known", reply=_goes_on(Step.GO_ON)),
+        Row(
+            "known",
+            "The entry is known, and takes the request",
+            reply=LookupResponse(error=Errors.NONE, step=Step.GO_ON, timeout_ms=timeout_ms),
+            source="TransactionStateManager.getAndMaybeAddTransactionState",
+        ),
     ),
 )
 
@@ -349,31 +426,32 @@ PASSED_ON = {
     "MESSAGE_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
     "RECORD_LIST_TOO_LARGE": "UNKNOWN_SERVER_ERROR",
 }
-"""What a client gets if the log has failed with an error; other errors are unchanged.
+"""The client's error for an error of the log. Other errors are unchanged.
 
 TransactionStateManager.appendTransactionToLog
 """
 
 append_entry = event("entry appended", state_partition=STATE_PARTITION)
-_made = known[append_entry.state_partition]
-_under = owned[append_entry.state_partition]
+made_entry = known[append_entry.state_partition]
+led_partition = owned[append_entry.state_partition]
 entry_appended = Table(
     coordinator,
     on=append_entry,
     others=(cluster,),
-    when=_made.is_set & _under.is_set & (logged != _made),
+    when=made_entry.is_set & led_partition.is_set & (logged != made_entry),
     doc="The record of a new entry. The log takes it under the newest leader epoch alone.",
+    source="TransactionStateManager.appendTransactionToLog",
     rows=(
         Row(
-            "in the log",
-            when=_under.value.coordinator_epoch == size(leaders) - 1,
-            set={logged: _made},
-            source="TransactionStateManager.appendTransactionToLog",
+            "appended",
+            "The record is in the log",
+            when=led_partition.value.coordinator_epoch == size(leaders) - 1,
+            set={logged: made_entry},
         ),
         Row(
-            "not the leader",
-            source="TransactionStateManager.appendTransactionToLog, NOT_COORDINATOR",
-            note="The client gets the error. The entry stays.",
+            "not-leader",
+            "Another broker leads the partition: the client gets NOT_COORDINATOR",
+            note="The entry stays.",
         ),
     ),
 )

@@ -330,7 +330,7 @@ IDEMPOTENCE = (
 COORDINATORS = (
     Unreached(
         "impossible: a broker hears of leader epochs in their order",
-        ("coordinator.LeaderAndIsr/goes on loading",),
+        ("coordinator.LeaderAndIsr/load-not-cancelled",),
         newer_epoch_cancels_load,
     ),
 )

@@ -48,15 +48,15 @@ _CHANGES: list[tuple[str, str, dict[str, Any], set[str]]] = [
     # who is loading answers: a second entry
     ("coordinator.look up", "loading", {"when": False}, {"OneEntry"}),
     # a load forgets what it has read
-    ("coordinator.load ends", "answer from now on", {"updates": {_LOADED: None}},
+    ("coordinator.load ends", "loaded", {"updates": {_LOADED: None}},
      {"LeaderKnowsTheLog", "OneEntry"}),
     # each load counts, though its broker has resigned
-    ("coordinator.load ends", "answer from now on", {"when": True}, {"AnswersOnlyAsHeard"}),
+    ("coordinator.load ends", "loaded", {"when": True}, {"AnswersOnlyAsHeard"}),
     # the log takes what a former leader appends
-    ("coordinator.entry appended", "in the log", {"when": True},
+    ("coordinator.entry appended", "appended", {"when": True},
      {"LeaderKnowsTheLog", "OneEntry"}),
     # an election that brings no new epoch: both lead under the old one
-    ("cluster.elect", "under the next epoch", {"updates": {ownership.leaders: ownership.leaders}},
+    ("cluster.elect", "next-epoch", {"updates": {ownership.leaders: ownership.leaders}},
      {"OneCoordinatorForAnEpoch"}),
 ]  # fmt: skip
 CHANGES = [

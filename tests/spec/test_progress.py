@@ -207,11 +207,11 @@ SMALL_FAULTS = {
         updates={controller.request_in_flight: controller.request_in_flight},
     ),
     "LoadEnds": altered(
-        shipped("coordinators"), table="coordinator.load ends", row="answer from now on",
+        shipped("coordinators"), table="coordinator.load ends", row="loaded",
         when=False,
     ),
     "LeaderCanAnswer": altered(
-        shipped("coordinators"), table="coordinator.LeaderAndIsr", row="take over",
+        shipped("coordinators"), table="coordinator.LeaderAndIsr", row="elected",
         updates={ownership.loads[_PARTITION]: ownership.loads[_PARTITION]},
     ),
     "ClientCallEnds": altered(

@@ -94,7 +94,7 @@ ALONE: Final[Mapping[str, str]] = {
 }
 """The reasons why requests one after another don't reach certain rows."""
 ABSENT: Final[Mapping[tuple[str, str], str]] = {
-    ("look up", "describe nothing"): "no DescribeTransactions is without an id",
+    ("look up", "describe-null-id"): "no DescribeTransactions is without an id",
     ("WriteTxnMarkersResponse", "closed-connection"): "nobody reads what comes too late",
     ("continue the fence", "unknown-id"): "an entry that is fenced has its epoch",
 }

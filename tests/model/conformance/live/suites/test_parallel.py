@@ -29,7 +29,7 @@ def test_a_restart_is_one_for_all_who_wait_for_it(monkeypatch: pytest.MonkeyPatc
 
     skipped: Line = {"skip_to_epoch": 7, "transactional_id": "a"}
     given = {
-        ("LeaderAndIsr", "take over"): (BEGIN, RESTART),
+        ("LeaderAndIsr", "elected"): (BEGIN, RESTART),
         ("EndTxn", "empty-abort"): (BEGIN, RESTART, end("ABORT")),
         ("EndTxn", "complete-otherwise"): (BEGIN, RESTART, end("ABORT"), end("COMMIT")),
         ("EndTxn", "empty-commit"): (BEGIN, skipped, end("COMMIT", 7)),
