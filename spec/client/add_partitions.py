@@ -6,7 +6,7 @@ the handler the first error that decides about all of them (`partition_step`).
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, enum, if_, set_of, size, some
+from ...language import Expression, Row, Sending, Table, each, enum, if_, set_of, size, some
 from ..errors import Errors, asks_again
 from ..messages import (
     REAL,
@@ -21,14 +21,21 @@ from .answers import is_abortable, is_unknown_id, unknown_id_error, wrapped_befo
 from .queue import Coordinator, Request, answered, at_once, current, queued, sought
 from .state import (
     ABORTABLE_ERROR,
-    FAILED_FOR_GOOD,
     FATAL_ERROR,
     added,
     adding,
+    batches,
+    bump_asked,
+    bump_for,
+    ending,
+    forgotten_batches,
     must_bump,
     producer_epoch,
     producer_id,
+    q,
     state,
+    txn,
+    unresolved,
 )
 from .transaction_manager import (
     RETRY_BACKOFF,
@@ -209,7 +216,14 @@ added_to_transaction = Table(
             when=add_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
             goto=FATAL_ERROR,
             set={
-                **FAILED_FOR_GOOD,
+                txn: None,
+                batches: if_(REAL == 0, forgotten_batches, batches),
+                ending: False,
+                adding: if_(REAL == 0, set_of(), adding),
+                added: if_(REAL == 0, set_of(), added),
+                bump_asked: False,
+                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
+                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.PRODUCER_FENCED),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -230,7 +244,14 @@ added_to_transaction = Table(
             & ~is_unknown_id(add_error),
             goto=FATAL_ERROR,
             set={
-                **FAILED_FOR_GOOD,
+                txn: None,
+                batches: if_(REAL == 0, forgotten_batches, batches),
+                ending: False,
+                adding: if_(REAL == 0, set_of(), adding),
+                added: if_(REAL == 0, set_of(), added),
+                bump_asked: False,
+                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
+                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(wrapped_before(add_error)),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -277,7 +298,14 @@ added_to_transaction = Table(
             when=is_unknown_id(add_error),
             goto=FATAL_ERROR,
             set={
-                **FAILED_FOR_GOOD,
+                txn: None,
+                batches: if_(REAL == 0, forgotten_batches, batches),
+                ending: False,
+                adding: if_(REAL == 0, set_of(), adding),
+                added: if_(REAL == 0, set_of(), added),
+                bump_asked: False,
+                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
+                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(unknown_id_error(add_error)),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,

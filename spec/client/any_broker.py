@@ -1,9 +1,8 @@
-"""Brokers that answer a client's requests in any way, for a system of its calls."""
+"""A broker that answers a client's requests with any error, for the system `calls`."""
 
 from __future__ import annotations
 
-from ...language import Bool, Event, Expression, Machine, Message, Row, Table, event, if_, some
-from ...language.expressions import Operand
+from ...language import Bool, Expression, Machine, Row, Table, event, if_, some
 from ..errors import Errors, is_retriable
 from ..messages import (
     NO_EPOCH,
@@ -19,16 +18,19 @@ from .queue import Request, answered, current, is_answer
 from .transaction_manager import request_in_flight
 
 broker = Machine("broker", doc="A broker that answers with any error.")
-_FIRST_EPOCH = 0
+FIRST_EPOCH = 0
 
 answer_init = event("answer InitProducerId", client=PRODUCER, error=Errors)
 answer_partitions = event(
     "answer AddPartitionsToTxn", client=PRODUCER, asked=PARTITION, error=Errors
 )
 answer_end = event(
-    "answer EndTxn", client=PRODUCER, error=Errors, bumps=Bool(),
+    "answer EndTxn",
+    client=PRODUCER,
+    error=Errors,
+    bumps=Bool(),
     event_doc="`bumps`: with a new epoch, as from version 2 of transactions on.",
-)  # fmt: skip
+)
 
 
 def passes(error: Expression) -> Expression:
@@ -36,56 +38,169 @@ def passes(error: Expression) -> Expression:
     return is_retriable(error) | (error == Errors.CONCURRENT_TRANSACTIONS)
 
 
-def _is_asked(client: Expression, request: Expression, error: Expression) -> Expression:
+def is_request_of(client: Expression, request: Expression) -> Expression:
+    """Whether the client's request is in flight."""
     is_sent = request_in_flight.at(client) & ~answered.at(client)
-    return (current.at(client) == some(request)) & is_sent & is_answer(error)
+    return (current.at(client) == some(request)) & is_sent
 
 
-def _answered(
-    on: Event,
-    request: Expression,
-    response: Message,
-    when: Expression | None = None,
-    **fields: Operand,
-) -> Table:
-    """The answer to a request in flight, with any error that a client distinguishes."""
-    client, error = on.client, on.error
-    asked = _is_asked(client, request, error)
-    is_answered: dict[Expression, Operand] = {answered.at(client): True}
-    sent = (response(producer=client, connection=connection.at(client), error=error, **fields),)
-    return Table(
-        broker,
-        on=on,
-        others=(producer,),
-        when=asked if when is None else asked & when,
-        rows=(
-            Row("answer for now", when=passes(error), set=is_answered, send=sent),
-            Row("refuse", when=error != Errors.NONE, set=is_answered, send=sent),
-            Row("answer", set=is_answered, send=sent),
+init_answered = Table(
+    broker,
+    on=answer_init,
+    others=(producer,),
+    when=is_request_of(answer_init.client, Request.INIT_PRODUCER_ID) & is_answer(answer_init.error),
+    rows=(
+        Row(
+            "answer-for-now",
+            "The broker has the error for a time",
+            when=passes(answer_init.error),
+            set={answered.at(answer_init.client): True},
+            send=(
+                InitProducerIdResponse(
+                    producer=answer_init.client,
+                    connection=connection.at(answer_init.client),
+                    error=answer_init.error,
+                    producer_id=0,
+                    producer_epoch=if_(answer_init.error == Errors.NONE, FIRST_EPOCH, NO_EPOCH),
+                ),
+            ),
         ),
-    )
-
-
-init_answered = _answered(
-    answer_init,
-    Request.INIT_PRODUCER_ID,
-    InitProducerIdResponse,
-    producer_id=0,
-    producer_epoch=if_(answer_init.error == Errors.NONE, _FIRST_EPOCH, NO_EPOCH),
+        Row(
+            "refuse",
+            "The broker refuses",
+            when=answer_init.error != Errors.NONE,
+            set={answered.at(answer_init.client): True},
+            send=(
+                InitProducerIdResponse(
+                    producer=answer_init.client,
+                    connection=connection.at(answer_init.client),
+                    error=answer_init.error,
+                    producer_id=0,
+                    producer_epoch=if_(answer_init.error == Errors.NONE, FIRST_EPOCH, NO_EPOCH),
+                ),
+            ),
+        ),
+        Row(
+            "answer",
+            "The broker does as it is asked",
+            set={answered.at(answer_init.client): True},
+            send=(
+                InitProducerIdResponse(
+                    producer=answer_init.client,
+                    connection=connection.at(answer_init.client),
+                    error=answer_init.error,
+                    producer_id=0,
+                    producer_epoch=if_(answer_init.error == Errors.NONE, FIRST_EPOCH, NO_EPOCH),
+                ),
+            ),
+        ),
+    ),
 )
-partitions_answered = _answered(
-    answer_partitions,
-    Request.ADD_PARTITIONS_TO_TXN,
-    AddPartitionsToTxnResponse,
-    partition=answer_partitions.asked,
+
+partitions_answered = Table(
+    broker,
+    on=answer_partitions,
+    others=(producer,),
+    when=is_request_of(answer_partitions.client, Request.ADD_PARTITIONS_TO_TXN)
+    & is_answer(answer_partitions.error),
+    rows=(
+        Row(
+            "answer-for-now",
+            "The broker has the error for a time",
+            when=passes(answer_partitions.error),
+            set={answered.at(answer_partitions.client): True},
+            send=(
+                AddPartitionsToTxnResponse(
+                    producer=answer_partitions.client,
+                    connection=connection.at(answer_partitions.client),
+                    error=answer_partitions.error,
+                    partition=answer_partitions.asked,
+                ),
+            ),
+        ),
+        Row(
+            "refuse",
+            "The broker refuses",
+            when=answer_partitions.error != Errors.NONE,
+            set={answered.at(answer_partitions.client): True},
+            send=(
+                AddPartitionsToTxnResponse(
+                    producer=answer_partitions.client,
+                    connection=connection.at(answer_partitions.client),
+                    error=answer_partitions.error,
+                    partition=answer_partitions.asked,
+                ),
+            ),
+        ),
+        Row(
+            "answer",
+            "The broker does as it is asked",
+            set={answered.at(answer_partitions.client): True},
+            send=(
+                AddPartitionsToTxnResponse(
+                    producer=answer_partitions.client,
+                    connection=connection.at(answer_partitions.client),
+                    error=answer_partitions.error,
+                    partition=answer_partitions.asked,
+                ),
+            ),
+        ),
+    ),
 )
-end_answered = _answered(
-    answer_end,
-    Request.END_TXN,
-    EndTxnResponse,
-    ~answer_end.bumps | (answer_end.error == Errors.NONE),
-    producer_id=0,
-    producer_epoch=if_(answer_end.bumps, _FIRST_EPOCH, NO_EPOCH),
+
+end_answered = Table(
+    broker,
+    on=answer_end,
+    others=(producer,),
+    when=is_request_of(answer_end.client, Request.END_TXN)
+    & is_answer(answer_end.error)
+    & (~answer_end.bumps | (answer_end.error == Errors.NONE)),
+    rows=(
+        Row(
+            "answer-for-now",
+            "The broker has the error for a time",
+            when=passes(answer_end.error),
+            set={answered.at(answer_end.client): True},
+            send=(
+                EndTxnResponse(
+                    producer=answer_end.client,
+                    connection=connection.at(answer_end.client),
+                    error=answer_end.error,
+                    producer_id=0,
+                    producer_epoch=if_(answer_end.bumps, FIRST_EPOCH, NO_EPOCH),
+                ),
+            ),
+        ),
+        Row(
+            "refuse",
+            "The broker refuses",
+            when=answer_end.error != Errors.NONE,
+            set={answered.at(answer_end.client): True},
+            send=(
+                EndTxnResponse(
+                    producer=answer_end.client,
+                    connection=connection.at(answer_end.client),
+                    error=answer_end.error,
+                    producer_id=0,
+                    producer_epoch=if_(answer_end.bumps, FIRST_EPOCH, NO_EPOCH),
+                ),
+            ),
+        ),
+        Row(
+            "answer",
+            "The broker does as it is asked",
+            set={answered.at(answer_end.client): True},
+            send=(
+                EndTxnResponse(
+                    producer=answer_end.client,
+                    connection=connection.at(answer_end.client),
+                    error=answer_end.error,
+                    producer_id=0,
+                    producer_epoch=if_(answer_end.bumps, FIRST_EPOCH, NO_EPOCH),
+                ),
+            ),
+        ),
+    ),
 )
 
 TABLES = (init_answered, partitions_answered, end_answered)

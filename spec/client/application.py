@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from ...language import Expression, Machine, Map, Set, each, enum, event, if_, those
-from ...language.expressions import Operand
+from ...language import Machine, Map, Set, enum, event
 from ..messages import PARTITION, RECORD, TRANSACTION
-from .state import ACKNOWLEDGED as _ACKNOWLEDGED
-from .state import COMMITTING, batches, q, s, state, txn
 
 Outcome = enum("Outcome", "NOT_BEGUN", "BEGUN", "COMMITTING", "COMMITTED", "ABORTED")
 application = Machine("application", TRANSACTION, doc="The applications' view of a transaction.")
@@ -16,26 +13,12 @@ outcome = application.field(
     doc="The call that the application made, and the outcome that the client reported.",
 )
 acknowledged = application.field(
-    "acknowledged", Map(PARTITION, Set(RECORD)),
+    "acknowledged",
+    Map(PARTITION, Set(RECORD)),
     doc="The records that were acknowledged, of a transaction reported committed.",
-)  # fmt: skip
+)
 
 init_transactions = event("initTransactions")
 begin_transaction = event("beginTransaction", txn=TRANSACTION)
 commit_transaction = event("commitTransaction")
 abort_transaction = event("abortTransaction")
-
-
-def asked(result: Expression) -> dict[Expression, Operand]:
-    """The application asks for its transaction's commit."""
-    return {outcome.at(txn.value): result}
-
-
-def end_reported() -> dict[Expression, Operand]:
-    """The client reports the outcome of the transaction that it was ending."""
-    committed = state == COMMITTING
-    records = each(q, those(s, batches[q][s].status == _ACKNOWLEDGED))
-    return {
-        outcome.at(txn.value): if_(committed, Outcome.COMMITTED, Outcome.ABORTED),
-        acknowledged.at(txn.value): if_(committed, records, acknowledged.at(txn.value)),
-    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...language import Row, Table, all_of, constant, each, if_, position, set_of, size
+from ...language import Row, Table, all_of, constant, if_, position, set_of, size
 from ..messages import TRANSACTION, Result, connection, producer
 from ..releases.features import client_epoch_bump, transaction_version_2
 from .add_partitions import add
@@ -30,17 +30,15 @@ from .state import (
     COMMITTING,
     IN_TRANSACTION,
     INITIALIZING,
+    NO_BATCHES,
     READY,
     UNINITIALIZED,
-    Batch,
     added,
     adding,
     batches,
     bump_asked,
     ending,
     must_bump,
-    q,
-    s,
     settled,
     started,
     state,
@@ -186,7 +184,7 @@ commit = Table(
             set={
                 outcome.at(txn.value): Outcome.COMMITTED,
                 txn: None,
-                batches: each(q, each(s, Batch())),
+                batches: NO_BATCHES,
                 adding: set_of(),
                 added: set_of(),
                 ending: False,
@@ -244,7 +242,7 @@ abort = Table(
             set={
                 outcome.at(txn.value): Outcome.ABORTED,
                 txn: None,
-                batches: each(q, each(s, Batch())),
+                batches: NO_BATCHES,
                 adding: set_of(),
                 added: set_of(),
                 ending: False,
@@ -263,7 +261,7 @@ abort = Table(
             set={
                 outcome.at(txn.value): Outcome.ABORTED,
                 txn: None,
-                batches: each(q, each(s, Batch())),
+                batches: NO_BATCHES,
                 adding: set_of(),
                 added: set_of(),
                 ending: False,

@@ -28,9 +28,14 @@ from .state import INITIALIZING, state
 from .transaction_manager import pending_call, request_in_flight
 
 Request = enum(
-    "ClientRequest", "FIND_COORDINATOR", "INIT_PRODUCER_ID", "ADD_PARTITIONS_TO_TXN",
-    "ADD_OFFSETS_TO_TXN", "TXN_OFFSET_COMMIT", "END_TXN",
-)  # fmt: skip
+    "ClientRequest",
+    "FIND_COORDINATOR",
+    "INIT_PRODUCER_ID",
+    "ADD_PARTITIONS_TO_TXN",
+    "ADD_OFFSETS_TO_TXN",
+    "TXN_OFFSET_COMMIT",
+    "END_TXN",
+)
 Coordinator = enum("CoordinatorType", GROUP=0, TRANSACTION=1)
 PRIORITIES = {
     "FIND_COORDINATOR": 0,
@@ -46,34 +51,56 @@ BUMP_PRIORITY = 4
 """The place of an InitProducerId for a new epoch: behind the end of its transaction."""
 
 QUEUE = constant(
-    "queue", 0, 0, 1, real=0,
+    "queue",
+    0,
+    0,
+    1,
+    real=0,
     meaning="1: the client's machine has the queue of its requests; 0: whoever drives it keeps it",
-)  # fmt: skip
+)
 queued = producer.field(
     "queued", Set(Request), only_real=True, only_bounded=True, doc="Requests that wait."
 )
 current = producer.field(
-    "current", Optional(Request), only_real=True, only_bounded=True,
+    "current",
+    Optional(Request),
+    only_real=True,
+    only_bounded=True,
     doc="The request taken from the queue: to be sent, or in flight.",
-)  # fmt: skip
+)
 answered = producer.field(
-    "answered", Bool(), only_real=True, only_bounded=True, stands_for=lift(False),
+    "answered",
+    Bool(),
+    only_real=True,
+    only_bounded=True,
+    stands_for=lift(False),
     doc="Its answer is in flight.",
-)  # fmt: skip
+)
 sought = producer.field(
-    "sought", Set(Coordinator), only_real=True, only_bounded=True,
+    "sought",
+    Set(Coordinator),
+    only_real=True,
+    only_bounded=True,
     doc="The coordinators that FindCoordinator looks for.",
-)  # fmt: skip
+)
 QUEUE_FIELDS = (queued, current, answered, sought)
 
 _DISTINGUISHED = (
-    Errors.COORDINATOR_NOT_AVAILABLE, Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.CONCURRENT_TRANSACTIONS, Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED,
-    Errors.INVALID_TXN_STATE, Errors.INVALID_PRODUCER_ID_MAPPING, Errors.UNKNOWN_PRODUCER_ID,
-    Errors.TRANSACTION_ABORTABLE, Errors.TOPIC_AUTHORIZATION_FAILED,
-    Errors.GROUP_AUTHORIZATION_FAILED, Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    Errors.UNKNOWN_MEMBER_ID, Errors.UNKNOWN_SERVER_ERROR,
-)  # fmt: skip
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.CONCURRENT_TRANSACTIONS,
+    Errors.INVALID_PRODUCER_EPOCH,
+    Errors.PRODUCER_FENCED,
+    Errors.INVALID_TXN_STATE,
+    Errors.INVALID_PRODUCER_ID_MAPPING,
+    Errors.UNKNOWN_PRODUCER_ID,
+    Errors.TRANSACTION_ABORTABLE,
+    Errors.TOPIC_AUTHORIZATION_FAILED,
+    Errors.GROUP_AUTHORIZATION_FAILED,
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Errors.UNKNOWN_MEMBER_ID,
+    Errors.UNKNOWN_SERVER_ERROR,
+)
 
 in_order = (QUEUE == 0) | ~answered
 """When anything else may happen: an answer in flight comes first. It doesn't depend on the client's

@@ -26,22 +26,18 @@ from ...language import (
     maximum,
     position,
     record,
-    set_of,
     size,
     some,
     sum_of,
 )
-from ...language.expressions import Operand
 from ..errors import Errors
 from ..messages import (
     EPOCH,
     LARGEST_SEQUENCE,
     NO_EPOCH,
-    NO_OFFSET,
     OPTIONAL_OFFSET,
     PARTITION,
     PRODUCER_ID,
-    REAL,
     RECORD,
     SEQUENCE,
     TIMESTAMP,
@@ -268,29 +264,8 @@ can_only_close = ~bump_asked & if_(
 )
 """Whether nothing follows: an abort has failed, or nobody asks for the epoch that is needed."""
 
-# The record of a transaction has gone, and what it was sent with; at real ranges its batches go
-# when nobody waits for them.
 NO_BATCHES = each(q, each(s, Batch()))
-GIVEN_UP: dict[Expression, Operand] = {
-    txn: None,
-    batches: if_(REAL == 0, NO_BATCHES, batches),
-    ending: False,
-}
-ENDED = GIVEN_UP | {adding: set_of(), added: set_of()}
-# Nothing comes of it any more, so that a bounded run forgets it.
-_DROPPED: dict[Expression, Operand] = {
-    adding: if_(REAL == 0, set_of(), adding),
-    added: if_(REAL == 0, set_of(), added),
-}
-UNUSABLE = GIVEN_UP | _DROPPED
-NEW_SEQUENCES: dict[Expression, Operand] = {
-    next_sequence: each(q, 0),
-    last_acked: each(q, NO_SEQUENCE),
-    last_acked_offset: each(q, NO_OFFSET),
-    entry_id: each(q, NO_ID),
-    entry_epoch: each(q, NO_EPOCH),
-    unresolved: each(q, None),
-}
+"""The batches of a transaction that is over. At real ranges whoever waits for them keeps them."""
 forgotten_batches = each(
     q,
     each(
@@ -304,10 +279,3 @@ forgotten_batches = each(
 )
 """The batches of a client in FATAL_ERROR, in a bounded run: nothing is sent any more, and the
 batches in flight have failed."""
-FAILED_FOR_GOOD: dict[Expression, Operand] = {
-    **UNUSABLE,
-    bump_asked: False,
-    batches: if_(REAL == 0, forgotten_batches, batches),
-    unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-    bump_for: if_(REAL == 0, set_of(), bump_for),
-}

@@ -13,7 +13,6 @@ from ...language import (
     Int,
     Machine,
     Optional,
-    Row,
     Sending,
     Set,
     constant,
@@ -44,34 +43,47 @@ from ..releases.proposals import downgrade_waits
 from . import state as client
 
 OLDEST_VERSION = constant(
-    "oldest_version", 2, 0, 3, real=0,
+    "oldest_version",
+    2,
+    0,
+    3,
+    real=0,
     meaning="the least that brokers may have as their highest version of a request",
-)  # fmt: skip
+)
 NEWEST_VERSION = constant(
     "newest_version", 3, 3, 3, real=2**15 - 1, meaning="the largest version of a request"
 )
 API_VERSION = Int(OLDEST_VERSION, NEWEST_VERSION, "version")
 OLDEST_TRANSACTION_VERSION = constant(
-    "oldest_transaction_version", 2, 0, 2, real=0,
+    "oldest_transaction_version",
+    2,
+    0,
+    2,
+    real=0,
     meaning="the least transaction.version that brokers may have",
-)  # fmt: skip
+)
 TRANSACTION_VERSION = Int(OLDEST_TRANSACTION_VERSION, 2, "transaction version")
-RETRY_BACKOFF = constant(
-    "retry_backoff_ms", 0, 0, 0, real=100, meaning="retry.backoff.ms"
-)  # fmt: skip
+RETRY_BACKOFF = constant("retry_backoff_ms", 0, 0, 0, real=100, meaning="retry.backoff.ms")
 SHORT_BACKOFF = constant(
-    "add_partitions_backoff_ms", 0, 0, 0, real=20,
+    "add_partitions_backoff_ms",
+    0,
+    0,
+    0,
+    real=20,
     meaning="before a transaction's first partition is asked for again while the last one ends",
-)  # fmt: skip
+)
 BACKOFF = Int(0, 2**31 - 1, "backoff")
 BUMPING_VERSION = 3  # of InitProducerId, that names the epoch held
 GROUP_VERSION = 3  # of TxnOffsetCommit, that names a member of the group
 
 last_error = producer.field("last_error", Optional(Errors), only_real=True)
 new_partitions = producer.field(
-    "new_partitions", Set(PARTITION), only_real=True, stands_for=set_of(),
+    "new_partitions",
+    Set(PARTITION),
+    only_real=True,
+    stands_for=set_of(),
     doc="Written to, and not asked for in the transaction yet.",
-)  # fmt: skip
+)
 transaction_started = producer.field("transaction_started", Bool(), only_real=True)
 pending_call = producer.field(
     "pending_call",
@@ -84,10 +96,12 @@ call_acknowledged = producer.field(
 )
 CallResult = enum("CallResult", "AWAITED", "FAILED", "LOST")
 call_result = producer.field(
-    "call_result", CallResult, only_real=True,
+    "call_result",
+    CallResult,
+    only_real=True,
     doc="The outcome of the last call, besides the answers to its requests. FAILED: it raised an "
     "error before them. LOST: nobody answers it, so it waits for good.",
-)  # fmt: skip
+)
 lost_result = if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)
 """An answer has come that leads to no state: the waiting call doesn't return."""
 transaction_coordinator = producer.field(
@@ -98,29 +112,38 @@ request_in_flight = producer.field(
     "request_in_flight", Bool(), only_real=True, doc="To a coordinator."
 )
 init_version = producer.field(
-    "init_version", API_VERSION, any_initial=True, only_real=True,
+    "init_version",
+    API_VERSION,
+    any_initial=True,
+    only_real=True,
     doc="The highest of InitProducerId.",
-)  # fmt: skip
+)
 offsets_version = producer.field(
     "offsets_version", API_VERSION, any_initial=True, only_real=True, doc="Of TxnOffsetCommit."
 )
 coordinator_version = producer.field(
-    "coordinator_version", Int(BUMPING_VERSION - BUMPING_VERSION * REAL, BUMPING_VERSION),
+    "coordinator_version",
+    Int(BUMPING_VERSION - BUMPING_VERSION * REAL, BUMPING_VERSION),
     doc="The highest of InitProducerId that the coordinator takes, as far as it matters; in a "
     "bounded run clients and brokers are of one release.",
-)  # fmt: skip
+)
 finalized_version = producer.field(
-    "finalized_version", TRANSACTION_VERSION, any_initial=True,
+    "finalized_version",
+    TRANSACTION_VERSION,
+    any_initial=True,
     doc="transaction.version, as brokers last said.",
-)  # fmt: skip
+)
 transaction_version = producer.field(
-    "transaction_version", TRANSACTION_VERSION,
+    "transaction_version",
+    TRANSACTION_VERSION,
     doc="transaction.version, as far as this transaction goes.",
-)  # fmt: skip
+)
 end_version = producer.field(
-    "end_version", TRANSACTION_VERSION, only_bounded=True,
+    "end_version",
+    TRANSACTION_VERSION,
+    only_bounded=True,
     doc="That of the EndTxn in flight; at real ranges whoever keeps the request knows it.",
-)  # fmt: skip
+)
 is_closed = producer.field(
     "is_closed",
     Bool(),
@@ -148,8 +171,6 @@ aborts_as_it_closes = close_ends & has_ongoing_transaction & ~completing
 adds_implicitly = transaction_version_2 & is_version_2
 _coordinator_bumps = coordinator_version >= BUMPING_VERSION
 can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)
-NEEDS_BUMP: dict[Expression, Operand] = {client.must_bump: client.must_bump | ~adds_implicitly}
-"""With implicitly added partitions every end brings a new epoch."""
 _is_upgraded = upgrade_bumps_epoch & ~is_version_2 & (finalized_version >= 2)
 _goes_back_later = downgrade_waits & is_version_2 & (finalized_version < 2)
 next_transaction_version = if_(
@@ -180,15 +201,24 @@ ClientStep = enum(
 )
 caller = Machine("caller", doc="Whoever keeps the requests.")
 Reaction = message(
-    "Reaction", caller, only_real=True, step=ClientStep, error=Errors, ends_call=Bool(),
+    "Reaction",
+    caller,
+    only_real=True,
+    step=ClientStep,
+    error=Errors,
+    ends_call=Bool(),
     backoff_ms=BACKOFF,
     message_doc="The outcome of a request. `ends_call`: the pending call fails with the error.",
-)  # fmt: skip
+)
 CallResponse = message(
-    "CallResponse", caller, only_real=True, raises=Optional(Errors), cause=Optional(Errors),
+    "CallResponse",
+    caller,
+    only_real=True,
+    raises=Optional(Errors),
+    cause=Optional(Errors),
     continues=Bool(),
     message_doc="`continues`: the call goes on with the one that is pending, and has its result.",
-)  # fmt: skip
+)
 
 _MANAGER = "TransactionManager"
 
@@ -215,48 +245,10 @@ def abortable_cause(error: Expression) -> Expression:
     return if_(client.state == client.ABORTING, last_error, cause)
 
 
-def abortable(error: Expression) -> dict[Expression, Operand]:
-    """The error that the client is in, where it goes `TO_ABORTABLE`."""
-    return {last_error: abortable_cause(error)}
-
-
 def react(step: Expression, error: Expression = Errors.NONE, **more: Operand) -> Sending:
     """A reaction; one that tries again waits as usual before."""
     return Reaction(
         step=step, error=error, **{"ends_call": False, "backoff_ms": RETRY_BACKOFF, **more}
-    )
-
-
-def fatal(
-    name: str, when: Expression, error: Expression, source: str, during: Operand = True
-) -> Row:
-    return Row(
-        name,
-        when=when,
-        during=lift(during),
-        goto=client.FATAL_ERROR,
-        set=client.FAILED_FOR_GOOD | {last_error: some(error), call_result: CallResult.FAILED},
-        reply=react(ClientStep.FAIL, error, ends_call=pending_call.is_set),
-        source=source,
-    )
-
-
-def aborting(
-    name: str,
-    when: Expression,
-    error: Expression,
-    source: str,
-    during: Operand = True,
-    more: dict[Expression, Operand] | None = None,
-) -> Row:
-    return Row(
-        name,
-        when=when,
-        during=lift(during),
-        goto=TO_ABORTABLE,
-        set=abortable(error) | (more or {}),
-        reply=react(ClientStep.FAIL, error),
-        source=source,
     )
 
 
@@ -298,16 +290,3 @@ clientSideEpochBumpRequired.
 
 TransactionManager.maybeTransitionToErrorState
 """
-
-
-def batch_failed(error: Expression) -> dict[Expression, Operand]:
-    """The effect of a batch's error on a transactional client, which goes `TO_ABORTABLE`. An end
-    that was asked for before isn't sent.
-
-    TransactionManager.maybeTransitionToErrorState, transitionToAbortableError
-    """
-    return abortable(batch_error(error)) | {
-        client.must_bump: must_bump_after_abort,
-        client.ending: client.ending & (client.state == client.ABORTING),
-        client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
-    }

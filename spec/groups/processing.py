@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, event, if_, set_of, some
+from ...language import Expression, Row, Sending, Table, each, event, if_, set_of, some
 from ...language.expressions import Operand
 from ..client import add_partitions, calls_at_once, end_txn
 from ..client import producer as requests
@@ -15,17 +15,22 @@ from ..client.state import (
     ABORTABLE_ERROR,
     ACKNOWLEDGED,
     COMMITTING,
-    FAILED_FOR_GOOD,
     FATAL_ERROR,
     IN_TRANSACTION,
     READY,
     added,
     adding,
     batches,
+    bump_asked,
+    bump_for,
+    ending,
+    forgotten_batches,
     producer_epoch,
     producer_id,
+    q,
     state,
     txn,
+    unresolved,
 )
 from ..client.transaction_manager import TO_ABORTABLE
 from ..errors import Errors, asks_again, is_retriable
@@ -239,14 +244,34 @@ _joined.append(
                 "Another client has a newer epoch",
                 when=offset_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
                 goto=FATAL_ERROR,
-                set={**FAILED_FOR_GOOD, _offsets: _NONE},
+                set={
+                    txn: None,
+                    batches: forgotten_batches,
+                    ending: False,
+                    adding: set_of(),
+                    added: set_of(),
+                    bump_asked: False,
+                    unresolved: each(q, None),
+                    bump_for: set_of(),
+                    _offsets: _NONE,
+                },
                 source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
             ),
             Row(
                 "unexpected",
                 "Any other error is fatal",
                 goto=FATAL_ERROR,
-                set={**FAILED_FOR_GOOD, _offsets: _NONE},
+                set={
+                    txn: None,
+                    batches: forgotten_batches,
+                    ending: False,
+                    adding: set_of(),
+                    added: set_of(),
+                    bump_asked: False,
+                    unresolved: each(q, None),
+                    bump_for: set_of(),
+                    _offsets: _NONE,
+                },
                 source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
             ),
         ),
