@@ -16,7 +16,7 @@ with nothing_to_collect():
     import typer
 
     from .commands import Commands
-    from .endings import INTERRUPTED, printed, show_warning, whole_errors
+    from .exits import INTERRUPTED, printed, show_warning, whole_errors
 
 app = typer.Typer(
     cls=Commands,

@@ -13,39 +13,43 @@ from typer.core import TyperGroup
 
 from ..files import CantWrite
 from ..language.errors import TOO_DEEP
-from .endings import INTERRUPTED, USAGE, in_a_line
 from .examples import shown
-from .grouped import grouped
+from .exits import INTERRUPTED, USAGE, in_a_line
+from .help_groups import grouped
 from .screen import Command, WrongUsage, heed_in_help, hide_kinds
 
 PANELS: dict[str, dict[str, str]] = {
     "Check a protocol": {
-        "new": "begin",
-        "check": "explore",
-        "sweep": "explore",
-        "bound": "solve",
-        "prove": "solve",
-        "lint": "solve",
-        "explore": "browse",
+        "new": "views.new",
+        "check": "checking.check",
+        "sweep": "checking.check",
+        "bound": "checking.solve",
+        "prove": "checking.solve",
+        "lint": "checking.solve",
+        "explore": "views.browse",
     },
-    "Read a counterexample": {"replay": "traces", "explain": "traces", "export": "export"},
+    "Read a counterexample": {
+        "replay": "checking.traces",
+        "explain": "checking.traces",
+        "export": "checking.export",
+    },
     "Look at Kafka's protocol": {
-        "list": "tables",
-        "diagram": "tables",
-        "diff": "tables",
-        "matrix": "matrix",
-        "bugs": "bugs",
-        "semantics": "semantics",
-        "window": "semantics",
-        "config": "oracle",
+        "list": "views.tables",
+        "diagram": "views.tables",
+        "diff": "views.tables",
+        "matrix": "checking.matrix",
+        "bugs": "checking.bugs",
+        "semantics": "checking.semantics",
+        "window": "checking.semantics",
+        "config": "oracle.oracle",
     },
     "Test brokers and clients": {
-        "conform": "live",
-        "serve": "serve",
-        "proxy": "serve",
-        "judge": "oracle",
-        "decode": "oracle",
-        "vectors": "vectors",
+        "conform": "oracle.conform",
+        "serve": "oracle.serve",
+        "proxy": "oracle.serve",
+        "judge": "oracle.oracle",
+        "decode": "oracle.oracle",
+        "vectors": "oracle.vectors",
     },
 }
 """The panels that help shows: each command, and the module of its function."""

@@ -17,7 +17,7 @@ from ..files import Output
 from ..language import DEFAULT, DeclarationError, Instance, System, instantiate
 from ..language.protocols import MIXED
 from . import completion
-from .endings import fail, needing
+from .exits import fail, needing
 
 if TYPE_CHECKING:
     from ..checker.many.workers import Workers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..files import Output
 from ..language import Instance
-from .endings import needing
+from .exits import needing
 
 if TYPE_CHECKING:
     from ..checker.verdict.result import Result

@@ -15,7 +15,7 @@ from rich.console import Console
 from typer.core import TyperCommand
 
 from ..files import CantWrite, Output
-from .endings import refuse_full_output
+from .exits import refuse_full_output
 
 WIDTH, NARROWEST = 100, 60  # columns
 WrongUsage: Final[Any] = typer.BadParameter.__base__  # Typer exports no more of its errors

@@ -18,7 +18,7 @@ from rich.text import Text
 from ..language import Expression, Protocols, Row, Sending, System, Table
 from ..language.expressions import children_first
 from ..language.protocols import FeatureInfo
-from .decision_table import effects, replies
+from .drawing.decision_table import effects, replies
 from .facts import (
     Facts,
     feature_facts,

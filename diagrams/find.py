@@ -7,10 +7,10 @@ from ..language import DeclarationError, Machine, System, Table
 from ..language.given import meant, one_of
 from ..spec.changes import VARIED
 from ..spec.systems import SHIPPED, shipped
-from .graph import Graph
-from .overview import overview
-from .state import state_diagram
-from .system import system_graph
+from .drawing.graph import Graph
+from .drawing.overview import overview
+from .drawing.state import state_diagram
+from .drawing.system import system_graph
 
 
 def find_graph(

@@ -17,12 +17,12 @@ from ..checker.trace.chart.text import to_lines
 from ..checker.trace.trace import Trace
 from ..checker.verdict.result import Outcome, Result
 from ..language import System
-from .graph import Graph
-from .overview import overview
-from .render import to_same_svg
-from .sequence import to_svg
-from .state import state_diagram
-from .system import system_graph
+from .drawing.graph import Graph
+from .drawing.overview import overview
+from .drawing.render import to_same_svg
+from .drawing.sequence import to_svg
+from .drawing.state import state_diagram
+from .drawing.system import system_graph
 
 MOST = 20
 """Rows of a table that are shown."""

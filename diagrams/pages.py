@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator
 from ..language import Machine, Message, System, Table, lift
 from ..language.expressions import show
 from ..language.machines import FieldInfo
-from .decision_table import CODE_WIDTH, Seen, code, decision_table, plain, wrapped
+from .drawing.decision_table import CODE_WIDTH, Seen, code, decision_table, plain, wrapped
+from .drawing.graph import Graph
+from .drawing.overview import overview
+from .drawing.render import to_same_svg
+from .drawing.state import StateDiagram, state_diagram
+from .drawing.system import system_graph
 from .facts import happening
-from .graph import Graph
 from .levels.fields import writes_to
 from .levels.page import to_html
 from .notation import in_brief, readable
-from .overview import overview
-from .render import to_same_svg
-from .state import StateDiagram, state_diagram
-from .system import system_graph
 
 PAGE = "protocol.md"
 FOLDER = "protocol"

@@ -27,8 +27,8 @@ from epochfence.checker.prepare import available_threads
 from epochfence.checker.spark.session import is_running
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
-from epochfence.diagrams.decision_table import decision_table
-from epochfence.diagrams.graph import span
+from epochfence.diagrams.drawing.decision_table import decision_table
+from epochfence.diagrams.drawing.graph import span
 from epochfence.language import Protocols, System, Table, instantiate
 from epochfence.language.instance import ending_anywhere
 from epochfence.model.records.codec.codec import shapes

@@ -8,8 +8,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from epochfence.diagrams.graph import Edge, Graph, Node
-from epochfence.diagrams.render import to_same_svg
+from epochfence.diagrams.drawing.graph import Edge, Graph, Node
+from epochfence.diagrams.drawing.render import to_same_svg
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "epochfence"

@@ -10,7 +10,7 @@ import pytest
 from epochfence.cli.commands import loaded
 from epochfence.cli.screen import WrongUsage
 from epochfence.files import CantWrite
-from epochfence.tests.test_cli import DECLARED, HISTORY, KTX, LOG, epochfence
+from epochfence.tests.cli.test_cli import DECLARED, HISTORY, KTX, LOG, epochfence
 
 DIGITS = "9" * 5_000
 COMMON = [

@@ -10,7 +10,7 @@ from ...checker.verdict.constant_folding import declared_rows
 from ...language import Instance, Machine, Row
 from ...language.types import Value
 from ...model.engine.interpreter import FullState
-from ..state import StateDiagram
+from ..drawing.state import StateDiagram
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from ...checker.trace.chart.chart import chart_of
 from ...checker.trace.trace import Trace
 from ...checker.verdict.constant_folding import declared_rows
 from ...language import DeclarationError, Instance, Machine, System, instantiate
-from ..overview import overview
+from ..drawing.overview import overview
+from ..drawing.state import StateDiagram, state_diagram
 from ..report.page import steps_of
 from ..report.state import Section, laid_out
-from ..state import StateDiagram, state_diagram
 from ..templates import one_file, style
 from .fields import Part, fields_of, writes_to
 from .overlay import overlay

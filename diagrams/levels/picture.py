@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
-from ..graph import Edge, Graph, Node
-from ..render import node_ids, to_same_svg
-from ..state import StateDiagram
+from ..drawing.graph import Edge, Graph, Node
+from ..drawing.render import node_ids, to_same_svg
+from ..drawing.state import StateDiagram
 from .rows import Pair, when
 
 PX = 4 / 3  # of a point

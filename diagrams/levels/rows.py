@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from ...language import Expression, Row, System, Table, lift
-from ..decision_table import effects, replies
+from ..drawing.decision_table import effects, replies
+from ..drawing.graph import span
+from ..drawing.state import StateDiagram, Steps, Transition
 from ..facts import happening, rewritten, taken
-from ..graph import span
 from ..notation import in_brief, readable
-from ..state import StateDiagram, Steps, Transition
 
 WIDTH = 48  # letters of a line of a guard
 

@@ -17,7 +17,7 @@ from confluent_kafka.admin._scram import (
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.cli.live import security_of
+from epochfence.cli.oracle.conform import security_of
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy

@@ -14,7 +14,7 @@ from epochfence.checker.native.store.distinct import Distinct, mask_of
 from epochfence.checker.size import Size
 from epochfence.language import Instance, instantiate
 from epochfence.model.engine.interpreter import FullState, Interpreter
-from epochfence.tests.test_cli import KTX, epochfence
+from epochfence.tests.cli.test_cli import KTX, epochfence
 
 LEASE = Path(__file__).parents[2] / "docs" / "examples" / "lease.py"
 

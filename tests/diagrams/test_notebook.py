@@ -16,8 +16,8 @@ from epochfence.diagrams.notebook import MOST, StatesTable
 from epochfence.language import System, instantiate
 from epochfence.language.rendered import RENDERER
 from epochfence.spec.systems import shipped
+from epochfence.tests.diagrams.drawing.test_overview import LEAST_PRINT, MEASURE
 from epochfence.tests.diagrams.report.test_page import HOSTILE, LEASE, hostile
-from epochfence.tests.diagrams.test_overview import LEAST_PRINT, MEASURE
 
 
 @pytest.fixture(scope="module")

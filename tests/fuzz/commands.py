@@ -8,9 +8,9 @@ from random import Random
 from typing import Any
 
 from epochfence.cli.commands import NAMES, loaded
+from epochfence.tests.cli.test_cli import DECLARED
 from epochfence.tests.fuzz import declarations, histories
 from epochfence.tests.fuzz.harness import Case, Surface
-from epochfence.tests.test_cli import DECLARED
 
 ROOT = Path(__file__).parents[2]
 LOG = "00000000000000000012.log"

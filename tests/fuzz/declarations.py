@@ -18,9 +18,9 @@ from unittest.mock import patch
 
 from epochfence.checker import named_systems as load
 from epochfence.language import declared
+from epochfence.tests.cli.test_cli import DECLARED
 from epochfence.tests.fuzz.harness import Case, Ended, Surface, command
 from epochfence.tests.fuzz.mutations import INTERESTING, mutated
-from epochfence.tests.test_cli import DECLARED
 
 ROOT = Path(__file__).parents[2]
 FILE = "declared.py"

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from epochfence.cli.endings import in_a_line
+from epochfence.cli.exits import in_a_line
 from epochfence.model import Cluster
 from epochfence.model.conformance.session import System, replay
 from epochfence.model.engine.errors import ModelError

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from epochfence.diagrams.decision_table import plain
+from epochfence.diagrams.drawing.decision_table import plain
 from epochfence.files import write_whole
 from epochfence.tests.mutation.answers import ROOT
 from epochfence.tests.mutation.judge import KILLED, Outcome

@@ -18,7 +18,7 @@ from epochfence.checker.many.several_bounds import Answer, asked
 from epochfence.checker.many.sweep import digest
 from epochfence.checker.many.workers import Workers
 from epochfence.checker.prepare import available_threads
-from epochfence.cli.semantics import COLUMNS, pieces, sign, window_piece, window_sign
+from epochfence.cli.checking.semantics import COLUMNS, pieces, sign, window_piece, window_sign
 from epochfence.spec.delivery.cells import Cell, every_cell
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT
 from epochfence.spec.releases.features import NEWEST

@@ -15,8 +15,8 @@ from epochfence.spec.bugs import BUGS, Bug, bug_of
 from epochfence.spec.changes import VARIED
 from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
+from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.spec.bugs_page import PAGE, line_of, table
-from epochfence.tests.test_cli import epochfence
 
 RENEW = "python tests/spec/bugs_page.py renews docs/bugs.md"
 AT_FAULT = (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)

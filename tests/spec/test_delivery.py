@@ -13,7 +13,7 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.many.several_bounds import Answer, asked
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.cli import app
-from epochfence.cli.semantics import COLUMNS, sign, window_piece, window_sign
+from epochfence.cli.checking.semantics import COLUMNS, sign, window_piece, window_sign
 from epochfence.language import System, instantiate
 from epochfence.spec.delivery.cells import (
     CLIENTS,

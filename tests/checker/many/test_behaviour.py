@@ -12,7 +12,7 @@ from epochfence.checker.many.behaviour import Answer, Behaviour, compare
 from epochfence.checker.named_systems import load_system
 from epochfence.language import DeclarationError, instantiate, lift
 from epochfence.spec.bugs import bug_of
-from epochfence.tests.test_cli import ROOT, epochfence
+from epochfence.tests.cli.test_cli import ROOT, epochfence
 
 RETRY = str(ROOT / "docs" / "examples" / "retry.py")
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")

@@ -28,7 +28,7 @@ from epochfence.language import Int, Machine, Row, System, Table, event, instant
 from epochfence.spec.bugs import BUGS
 from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
-from epochfence.tests.test_cli import ROOT, epochfence
+from epochfence.tests.cli.test_cli import ROOT, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 RETRY = str(ROOT / "docs" / "examples" / "retry.py")

@@ -19,7 +19,7 @@ from epochfence.checker.many.workers import Workers
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import DeclarationError, Protocols, instantiate
-from epochfence.tests.test_cli import ROOT, epochfence
+from epochfence.tests.cli.test_cli import ROOT, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 SYSTEM = load_system(LEASE)

@@ -16,7 +16,7 @@ from epochfence.checker.output import progress_line
 from epochfence.checker.output.progress_line import Earlier, Runs, line_of
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import instantiate
-from epochfence.tests.test_cli import ROOT
+from epochfence.tests.cli.test_cli import ROOT
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 NOW = Progress(

@@ -13,7 +13,7 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.output.sarif import to_sarif
 from epochfence.language import instantiate
-from epochfence.tests.test_cli import DECLARED, ROOT, epochfence
+from epochfence.tests.cli.test_cli import DECLARED, ROOT, epochfence
 
 LEASE = ROOT / "docs" / "examples" / "lease.py"
 

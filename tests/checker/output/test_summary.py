@@ -15,7 +15,7 @@ from epochfence.checker.output.report import MOST_VACUOUS, print_unexplained
 from epochfence.checker.solver.bound import Bounded, bound
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
-from epochfence.tests.test_cli import ROOT
+from epochfence.tests.cli.test_cli import ROOT
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 NODES = lang.constant("nodes", 2, 1, 3)

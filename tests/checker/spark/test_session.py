@@ -26,7 +26,7 @@ from epochfence.checker.spark.search import outbox
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.matrix import Case, sampled
 from epochfence.tests.checker.spark.search.test_levels import ktx
-from epochfence.tests.test_cli import KTX, ROOT, TINY, Ended, alone, epochfence
+from epochfence.tests.cli.test_cli import KTX, ROOT, TINY, Ended, alone, epochfence
 
 SMALL = (
     *TINY[:4],

@@ -33,7 +33,7 @@ from epochfence.language import (
     step_property,
 )
 from epochfence.tests.checker.output.test_result_schema import as_read, is_valid
-from epochfence.tests.test_cli import ROOT, epochfence
+from epochfence.tests.cli.test_cli import ROOT, epochfence
 
 ON = Options(keep_going=True)
 CHECK = ("check", ROOT / "docs" / "examples" / "retry.py", "--protocol", "1")

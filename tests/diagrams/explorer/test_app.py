@@ -20,7 +20,7 @@ from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.explorer.app import LARGEST, Explorer, application
 from epochfence.diagrams.explorer.view import Views
 from epochfence.language import Instance, instantiate
-from epochfence.tests.test_cli import ROOT, epochfence
+from epochfence.tests.cli.test_cli import ROOT, epochfence
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 

@@ -13,7 +13,7 @@ from epochfence.diagrams.explorer.until import GoalError, goal_of, places, until
 from epochfence.diagrams.explorer.view import Views, comparable
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.model.engine.interpreter import Interpreter
-from epochfence.tests.test_cli import ROOT
+from epochfence.tests.cli.test_cli import ROOT
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 

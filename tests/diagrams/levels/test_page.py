@@ -27,7 +27,7 @@ from epochfence.language import (
     instantiate,
     invariant,
 )
-from epochfence.tests.diagrams.test_overview import LEAST_PRINT, MEASURE, MOST_WORDS
+from epochfence.tests.diagrams.drawing.test_overview import LEAST_PRINT, MEASURE, MOST_WORDS
 
 ROOT = Path(__file__).parents[3]
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")

@@ -12,8 +12,8 @@ from epochfence.model.judge.histories import read_runs
 from epochfence.model.judge.judge import Finding, Judgement
 from epochfence.model.judge.operations import Settings
 from epochfence.model.judge.verdicts import EXCERPT, judge_run
+from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.judge.honest import Line, eventful, steady, without_markers
-from epochfence.tests.test_cli import epochfence
 
 REPORTS = Path(__file__).with_name("reports")
 RELEASES = ("2.5", "3.6", "4.0.1", "4.3")

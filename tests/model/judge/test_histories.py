@@ -17,7 +17,7 @@ from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation
 from epochfence.model.requests import read, run
 from epochfence.strict_json import NotJson, read_json
-from epochfence.tests.test_cli import Ended, epochfence
+from epochfence.tests.cli.test_cli import Ended, epochfence
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "histories"
 LINE: dict[str, Any] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.tests.test_cli import Ended, epochfence
+from epochfence.tests.cli.test_cli import Ended, epochfence
 
 REPORTS = Path(__file__).with_name("reports")
 

@@ -22,10 +22,10 @@ from epochfence.model.judge.histories import operation_of, read_history, read_ru
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation, Settings
 from epochfence.model.judge.verdicts import judge_run
+from epochfence.tests.cli.test_cli import Ended, epochfence
 from epochfence.tests.model.judge.damage import DAMAGES, honest
 from epochfence.tests.model.judge.machines.test_group import steady as group_run
 from epochfence.tests.model.judge.test_judge import Recorder, coordinator_run, leader_run
-from epochfence.tests.test_cli import Ended, epochfence
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples" / "histories"
 SETTINGS = Settings(protocol="3.6")

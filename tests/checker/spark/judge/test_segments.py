@@ -17,10 +17,10 @@ from epochfence.checker.spark.options import SparkError, SparkOptions
 from epochfence.checker.spark.session import session
 from epochfence.language import DeclarationError
 from epochfence.model.judge.segments.directories import Segments, judge_segments
+from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.judge.segments.test_damage import DAMAGE
 from epochfence.tests.model.judge.segments.test_directories import SLIPS, Broker, honest
 from epochfence.tests.model.judge.segments.test_policies import config, controllers, keyed
-from epochfence.tests.test_cli import epochfence
 
 TOGETHER = 4  # folders that are judged at once beside the honest one
 Row = dict[str, Any]

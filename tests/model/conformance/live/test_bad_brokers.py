@@ -27,9 +27,9 @@ from epochfence.model.conformance.session import Disagreement, Session
 from epochfence.model.conformance.simulated_clients import UNKNOWN_ID
 from epochfence.model.serve.server import Server
 from epochfence.model.wire.listener import LOST, Answer, Request, Silence
+from epochfence.tests.cli.test_cli import ROOT
 from epochfence.tests.model.conformance.live.oracle_broker import OracleBroker, running
 from epochfence.tests.model.conformance.live.test_run import conform
-from epochfence.tests.test_cli import ROOT
 
 Told = dict[str, Any]
 OTHER_ID = (7).to_bytes(4) + bytes(40)

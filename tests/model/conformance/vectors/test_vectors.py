@@ -21,7 +21,7 @@ from epochfence.model.conformance.vectors.json_files import text, vectors
 from epochfence.model.conformance.vectors.search import Event, Search, after, first, machines
 from epochfence.model.conformance.vectors.values import message, named, read_mapping
 from epochfence.model.engine.machine import Machine, noted
-from epochfence.tests.test_cli import epochfence
+from epochfence.tests.cli.test_cli import epochfence
 
 ROOT = Path(__file__).parents[4]
 RUNNER = ROOT / "docs" / "examples" / "vectors"

@@ -23,8 +23,8 @@ from epochfence.model.records import (
     encode_index,
     encode_snapshot,
 )
+from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.judge.segments.test_directories import PID, Broker, Log, honest
-from epochfence.tests.test_cli import epochfence
 
 ORDERS, DECISIONS = "orders-0", "__transaction_state-0"
 OTHER = 4100

@@ -28,7 +28,7 @@ from epochfence.model.records import (
     read_file,
 )
 from epochfence.spec.coordinator.entry import TransactionState
-from epochfence.tests.test_cli import epochfence
+from epochfence.tests.cli.test_cli import epochfence
 
 NAMES = [name for name, _ in TransactionState.members]
 PID = 4000

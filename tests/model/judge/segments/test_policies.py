@@ -12,9 +12,9 @@ from epochfence.model.judge.segments.policies import configured, given
 from epochfence.model.records import Record, RecordBatch, encode_batch
 from epochfence.model.records.codec.codec import encode
 from epochfence.model.records.metadata_log import OF_BROKER, OF_TOPIC, ConfigRecord
+from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.judge.segments.test_damage import batches, log_of, write
 from epochfence.tests.model.judge.segments.test_directories import Broker, Log, honest
-from epochfence.tests.test_cli import epochfence
 
 NAMED = "if orders isn't compacted, add --cleanup-policy orders=delete"
 

@@ -1,0 +1,1 @@
+"""Commands that check, prove and compare systems, and read counterexamples."""

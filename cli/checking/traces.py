@@ -1,0 +1,257 @@
+"""`replay` and `explain` take the steps of a trace again. Other commands write traces by this."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...checker.named_systems import load_system
+from ...files import Output
+from ...language import DeclarationError, Instance, System, instantiate
+from ..exits import announce_wait, fail, needing, write_json
+from ..options import Json, RunOptions, output_of
+from ..screen import screen
+
+if TYPE_CHECKING:
+    from ...checker.trace.itf import Settings
+    from ...checker.trace.schedule.schedule import Schedule
+    from ...checker.trace.trace import Trace
+    from ...checker.verdict.result import Outcome, Result
+
+CHARTS = (".svg", ".mmd")
+
+
+TraceArgument = Annotated[
+    Path, typer.Argument(metavar="TRACE", help="A trace (ITF) from check --trace.")
+]
+OfSystem = Annotated[
+    str | None,
+    typer.Argument(metavar="SYSTEM", help="The system, if the trace doesn't name one."),
+]
+
+
+def replay(
+    file: TraceArgument,
+    system: OfSystem = None,
+    *,
+    asked: RunOptions,
+    chart: Annotated[
+        Output | None,
+        typer.Option(
+            "--chart",
+            metavar="FILE",
+            parser=output_of,
+            help="Draw a sequence chart: FILE.svg, or FILE.mmd (Mermaid).",
+        ),
+    ] = None,
+    test: Annotated[
+        Output | None,
+        typer.Option(
+            "--pytest",
+            metavar="FILE",
+            parser=output_of,
+            help="Write a pytest file that repeats the run.",
+        ),
+    ] = None,
+    brief: Annotated[
+        bool,
+        typer.Option("--brief", help="In the chart, draw only changes of machines' states."),
+    ] = False,
+    output: Json = None,
+) -> None:
+    """Repeat the steps of TRACE one by one, and report what is broken at its end, and why."""
+    if chart is not None and chart.path.suffix.lower() not in CHARTS:
+        fail(f"{chart.path}: the name must end with .svg or .mmd (Mermaid)")
+    if brief and chart is None:
+        fail("--brief needs --chart")
+    name, instance, outcome = taken(file, system, asked)
+    from ...checker.output import report
+
+    report.print_replayed(outcome, screen())
+    if chart is not None:
+        _draw(outcome, chart, instance.system if brief else None)
+    if test is not None:
+        from ...checker.trace.pytest_file import as_pytest
+
+        test.write(as_pytest(name, instance, outcome))
+    write_json(output, outcome.as_json())
+    raise typer.Exit(outcome.verdict.value)
+
+
+def explain(
+    file: TraceArgument,
+    system: OfSystem = None,
+    *,
+    asked: RunOptions,
+) -> None:
+    """Describe TRACE in sentences, each with its source in Kafka, and say why its end is broken."""
+    _, instance, outcome = taken(file, system, asked)
+    from ...checker.output.lines import wrapped
+    from ...checker.trace.chart.chart import chart_of
+    from ...checker.trace.chart.story import story
+
+    trace = outcome.trace
+    assert trace is not None
+    told = [*story(chart_of(trace), instance), trace.conclusion]
+    told += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
+    width = screen().width
+    for line in told:
+        print("\n".join(wrapped(line, width, then="   ")))
+    raise typer.Exit(outcome.verdict.value)
+
+
+def taken(
+    file: Path, system: str | None = None, asked: RunOptions | None = None
+) -> tuple[str, Instance, Outcome]:
+    """The name of the system, its instance, and the replayed trace of a file; exits with one line
+    that says what is wrong."""
+    with needing("check"):
+        from ...checker.trace.itf import read_trace
+        from ...checker.trace.replay import replay as run
+    with reading(file):
+        found = read_trace(file.read_bytes())
+        asked = asked or RunOptions()
+        if found.settings is not None and (asked.are_given or system is not None):
+            fail(f"{file} sets its own system, release and constants: leave out these options")
+        if found.settings is not None:
+            system = found.settings.system
+            instance = instance_of(load_system(system), found.settings)
+        elif system is not None:
+            instance = asked.instance(load_system(system), progress=True)
+        else:
+            fail(f"{file} doesn't name its system: give SYSTEM after the file")
+        return system, instance, run(instance, found)
+
+
+def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedule]:
+    """A replayed trace and its schedule of faults; exits with one line if it can't be scheduled."""
+    _, instance, outcome = taken(file)
+    from ...checker.trace.chart.chart import chart_of
+    from ...checker.trace.schedule.schedule import NoSchedule, schedule_of
+
+    assert outcome.trace is not None
+    try:
+        return instance, outcome, schedule_of(chart_of(outcome.trace), by_clock=by_clock)
+    except NoSchedule as error:
+        fail(f"{file}: {error}")
+
+
+def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
+    """The run of a trace of this system, called `name` on the command line, at this release if one
+    is given; exits with one line that says what is wrong. It loads no file that the trace names.
+    """
+    from ...checker.trace.itf import read_trace
+    from ...checker.trace.replay import replay as run
+
+    with reading(file):
+        found = read_trace(file.read_bytes())
+        of = found.settings
+        if of is not None and not is_called(of.system, name, system.name):
+            fail(f"{file} is a trace of {of.system}, not of {system.name}")
+        if of is not None and protocol not in (None, of.protocol):
+            fail(f"{file} is a trace of release {of.protocol}, not {protocol}")
+        instance = instantiate(system, protocol) if of is None else instance_of(system, of)
+        outcome = run(instance, found)
+    assert outcome.trace is not None
+    return instance, outcome.trace
+
+
+@contextmanager
+def reading(file: Path) -> Generator[None]:
+    """Exits with one line if the trace in the file can't be read or replayed."""
+    from ...checker.trace.itf import TraceError
+
+    announce_wait(file)
+    try:
+        yield
+    except OSError as error:
+        fail(f"can't read {file}: {error.strerror}")
+    except (TraceError, DeclarationError) as error:
+        fail(f"{file}: {error}")
+
+
+def is_called(system: str, *names: str) -> bool:
+    """Whether the system has one of these names, or one of them is another path to its file."""
+    path = os.path.realpath(system.partition(":")[0])
+    files = [os.path.realpath(name.partition(":")[0]) for name in names if ".py" in name]
+    return system in names or path in files
+
+
+def instance_of(declared: System, of: Settings) -> Instance:
+    """The instance that a trace was made from, with progress properties."""
+    usual = declared.protocols.features_at(of.protocol)
+    return instantiate(
+        declared, of.protocol, of.constants, progress=True,
+        switch_on={*of.features} - usual, switch_off=usual - {*of.features},
+    )  # fmt: skip
+
+
+def _draw(outcome: Outcome, output: Output, in_brief_of: System | None) -> None:
+    from ...checker.trace.chart.chart import chart_of, in_brief
+    from ...diagrams.drawing.sequence import to_mermaid, to_svg
+
+    assert outcome.trace is not None
+    draw = to_svg if output.path.suffix.lower() == ".svg" else to_mermaid
+    chart, why = chart_of(outcome.trace), outcome.trace.why
+    if in_brief_of is not None:
+        chart, why = in_brief(chart, in_brief_of), ()
+    output.write(draw(chart, outcome.reason, why))
+
+
+def numbered(output: Output | None, most: int) -> list[Output]:
+    """The output for the first trace, and the outputs beside it for the others."""
+    if output is None:
+        return []
+    if most > 1 and output.is_standard_output:
+        fail("--trace -: give a file name, because --all-traces writes several files")
+    return [output] + [Output(_beside(output.path, number)) for number in range(2, most + 1)]
+
+
+def _beside(first: Path, number: int) -> Path:
+    """The path of a further trace: x-2.itf.json beside x.itf.json."""
+    name, dot, ending = first.name.partition(".")
+    return first.with_name(f"{name}-{number}{dot}{ending}")
+
+
+def write_traces(places: list[Output], result: Result, instance: Instance, system: str) -> None:
+    """Writes each counterexample to its output, if there is one."""
+    if not places:
+        return
+    from ...checker.trace.itf import Settings, as_itf
+
+    if not result.counterexamples:
+        print(f"epochfence: no counterexample: {places[0].path} not written", file=sys.stderr)
+        return
+    of = Settings(
+        system, instance.protocol, tuple(sorted(instance.features)), dict(instance.chosen)
+    )
+    if len(places) > 1:
+        _remove_earlier(places[0].path, len(result.counterexamples), system)
+    variables = {variable.name: variable.type for variable in instance.variables}
+    for place, item in zip(places, result.counterexamples, strict=False):
+        place.write(as_itf(item.trace, variables, of, item.broken))
+
+
+def _remove_earlier(first: Path, written: int, system: str) -> None:
+    """Removes further traces that an earlier run left beside the first, and prints each. It keeps
+    files that are no trace of the system."""
+    from ...checker.trace.itf import TraceError, read_trace
+
+    for number in count(written + 1):
+        path = _beside(first, number)
+        try:
+            settings = read_trace(path.read_bytes()).settings
+        except (OSError, TraceError):
+            return
+        if settings is None or settings.system != system:
+            return
+        with suppress(OSError):
+            path.unlink()
+            print(f"epochfence: removed {path}, a trace of an earlier run", file=sys.stderr)

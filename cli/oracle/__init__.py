@@ -1,0 +1,1 @@
+"""Commands that use the oracle: conform, serve, proxy, judge, decode, vectors, config."""

@@ -1,0 +1,378 @@
+"""`serve` and `proxy`: a cluster in memory, a proxy to real brokers, both with injected faults."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from ...files import CantWrite, Output
+from ...spec.releases.features import NEWEST, RELEASED
+from ..checking.traces import scheduled
+from ..exits import INCONCLUSIVE, fail, internal, needing
+from ..options import a_number, output_of, seconds_option
+from .conform import properties_of, restarts, security_of
+
+if TYPE_CHECKING:
+    from ...checker.trace.schedule.schedule import Schedule
+    from ...model.serve.base import Served
+    from ...model.serve.control import Control
+    from ...model.serve.faults.faults import Faults
+    from ...model.serve.server import Server
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaultOptions:
+    """The faults to inject, and the files to write."""
+
+    faults: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fault",
+            metavar="DO:REQUEST[:NTH]",
+            help="Inject a fault at a request, as lose_answer:EndTxn; or JSON, as in a script.",
+        ),
+    ] = None
+    script: Annotated[
+        Path | None,
+        typer.Option(
+            "--script",
+            metavar="FILE",
+            help="Inject the faults in this file: JSON, a fault or a list of them. "
+            "`nth` and `times` belong into a fault's `on`.",
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            metavar="FILE",
+            help="Inject the faults of a counterexample: a trace (ITF) from check --trace.",
+        ),
+    ] = None
+    rate: Annotated[
+        float,
+        typer.Option(
+            "--random",
+            min=0,
+            max=1,
+            callback=a_number,
+            metavar="RATE",
+            help="Inject faults at random into this fraction of the protocol's requests.",
+        ),
+    ] = 0
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Seed of --random (default: 0).")
+    ] = None
+    random_script: Annotated[
+        Output | None,
+        typer.Option(
+            "--random-script",
+            metavar="FILE",
+            parser=output_of,
+            help="Write the faults of --random as a script that repeats them.",
+        ),
+    ] = None
+    control: Annotated[
+        int | None,
+        typer.Option(
+            "--control",
+            min=0,
+            max=65_535,
+            metavar="PORT",
+            help="Accept faults over HTTP on this port of localhost; 0 picks a free one.",
+        ),
+    ] = None
+    history: Annotated[
+        Output | None,
+        typer.Option(
+            "--history",
+            metavar="FILE",
+            parser=output_of,
+            help="Record every request and answer as a line of JSON, for judge.",
+        ),
+    ] = None
+    seconds: Annotated[float | None, seconds_option("Stop after this time.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions:
+    """The cluster in memory."""
+
+    protocol: Annotated[
+        str | None,
+        typer.Option(
+            "--protocol", metavar="R", help="Release (default: the trace's, or the newest)."
+        ),
+    ] = None
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            metavar="N",
+            min=0,
+            max=65_535,
+            help="Port of the first broker; 0 picks free ones.",
+        ),
+    ] = 9092
+    brokers: Annotated[
+        int,
+        typer.Option(
+            "--brokers", metavar="N", min=1, max=5, help="Number of brokers, each on its own port."
+        ),
+    ] = 1
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic", metavar="NAME[:N]", help="Create a topic with N partitions (repeatable)."
+        ),
+    ] = None
+    partitions: Annotated[
+        int,
+        typer.Option(
+            "--partitions",
+            min=1,
+            max=1000,
+            metavar="N",
+            help="Number of partitions of a topic that is created automatically.",
+        ),
+    ] = 1
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST", help="Address to listen on.")
+    ] = "127.0.0.1"
+    acls: Annotated[
+        Path | None,
+        typer.Option(
+            "--acls",
+            metavar="FILE",
+            help='ACLs as JSON: {"acls": [...]}. Without --users every client is User:ANONYMOUS.',
+        ),
+    ] = None
+    users: Annotated[
+        Path | None,
+        typer.Option(
+            "--users",
+            metavar="FILE",
+            help="Require SASL PLAIN or SCRAM. FILE has a line name=password for each user.",
+        ),
+    ] = None
+    unsecured_tokens: Annotated[
+        bool,
+        typer.Option(
+            "--unsecured-tokens",
+            help="Accept SASL/OAUTHBEARER with unsigned tokens; the subject is the user.",
+        ),
+    ] = False
+    plant: Annotated[
+        Literal["read-beyond-stable"] | None,
+        typer.Option("--plant", hidden=True, help="Serve with this bug, to test what finds it."),
+    ] = None
+
+
+def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
+    """Run a cluster in memory for Kafka's clients, answered by the oracle, until Ctrl-C."""
+    with needing("broker"):
+        from ...model.serve.server import Server
+    schedule: Schedule | None = None
+    protocol, trace = cluster.protocol, wanted.trace
+    if trace is not None:
+        instance, _, schedule = scheduled(trace, by_clock=False)
+        if protocol not in (None, instance.protocol):
+            fail(f"{trace} is a trace of release {instance.protocol}, not {protocol}")
+        protocol = instance.protocol
+    protocol = protocol or NEWEST
+    if protocol not in RELEASED:
+        fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
+    named = _topics(cluster.topics or [], cluster.partitions)
+    passwords = None if cluster.users is None else _passwords(cluster.users)
+    try:
+        server = Server(
+            protocol,
+            brokers=cluster.brokers,
+            partitions=cluster.partitions,
+            host=cluster.listen,
+            port=cluster.port,
+            topics=named,
+            passwords=passwords,
+            unsecured_tokens=cluster.unsecured_tokens,
+        )
+    except ValueError as error:
+        fail(f"--topic, --users or --unsecured-tokens: {error}")
+    server.logs.reads_beyond_stable = cluster.plant == "read-beyond-stable"
+    if cluster.acls is not None:
+        _authorize(server, cluster.acls)
+    _run(server, f"Kafka {protocol} in memory", wanted, schedule)
+
+
+def proxy(
+    upstream: Annotated[
+        str,
+        typer.Option(
+            "--upstream",
+            metavar="HOST:PORT[,...]",
+            help="Addresses of brokers of the cluster: one finds the others; with a listener of "
+            "their own for the proxy, name it of each, in the order of their ids.",
+        ),
+    ],
+    listen: Annotated[
+        str,
+        typer.Option(
+            "--listen",
+            metavar="HOST:PORT",
+            help="The address of the first broker; others get the next ports. 0: free ports.",
+        ),
+    ] = "127.0.0.1:9192",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Client properties file for the brokers, with TLS and SASL. Clients need none.",
+        ),
+    ] = None,
+    restart_command: Annotated[
+        str | None,
+        typer.Option(
+            "--restart-command",
+            metavar="COMMAND",
+            help="Kills and restarts the broker; fail_over_coordinator needs it.",
+        ),
+    ] = None,
+    *,
+    wanted: FaultOptions,
+) -> None:
+    """Run a proxy between Kafka's clients and real brokers that injects faults, until Ctrl-C."""
+    with needing("broker"):
+        from ...model.serve.proxy import Proxy
+        from ...model.wire.connection import BrokerError
+    host, _, number = listen.rpartition(":")
+    if not host or not (number.isascii() and number.isdigit() and int(number) < 2**16):
+        fail(f"--listen {listen}: write HOST:PORT")
+    schedule = None if wanted.trace is None else scheduled(wanted.trace, by_clock=True)[-1]
+    how = security_of(config)
+    restart = restarts(restart_command) if restart_command else None
+    try:
+        between = Proxy(upstream, host=host, port=int(number), how=how, restart=restart)
+    except BrokerError as error:
+        fail(error)
+    _run(between, f"proxy to {upstream}", wanted, schedule)
+
+
+def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | None) -> None:
+    """Serves until a signal or the time limit, then prints what became of the faults."""
+    from ...model.serve.faults.faults import script_text
+    from ...model.serve.history import History
+    from ...model.wire.listener import CantListen
+    from ...sockets import raise_file_limit
+
+    raise_file_limit()
+    _put(served.faults, wanted, schedule)
+    controls = None if wanted.control is None else _controls()
+    stopped = threading.Event()
+
+    def stop(_: int, __: FrameType | None) -> None:
+        stopped.set()
+
+    before = {which: signal.signal(which, stop) for which in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with ExitStack() as stack:
+            if wanted.history is not None:
+                served.record_in(History(stack.enter_context(wanted.history.writing())))
+            stack.enter_context(served)
+            http = controls and stack.enter_context(controls(served, wanted.control or 0))
+            print(f"{what}: bootstrap.servers={served.bootstrap}", flush=True)
+            if schedule is not None:
+                print(f"clients of the trace: {schedule.text()}", flush=True)
+            if http is not None:
+                print(f"faults at {http.address}/faults", flush=True)
+            stopped.wait(wanted.seconds)
+        drawn = served.faults.drawn
+        if wanted.random_script is not None:
+            wanted.random_script.write(script_text([] if drawn is None else drawn.script()))
+    except (CantListen, CantWrite) as error:
+        fail(error)
+    except Exception as error:
+        internal(error)
+    finally:
+        for which, handler in before.items():
+            signal.signal(which, handler)
+    print(served.report())
+    if not served.faults.all_fired:  # this wasn't the requested run
+        raise typer.Exit(INCONCLUSIVE)
+
+
+def _controls() -> type[Control]:
+    with needing("broker", "explore"):
+        from ...model.serve.control import Control
+    return Control
+
+
+def _put(faults: Faults, wanted: FaultOptions, schedule: Schedule | None) -> None:
+    """Adds the faults that the options name."""
+    from ...model.serve.faults.faults import BadFault, Drawn, read_script, read_short
+
+    place = "--script"
+    try:
+        if wanted.script is not None:
+            place = str(wanted.script)
+            for given in read_script(wanted.script.read_bytes()):
+                faults.add(given)
+        if schedule is not None:
+            place = "--trace"
+            for given in schedule.faults:
+                faults.add(dict(given))
+        for text in wanted.faults or []:
+            place = f"--fault {text}"
+            faults.add(read_short(text))
+    except BadFault as error:
+        fail(f"{place}: {error}")
+    except OSError as error:
+        fail(f"can't read {place}: {error.strerror}")
+    if wanted.rate:
+        faults.drawn = Drawn(wanted.rate, wanted.seed or 0)
+    elif wanted.random_script is not None or wanted.seed is not None:
+        which = "--seed" if wanted.random_script is None else "--random-script"
+        fail(f"{which} needs --random RATE")
+
+
+def _authorize(server: Server, file: Path) -> None:
+    """Applies the ACLs in a file."""
+    from ...model.engine.errors import ModelError
+    from ...model.requests import acls_of
+    from ...strict_json import NotJson, read_json
+
+    try:
+        server.cluster.acls = acls_of(read_json(file.read_bytes()))
+    except OSError as error:
+        fail(f"can't read {file}: {error.strerror}")
+    except NotJson as error:
+        fail(f"{file}: not valid JSON ({error})")
+    except ModelError as error:
+        fail(f"{file}: {error}")
+
+
+def _passwords(file: Path) -> dict[str, str]:
+    """The users in a file, with their passwords. No message shows a password."""
+    found = properties_of(file)
+    if not found:
+        fail(f"{file} names no user: write a line name=password for each")
+    return found
+
+
+def _topics(texts: list[str], partitions: int) -> dict[str, int]:
+    """The topics of --topic, each with its number of partitions."""
+    found: dict[str, int] = {}
+    for text in texts:
+        name, colon, count = text.partition(":")
+        if colon and not (count.isascii() and count.isdigit() and 0 < int(count) <= 1000):
+            fail(f"--topic {text}: write NAME, or NAME:N with 1 to 1000 partitions")
+        if name in found:
+            fail(f"--topic {text}: {name} is given twice")
+        found[name] = int(count) if colon else partitions
+    return found

@@ -1,0 +1,1 @@
+"""Commands that list and draw systems, browse them, or start a new one."""

@@ -1,0 +1,1 @@
+"""Drawings: state machines, sequence charts, decision tables and overviews."""

@@ -1,0 +1,235 @@
+"""Sequence charts of traces as SVG and Mermaid: a lane for each machine, arrows for messages."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import TypedDict
+from xml.etree import ElementTree
+
+from ...checker.trace.chart.chart import Arrow, Chart, ChartStep
+from .render import FILL, FONT, INK, LINE, PARTIAL, escaped
+
+LANE, MARGIN, HEAD = 240, 110, 34
+"""Points between two lanes, beside the first one, and of the boxes with their names."""
+SIZE, SPACING, ARROW, GAP = 12, 15, 24, 10
+"""Points of print, from line to line, for an arrow above its text, and between two steps."""
+LETTERS = 34
+"""Letters of a line beside a lane: so many of this print are as wide as from lane to lane."""
+WRONG = "#b3261e"
+
+
+def to_svg(chart: Chart, title: str, why: tuple[str, ...] = ()) -> bytes:
+    """The chart as SVG, `title` above it, and below it `why` something is wrong with its end."""
+    return _Svg(chart).drawn(title, why)
+
+
+class _Svg:
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+        self.places = {lane: MARGIN + at * LANE for at, lane in enumerate(chart.lanes)}
+        self.width = MARGIN + LANE * len(chart.lanes)
+        self.root = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
+        self.below = ElementTree.SubElement(self.root, "g")
+        self.at: dict[int, int] = {}
+        """The place of each step, in points from the top."""
+
+    def drawn(self, title: str, why: tuple[str, ...]) -> bytes:
+        y = 0
+        for line in textwrap.wrap(title, self.width // 7):
+            y += SPACING + 3
+            self._text(MARGIN // 6, y, line, size=SIZE + 2, weight="bold")
+        top = y + GAP
+        for lane, x in self.places.items():
+            self._box(x, top, lane)
+        y = top + HEAD + GAP
+        for step in self.chart.steps:
+            if step.number - 1 == self.chart.loop:
+                y = self._across(y, "from here on, again and again")
+            y = self._step(step, y)
+        for x in self.places.values():
+            self._line(self.below, (x, top + HEAD), (x, y), LINE, width="1")
+        below = [(line, PARTIAL) for line in self.chart.left_over()] + [(w, WRONG) for w in why]
+        for line, colour in below:
+            for part in _wrapped(line, self.width // 7):
+                y += SPACING
+                self._text(MARGIN // 6, y, part, fill=colour)
+        height = y + GAP
+        self.root.set("width", str(self.width))
+        self.root.set("height", str(height))
+        self.root.set("viewBox", f"0 0 {self.width} {height}")
+        self.root.set("font-family", FONT)
+        back = ElementTree.Element("rect", width="100%", height="100%", fill="white")
+        self.root.insert(0, back)
+        ElementTree.indent(self.root)
+        return ElementTree.tostring(self.root) + b"\n"
+
+    def _step(self, step: ChartStep, y: int) -> int:
+        """Draws a step from `y` on; where the next one begins."""
+        here = self.places[step.lane]
+        took = step.took
+        if took is not None and took.source != step.lane:
+            source = self.places[took.source]
+            label = self._label(took, LANE - 48)
+            y += ARROW + SPACING * (len(label) - 1)
+            self._arrow(took, source, here, y, label)
+        else:
+            y += SPACING
+        self.at[step.number] = y
+        last = step.number == len(self.chart.steps)
+        self._text(MARGIN // 6, y + 4, str(step.number), fill=LINE)
+        dot = {"cx": str(here), "cy": str(y), "r": "4", "fill": WRONG if last else INK}
+        group = ElementTree.SubElement(self.root, "g")
+        ElementTree.SubElement(group, "title").text = "\n".join([f"[{step.row}]", *step.changes])
+        ElementTree.SubElement(group, "circle", dot)
+        if took is not None and self.places[took.source] > here:
+            y += SPACING  # the text is where the arrow comes from
+        y += 4 - SPACING
+        for line, style in _beside(step):
+            y += SPACING
+            self._text(here + 10, y, line, **style)
+        return y + GAP
+
+    def _label(self, arrow: Arrow, width: int) -> list[str]:
+        """The lines above an arrow: the message, its error and when it was sent, on as few as they
+        fit on."""
+        label = _label(arrow)
+        words = label.rsplit(" ", 1) if _points(label) > width else [label]
+        if arrow.is_late:
+            late = f"sent at {arrow.sent}"
+            whole = f"{words[-1]}, {late}"
+            return [*words[:-1], whole] if _points(whole) <= width else [*words, late]
+        return words
+
+    def _arrow(self, arrow: Arrow, source: int, target: int, y: int, label: list[str]) -> None:
+        way = 1 if target > source else -1
+        start = self.at.get(arrow.sent, y - ARROW + 6)
+        if arrow.is_late:  # it waits beside its sender's lane
+            beside = source + 6 * way
+            self._line(self.below, (beside, start), (beside, y), PARTIAL, dashes="2 3")
+            start = y
+        colour = PARTIAL if arrow.is_late or arrow.fate or arrow.again else INK
+        end = target - (30 if arrow.fate else 12) * way
+        dashes = "6 3" if arrow.fate or arrow.again else ""
+        self._line(self.root, (source, y), (end, y), colour, dashes=dashes)
+        points = f"{end},{y - 4} {end},{y + 4} {end + 7 * way},{y}"
+        if arrow.fate:
+            self._text(end, y + 4, "✗", fill=WRONG, anchor="middle", size=SIZE + 3)
+        else:
+            ElementTree.SubElement(self.root, "polygon", points=points, fill=colour)
+        # Beside the sender, so that no lane between the two crosses the text.
+        middle = source + min(LANE, abs(target - source)) // 2 * way
+        for above, line in enumerate(reversed(label)):
+            self._text(middle, y - 5 - above * SPACING, line, fill=colour, anchor="middle")
+
+    def _box(self, x: int, y: int, name: str) -> None:
+        width = max(90, 8 * len(name) + 16)
+        ElementTree.SubElement(
+            self.root, "rect", x=str(x - width // 2), y=str(y), width=str(width), height=str(HEAD),
+            rx="6", fill=FILL, stroke=LINE,
+        )  # fmt: skip
+        self._text(x, y + HEAD // 2 + 5, name, anchor="middle", size=SIZE + 1, weight="bold")
+
+    def _across(self, y: int, text: str) -> int:
+        y += SPACING
+        self._line(self.root, (0, y), (self.width, y), PARTIAL, dashes="8 4")
+        self._text(self.width - 10, y - 4, text, fill=PARTIAL, anchor="end")
+        return y + GAP
+
+    def _line(
+        self, parent: ElementTree.Element, begin: tuple[int, int], end: tuple[int, int],
+        colour: str, *, dashes: str = "", width: str = "1.4",
+    ) -> None:  # fmt: skip
+        (x1, y1), (x2, y2) = begin, end
+        line = ElementTree.SubElement(
+            parent, "line", x1=str(x1), y1=str(y1), x2=str(x2), y2=str(y2), stroke=colour
+        )
+        line.set("stroke-width", width)
+        if dashes:
+            line.set("stroke-dasharray", dashes)
+
+    def _text(
+        self, x: int, y: int, text: str, *, fill: str = INK, anchor: str = "start",
+        size: int = SIZE, weight: str = "normal", style: str = "normal",
+    ) -> None:  # fmt: skip
+        shown = ElementTree.SubElement(self.root, "text", x=str(x), y=str(y), fill=fill)
+        shown.text = text
+        for name, value, usual in (
+            ("text-anchor", anchor, "start"), ("font-weight", weight, "normal"),
+            ("font-style", style, "normal"), ("font-size", str(size), ""),
+        ):  # fmt: skip
+            if value != usual:
+                shown.set(name, value)
+
+
+def to_mermaid(chart: Chart, title: str, why: tuple[str, ...] = ()) -> str:
+    """The chart as a sequence diagram of Mermaid: late messages are dashed, lost ones have a
+    cross."""
+    names = {lane: f"lane{at}" for at, lane in enumerate(chart.lanes)}
+    lines = ["sequenceDiagram", f"    %% {title}"]
+    lines += [f"    participant {names[lane]} as {escaped(lane)}" for lane in chart.lanes]
+    for step in chart.steps:
+        if step.number - 1 == chart.loop:
+            lines.append("    loop again and again")
+        here = names[step.lane]
+        if step.took is not None:
+            arrow = "-x" if step.took.fate else "-->>" if step.took.is_late else "->>"
+            late = f", sent at step {step.took.sent}" if step.took.is_late else ""
+            label = _label(step.took) + late
+            lines.append(f"    {names[step.took.source]}{arrow}{here}: {escaped(label)}")
+        told = "<br/>".join(escaped(line) for line, _ in _beside(step))
+        lines.append(f"    Note over {here}: {step.number}. {told}")
+    if chart.loop is not None:
+        lines.append("    end")
+    below = [*chart.left_over(), *why]
+    if below and chart.lanes:
+        told = "<br/>".join(map(escaped, below))
+        lines.append(f"    Note over {names[chart.lanes[0]]},{names[chart.lanes[-1]]}: {told}")
+    return "\n".join(lines) + "\n"
+
+
+class _Style(TypedDict, total=False):
+    fill: str
+    weight: str
+    style: str
+
+
+def _beside(step: ChartStep) -> Iterator[tuple[str, _Style]]:
+    """The lines beside a lane: the event, its row, and the new value of each field."""
+    inside = f"({step.detail})" if step.detail else ""
+    if step.took is None:
+        for line in _wrapped(f"{step.event}{inside}", LETTERS):
+            yield line, {"weight": "bold"}
+    for line in _wrapped(step.row, LETTERS):
+        yield line, {"style": "italic"}
+    for change in step.changes:
+        where, _, value = change.partition(": ")
+        now = value.rpartition(" → ")[2]
+        sign = ":" if now == value else " →"
+        for line in _wrapped(f"{where}{sign} {now}", LETTERS):
+            yield line, {"fill": LINE}
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines; a word that is longer than a line is broken between its parts."""
+    words = (
+        re.sub(r"(?<=[.\]])(?=\w|\[)", " \0", word) if len(word) > width - 4 else word
+        for word in text.split()
+    )
+    lines = textwrap.wrap(" ".join(words), width, subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace(" \0", "").replace("\0", "") for line in lines]
+
+
+def _points(text: str) -> int:
+    """About how wide the text is."""
+    return sum(9 if letter.isupper() else 6 for letter in text)
+
+
+def _label(arrow: Arrow) -> str:
+    """The message, with what went wrong; of its fields the error."""
+    error = dict(arrow.fields).get("error")
+    inside = f" {error}" if error is not None else ""
+    again = "again " if arrow.again else ""
+    fate = f"{arrow.fate} " if arrow.fate else ""
+    return f"{again}{fate}{arrow.message}{inside}"
