@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Callable, Iterator, Mapping, MutableSet
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableSet
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -125,6 +125,45 @@ def exclude(one: Expression, other: Expression) -> bool:
     return True
 
 
+def check_hidden(table: str, rows: tuple[Row, ...], only: Collection[Row] | None = None) -> None:
+    """Raises DeclarationError, at the row's line, for a row that a row before it hides: it asks for
+    all that the earlier one asks for, in the same releases or fewer. `only` are the rows that are
+    checked (default: all).
+
+    Rows are compared condition by condition. `lint` finds more, with a solver.
+    """
+    seen: list[tuple[Row, frozenset[Expression], frozenset[Expression]]] = []
+    for row in rows:
+        asks, during = conjuncts(row.guard), conjuncts(row.during)
+        for earlier, asked, asked_during in seen:
+            same_ranges = not (earlier.only_real or earlier.only_bounded) or (
+                (earlier.only_real, earlier.only_bounded) == (row.only_real, row.only_bounded)
+            )
+            if only is not None and row not in only:
+                break
+            if same_ranges and asked <= asks and asked_during <= during:
+                always = not asked and not asked_during
+                why = "always holds" if always else "holds wherever this one does"
+                raise DeclarationError(
+                    f"table {table}: the row {row.id!r} is never taken, because the row "
+                    f"{earlier.id!r} before it {why}: put it before that one, or leave it out"
+                ).within("", row.declared)
+        seen.append((row, asks, during))
+
+
+def conjuncts(condition: Expression) -> frozenset[Expression]:
+    """The parts of a conjunction; none for True."""
+    found: set[Expression] = set()
+    left = [condition]
+    while left:
+        part = left.pop()
+        if part.op == "and":
+            left += part.args
+        elif part is not TRUE:
+            found.add(part)
+    return frozenset(found)
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """A decision table: on the event or message `on`, `machine` takes the first row whose guard
@@ -139,8 +178,8 @@ class Table:
     table, in `rows`, have all three.
 
     Raises DeclarationError, naming table and row, for unknown fields, mixed types, values outside
-    their type, two rows of one name that one release can have, and updates to a field of another
-    machine.
+    their type, two rows of one id that one release can have, updates to a field of another machine,
+    and a row that is never taken, as a row before it is taken wherever it would be.
     """
 
     machine: Machine
@@ -158,6 +197,7 @@ class Table:
     """The place of its declaration, which it finds itself."""
 
     def __post_init__(self) -> None:
+        is_view = self.declared is not None  # which may well leave a row without an effect
         if self.declared is None:
             object.__setattr__(self, "declared", here())
         check_kind("a table's machine", self.machine, Machine)
@@ -200,6 +240,8 @@ class Table:
                     f"table {self.name}: two rows are called {row.id!r}, and no release or "
                     "feature separates them: rename one of them"
                 )
+        if not is_view:
+            check_hidden(self.name, self.rows)
 
     def _share(self) -> None:
         """Gives the rows what the table says of each. The table itself then says no more of it, so

@@ -16,7 +16,7 @@ from ..places import Place, here
 from ..properties import Property
 from ..protocols import check_feature
 from ..systems import DEFAULT, Budgets, Channel, System, Unreached, events_of
-from ..tables import Row, Table
+from ..tables import Row, Table, check_hidden
 from .features import FeatureInState
 
 _ADDED: dict[str, type] = {
@@ -364,6 +364,7 @@ class _Changed:
             raise DeclarationError(
                 f"{self.where}: {table.name} keeps no row: remove it with .without_tables()"
             )
+        check_hidden(table.name, rows, [row for row in rows if row not in table.rows])
         others = (*table.others, *self._read(table, edit))
         return replace(
             table,

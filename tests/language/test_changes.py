@@ -89,7 +89,7 @@ def test_rows_before_a_row_are_taken_first_where_their_feature_is_off() -> None:
 @pytest.mark.parametrize(
     ("change", "rows"),
     [
-        (UP.before("up", Row("a"), Row("b")), ["two", "a", "b", "up"]),
+        (UP.before("up", Row("a", when=x == 1), Row("b")), ["two", "a", "b", "up"]),
         (UP.after("two", Row("a", when=x == 1)), ["two", "a", "up"]),
         (
             UP.after("two", Row("a", when=x == 1)).before("a", Row("b", when=x == 0)),
@@ -170,7 +170,11 @@ def test_a_removed_table_takes_its_budget_and_what_is_said_of_it_along() -> None
 
 
 def test_changes_compose() -> None:
-    both = system + UP.before("up", Row("a")) + Change("b").table("counter.up").after("a", Row("b"))
+    both = (
+        system
+        + UP.before("up", Row("a", when=x == 1))
+        + Change("b").table("counter.up").after("a", Row("b"))
+    )
     assert both.name == "counts+hasty+b"
     assert ids(both) == ["two", "a", "b", "up"]
     assert ids(changed(system, UP.without("two"))) == ["up"]
@@ -196,6 +200,14 @@ def test_changes_compose() -> None:
         (
             lambda: UP.instead("two", Row("second", when=x == 2, set={x: 3})),
             "the row 'second' does the same as the row that it replaces",
+        ),
+        (
+            lambda: UP.after("up", Row("late")),
+            "the row 'late' is never taken, because the row 'up' before it always holds",
+        ),
+        (
+            lambda: UP.after("two", Row("late", when=(x == 2) & (x != 1))),
+            "the row 'late' is never taken, because the row 'two' before it holds wherever",
         ),
         (lambda: Change("c"), "change c does nothing"),
         (lambda: UP, "change hasty does nothing"),
