@@ -74,7 +74,7 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from .changes import Change, FeatureInState, changed
+    from .changes import Change, FeatureInState, Moved, changed
     from .fairness import Fairness, strong_fairness, weak_fairness
     from .instance import Action, ActionRow, Instance, Variable
     from .instantiation import instantiate
@@ -92,6 +92,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Change": "changes",
     "FeatureInState": "changes",
+    "Moved": "changes",
     "changed": "changes",
     "Fairness": "fairness",
     "strong_fairness": "fairness",
@@ -143,6 +144,7 @@ __all__ = [
     "Machine",
     "Map",
     "Message",
+    "Moved",
     "Operand",
     "Optional",
     "Property",

@@ -3,3 +3,4 @@
 from .change import Change as Change
 from .change import changed as changed
 from .features import FeatureInState as FeatureInState
+from .fields import Moved as Moved

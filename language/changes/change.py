@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from ..errors import DeclarationError, declared_at
-from ..expressions import TRUE, Expression, Operand, lift, naming
+from ..expressions import TRUE, Expression, Operand, lift
 from ..fairness import Fairness
 from ..given import check_kind, check_name, items, one_of, pairs
 from ..machines import Event, Machine
@@ -18,6 +18,7 @@ from ..protocols import check_feature
 from ..systems import DEFAULT, Budgets, Channel, System, Unreached, events_of
 from ..tables import Row, Table, check_hidden
 from .features import FeatureInState
+from .fields import Moved, named
 
 _ADDED: dict[str, type] = {
     "tables": Table,
@@ -85,6 +86,7 @@ class Change:
     * `fixed` values of constants that a run can't set in the changed system. A constant that was
       fixed before can be one of `constants`.
     * Features `in_state` become a part of the state, before all else: see `FeatureInState`.
+    * Fields that are `moved` have another place: see `Moved`.
 
     Raises DeclarationError when it is declared, or when it is added to a system, for: an unknown
     table, row or property; two changes of one row; rows that are given before a table is named; an
@@ -106,6 +108,7 @@ class Change:
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     fixed: Mapping[Expression, int] = field(default_factory=dict[Expression, int])
     in_state: tuple[FeatureInState, ...] = ()
+    moved: Moved | None = None
     left_out: tuple[Edit, ...] = field(default=(), repr=False)
     """The tables and properties that it removes: see `without_tables`."""
     edits: tuple[Edit, ...] = field(default=(), repr=False)
@@ -126,6 +129,7 @@ class Change:
             object.__setattr__(self, name, given)
         for name, form in _MAPPED.items():
             pairs(f"{where}, {name}", getattr(self, name), form)
+        check_kind(f"{where}, moved", self.moved, Moved, type(None))
         for given in (*self.features, *self.settled):
             check_feature(f"{where}, features", given)
 
@@ -240,9 +244,8 @@ class Change:
     @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
-        return not any(
-            (self.edits, self.left_out, *(getattr(self, x) for x in (*_ADDED, *_MAPPED)))
-        )
+        added = [getattr(self, name) for name in (*_ADDED, *_MAPPED)]
+        return self.moved is None and not any((self.edits, self.left_out, *added))
 
 
 def changed(system: System, change: Change) -> System:
@@ -265,6 +268,9 @@ class _Changed:
         """The rows that are changed, as `table/row`, each with the name of its change."""
         machines = (*system.machines, *change.machines, *self._machines_of(change.tables))
         self.machines = {machine.name: machine for machine in machines}
+        if change.moved is not None:
+            placed = (machine for machine in change.moved.machines.values() if machine is not None)
+            self.machines.update((machine.name, machine) for machine in placed)
 
     def system(self) -> System:
         """The changed system."""
@@ -293,6 +299,8 @@ class _Changed:
                 properties=properties,
                 lemmas=lemmas,
                 progress=progress,
+                rankings=base.rankings if change.moved is None else (),
+                terminal=base.end if change.moved is None else change.moved.expression(base.end),
                 protocols=protocols,
                 constants=(
                     *(constant for constant in base.constants if constant not in change.fixed),
@@ -315,7 +323,7 @@ class _Changed:
     # Tables ---------------------------------------------------------------------------------------
 
     def _tables(self) -> tuple[Table, ...]:
-        there = {table.name: table for table in self.base.tables}
+        there = {table.name: self._placed(table) for table in self.base.tables}
         for edit in self._left_out("tables"):
             for name in edit.ids:
                 with declared_at(edit.place):
@@ -328,12 +336,17 @@ class _Changed:
                         f"{self.where}: {self.base.name} has a table {table.name}: change its rows "
                         f'with .table("{table.name}")'
                     )
-            there[table.name] = table
+                there[table.name] = self._placed(table)
         for edit in self.change.edits:
             with declared_at(edit.place):
                 self._check(edit.table, there, f"{self.base.name} has no table {edit.table}")
                 there[edit.table] = self._edited(there[edit.table], edit)
         return tuple(there.values())
+
+    def _placed(self, table: Table) -> Table:
+        """The table with fields that are moved."""
+        moved = self.change.moved
+        return table if moved is None else moved.table(table, self.machines)
 
     def _edited(self, table: Table, edit: Edit) -> Table:
         """The table after one step."""
@@ -365,7 +378,7 @@ class _Changed:
                 f"{self.where}: {table.name} keeps no row: remove it with .without_tables()"
             )
         check_hidden(table.name, rows, [row for row in rows if row not in table.rows])
-        others = (*table.others, *self._read(table, edit))
+        others = (*table.others, *self._read(edit))
         return replace(
             table,
             rows=rows,
@@ -373,28 +386,11 @@ class _Changed:
             others=tuple(dict.fromkeys(m for m in others if m is not table.machine)),
         )
 
-    def _read(self, table: Table, edit: Edit) -> Iterator[Machine]:
+    def _read(self, edit: Edit) -> Iterator[Machine]:
         """The machines whose fields a step reads or sets."""
-        parts = [edit.when]
-        for target, value in edit.updates.items():
-            parts += [target, lift(value)]
-        sendings = [*edit.send]
-        for row in edit.rows:
-            parts += [row.guard, row.during]
-            if row.goto is not None:
-                parts.append(lift(row.goto))
-            for target, value in row.set.items():
-                parts += [target, lift(value)]
-            sendings += row.send
-            if isinstance(row.reply, Sending):
-                sendings.append(row.reply)
-            elif row.reply is not None:
-                parts.append(row.reply)
-        for sending in sendings:
-            parts += [sending.when, *(value for _, value in sending.fields)]
-        names = (node.data.machine for p in parts for node in naming(p) if node.op == "field")
-        for name in dict.fromkeys(names):
-            if name in self.machines and name != table.machine.name:
+        more = Row("more", set=edit.updates, send=edit.send)
+        for name in named((*edit.rows, more), edit.when):
+            if name in self.machines:
                 yield self.machines[name]
 
     @staticmethod
@@ -416,12 +412,17 @@ class _Changed:
                 lists = [[item for item in items if item.name != name] for items in lists]
         for item in self.change.properties:
             lists[2 if item.is_progress else 0].append(item)
+        moved = self.change.moved
+        if moved is not None:  # proofs are about the fields that it had
+            lists = [[moved.property(item) for item in items] for items in (lists[0], [], lists[2])]
         properties, lemmas, progress = (tuple(items) for items in lists)
         return properties, lemmas, progress
 
     def _budgets(self, tables: Sequence[Table]) -> Budgets:
-        """The system's budgets, without events that no table takes any more."""
+        """The system's budgets, without events that no table takes any more, and those that have
+        another budget."""
         taken = {table.on for table in tables}
+        taken -= {event for events in self.change.budgets for event in events_of(events)}
         left: dict[Event | tuple[Event, ...], Operand] = {}
         for events, most in self.base.budgets.items():
             kept = tuple(event for event in events_of(events) if event in taken)

@@ -58,9 +58,9 @@ def _two_phase_commit() -> System:
 
 @cache
 def _replication() -> System:
-    from .replication import replicated_system
+    from .replication import replicated
 
-    return replicated_system(shipped("transactions"))
+    return replicated(shipped("transactions"))
 
 
 @cache

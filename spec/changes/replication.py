@@ -17,17 +17,19 @@ from dataclasses import replace
 
 from ...language import (
     DEFAULT,
+    Change,
     Expression,
     Machine,
+    Moved,
     Property,
     Row,
-    Sending,
     Sequence,
     System,
     Table,
     after,
     all_of,
     any_of,
+    append,
     constant,
     each,
     element,
@@ -37,7 +39,6 @@ from ...language import (
     keep,
     last,
     lift,
-    make,
     max_of,
     min_of,
     position,
@@ -45,13 +46,11 @@ from ...language import (
     sequence_of,
     size,
     some,
+    those,
+    to_each,
 )
-from ...language.expressions import children_first
-from ...language.recast import Recast
-from ...language.systems import events_of
-from ..client import sender
+from ..answers import answer_batch
 from ..coordinator import entry as coordinator
-from ..coordinator import markers as completion_markers
 from ..leader import markers, recovery, verification
 from ..leader import produce as leader_produce
 from ..leader import state as leader
@@ -73,10 +72,10 @@ from ..messages import (
     Errors,
     Produce,
     ProduceResponse,
+    Result,
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
     partition,
-    producer,
     transaction,
     waiting,
 )
@@ -106,10 +105,6 @@ BROKER_CRASHES = constant(
     "broker_crashes", 1, 0, 3, meaning="brokers of the partition that crash, their disks intact"
 )
 
-FIXED = {PARTITIONS: 1, CACHED_BATCHES: 1, LEADER_CHANGES: 0, DELETIONS: 0, PRODUCER_EXPIRIES: 0}
-"""Constants of `transactions` that nothing here may set: one partition, whose leaders change by
-elections and forget nothing."""
-
 # The machines -----------------------------------------------------------------------------------
 
 Entry = record(
@@ -123,15 +118,19 @@ replica = Machine("replica", REPLICA, replication.replica.doc, state=replication
 replica.fields.update(replication.replica.fields)
 del replica.fields["log"]
 log = replica.field("log", Sequence(Entry, LOG_SIZE), doc="Its size is the log end offset.")
-replicated = Machine("partition", partition.key, partition.doc)
-replicated.fields.update(partition.fields)
-del replicated.fields["log"]
-leading = replicated.field("leader", REPLICA, doc="The replica that leads, or that has led last.")
+replicated_partition = Machine("partition", partition.key, partition.doc)
+replicated_partition.fields.update(partition.fields)
+del replicated_partition.fields["log"]
+leading = replicated_partition.field(
+    "leader", REPLICA, doc="The replica that leads, or that has led last."
+)
 
 _ONLY = 0  # the partition
 _leading = leading.at(_ONLY)
 _log = log.at(_leading)
 _high_watermark = replication.high_watermark.at(_leading)
+c = leader.c
+_waiting, _orphaned = waiting.at(_ONLY), leader.orphaned.at(_ONLY)
 
 
 def _first_open(entries: Expression, n: Expression | None, before: Expression) -> Expression:
@@ -149,37 +148,68 @@ def _first_open(entries: Expression, n: Expression | None, before: Expression) -
     return if_(first == none, None, some(first))
 
 
-_STANDS_FOR = {
-    leader.log.data: _log,
-    leader.high_watermark.data: _high_watermark,
-    leader.first_unstable_offset.data: _first_open(_log, None, _high_watermark),
-}
-_SEEN = (replica, replicated)
+# Answers once it is replicated ------------------------------------------------------------------
+
+_appended, _later = element("appended", _log), element("later", _log)
+_is_batch = (
+    (_appended.kind == Kind.DATA)
+    & (_appended.record == ProduceResponse.record)
+    & (_appended.txn == some(ProduceResponse.txn))
+)
+_is_marker = (
+    (_appended.kind != Kind.DATA)
+    & (_appended.producer_id == coordinator.producer_id)
+    & (_appended.producer_epoch == coordinator.producer_epoch)
+    & ~any_of(
+        _later,
+        (position(_later) > position(_appended))
+        & (_later.kind == Kind.DATA)
+        & (_later.producer_id == coordinator.producer_id),
+    )
+)
 
 
-def _in_place(**logged: Expression) -> Recast:
-    """The replacements, and what the entries that a table appends have besides."""
+def _answer_of_replicas(error: Expression, is_it: Expression) -> Expression:
+    """The error of an answer, which is no success where the leader lacks the entry. `is_it` says
+    whether `_appended` is the entry."""
+    is_lost = (error == Errors.NONE) & ~any_of(_appended, is_it)
+    return if_(is_lost, Errors.NOT_LEADER_OR_FOLLOWER, error)
 
-    def change(node: Expression) -> Expression | None:
-        if node.op == "make" and node.data[0] is LogEntry:
-            said = dict(zip(node.data[1], map(recast.expression, node.args), strict=True))
-            epoch = replication.leader_epoch.at(_leading)
-            return make(Entry, **said, leader_epoch=epoch, **logged)
-        if node.op == "field" and node.data is replication.log.data:
-            return Expression("field", tuple(map(recast.expression, node.args)), log.data)
-        return _STANDS_FOR.get(node.data) if node.op == "field" else None
 
-    machines = {
+def _is_answered(error: Expression, is_it: Expression) -> Expression:
+    """Whether the answer comes: a success only when the high watermark has passed the entry."""
+    is_there = any_of(_appended, is_it)
+    is_replicated = any_of(_appended, is_it & (position(_appended) < _high_watermark))
+    return ((error == Errors.NONE) & is_there).implies(is_replicated)
+
+
+MOVED = Moved(
+    fields={
+        leader.log: _log,
+        leader.high_watermark: _high_watermark,
+        leader.first_unstable_offset: _first_open(_log, None, _high_watermark),
+        replication.log: log,
+        ProduceResponse.error: _answer_of_replicas(ProduceResponse.error, _is_batch),
+        WriteTxnMarkersResponse.error: _answer_of_replicas(
+            WriteTxnMarkersResponse.error, _is_marker
+        ),
+    },
+    machines={
         replication.replica: replica,
-        partition: replicated,
+        partition: replicated_partition,
         transaction: transaction_log.entry,
         replicas.clients: None,
-    }
-    recast = Recast(change, machines, _SEEN, kept=(*_STANDS_FOR,))
-    return recast
-
-
-RECAST = _in_place()
+    },
+    records={LogEntry: Entry},
+    filled={
+        "": {"leader_epoch": replication.leader_epoch.at(_leading)},
+        "partition.Produce": {"last_sequence": Produce.base_sequence},
+        "partition.AddPartitionsByLeaderResponse": {
+            "last_sequence": waiting[AddPartitionsByLeaderResponse.producer].value.base_sequence
+        },
+        "partition.WriteTxnMarkers": {"coordinator_epoch": WriteTxnMarkers.coordinator_epoch},
+    },
+)
 
 # What a new leader knows ------------------------------------------------------------------------
 
@@ -227,156 +257,40 @@ rebuilt = if_(
 UnifiedLog.rebuildProducerState, ProducerStateManager.update
 """
 
-_died = RECAST.table(recovery.leader_changes).rows[0]
-
-
-def _at_only(sending: Sending) -> Sending:
-    fields = tuple((name, _placed(value)) for name, value in sending.fields)
-    return replace(sending, fields=fields, when=_placed(sending.when))
-
-
-def _placed(value: Expression) -> Expression:
-    reads = any(node.op in ("field", "this") for node in children_first(value))
-    return value.at(_ONLY) if reads else value
-
-
-def _leads(row: Row) -> Row:
-    """The row of a broker that becomes leader: it loses what the one before hadn't written."""
-    if row.id != "lead":
-        return row
-    gone = {_placed(target): _placed(lift(value)) for target, value in _died.set.items()}
-    gone[leader.producers.at(_ONLY)] = each(n, rebuilt)
-    gone[leading.at(_ONLY)] = replica.this
-    send = tuple(map(_at_only, _died.send))
-    return replace(row, set={**row.set, **gone}, send=send)
-
-
-_hears = RECAST.table(election.hears)
-_new_leaders = replace(
-    _hears,
-    rows=tuple(map(_leads, _hears.rows)),
-    others=(*_hears.others, producer),
-)
-
 increment = event("maybeIncrementLeaderHW")
 _advanced = fetch.advanced(replication.me, replication.log, replication.isr, replication.fetched)
-_increments = RECAST.table(
-    Table(
-        replication.replica,
-        on=increment,
-        when=(replication.state == State.LEADER) & (_advanced > replication.high_watermark),
-        rows=(
-            Row(
-                "advance",
-                set={replication.high_watermark: _advanced},
-                source="Partition.maybeIncrementLeaderHW",
-            ),
+_increments = Table(
+    replication.replica,
+    on=increment,
+    when=(replication.state == State.LEADER) & (_advanced > replication.high_watermark),
+    rows=(
+        Row(
+            "advance",
+            "The high watermark follows the in-sync replicas",
+            set={replication.high_watermark: _advanced},
+            source="Partition.maybeIncrementLeaderHW",
         ),
-    )
+    ),
 )
 
 # What a leader takes ----------------------------------------------------------------------------
 
 _is_asked = replication.state.at(_leading) == State.LEADER
-_too_few = RECAST.expression(fetch.not_enough_replicas).at(_leading)
-_FIRST_CHECK = ("duplicate", "stale-epoch")
-
-
-def _with_error(row: Row, error: Expression) -> Sending:
-    reply = row.reply
-    assert isinstance(reply, Sending)
-    return replace(reply, fields=tuple((k, error if k == "error" else v) for k, v in reply.fields))
-
-
-def _at_leader(table: Table, **logged: Expression) -> Table:
-    """The table of a leader that appends, where it leads, with enough replicas in sync. A refusal
-    is answered as one for a stale epoch."""
-    table = _in_place(**logged).table(table)
-    names = [row.id for row in table.rows]
-    first = min(names.index(name) for name in _FIRST_CHECK if name in names)
-    refusal = table.rows[names.index("stale-epoch")]
-    few = replace(
-        refusal,
-        id="not enough replicas",
-        name="",
-        when=_too_few,
-        reply=_with_error(refusal, Errors.NOT_ENOUGH_REPLICAS),
-        during=lift(True),
-        source="Partition.appendRecordsToLeader",
-    )
-    rows = (*table.rows[:first], few, *table.rows[first:])
-    return replace(table, when=table.guard & _is_asked, rows=rows)
-
-
-_produced = _at_leader(leader_produce.produce, last_sequence=Produce.base_sequence)
-_verified = _at_leader(
-    verification.verified,
-    last_sequence=waiting[AddPartitionsByLeaderResponse.producer].value.base_sequence,
-)
-_marked = _at_leader(markers.write_markers, coordinator_epoch=WriteTxnMarkers.coordinator_epoch)
-_in_log = next(row for row in _marked.rows if row.id == "end-transaction").set[_log]
-_every_marker = replace(
-    _marked,
-    doc="A marker that ends nothing is in the log as well: replicas know its epoch by it.",
-    rows=tuple(
-        replace(row, set={**row.set, _log: _in_log}) if row.set else row for row in _marked.rows
+_too_few = replication.acks_all & (size(replication.isr.at(_leading)) < replication.min_isr)
+_log_with_marker = append(
+    _log,
+    Entry(
+        kind=if_(WriteTxnMarkers.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
+        producer_id=WriteTxnMarkers.producer_id,
+        producer_epoch=WriteTxnMarkers.producer_epoch,
+        record=0,
+        txn=None,
+        leader_epoch=replication.leader_epoch.at(_leading),
+        coordinator_epoch=WriteTxnMarkers.coordinator_epoch,
     ),
 )
-
-# Answers once it is replicated ------------------------------------------------------------------
-
-
-def _once_replicated(table: Table, error: Expression, is_it: Expression) -> Table:
-    """The table of an answer, taken up once what a success is about is replicated. Where the leader
-    doesn't have that, it isn't a success. `is_it`: whether `_appended` is that."""
-    is_there = any_of(_appended, is_it)
-    is_replicated = any_of(_appended, is_it & (position(_appended) < _high_watermark))
-    is_success = error == Errors.NONE
-    answered = if_(is_success & ~is_there, Errors.NOT_LEADER_OR_FOLLOWER, error)
-    here = Recast(lambda node: answered if node is error else None, {})
-    table = RECAST.table(table)
-    return replace(
-        table,
-        when=here.expression(table.guard) & (is_success & is_there).implies(is_replicated),
-        rows=tuple(map(here.row, table.rows)),
-    )
-
-
-_appended, _later = element("appended", _log), element("later", _log)
-_acknowledges = _once_replicated(
-    sender.completed,
-    ProduceResponse.error,
-    (_appended.kind == Kind.DATA)
-    & (_appended.record == ProduceResponse.record)
-    & (_appended.txn == some(ProduceResponse.txn)),
-)
-_is_of_entry = _later.producer_id == coordinator.producer_id
-_marks = _once_replicated(
-    completion_markers.markers_answered,
-    WriteTxnMarkersResponse.error,
-    (_appended.kind != Kind.DATA)
-    & (_appended.producer_id == coordinator.producer_id)
-    & (_appended.producer_epoch == coordinator.producer_epoch)
-    & ~any_of(
-        _later,
-        (position(_later) > position(_appended)) & (_later.kind == Kind.DATA) & _is_of_entry,
-    ),
-)
-
-_OTHERS = {
-    table.name: table for table in (_produced, _verified, _every_marker, _acknowledges, _marks)
-}
+_verified = AddPartitionsByLeaderResponse
 broker_crash = event("broker crash")  # clients crash, too
-_REPLICAS = (
-    *map(RECAST.table, (fetch.fetches, fetch.shrinks, fetch.expands)),
-    *map(RECAST.table, truncation.TABLES),
-    *map(RECAST.table, (election.elects, election.elects_unclean)),
-    _new_leaders,
-    replace(RECAST.table(election.crashes), on=broker_crash),
-    *map(RECAST.table, (election.loses_power, election.restarts)),
-    _increments,
-)
-
 
 # What must hold ---------------------------------------------------------------------------------
 
@@ -394,8 +308,7 @@ NARROWER = {
 """Properties of `transactions` that hold on replicas under a further condition."""
 
 
-def _property(item: Property) -> Property:
-    item = RECAST.property(item)
+def _narrowed(item: Property) -> Property:
     if item.name not in NARROWER:
         return item
     when, said = NARROWER[item.name]
@@ -411,34 +324,27 @@ state_from_log = invariant(
 )
 
 
-def replicated_system(system: System) -> System:
-    """`transactions` with its partition on replicas."""
-    left = {table.on for table in recovery.TABLES}
-    kept = tuple(
-        transaction_log.remembers(_OTHERS.get(table.name) or RECAST.table(table))
-        for table in system.tables
-        if table.on not in left
-    )
-    tables = (*kept, *_REPLICAS, transaction_log.loses_record)
-    properties = (*map(_property, PROPERTIES), state_from_log)
-    rows = (f"{table.name}/{row.id}" for table in tables for row in table.rows)
-    names = (*rows, *(table.name for table in tables), *(item.name for item in properties))
-    ((faulty, most),) = system.budgets.items()
-    faults = (event for event in events_of(faulty) if event not in left)
-    return replace(
-        system,
-        name=f"{system.name}+replication",
-        doc=f"{system.doc} The partition is replicated.",
-        tables=tables,
-        properties=properties,
-        progress=(),
-        lemmas=(),
-        rankings=(),
-        fairness=(),
-        unreached=unreached(names),
-        refusals=(NOT_ENOUGH_REPLICAS,),
+replication_change = (
+    Change(
+        "replication",
+        "The partition is replicated.",
+        moved=MOVED,
+        tables=(
+            fetch.fetches,
+            fetch.shrinks,
+            fetch.expands,
+            *truncation.TABLES,
+            election.elects,
+            election.elects_unclean,
+            election.hears,
+            replace(election.crashes, on=broker_crash),
+            election.loses_power,
+            election.restarts,
+            _increments,
+            transaction_log.loses_record,
+        ),
+        properties=(*map(_narrowed, PROPERTIES), state_from_log),
         constants=(
-            *(each for each in system.constants if each not in FIXED),
             REPLICAS,
             LEADER_EPOCHS,
             MIN_ISR,
@@ -448,7 +354,112 @@ def replicated_system(system: System) -> System:
             UNCLEAN_ELECTIONS,
             LOG_LOSSES,
         ),
-        fixed={**system.fixed, **FIXED, ACKS: -1},
+        fixed={
+            # one partition, whose leaders change by elections and forget nothing
+            PARTITIONS: 1,
+            CACHED_BATCHES: 1,
+            LEADER_CHANGES: 0,
+            DELETIONS: 0,
+            PRODUCER_EXPIRIES: 0,
+            ACKS: -1,
+        },
+        budgets={
+            broker_crash: BROKER_CRASHES,
+            election.power_loss: POWER_LOSSES,
+            election.elect_unclean: UNCLEAN_ELECTIONS,
+        },
+    )
+    .without_tables(*(table.name for table in recovery.TABLES))
+    .without_properties(*(item.name for item in PROPERTIES))
+    .table("partition.Produce")
+    .only_when(_is_asked)
+    .before(
+        "duplicate",
+        Row(
+            "not-enough-replicas",
+            "Too few replicas are in sync",
+            when=_too_few,
+            reply=leader_produce.produce_response(Errors.NOT_ENOUGH_REPLICAS),
+            source="Partition.appendRecordsToLeader",
+        ),
+    )
+    .table("partition.AddPartitionsByLeaderResponse")
+    .only_when(_is_asked)
+    .before(
+        "duplicate",
+        Row(
+            "not-enough-replicas",
+            "Too few replicas are in sync",
+            when=_too_few,
+            set={waiting[_verified.producer]: None},
+            reply=verification.produce_response(Errors.NOT_ENOUGH_REPLICAS),
+            source="Partition.appendRecordsToLeader",
+        ),
+    )
+    .table("partition.WriteTxnMarkers")
+    .only_when(_is_asked)
+    .before(
+        "stale-epoch",
+        Row(
+            "not-enough-replicas",
+            "Too few replicas are in sync",
+            when=_too_few,
+            reply=markers.markers_response(Errors.NOT_ENOUGH_REPLICAS),
+            source="Partition.appendRecordsToLeader",
+        ),
+    )
+    # a marker that ends nothing is in the log as well: replicas know its epoch by it
+    .also("empty-transaction", "no-transaction", set={_log: _log_with_marker})
+    .table("producer.ProduceResponse")
+    .only_when(_is_answered(ProduceResponse.error, _is_batch))
+    .table("transaction.WriteTxnMarkersResponse")
+    .only_when(_is_answered(WriteTxnMarkersResponse.error, _is_marker))
+    .table("transaction.log append")
+    .also(set={transaction_log.before: some(transaction_log.last_record)})
+    .table("replica.LeaderAndIsr")
+    # the new leader loses everything that the one before hadn't written
+    .also(
+        "lead",
+        set={
+            leader.producers.at(_ONLY): each(n, rebuilt),
+            leader.verification_states.at(_ONLY): each(n, None),
+            _waiting: each(c, None),
+            _orphaned: _orphaned | those(c, _waiting[c].is_set),
+            leading.at(_ONLY): replica.this,
+        },
+        send=(
+            to_each(
+                c,
+                _waiting[c].is_set,
+                answer_batch(
+                    c,
+                    lift(_ONLY),
+                    _waiting[c].value.record,
+                    _waiting[c].value.txn,
+                    Errors.NOT_LEADER_OR_FOLLOWER,
+                ),
+            ),
+        ),
+    )
+)
+
+
+def replicated(system: System) -> System:
+    """`transactions` with its partition on replicas. It has bounds of its own, and no assumptions
+    of progress."""
+    changed = system + replication_change
+    ((faulty, most),) = ((e, m) for e, m in changed.budgets.items() if isinstance(e, tuple))
+    budgets = {e: m for e, m in changed.budgets.items() if e is not faulty}
+    rows = (f"{table.name}/{row.id}" for table in changed.tables for row in table.rows)
+    tables = (table.name for table in changed.tables)
+    names = (*rows, *tables, *(item.name for item in changed.properties))
+    return replace(
+        changed,
+        progress=(),
+        fairness=(),
+        budgets={(*faulty, transaction_log.elect_unclean): most, **budgets},
+        unreached=unreached(names),
+        refusals=(NOT_ENOUGH_REPLICAS,),
         bounds={
             DEFAULT: {
                 TRANSACTIONS: 1,
@@ -461,15 +472,9 @@ def replicated_system(system: System) -> System:
             "small": {PRODUCERS: 1},
             "large": {PRODUCERS: 1, FAULTS: 1},
         },
-        budgets={
-            (*faults, transaction_log.elect_unclean): most,
-            broker_crash: BROKER_CRASHES,
-            election.power_loss: POWER_LOSSES,
-            election.elect_unclean: UNCLEAN_ELECTIONS,
-        },
         interchangeable=system.interchangeable[:1],
         observed=(log,),
-        terminal=RECAST.expression(system.end) | (replicas.newest_epoch == LEADER_EPOCHS),
+        terminal=changed.end | (replicas.newest_epoch == LEADER_EPOCHS),
         reach="two clients, one transaction, and a partition with two replicas, two elections and "
         "the crash of one broker, at any step. They don't reach other faults (the large bounds "
         "have one, with one client), a second transaction (transactions=2 extra_entries=6), a "

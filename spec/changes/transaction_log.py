@@ -6,10 +6,7 @@ A clean election loses no record that was: `coordinator failover` in `transactio
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...language import Machine, Optional, Row, Table, constant, event, if_, some
-from ..coordinator import log
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -58,7 +55,7 @@ entry.fields.update(transaction.fields)
 before = entry.field(
     "record_before", Optional(LogRecord), doc="The content of the log's record before its last one."
 )
-_last = LogRecord(
+last_record = LogRecord(
     state=state,
     producer_id=producer_id,
     producer_epoch=logged_epoch,
@@ -67,14 +64,6 @@ _last = LogRecord(
     partitions=logged_partitions,
     client_transaction_version=client_transaction_version,
 )
-
-
-def remembers(table: Table) -> Table:
-    """The table of a record's append, with what the log's last one has said until then."""
-    if table.on is not log.log_append:
-        return table
-    rows = tuple(replace(row, set={**row.set, before: some(_last)}) for row in table.rows)
-    return replace(table, rows=rows)
 
 
 elect_unclean = event(

@@ -29,9 +29,9 @@ _OWN = (
     Unreached(
         "need an in-sync set below min.insync.replicas (min_insync_replicas=2)",
         (
-            "partition.Produce/not enough replicas",
-            "partition.WriteTxnMarkers/not enough replicas",
-            "partition.AddPartitionsByLeaderResponse/not enough replicas",
+            "partition.Produce/not-enough-replicas",
+            "partition.WriteTxnMarkers/not-enough-replicas",
+            "partition.AddPartitionsByLeaderResponse/not-enough-replicas",
         ),
         MIN_ISR < 2,
     ),

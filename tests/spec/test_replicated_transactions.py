@@ -165,5 +165,5 @@ def test_a_fault_breaks_it(fault: Callable[[System], System], breaks: str) -> No
 def test_what_goes_back_at_a_new_leader(name: str) -> None:
     """A new leader's high watermark lags by a fetch, and it may lack a marker that was appended."""
     item = next(each for each in PROPERTIES if each.name == name)
-    system = replace(SYSTEM, properties=(replication.RECAST.property(item),), unreached=())
+    system = replace(SYSTEM, properties=(replication.MOVED.property(item),), unreached=())
     assert set(broken(run(system=system))) == {name}
