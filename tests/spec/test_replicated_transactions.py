@@ -24,7 +24,7 @@ from epochfence.tests.spec.alterations import altered
 from epochfence.tests.spec.differing import differing
 
 SYSTEM = load_system("transactions+replication")
-FIXED = {constant.data.name for constant in replication.FIXED}
+FIXED = {constant.data.name for constant in replication.replication_change.fixed}
 ALONE = {"replicas": 1, "leader_epochs": 1, "broker_crashes": 0}
 _LOG = {
     **{name: value for name, value in transactions().items() if name not in FIXED},
