@@ -37,7 +37,7 @@ BUGS = (
         constants=exactly_once(inputs=2, generations=1),
         takes=(
             "WriteTxnMarkers/end-transaction",
-            "AddPartitionsByLeaderResponse/offset, append",
+            "AddPartitionsByLeaderResponse/offset-append",
             "complete pending offsets/completed",
         ),
         source="commit of pull request 18168",
@@ -57,9 +57,9 @@ BUGS = (
         fix=("offsets_staged_last",),
         constants=exactly_once(),
         takes=(
-            "TxnOffsetCommit/ask the coordinator",
+            "TxnOffsetCommit/ask",
             "rebalance/a new generation without the others",
-            "AddPartitionsByLeaderResponse/offset, append",
+            "AddPartitionsByLeaderResponse/offset-append",
         ),
         source="commit e4249b69",
         system="exactly-once",

@@ -31,7 +31,7 @@ from ..leader.recovery import change_leader, leader_changes
 from ..leader.state import c
 from ..messages import partition, waiting
 from .joined import joined
-from .offsets import answer
+from .offsets import txn_offset_commit_response
 from .state import (
     OFFSETS,
     PendingOffset,
@@ -88,7 +88,9 @@ fails_over = joined(
                     to_each(
                         c,
                         _is_here & waiting[c].is_set,
-                        answer(c, verifying[c].value.connection, Errors.NOT_COORDINATOR),
+                        txn_offset_commit_response(
+                            c, verifying[c].value.connection, Errors.NOT_COORDINATOR
+                        ),
                     ),
                 ),
                 source=f"{_row.source}, GroupMetadataManager.scheduleLoadGroupAndOffsets",

@@ -1,13 +1,11 @@
-"""Offsets that transactions commit, at the group's coordinator: GroupCoordinator with its
-GroupMetadataManager, from 4.0 on GroupCoordinatorService with its OffsetMetadataManager.
+"""TxnOffsetCommit at the leader of the group's offsets, which coordinates the group.
 
-An offset is *pending* from when its record is in the log until a marker ends its transaction.
+GroupCoordinator with its GroupMetadataManager, from 4.0 on GroupCoordinatorService with its
+OffsetMetadataManager. An offset is *pending* from the append of its record until a marker ends its
+transaction. The leader appends it as a batch without sequences.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import replace
 
 from ...language import (
     Expression,
@@ -18,32 +16,59 @@ from ...language import (
     event,
     first,
     if_,
-    lift,
-    only,
+    push,
+    sequence_of,
     size,
     some,
     updated,
     without_first,
 )
 from ...language.expressions import Operand
+from ...language.tables import exclude
 from ..errors import Errors
 from ..leader.markers import write_markers
-from ..leader.produce import DataBatch, Question, append_rows, asking_rows
-from ..leader.state import has_ongoing_transaction, log_end_offset, orphaned, unguarded
-from ..leader.verification import asks_about_offsets, refusals, verified
+from ..leader.state import (
+    BatchMetadata,
+    Kind,
+    LogEntry,
+    ProducerStateEntry,
+    has_ongoing_transaction,
+    log,
+    log_end_offset,
+    orphaned,
+    producers,
+    unguarded,
+    verification_state_entry,
+    verification_states,
+)
+from ..leader.verification import asks_about_offsets, verified
 from ..messages import (
     NO_NUMBER,
+    NO_TIMESTAMP,
+    AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
+    Batch,
     Result,
     WriteTxnMarkers,
     answer_on,
     clock,
     connection,
+    moved,
     partition,
     producer,
     waiting,
 )
-from ..releases.features import followers_only_warn, offset_errors_unchanged
+from ..releases.features import (
+    batches_kept,
+    followers_only_warn,
+    offset_errors_unchanged,
+    ongoing_by_epoch,
+    stale_answer_first,
+    stale_epoch_first,
+    transaction_version_2,
+    transactional,
+    verification,
+)
 from ..releases.group_features import (
     completed_by_scheduler,
     load_error_known,
@@ -53,7 +78,7 @@ from ..releases.group_features import (
     offsets_staged_last,
     refused_offset_harmless,
 )
-from .joined import apart, joined
+from .joined import joined
 from .state import (
     OFFSETS,
     Completion,
@@ -73,196 +98,420 @@ from .state import (
     verifying,
 )
 
-_GROUP = "GroupCoordinator.validateOffsetCommit, ConsumerGroup.validateOffsetCommit"
-_COMPLETED = "GroupMetadata.completePendingTxnOffsetCommit"
-_FAILED = "GroupMetadata.failPendingTxnOffsetCommit"
 
-
-def answer(
-    to: Expression, asked_on: Expression, error: Expression, of_member: Operand = MemberError.NONE
+def txn_offset_commit_response(
+    to: Expression,
+    asked_on: Expression,
+    error: Expression,
+    member_error: Operand = MemberError.NONE,
 ) -> Sending:
-    """The answer to a client, where it still waits for one.
+    """The response to a client, if its connection is still open.
 
     GroupMetadataManager.maybeConvertOffsetCommitError, KafkaApis.handleTxnOffsetCommitRequest
     """
-    is_unknown = load_error_spared & ~load_error_known
-    of_client = if_(
-        (error == Errors.NOT_ENOUGH_REPLICAS)
-        | (is_unknown & (error == Errors.COORDINATOR_LOAD_IN_PROGRESS)),
-        Errors.COORDINATOR_NOT_AVAILABLE, error,
-    )  # fmt: skip
-    return answer_on(
-        connection.at(to), TxnOffsetCommitResponse, asked_on, producer=to, partition=OFFSETS,
-        error=of_client, member_error=of_member,
-    )  # fmt: skip
-
-
-def _refused_members(
-    member: Expression, named: Expression, asked_on: Expression, when: Expression,
-    updates: Mapping[Expression, Operand],
-) -> tuple[Row, ...]:  # fmt: skip
-    """The rows for who is no member of this generation."""
-
-    def refused(name: str, wrong: Expression, error: str) -> Row:
-        of_member = getattr(MemberError, error)
-        refusal = answer(member, asked_on, Errors.UNKNOWN_SERVER_ERROR, of_member)
-        return Row(name, when=when & wrong, set=updates, reply=refusal, source=_GROUP)
-
-    return only(
-        members_fenced,
-        refused("unknown member", ~member.is_in(members), "UNKNOWN_MEMBER_ID"),
-        refused("another generation", named != generation, "ILLEGAL_GENERATION"),
+    is_unknown_to_clients = (
+        load_error_spared & ~load_error_known & (error == Errors.COORDINATOR_LOAD_IN_PROGRESS)
     )
-
-
-def _stored(
-    producer_id: Expression, txn: Expression, staged: Expression
-) -> dict[Expression, Operand]:
-    """The updates after an append: the offset is pending. One that is `staged` was pending before,
-    unless a marker has dropped it since.
-
-    OffsetMetadataManager.replay, GroupMetadata.onTxnOffsetCommitAppend
-    """
-    before = pending[producer_id]
-    new = some(PendingOffset(offset=offset_of(txn), appended=some(log_end_offset)))
-    same = before.is_set & (before.value.offset == offset_of(txn))
-    return {before: if_(staged, if_(same, new, before), new)}
-
-
-def not_appended(producer_id: Expression) -> dict[Expression, Operand]:
-    """The updates after a refused append. Another pending offset may have taken its place.
-
-    GroupMetadata.prepareTxnOffsetCommit, failPendingTxnOffsetCommit
-    """
-    before = pending[producer_id]
-    return {before: if_(refused_offset_harmless, before, None)}
-
-
-_NO_SEQUENCE = lift(NO_NUMBER)
-
-
-def _batch(producer_id: Expression, epoch: Expression, txn: Expression) -> DataBatch:
-    """The batch of an offset, as the coordinator has the log's leader append it."""
-    return DataBatch(
-        producer_id=producer_id, producer_epoch=epoch, base_sequence=_NO_SEQUENCE,
-        last_sequence=_NO_SEQUENCE, transactional=lift(True), record=lift(0), txn=txn,
-        from_client=lift(False), epoch_counts=lift(followers_only_warn), may_repeat=lift(False),
-    )  # fmt: skip
+    converted = if_(
+        (error == Errors.NOT_ENOUGH_REPLICAS) | is_unknown_to_clients,
+        Errors.COORDINATOR_NOT_AVAILABLE,
+        error,
+    )
+    return answer_on(
+        connection.at(to),
+        TxnOffsetCommitResponse,
+        asked_on,
+        producer=to,
+        partition=OFFSETS,
+        error=converted,
+        member_error=member_error,
+    )
 
 
 # TxnOffsetCommit -----------------------------------------------------------------------------
 
-_request = TxnOffsetCommit
-_id, _epoch, _member = _request.producer_id, _request.producer_epoch, _request.producer
-_asks_first = asks_about_offsets & ~has_ongoing_transaction(_id, _epoch)
-_staged = asks_about_offsets & ~offsets_staged_last
-
-
-def _at_once(error: Expression, _: Operand = None) -> Sending:
-    return answer(_member, _request.connection, error)
-
-
-_asked: dict[Expression, Operand] = {
-    verifying[_member]: some(
-        Verified(generation=_request.generation, connection=_request.connection)
-    ),
-    pending[_id]: if_(
-        _staged, some(PendingOffset(offset=offset_of(_request.txn), appended=None)), pending[_id]
-    ),
-}
+pends_while_asking = asks_about_offsets & ~offsets_staged_last
+"""Whether an offset is pending while the coordinator is asked about its transaction."""
+asks_first = asks_about_offsets & ~has_ongoing_transaction(
+    TxnOffsetCommit.producer_id, TxnOffsetCommit.producer_epoch
+)
+request_entry = producers[TxnOffsetCommit.producer_id]
+request_metadata = BatchMetadata(
+    last_sequence=NO_NUMBER,
+    last_offset=log_end_offset,
+    offset_delta=0,
+    timestamp=NO_TIMESTAMP,
+)
 txn_offset_commit = Table(
     partition,
-    on=_request,
+    on=TxnOffsetCommit,
     others=(group, producer, processing, clock),
-    bounded_when=~(_asks_first & (waiting[_member].is_set | _member.is_in(orphaned))),
+    bounded_when=~(
+        asks_first
+        & (waiting[TxnOffsetCommit.producer].is_set | TxnOffsetCommit.producer.is_in(orphaned))
+    ),
     doc="The coordinator is asked first about a transaction that the log doesn't have. From 2.5 on "
     "the request names the member and its generation.",
     rows=(
-        *_refused_members(
-            _member,
-            _request.generation,
-            _request.connection,
-            ~_asks_first | _staged,
-            {},
-        ),
-        *only(
-            asks_about_offsets,
-            *asking_rows(
-                _request,
-                asks_first=_asks_first,
-                sequence=_NO_SEQUENCE,
-                record=0,
-                answer=_at_once,
-                asked=_asked,
+        Row(
+            "unknown-member",
+            "The group has no such member",
+            when=(~asks_first | pends_while_asking) & ~TxnOffsetCommit.producer.is_in(members),
+            reply=txn_offset_commit_response(
+                TxnOffsetCommit.producer,
+                TxnOffsetCommit.connection,
+                Errors.UNKNOWN_SERVER_ERROR,
+                MemberError.UNKNOWN_MEMBER_ID,
             ),
+            during=members_fenced,
+            source="GroupCoordinator.validateOffsetCommit, ConsumerGroup.validateOffsetCommit",
         ),
-        *append_rows(
-            _batch(_id, _epoch, _request.txn),
-            _at_once,
-            settled=not_appended(_id),
-            left_waiting=unguarded(_id),
-            stored=_stored(_id, _request.txn, lift(False)),
+        Row(
+            "illegal-generation",
+            "The request names another generation",
+            when=(~asks_first | pends_while_asking) & (TxnOffsetCommit.generation != generation),
+            reply=txn_offset_commit_response(
+                TxnOffsetCommit.producer,
+                TxnOffsetCommit.connection,
+                Errors.UNKNOWN_SERVER_ERROR,
+                MemberError.ILLEGAL_GENERATION,
+            ),
+            during=members_fenced,
+            source="GroupCoordinator.validateOffsetCommit, ConsumerGroup.validateOffsetCommit",
+        ),
+        Row(
+            "stale-epoch-before-asking",
+            "The leader knows a newer epoch, and doesn't ask",
+            when=asks_first & (TxnOffsetCommit.producer_epoch < request_entry.producer_epoch),
+            reply=txn_offset_commit_response(
+                TxnOffsetCommit.producer,
+                TxnOffsetCommit.connection,
+                Errors.INVALID_PRODUCER_EPOCH,
+            ),
+            during=stale_epoch_first & asks_about_offsets,
+            source="KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
+        ),
+        Row(
+            "ask",
+            "The transaction's coordinator is asked whether the transaction has the partition",
+            when=asks_first,
+            set={
+                verification_states[TxnOffsetCommit.producer_id]: some(
+                    verification_state_entry(
+                        TxnOffsetCommit.producer_id, TxnOffsetCommit.producer_epoch, NO_NUMBER
+                    )
+                ),
+                waiting[TxnOffsetCommit.producer]: some(
+                    Batch(
+                        producer_id=TxnOffsetCommit.producer_id,
+                        producer_epoch=TxnOffsetCommit.producer_epoch,
+                        base_sequence=NO_NUMBER,
+                        record=0,
+                        txn=TxnOffsetCommit.txn,
+                        guarded=True,
+                    )
+                ),
+                verifying[TxnOffsetCommit.producer]: some(
+                    Verified(
+                        generation=TxnOffsetCommit.generation,
+                        connection=TxnOffsetCommit.connection,
+                    )
+                ),
+                pending[TxnOffsetCommit.producer_id]: if_(
+                    pends_while_asking,
+                    some(PendingOffset(offset=offset_of(TxnOffsetCommit.txn), appended=None)),
+                    pending[TxnOffsetCommit.producer_id],
+                ),
+            },
+            send=(
+                AddPartitionsByLeader(
+                    partition=TxnOffsetCommit.partition,
+                    producer=TxnOffsetCommit.producer,
+                    producer_id=TxnOffsetCommit.producer_id,
+                    producer_epoch=TxnOffsetCommit.producer_epoch,
+                ),
+            ),
+            during=asks_about_offsets,
+            source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
+        ),
+        Row(
+            "stale-epoch",
+            "The leader knows a newer epoch, and refuses the batch",
+            when=followers_only_warn
+            & (TxnOffsetCommit.producer_epoch < request_entry.producer_epoch),
+            set={
+                pending[TxnOffsetCommit.producer_id]: if_(
+                    refused_offset_harmless, pending[TxnOffsetCommit.producer_id], None
+                )
+            },
+            reply=txn_offset_commit_response(
+                TxnOffsetCommit.producer,
+                TxnOffsetCommit.connection,
+                Errors.INVALID_PRODUCER_EPOCH,
+            ),
+            source="ProducerAppendInfo.checkProducerEpoch, "
+            "GroupMetadata.failPendingTxnOffsetCommit",
+        ),
+        Row(
+            "append",
+            "The offset is in the log, and pending",
+            set={
+                log: append(
+                    log,
+                    LogEntry(
+                        kind=Kind.DATA,
+                        producer_id=TxnOffsetCommit.producer_id,
+                        producer_epoch=TxnOffsetCommit.producer_epoch,
+                        idempotent_only=False,
+                        record=0,
+                        txn=TxnOffsetCommit.txn,
+                    ),
+                ),
+                log_end_offset: log_end_offset + 1,
+                request_entry: ProducerStateEntry(
+                    producer_epoch=TxnOffsetCommit.producer_epoch,
+                    batch_metadata=if_(
+                        (TxnOffsetCommit.producer_epoch != request_entry.producer_epoch)
+                        | ~batches_kept,
+                        sequence_of(request_metadata),
+                        push(request_entry.batch_metadata, request_metadata),
+                    ),
+                    coordinator_epoch=request_entry.coordinator_epoch,
+                    current_txn_first_offset=if_(
+                        request_entry.current_txn_first_offset.is_set,
+                        request_entry.current_txn_first_offset,
+                        some(log_end_offset),
+                    ),
+                    last_timestamp=NO_TIMESTAMP,
+                ),
+                verification_states[TxnOffsetCommit.producer_id]: None,
+                waiting: unguarded(TxnOffsetCommit.producer_id),
+                pending[TxnOffsetCommit.producer_id]: some(
+                    PendingOffset(
+                        offset=offset_of(TxnOffsetCommit.txn), appended=some(log_end_offset)
+                    )
+                ),
+            },
+            reply=txn_offset_commit_response(
+                TxnOffsetCommit.producer, TxnOffsetCommit.connection, Errors.NONE
+            ),
+            source="ProducerAppendInfo.appendDataBatch, GroupMetadata.onTxnOffsetCommitAppend, "
+            "OffsetMetadataManager.replay",
         ),
     ),
 )
 
-# The coordinator's word on the transaction -------------------------------------------------------
+# The coordinator's answer about the transaction ---------------------------------------------------
 
-_verified = AddPartitionsByLeaderResponse
-_waiting = waiting[_verified.producer]
-_asker = verifying[_verified.producer].value
-_its_id, _its_epoch = _waiting.value.producer_id, _waiting.value.producer_epoch
-_settled: dict[Expression, Operand] = {_waiting: None, verifying[_verified.producer]: None}
-_given_up: dict[Expression, Operand] = {
-    **_settled,
-    # nothing else may be pending for the producer id meanwhile
-    pending[_its_id]: if_(_staged, None, pending[_its_id]),
-}
-
-
-def _later(error: Expression, _: Operand = None) -> Sending:
-    return answer(_verified.producer, _asker.connection, error)
-
-
-_rows = only(
-    asks_about_offsets,
-    *(
-        check._replace(source=f"{check.source}, {_FAILED}").refuse(
-            _later(check.error), changes=_given_up
-        )
-        for check in refusals(_verified.error, lift(~offset_errors_unchanged))
-    ),
-    *_refused_members(
-        _verified.producer,
-        _asker.generation,
-        _asker.connection,
-        ~_staged,
-        _settled,
-    ),
-    *append_rows(
-        replace(
-            _batch(_its_id, _its_epoch, _waiting.value.txn),
-            question=Question(
-                ~has_ongoing_transaction(_its_id, _its_epoch), _waiting.value.guarded
-            ),
-            waited=True,
-        ),
-        _later,
-        settled=_settled | not_appended(_its_id),
-        left_waiting=updated(unguarded(_its_id), _verified.producer, None),
-        stored=_stored(_its_id, _waiting.value.txn, _staged),
-    ),
+answer = AddPartitionsByLeaderResponse
+batch = waiting[answer.producer].value
+asker = verifying[answer.producer].value
+is_about_offset = (answer.partition == OFFSETS) & ~answer.producer.is_in(orphaned)
+is_first = ~has_ongoing_transaction(batch.producer_id, batch.producer_epoch)
+answer_entry = producers[batch.producer_id]
+answer_metadata = BatchMetadata(
+    last_sequence=NO_NUMBER,
+    last_offset=log_end_offset,
+    offset_delta=0,
+    timestamp=NO_TIMESTAMP,
 )
-_joined: list[Table] = []
-_joined.append(
-    joined(
-        verified,
-        group,
-        processing,
-        before=apart(
-            "offset", (_verified.partition == OFFSETS) & ~_verified.producer.is_in(orphaned), _rows
+appended_offset = PendingOffset(offset=offset_of(batch.txn), appended=some(log_end_offset))
+is_same_offset = pending[batch.producer_id].is_set & (
+    pending[batch.producer_id].value.offset == offset_of(batch.txn)
+)
+dropped_if_pending_while_asking = if_(pends_while_asking, None, pending[batch.producer_id])
+dropped_before_4_0 = if_(refused_offset_harmless, pending[batch.producer_id], None)
+
+verified_offset = Table(
+    partition,
+    on=answer,
+    others=(producer, group, processing),
+    rows=(
+        Row(
+            "offset-producer-fenced",
+            "The coordinator knows a newer epoch of the producer",
+            when=is_about_offset & (answer.error == Errors.PRODUCER_FENCED),
+            set={
+                waiting[answer.producer]: None,
+                verifying[answer.producer]: None,
+                pending[batch.producer_id]: dropped_if_pending_while_asking,
+            },
+            reply=txn_offset_commit_response(
+                answer.producer, asker.connection, Errors.INVALID_PRODUCER_EPOCH
+            ),
+            during=asks_about_offsets,
+            source="AddPartitionsToTxnManager, GroupMetadata.failPendingTxnOffsetCommit",
         ),
-    )
+        Row(
+            "offset-coordinator-busy",
+            "The coordinator is completing the previous transaction",
+            when=is_about_offset
+            & ~offset_errors_unchanged
+            & (answer.error == Errors.CONCURRENT_TRANSACTIONS),
+            set={
+                waiting[answer.producer]: None,
+                verifying[answer.producer]: None,
+                pending[batch.producer_id]: dropped_if_pending_while_asking,
+            },
+            reply=txn_offset_commit_response(
+                answer.producer, asker.connection, Errors.NOT_ENOUGH_REPLICAS
+            ),
+            during=~transaction_version_2 & asks_about_offsets,
+            source="ReplicaManager.handleProduceAppend, GroupMetadata.failPendingTxnOffsetCommit",
+        ),
+        Row(
+            "offset-coordinator-moved",
+            "The broker that was asked doesn't coordinate the transaction",
+            when=is_about_offset & ~offset_errors_unchanged & answer.error.is_in(*moved),
+            set={
+                waiting[answer.producer]: None,
+                verifying[answer.producer]: None,
+                pending[batch.producer_id]: dropped_if_pending_while_asking,
+            },
+            reply=txn_offset_commit_response(
+                answer.producer, asker.connection, Errors.NOT_ENOUGH_REPLICAS
+            ),
+            during=asks_about_offsets,
+            source="ReplicaManager.handleProduceAppend, GroupMetadata.failPendingTxnOffsetCommit",
+        ),
+        Row(
+            "offset-refused",
+            "The coordinator refuses for another reason",
+            when=is_about_offset & (answer.error != Errors.NONE),
+            set={
+                waiting[answer.producer]: None,
+                verifying[answer.producer]: None,
+                pending[batch.producer_id]: dropped_if_pending_while_asking,
+            },
+            reply=txn_offset_commit_response(answer.producer, asker.connection, answer.error),
+            during=asks_about_offsets,
+            source="ReplicaManager.handleProduceAppend, GroupMetadata.failPendingTxnOffsetCommit",
+        ),
+        Row(
+            "offset-unknown-member",
+            "The member has left the group meanwhile",
+            when=is_about_offset & ~pends_while_asking & ~answer.producer.is_in(members),
+            set={waiting[answer.producer]: None, verifying[answer.producer]: None},
+            reply=txn_offset_commit_response(
+                answer.producer,
+                asker.connection,
+                Errors.UNKNOWN_SERVER_ERROR,
+                MemberError.UNKNOWN_MEMBER_ID,
+            ),
+            during=members_fenced & asks_about_offsets,
+            source="GroupCoordinator.validateOffsetCommit, ConsumerGroup.validateOffsetCommit",
+        ),
+        Row(
+            "offset-illegal-generation",
+            "Another generation has begun meanwhile",
+            when=is_about_offset & ~pends_while_asking & (asker.generation != generation),
+            set={waiting[answer.producer]: None, verifying[answer.producer]: None},
+            reply=txn_offset_commit_response(
+                answer.producer,
+                asker.connection,
+                Errors.UNKNOWN_SERVER_ERROR,
+                MemberError.ILLEGAL_GENERATION,
+            ),
+            during=members_fenced & asks_about_offsets,
+            source="GroupCoordinator.validateOffsetCommit, ConsumerGroup.validateOffsetCommit",
+        ),
+        Row(
+            "offset-stale-epoch-of-first",
+            "The leader has seen a newer epoch since it asked",
+            when=is_about_offset & is_first & (batch.producer_epoch < answer_entry.producer_epoch),
+            set={
+                waiting[answer.producer]: None,
+                verifying[answer.producer]: None,
+                pending[batch.producer_id]: dropped_before_4_0,
+            },
+            reply=txn_offset_commit_response(
+                answer.producer, asker.connection, Errors.INVALID_PRODUCER_EPOCH
+            ),
+            during=(stale_epoch_first | stale_answer_first) & asks_about_offsets,
+            source="KAFKA-19690, UnifiedLog.analyzeAndValidateProducerState",
+        ),
+        Row(
+            "offset-guard-changed",
+            "A marker or an append has ended the verification meanwhile",
+            when=is_about_offset & is_first & ~batch.guarded,
+            set={
+                waiting[answer.producer]: None,
+                verifying[answer.producer]: None,
+                pending[batch.producer_id]: dropped_before_4_0,
+            },
+            reply=txn_offset_commit_response(
+                answer.producer, asker.connection, Errors.INVALID_TXN_STATE
+            ),
+            during=verification & asks_about_offsets,
+            source="UnifiedLog.analyzeAndValidateProducerState",
+        ),
+        Row(
+            "offset-stale-epoch",
+            "The leader knows a newer epoch, and refuses the batch",
+            when=is_about_offset
+            & followers_only_warn
+            & (batch.producer_epoch < answer_entry.producer_epoch),
+            set={
+                waiting[answer.producer]: None,
+                verifying[answer.producer]: None,
+                pending[batch.producer_id]: dropped_before_4_0,
+            },
+            reply=txn_offset_commit_response(
+                answer.producer, asker.connection, Errors.INVALID_PRODUCER_EPOCH
+            ),
+            # from 4.1 on the rows above refuse it
+            during=~(stale_epoch_first & ongoing_by_epoch) & asks_about_offsets,
+            source="ProducerAppendInfo.checkProducerEpoch",
+        ),
+        Row(
+            "offset-append",
+            "The offset is in the log, and pending",
+            when=is_about_offset,
+            set={
+                log: append(
+                    log,
+                    LogEntry(
+                        kind=Kind.DATA,
+                        producer_id=batch.producer_id,
+                        producer_epoch=batch.producer_epoch,
+                        idempotent_only=False,
+                        record=0,
+                        txn=batch.txn,
+                    ),
+                ),
+                log_end_offset: log_end_offset + 1,
+                answer_entry: ProducerStateEntry(
+                    producer_epoch=batch.producer_epoch,
+                    batch_metadata=if_(
+                        (batch.producer_epoch != answer_entry.producer_epoch) | ~batches_kept,
+                        sequence_of(answer_metadata),
+                        push(answer_entry.batch_metadata, answer_metadata),
+                    ),
+                    coordinator_epoch=answer_entry.coordinator_epoch,
+                    current_txn_first_offset=if_(
+                        answer_entry.current_txn_first_offset.is_set,
+                        answer_entry.current_txn_first_offset,
+                        some(log_end_offset),
+                    ),
+                    last_timestamp=NO_TIMESTAMP,
+                ),
+                verification_states[batch.producer_id]: None,
+                waiting: updated(unguarded(batch.producer_id), answer.producer, None),
+                pending[batch.producer_id]: if_(
+                    pends_while_asking,
+                    # a marker may have dropped it meanwhile
+                    if_(is_same_offset, some(appended_offset), pending[batch.producer_id]),
+                    some(appended_offset),
+                ),
+            },
+            reply=txn_offset_commit_response(answer.producer, asker.connection, Errors.NONE),
+            during=asks_about_offsets,
+            source="ProducerAppendInfo.appendDataBatch, GroupMetadata.onTxnOffsetCommitAppend, "
+            "OffsetMetadataManager.replay",
+        ),
+        # a batch of data
+        *(row for row in verified.rows if not exclude(row.during, transactional)),
+    ),
 )
 
 # Markers -------------------------------------------------------------------------------------
@@ -313,12 +562,10 @@ marker_effects: dict[Expression, Operand] = {
         completions,
     ),
 }
-_joined.append(
-    joined(
-        write_markers,
-        group,
-        updates={row.id: marker_effects for row in write_markers.rows if log_end_offset in row.set},
-    )
+markers_written = joined(
+    write_markers,
+    group,
+    updates={row.id: marker_effects for row in write_markers.rows if log_end_offset in row.set},
 )
 
 complete = event(
@@ -346,4 +593,4 @@ offsets_completed = Table(
     ),
 )
 
-TABLES = (txn_offset_commit, offsets_completed, *_joined)
+TABLES = (txn_offset_commit, offsets_completed, verified_offset, markers_written)

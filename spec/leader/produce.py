@@ -10,42 +10,30 @@ log.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 from ...language import (
     Bool,
     Expression,
     Machine,
-    Message,
     Optional,
     Row,
     Sending,
     Table,
     append,
-    element,
-    first_of,
     if_,
-    last,
-    lift,
     message,
     push,
     sequence_of,
-    size,
     some,
-    wrap,
 )
-from ...language.expressions import TRUE, Operand
+from ...language.expressions import Operand
 from ..answers import answer_batch, bounded_only
 from ..messages import (
     ANY_OFFSET,
     NO_EPOCH,
     NO_OFFSET,
-    NO_TIMESTAMP,
-    SEQUENCE,
     AddPartitionsByLeader,
     Batch,
     Errors,
@@ -57,80 +45,6 @@ from ..messages import (
 )
 from ..releases import features
 from . import state as leader
-
-Updates = Mapping[Expression, Operand]
-_NOTHING: Updates = MappingProxyType({})
-_ANALYZE = "UnifiedLog.analyzeAndValidateProducerState"
-CHECK_EPOCH = "ProducerAppendInfo.checkProducerEpoch"
-_SEQUENCE = "ProducerAppendInfo.checkSequence"
-_FALSE = lift(False)
-
-
-class Question(NamedTuple):
-    """Whether a batch `starts` a transaction, which has to be verified, and whether the question to
-    the coordinator about it still `counts`."""
-
-    starts: Expression
-    counts: Expression
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataBatch:
-    """A batch of data as a leader takes it: by default what a client sends in a bounded run, one
-    record at the log's end.
-
-    `from_client` says whether sequences are checked, `epoch_counts` whether the epoch is,
-    `may_repeat` whether duplicates are looked for. Without a `question` there was no need to ask.
-    One that `waited` is transactional, and its version is one that knows asking.
-    """
-
-    producer_id: Expression
-    producer_epoch: Expression
-    base_sequence: Expression
-    last_sequence: Expression
-    transactional: Expression
-    record: Expression
-    txn: Expression
-    offset_delta: Operand = 0
-    timestamp: Operand = NO_TIMESTAMP
-    from_client: Expression = TRUE
-    epoch_counts: Expression = TRUE
-    may_repeat: Expression = TRUE
-    question: Question | None = None
-    waited: bool = False
-
-    @property
-    def entry(self) -> Expression:
-        """The leader's state for its producer id."""
-        return leader.producers[self.producer_id]
-
-    @property
-    def verified(self) -> Expression:
-        """The state of the question about its producer id."""
-        return leader.verification_states[self.producer_id]
-
-    @property
-    def has_new_epoch(self) -> Expression:
-        return self.producer_epoch != self.entry.producer_epoch
-
-
-class Check(NamedTuple):
-    """A check: where `when` holds, the error is answered. The first one that fails counts."""
-
-    name: str
-    when: Expression
-    error: Expression
-    source: str
-    during: Expression = TRUE
-    only_real: bool = False
-
-    def refuse(self, reply: Sending | None, *send: Sending, changes: Updates = _NOTHING) -> Row:
-        """The row that answers it."""
-        return Row(
-            self.name, when=self.when, set=dict(changes), reply=reply, send=send,
-            source=self.source, during=self.during, only_real=self.only_real,
-        )  # fmt: skip
-
 
 asker = Machine("asker", doc="A client, a coordinator or a fetcher that appends at real ranges.")
 AppendResponse = message(
@@ -156,257 +70,6 @@ def append_response(
 
 Answer: TypeAlias = Callable[[Expression, Operand], Sending | None]
 """The answer to a batch in a bounded run: an error, and the offset that it has got."""
-
-
-def bounded_alone(sending: Sending | None) -> Sending | None:
-    """The message as one of bounded runs alone; a leader at real ranges answers its asker."""
-    return None if sending is None else dataclasses.replace(sending, only_bounded=True)
-
-
-# Asking the coordinator first -------------------------------------------------------------------
-
-
-def asking_rows(
-    request: Message, *, asks_first: Expression, sequence: Expression, record: Operand,
-    answer: Answer, asked: Updates = _NOTHING,
-) -> tuple[Row, Row]:  # fmt: skip
-    """The rows for a batch of a request that the coordinator is asked about first, and what is
-    `asked` while it waits.
-
-    ReplicaManager.maybeSendPartitionsToTransactionCoordinator
-    """
-    producer_id, epoch = request.producer_id, request.producer_epoch
-    state = leader.verification_states[producer_id]
-    guard = if_(state.is_set, state.value.verification_guard, leader.guards)
-    waits = Batch(
-        producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, record=record,
-        txn=request.txn, guarded=True,
-    )  # fmt: skip
-    question = AddPartitionsByLeader(
-        partition=request.partition, producer=request.producer, producer_id=producer_id,
-        producer_epoch=epoch,
-    )  # fmt: skip
-    stale = Check(
-        "stale epoch, before asking",
-        asks_first & (epoch < leader.producers[producer_id].producer_epoch),
-        Errors.INVALID_PRODUCER_EPOCH,
-        "KAFKA-18042, UnifiedLog.maybeStartTransactionVerification",
-        features.stale_epoch_first & leader.asks_coordinator,
-    )
-    return (
-        _refused(stale, answer),
-        Row(
-            "ask the coordinator",
-            when=asks_first,
-            during=leader.asks_coordinator,
-            set={
-                state: some(leader.verification_state_entry(producer_id, epoch, sequence)),
-                leader.guards: if_(state.is_set, leader.guards, leader.guards + 1),
-                waiting[request.producer]: some(waits),
-                **asked,
-            },
-            send=(
-                dataclasses.replace(question, only_bounded=True),
-                append_response(Errors.NONE, guard=some(guard)),
-            ),
-            source="KIP-890, ReplicaManager.maybeSendPartitionsToTransactionCoordinator",
-        ),
-    )
-
-
-# The checks of a batch, in their order, and its append -----------------------------------------
-
-
-def append_rows(
-    batch: DataBatch, answer: Answer, *, settled: Updates = _NOTHING,
-    left_waiting: Expression = waiting, stored: Updates = _NOTHING,
-) -> tuple[Row, ...]:  # fmt: skip
-    """The checks of a data batch in their order, and what appending it changes.
-
-    `settled` is what the batch's outcome clears, `left_waiting` the batches that wait after an
-    append, `stored` what else an append changes.
-    """
-    checks = (*_question(batch), *_epoch(batch), *_sequence(batch), *_transaction(batch))
-    return (
-        *_duplicate_rows(batch, answer, settled),
-        *(_refused(check, answer, settled) for check in checks),
-        _append_row(batch, answer, left_waiting, stored),
-    )
-
-
-def _refused(check: Check, answer: Answer, changes: Updates = _NOTHING) -> Row:
-    reply = bounded_alone(answer(check.error, NO_OFFSET))
-    return check.refuse(reply, append_response(check.error), changes=changes)
-
-
-def _duplicate_rows(batch: DataBatch, answer: Answer, settled: Updates) -> tuple[Row, ...]:
-    """One of the last batches comes again."""
-    cached = element("cached", batch.entry.batch_metadata)
-    same = (cached.last_sequence == batch.last_sequence) & (
-        cached.offset_delta == batch.offset_delta
-    )
-    found = first_of(cached, same)
-    last_offset = found.value.last_offset
-    first_offset = last_offset - found.value.offset_delta
-    return leader.only_where(
-        not batch.may_repeat.same_as(_FALSE),
-        Row(
-            "duplicate",
-            when=leader.where(batch.may_repeat, ~batch.has_new_epoch & found.is_set),
-            set=dict(settled),
-            reply=bounded_alone(answer(Errors.NONE, first_offset)),
-            send=(append_response(Errors.NONE, first_offset, last_offset, is_duplicate=True),),
-            source="ProducerStateEntry.findDuplicateBatch",
-        ),
-    )
-
-
-def _question(batch: DataBatch) -> tuple[Check, ...]:
-    """UnifiedLog's checks of a batch that starts a transaction."""
-    if batch.question is None:
-        return ()
-    starts, counts = batch.question
-    return (
-        Check(
-            "stale epoch, whatever the answer",
-            starts & (batch.producer_epoch < batch.entry.producer_epoch),
-            Errors.INVALID_PRODUCER_EPOCH,
-            f"KAFKA-19690, {_ANALYZE}",
-            features.stale_epoch_first | features.stale_answer_first,
-        ),
-        Check(
-            "question no longer counts",
-            starts & ~counts,
-            Errors.INVALID_TXN_STATE,
-            _ANALYZE,
-            features.verification,
-        ),
-    )
-
-
-def _epoch(batch: DataBatch) -> tuple[Check, ...]:
-    """ProducerAppendInfo.checkProducerEpoch"""
-    # else it was refused before: in the open transaction it would be of its epoch
-    refused_before = features.stale_epoch_first & features.ongoing_by_epoch
-    stale = batch.producer_epoch < batch.entry.producer_epoch
-    return (
-        Check(
-            "stale epoch",
-            leader.where(batch.epoch_counts, stale),
-            Errors.INVALID_PRODUCER_EPOCH,
-            CHECK_EPOCH,
-            ~refused_before if batch.waited else TRUE,
-        ),
-    )
-
-
-def _sequence(batch: DataBatch) -> tuple[Check, ...]:
-    """ProducerAppendInfo.checkSequence, unless no batch of the kind has a sequence."""
-    sequence, new_epoch = batch.base_sequence, batch.has_new_epoch
-    entry, verified = batch.entry, batch.verified
-    unknown = entry.producer_epoch == NO_EPOCH
-    without_batches = size(entry.batch_metadata) == 0
-    newest = last(entry.batch_metadata)
-    following = if_(newest.is_set, wrap(newest.value.last_sequence + 1, SEQUENCE), 0)
-    out_of_order = Errors.OUT_OF_ORDER_SEQUENCE_NUMBER
-    is_unknown = features.unknown_producer_error & (unknown | features.unknown_sequence_error)
-    checks = (
-        Check(
-            "starts in mid-sequence",
-            verified.is_set
-            & verified.value.supports_epoch_bump
-            & (sequence != 0)
-            & without_batches,
-            out_of_order,
-            "KAFKA-18202",
-            features.no_start_in_mid_sequence,
-        ),
-        Check(
-            "above the first to come",
-            verified.is_set & (sequence > verified.value.lowest_sequence),
-            out_of_order,
-            _SEQUENCE,
-            leader.asks_coordinator,
-        ),
-        Check(
-            "last sequence not known",
-            (unknown | (~new_epoch & without_batches)) & (sequence != 0),
-            if_(is_unknown, Errors.UNKNOWN_PRODUCER_ID, out_of_order),
-            "KAFKA-5793, KAFKA-7298",
-            ~features.unknown_producer_accepted,
-        ),
-        Check(
-            "new epoch in mid-sequence",
-            new_epoch & (sequence != 0) & ~unknown,
-            out_of_order,
-            _SEQUENCE,
-        ),
-        Check("out of order", ~new_epoch & (sequence != following), out_of_order, _SEQUENCE),
-    )
-    return tuple(
-        check._replace(when=leader.where(batch.from_client, check.when))
-        for check in checks
-        if not batch.from_client.same_as(_FALSE)
-        if not (batch.waited and check.name == "last sequence not known")
-    )
-
-
-def _transaction(batch: DataBatch) -> tuple[Check, ...]:
-    """ProducerAppendInfo.appendDataBatch: one that isn't transactional, while a transaction is
-    open."""
-    check = Check(
-        "not transactional in a transaction",
-        batch.entry.current_txn_first_offset.is_set & ~batch.transactional,
-        Errors.INVALID_TXN_STATE,
-        "ProducerAppendInfo.appendDataBatch",
-    )
-    return () if batch.waited or batch.transactional.same_as(TRUE) else (check,)
-
-
-def _append_row(batch: DataBatch, answer: Answer, left_waiting: Expression, stored: Updates) -> Row:
-    entry, end = batch.entry, leader.log_end_offset
-    last_offset = end + batch.offset_delta
-    opened = entry.current_txn_first_offset
-    metadata = leader.BatchMetadata(
-        last_sequence=batch.last_sequence, last_offset=last_offset,
-        offset_delta=batch.offset_delta, timestamp=batch.timestamp,
-    )  # fmt: skip
-    return Row(
-        "append",
-        set={
-            leader.log: append(
-                leader.log,
-                leader.LogEntry(
-                    kind=leader.Kind.DATA,
-                    producer_id=batch.producer_id,
-                    producer_epoch=batch.producer_epoch,
-                    idempotent_only=~batch.transactional,
-                    record=batch.record,
-                    txn=batch.txn,
-                ),
-            ),
-            leader.log_end_offset: last_offset + 1,
-            entry: leader.ProducerStateEntry(
-                producer_epoch=batch.producer_epoch,
-                batch_metadata=if_(
-                    batch.has_new_epoch | ~features.batches_kept,
-                    sequence_of(metadata),
-                    push(entry.batch_metadata, metadata),
-                ),
-                coordinator_epoch=entry.coordinator_epoch,
-                current_txn_first_offset=if_(
-                    opened.is_set | ~batch.transactional, opened, some(end)
-                ),
-                last_timestamp=batch.timestamp,
-            ),
-            batch.verified: if_(batch.transactional, None, batch.verified),
-            waiting: left_waiting,
-            **stored,
-        },
-        reply=bounded_alone(answer(Errors.NONE, end)),
-        send=(append_response(Errors.NONE, end, last_offset),),
-        source="ProducerAppendInfo.appendDataBatch, ProducerStateManager.update",
-    )
 
 
 # Produce ---------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ from ..releases.features import (
     transaction_version_2,
     verification,
 )
-from .produce import AppendResponse, Check, append_response
+from .produce import AppendResponse, append_response
 from .state import (
     BatchMetadata,
     Kind,
@@ -69,45 +69,6 @@ from .state import (
 
 asks_about_offsets = asks_coordinator & offsets_verified
 """Whether a leader asks the coordinator about the offsets that a group's coordinator appends."""
-
-
-def refusals(error: Expression, by_kind: Expression) -> tuple[Check, ...]:
-    """What the coordinator refuses. Transient errors are converted `by_kind`, or unchanged."""
-    return (
-        Check(
-            "producer fenced",
-            error == Errors.PRODUCER_FENCED,
-            Errors.INVALID_PRODUCER_EPOCH,
-            "AddPartitionsToTxnManager",
-        ),
-        Check(
-            "not in the transaction, for a client before TRANSACTION_ABORTABLE",
-            error == Errors.TRANSACTION_ABORTABLE,
-            Errors.INVALID_TXN_STATE,
-            "AddPartitionsToTxnManager",
-            ~abortable_error,
-            only_real=True,
-        ),
-        Check(
-            "coordinator busy",
-            by_kind & (error == Errors.CONCURRENT_TRANSACTIONS),
-            Errors.NOT_ENOUGH_REPLICAS,
-            "ReplicaManager.handleProduceAppend",
-            ~transaction_version_2,
-        ),
-        Check(
-            "coordinator moved",
-            by_kind & error.is_in(*moved),
-            Errors.NOT_ENOUGH_REPLICAS,
-            "ReplicaManager.handleProduceAppend",
-        ),
-        Check(
-            "refused by the coordinator",
-            error != Errors.NONE,
-            error,
-            "ReplicaManager.handleProduceAppend",
-        ),
-    )
 
 
 # The answer ---------------------------------------------------------------------------------------

@@ -116,9 +116,9 @@ EXACTLY_ONCE = (
         "impossible: neither coordinator moves here, and a leader that asks about an offset has "
         "seen no newer epoch when the answer comes",
         (
-            "partition.AddPartitionsByLeaderResponse/offset, coordinator busy",
-            "partition.AddPartitionsByLeaderResponse/offset, coordinator moved",
-            "partition.AddPartitionsByLeaderResponse/offset, stale epoch",
+            "partition.AddPartitionsByLeaderResponse/offset-coordinator-busy",
+            "partition.AddPartitionsByLeaderResponse/offset-coordinator-moved",
+            "partition.AddPartitionsByLeaderResponse/offset-stale-epoch",
             "producer.TxnOffsetCommitResponse/abortable",
             "producer.TxnOffsetCommitResponse/coordinator-moved",
         ),
@@ -131,9 +131,9 @@ EXACTLY_ONCE = (
             "producer.AddPartitionsToTxnResponse",
             "partition.Produce/stale-epoch",
             "partition.Produce/append",
-            "partition.TxnOffsetCommit/unknown member",
-            "partition.TxnOffsetCommit/another generation",
-            "partition.TxnOffsetCommit/stale epoch",
+            "partition.TxnOffsetCommit/unknown-member",
+            "partition.TxnOffsetCommit/illegal-generation",
+            "partition.TxnOffsetCommit/stale-epoch",
             "partition.TxnOffsetCommit/append",
             "producer.TxnOffsetCommitResponse/failed-before",
             "producer.EndTxnResponse/ended",
@@ -144,7 +144,7 @@ EXACTLY_ONCE = (
     Unreached(
         "impossible: from 4.1 on a stale epoch is reported first",
         (
-            "partition.AddPartitionsByLeaderResponse/offset, question no longer counts",
+            "partition.AddPartitionsByLeaderResponse/offset-guard-changed",
             "partition.AddPartitionsByLeaderResponse/guard-mismatch",
             "producer.TxnOffsetCommitResponse/unexpected",
         ),

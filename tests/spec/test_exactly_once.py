@@ -104,7 +104,7 @@ FAULTS = (
         39, "complete pending offsets/completed", ALONE, off=("offsets_in_place_first",),
     ),
     Fault("KIP-447: the group asks nobody for the generation", "NoZombieOffset",
-          14, "AddPartitionsByLeaderResponse/offset, append", off=("members_fenced",)),
+          14, "AddPartitionsByLeaderResponse/offset-append", off=("members_fenced",)),
     Fault(
         "KIP-447: a rebalance within the end of a transaction, with a transactional id of its own",
         "CountedOnce", 56, "WriteTxnMarkers/end-transaction",
