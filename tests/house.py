@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -39,25 +39,17 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def _statements(tree: ast.AST) -> Iterator[ast.ImportFrom]:
-    """The imports that a run makes, those in functions as well; what only types need isn't one."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        if isinstance(node, ast.ImportFrom):
-            yield node
-        yield from _statements(node)
-
-
 @cache
 def imports(name: str) -> frozenset[str]:
-    """The modules of this package that a module imports."""
+    """The modules of this package that a module imports: in functions and for types as well."""
     path = modules()[name]
     package = [PACKAGE, *name.split(".")] if name else [PACKAGE]
     if path.name != "__init__.py":
         package.pop()
     found: set[str] = set()
-    for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.ImportFrom):
+            continue
         source = [*package[: len(package) - node.level + 1]] if node.level else []
         source += node.module.split(".") if node.module else []
         if source[0] != PACKAGE:
@@ -68,9 +60,34 @@ def imports(name: str) -> frozenset[str]:
     return frozenset(found & modules().keys()) - {name}
 
 
-def circle() -> tuple[str, ...]:
-    """Modules that import each other in a circle; raises graphlib.CycleError with the first one."""
-    return tuple(TopologicalSorter({name: imports(name) for name in modules()}).static_order())
+def in_order() -> tuple[str, ...]:
+    """The modules, each after those that it imports.
+
+    Raises graphlib.CycleError with the first circle. An expression has a type, and a type's bounds
+    are expressions: these two modules may name each other.
+    """
+    graph = {name: set(imports(name)) for name in modules()}
+    graph["language.expressions"].discard("language.types")
+    return tuple(TopologicalSorter(graph).static_order())
+
+
+def upward() -> set[tuple[str, str]]:
+    """The imports that point from a room to one above it."""
+    return {
+        (name, other)
+        for name in modules()
+        for other in imports(name)
+        if (room := room_of(name))
+        and (above := room_of(other))
+        and ROOMS.index(above) < ROOMS.index(room)
+    }
+
+
+def crowded(most: int = 9) -> dict[str, int]:
+    """The folders of more than `most` modules, with their number."""
+    files = [path for path in modules().values() if not path.name.startswith("__")]
+    folders = Counter(path.parent.relative_to(ROOT).as_posix() for path in files)
+    return {folder: count for folder, count in folders.items() if count > most}
 
 
 def room_of(name: str) -> str | None:

@@ -311,7 +311,18 @@ def test_every_module_says_what_it_is() -> None:
 
 @pytest.mark.slow(3)
 def test_no_module_imports_itself_through_others() -> None:
-    assert set(house.circle()) == set(house.modules())
+    assert set(house.in_order()) == set(house.modules())
+
+
+def test_imports_point_down() -> None:
+    assert house.upward() == set()
+
+
+def test_folders_have_few_modules() -> None:
+    large = {
+        folder for folder in house.crowded() if folder.split("/")[0] not in ("spec", "language")
+    }
+    assert large == set()
 
 
 @pytest.mark.parametrize("room", ["language", "model.engine", "checker.ground", "checker.native"])

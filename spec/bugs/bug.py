@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...checker.named_systems import load_system
 from ...language import Instance, System, instantiate
 from ...language.instance import ending_anywhere
+from ..changes import VARIED
 from ..releases.features import RELEASED
+from ..systems import shipped
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Bug:
     @cached_property
     def declared(self) -> System:
         """The system that shows it."""
-        return load_system(self.system)
+        make = VARIED.get(self.system)
+        return shipped(self.system) if make is None else make()
 
     @cached_property
     def releases(self) -> tuple[str, ...]:
