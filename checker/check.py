@@ -52,7 +52,7 @@ def check(
 
     Raises DeclarationError for a faulty declaration, CheckpointError for a folder that can't be
     used, DiskError for one in which states can't be kept, SparkError where Spark can't do its work,
-    Disagreement where native code and the executable model differ.
+    ReplayError where native code and the executable model differ.
     """
     options = options or Options()
     if instance.progress and options.spark is not None:

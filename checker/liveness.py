@@ -51,7 +51,7 @@ def look_for_progress(
 ) -> None:
     """Puts into the result of a search that saw all states what becomes of the properties of
     progress, up to the first that is broken, or of `every` one, with a run that shows it unless it
-    is `brief`. Nothing is begun after the moment `until`. Raises Disagreement where the executable
+    is `brief`. Nothing is begun after the moment `until`. Raises ReplayError where the executable
     model differs."""
     names = [item.name for item in prepared.instance.progress]
     told = {name: PropertyVerdict(name, "unknown") for name in names}
@@ -92,7 +92,7 @@ def look_for_progress(
 
 
 def trace_of(prepared: Prepared, found: Broken) -> Trace:
-    """The run that shows it, on the executable model. Raises Disagreement."""
+    """The run that shows it, on the executable model. Raises ReplayError."""
     tell = tell_lasso if found.aim.of.kind == "leads to" else tell_dead_end
     return tell(prepared.instance, found.aim, found.run, prepared.pack)
 

@@ -52,7 +52,7 @@ def bound(
 
     The verdict is HOLDS only where no run is longer than those, INCONCLUSIVE where Z3 can't tell.
     Raises DeclarationError for a faulty declaration, SolverError for a system without a start,
-    Disagreement where the solver and the executable model differ.
+    ReplayError where the solver and the executable model differ.
     """
     begun = time.perf_counter()
     if not deadlock:

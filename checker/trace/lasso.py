@@ -10,7 +10,7 @@ from ...language import Fairness, Instance, Key
 from ...language.types import show_value
 from ...model.engine.interpreter import FullState, Interpreter, Step
 from ..ground import Aim
-from .trace import Disagreement, Trace, shown_trace
+from .trace import ReplayError, Trace, shown_trace
 
 Instances: TypeAlias = tuple[tuple[Key, int], ...]
 Obligation: TypeAlias = tuple[int, Instances]
@@ -76,7 +76,7 @@ def label_of(step: Step) -> Label:
 def tell_lasso(
     instance: Instance, aim: Aim, lasso: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
-    """The run as it is shown. Raises Disagreement where the model can't take it, where it isn't
+    """The run as it is shown. Raises ReplayError where the model can't take it, where it isn't
     fair there, or comes to what it must."""
     machine = Interpreter(instance)
     states, steps = _followed(machine, lasso, packed)
@@ -91,12 +91,12 @@ def tell_lasso(
 def tell_dead_end(
     instance: Instance, aim: Aim, run: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
-    """The run to a state from which no run comes to what must stay possible. Raises Disagreement
+    """The run to a state from which no run comes to what must stay possible. Raises ReplayError
     where the model can't take it, or is where it must come."""
     machine = Interpreter(instance)
     states, steps = _followed(machine, run, packed)
     if machine.holds(aim.of.expression, states[-1]):
-        raise Disagreement("an engine says that a run can't come to where the model sees it")
+        raise ReplayError("an engine says that a run can't come to where the model sees it")
     conclusion = f"{aim.name} is broken: no run from the last state comes to it."
     return shown_trace(instance, states, steps, f"{conclusion} {aim.of.sentence}")
 
@@ -106,7 +106,7 @@ def _followed(
 ) -> tuple[list[FullState], list[Step]]:
     states = [s for s in machine.initial_states() if packed(s) == lasso.states[0]][:1]
     if not states:
-        raise Disagreement("no initial state of the model is the first one of the run")
+        raise ReplayError("no initial state of the model is the first one of the run")
     steps: list[Step] = []
     for label, wanted in zip(lasso.labels, lasso.states[1:], strict=True):
         for step in machine.steps(states[-1]):
@@ -118,9 +118,9 @@ def _followed(
             steps.append(step)
             break
         else:
-            raise Disagreement(f"the model can't take step {len(states)} of the run")
+            raise ReplayError(f"the model can't take step {len(states)} of the run")
     if packed(states[-1]) != packed(states[lasso.loop]):
-        raise Disagreement("the run's loop is none on the model")
+        raise ReplayError("the run's loop is none on the model")
     return states, steps
 
 
@@ -131,15 +131,15 @@ def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: L
         if machine.holds(aim.of.expression, state, bound=aim.bound):
             owed = False
             if at >= lasso.loop:
-                raise Disagreement("a run comes again and again to what an engine says it doesn't")
+                raise ReplayError("a run comes again and again to what an engine says it doesn't")
         else:
             owed = owed or machine.holds(aim.of.premise, state, bound=aim.bound)
     if not owed:
-        raise Disagreement("a run owes nothing that an engine says it doesn't come to")
+        raise ReplayError("a run owes nothing that an engine says it doesn't come to")
 
 
 def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label]) -> list[str]:
-    """The fairness of what is possible along the loop. Raises Disagreement if the loop isn't."""
+    """The fairness of what is possible along the loop. Raises ReplayError if the loop isn't."""
     each = [{x for label in here for x in fairnesses.of(label)} for here in possible]
     done = [x for label in taken for x in fairnesses.of(label)]
     lines: list[str] = []
@@ -147,7 +147,7 @@ def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label
         always = all(obligation in here for here in each)
         strong = fairnesses.every[obligation[0]].kind == "strong"
         if obligation not in done and (always or strong):
-            raise Disagreement(f"{fairnesses.shown(obligation)}: an engine's run isn't fair to it")
+            raise ReplayError(f"{fairnesses.shown(obligation)}: an engine's run isn't fair to it")
         where = "always possible" if always else "possible at times"
         count = done.count(obligation)
         how = f"taken {count} times" if count > 1 else "taken once" if count else "never taken"

@@ -15,7 +15,7 @@ from ..verdict.result import Outcome, PropertyVerdict, Verdict
 from ..verdict.violation import Kind, set_violation
 from .itf import TraceError, TraceFile, decoded, shown
 from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
-from .trace import Disagreement, Trace, shown_trace
+from .trace import ReplayError, Trace, shown_trace
 
 MOST = 10_000
 """The most runs that are followed at once, for a trace that doesn't name every variable."""
@@ -46,7 +46,7 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
             _tell_progress(instance, states, steps, file, outcome)
         else:
             _tell_end(machine, states, steps, file, outcome)
-    except Disagreement as error:
+    except ReplayError as error:
         raise TraceError(str(error)) from None
     if outcome.trace is None:
         outcome.trace = shown_trace(instance, states, steps, outcome.reason)
@@ -205,7 +205,7 @@ def _tell_progress(
         tell = tell_lasso if aim.of.kind == "leads to" else tell_dead_end
         try:
             outcome.trace = tell(instance, aim, run, _whole)
-        except Disagreement as error:
+        except ReplayError as error:
             why = str(error)
             continue
         outcome.verdict, outcome.reason = Verdict.LEADS_TO_BROKEN, f"{aim.name} is broken."

@@ -22,7 +22,7 @@ from .plain_data import as_data, state_as_data
 MOST_WAYS = 64  # runs that are followed at once
 
 
-class Disagreement(Exception):
+class ReplayError(Exception):
     """An engine and the executable model see different things: a fault of the checker."""
 
 
@@ -149,11 +149,11 @@ def ways_along(
     others: to each state and by each actor the one with the fewest changes of actor, the best
     first, at most so many. Rows that are `off` take no step.
 
-    Raises Disagreement where the model can't take one of the steps.
+    Raises ReplayError where the model can't take one of the steps.
     """
     ways = [Way(s) for s in machine.initial_states() if packed(s) in levels[0]][:most]
     if not ways:
-        raise Disagreement("no initial state of the model is the first one of the trace")
+        raise ReplayError("no initial state of the model is the first one of the trace")
     for at, wanted in enumerate(levels[1:], 1):
         best: dict[tuple[FullState, str], Way] = {}
         for way in ways:
@@ -167,7 +167,7 @@ def ways_along(
                 if better and (known is not None or packed(step.state) in wanted):
                     best[arrived] = Way(step.state, step, way, changes)
         if not best:
-            raise Disagreement(f"the model can't take step {at} of the trace")
+            raise ReplayError(f"the model can't take step {at} of the trace")
         ways = sorted(best.values(), key=attrgetter("changes"))[:most]
     return ways
 

@@ -38,7 +38,7 @@ def tell_each(
     """Puts a shortest counterexample of each thing that is wrong into the result of a search that
     went on; without a `path`, which finds it, only its length. All else stays as the result has it,
     but is unknown if a step left a range: nothing is known of what comes after. Raises
-    Disagreement."""
+    ReplayError."""
     every = _lengths(prepared, carrier) if path is None else _shown(prepared, carrier, path)
     found = {item.name: item for item in every}
     names = dict.fromkeys((*(item.name for item in result.properties), *found))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from ...language import Instance, Property
 from ...model.engine.interpreter import FullState, Interpreter, Step
-from ..trace.trace import MOST_WAYS, Disagreement, Trace, shown_trace, ways_along
+from ..trace.trace import MOST_WAYS, ReplayError, Trace, shown_trace, ways_along
 from .deadlock import told, waiting
 from .explanation import why_broken
 from .result import Outcome, PropertyVerdict, Verdict
@@ -44,7 +44,7 @@ def set_violation(
     """Sets verdict, reason and trace of the outcome to the violation at the end of a run through a
     state of each level. `packed` turns a state of the model into the engine's form. Of all such
     runs it takes the one that changes the acting machine least often. A step out of range counts
-    only with `ranges`; a step of a row in `off` never counts. Raises Disagreement if the model sees
+    only with `ranges`; a step of a row in `off` never counts. Raises ReplayError if the model sees
     no violation."""
     found = seen(instance, kind, levels, packed, ranges=ranges, off=off)
     outcome.verdict, outcome.reason, outcome.trace = found.verdict, found.conclusion, found.trace
@@ -93,7 +93,7 @@ def seen(
     most: int = MOST_WAYS,
 ) -> Seen:
     """The violation at the end of a run, as for `set_violation`. `among` are the properties that
-    count (default: all); `most` is how many runs are followed at once. Raises Disagreement if the
+    count (default: all); `most` is how many runs are followed at once. Raises ReplayError if the
     model sees no violation."""
     machine = Interpreter(instance)
     ways = ways_along(machine, levels, packed, off, most)
@@ -107,7 +107,7 @@ def seen(
     elif kind is Kind.DEADLOCK:
         conclusion = NO_ROW
         if next(machine.steps(states[-1]), None) is not None:
-            raise Disagreement("an engine sees a deadlock where the model can take a step")
+            raise ReplayError("an engine sees a deadlock where the model can take a step")
         who = waiting(instance, states[-1])
         rows = sorted((x for x in who if x.table), key=lambda x: not x.row)  # single rows first
         why, refused = told(who), tuple((item.table, item.row) for item in rows)
@@ -120,7 +120,7 @@ def seen(
             )
         ]
         if not found:
-            raise Disagreement("an engine sees a violating step where the model sees none")
+            raise ReplayError("an engine sees a violating step where the model sees none")
         way, step, item = min(found, key=lambda each: each[0].changes_with(each[1]))
         states, steps = way.run()
         steps.append(step)
@@ -150,7 +150,7 @@ def _broken_invariant(
     for item in properties:
         if item.kind == "invariant" and not machine.holds(item.expression, state):
             return item
-    raise Disagreement("an engine sees an invariant broken where the model sees none")
+    raise ReplayError("an engine sees an invariant broken where the model sees none")
 
 
 def violating_steps(

@@ -42,7 +42,7 @@ def bugs(
         fail(error)
     with needing("check"):
         from ...checker.output import report
-        from ...checker.trace.trace import Disagreement
+        from ...checker.trace.trace import ReplayError
         from ...checker.verdict.result import Verdict
     _head(bug, console)
     try:
@@ -54,7 +54,7 @@ def bugs(
         _print_run("Fixed", bug, fixed, console)
         control = _decided(bug.control(), console)
         _print_run("Control", bug, control, console)
-    except Disagreement as error:
+    except ReplayError as error:
         internal(error)
     results = {"broken": broken, "fixed": fixed, "control": control}
     write_traces(numbered(trace, 1), broken, bug.broken(), bug.system)

@@ -208,7 +208,7 @@ def check(
         from ...checker.native.store.disk import DiskError
         from ...checker.output import progress_line, summary
         from ...checker.spark.options import SparkError
-        from ...checker.trace.trace import Disagreement
+        from ...checker.trace.trace import ReplayError
     needed_for(wanted.page)
     places = numbered(wanted.trace, wanted.all_traces)
     options = _options(search, where, wanted, most)
@@ -222,7 +222,7 @@ def check(
             result = run(instance, options, show)
     except (BaselineError, DeclarationError, CheckpointError, DiskError, SparkError) as error:
         fail(error)
-    except Disagreement as error:
+    except ReplayError as error:
         internal(error)
     runs.remember(result)
     console = screen()

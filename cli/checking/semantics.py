@@ -269,12 +269,12 @@ def _show_run(piece: Piece, name: str, console: Console) -> None:
     finish."""
     from ...checker.check import Options, check
     from ...checker.output import report
-    from ...checker.trace.trace import Disagreement
+    from ...checker.trace.trace import ReplayError
 
     instance = dataclasses.replace(piece, properties=(name,)).instance()
     try:
         result = check(instance, Options(deadlock=False, memory=piece.memory or None))
-    except Disagreement as error:
+    except ReplayError as error:
         internal(error)
     if result.trace is None:
         why = result.reason and f": {result.reason}"

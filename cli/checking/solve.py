@@ -59,7 +59,7 @@ def bound(
         from ...checker.solver.bound import bound as run
         from ...checker.solver.terms import SolverError
         from ...checker.solver.unbounded.numbers import lifted
-        from ...checker.trace.trace import Disagreement
+        from ...checker.trace.trace import ReplayError
     try:
         show = report.show_depth(beside())
         if integers:
@@ -75,7 +75,7 @@ def bound(
         result = run(instance, depth, show, only_properties=named, deadlock=not no_deadlock)
     except (DeclarationError, SolverError) as error:
         fail(error)
-    except Disagreement as error:
+    except ReplayError as error:
         internal(error)
     summary.print_bounded(result, screen())
     write_json(output, result.as_json())
@@ -144,7 +144,7 @@ def prove(
         from ...checker.solver.prove import Options
         from ...checker.solver.terms import SolverError
         from ...checker.spark.options import SparkError
-        from ...checker.trace.trace import Disagreement
+        from ...checker.trace.trace import ReplayError
     options = Options(
         timeout=asked.timeout,
         workers=where.workers(asked.jobs),
@@ -156,7 +156,7 @@ def prove(
         found = _proved(name, asked, options)
     except (DeclarationError, JournalError, SolverError, SparkError) as error:
         fail(error)
-    except Disagreement as error:
+    except ReplayError as error:
         internal(error)
     verdict = sweeps.worst(found)
     write_json(

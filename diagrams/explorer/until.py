@@ -10,7 +10,7 @@ from typing import Any
 
 from ...checker.check import Options, check
 from ...checker.prepare import available_threads
-from ...checker.trace.trace import Disagreement
+from ...checker.trace.trace import ReplayError
 from ...checker.verdict.result import Verdict
 from ...language import (
     Bool,
@@ -200,7 +200,7 @@ def until(instance: Instance, state: FullState, text: str, known: Mapping[str, P
         result = check(begin, options, hurry)
     except DeclarationError as error:
         raise GoalError(str(error)) from None
-    except Disagreement:
+    except ReplayError:
         raise GoalError(f"{text}: the checker lost its way, please report it") from None
     if result.trace is not None and result.verdict in (Verdict.BROKEN, Verdict.DEADLOCK):
         return Found(result.trace.states, f"after {len(result.trace.states) - 1} steps")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ..wire.listener import LOST, Answer, Request, Silence
-from ..wire.sasl_client import OAUTHBEARER, Refused
+from ..wire.sasl_client import OAUTHBEARER, AuthenticationError
 from ..wire.sasl_server import BY_PASSWORD, Exchange, exchange
 
 ANONYMOUS: Final = "User:ANONYMOUS"
@@ -68,7 +68,7 @@ class Users:
         except StopIteration as ended:
             name, said = ended.value
             self._principals[connection] = f"User:{name}"
-        except Refused as why:
+        except AuthenticationError as why:
             self._refused.add(connection)
             return Answer({"error_code": "SASL_AUTHENTICATION_FAILED", "error_message": str(why)})
         return Answer({"error_code": "NONE", "auth_bytes": said})

@@ -287,7 +287,7 @@ def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any]
             message = exchange.send(told["auth_bytes"])
     except StopIteration:
         return
-    except sasl.Refused as error:
+    except sasl.AuthenticationError as error:
         raise BrokerError(f"{place}: SASL/{how.mechanism}: {error}") from None
 
 

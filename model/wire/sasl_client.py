@@ -24,13 +24,13 @@ Exchange = Generator[bytes, bytes, None]
 """A client's messages; the answers are sent in."""
 
 
-class Refused(Exception):
+class AuthenticationError(Exception):
     """The other side doesn't know the password, by its message."""
 
 
 def exchange(mechanism: str, username: str, password: str, nonce: str | None = None) -> Exchange:
     """A client's messages. `nonce` is drawn unless it is given; with OAUTHBEARER, `password` is the
-    token, and an unsecured one is made where there is none. Raises Refused."""
+    token, and an unsecured one is made where there is none. Raises AuthenticationError."""
     if mechanism == OAUTHBEARER:
         token = password or unsecured_token(username, int(time.time()))
         if (yield f"n,,\1auth=Bearer {token}\1\1".encode()):  # why it is refused
@@ -46,15 +46,17 @@ def exchange(mechanism: str, username: str, password: str, nonce: str | None = N
     told = attributes(answer)
     salt, iterations = _base64(told.get("s", "")), told.get("i", "")
     if not told.get("r", "").startswith(nonce) or not iterations.isdecimal() or not salt:
-        raise Refused("its answer isn't one of SCRAM")
+        raise AuthenticationError("its answer isn't one of SCRAM")
     if not FEWEST <= int(iterations) <= MOST:
-        raise Refused(f"it asks for {iterations[:12]} iterations, not {FEWEST:,} to {MOST:,}")
+        raise AuthenticationError(
+            f"it asks for {iterations[:12]} iterations, not {FEWEST:,} to {MOST:,}"
+        )
     salted = salted_password(mechanism, password, salt, int(iterations))
     final = f"c={b64encode(b'n,,').decode()},r={told['r']}"
     proof, expected = scram_proofs(mechanism, salted, f"{first},{answer},{final}")
     answer = (yield f"{final},p={proof}".encode()).decode(errors="replace")
     if not hmac.compare_digest(attributes(answer).get("v", "").encode(), expected.encode()):
-        raise Refused("it doesn't show that it knows the password")
+        raise AuthenticationError("it doesn't show that it knows the password")
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:

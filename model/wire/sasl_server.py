@@ -18,7 +18,7 @@ from ...strict_json import read_json
 from .sasl_client import (
     FEWEST,
     OAUTHBEARER,
-    Refused,
+    AuthenticationError,
     attributes,
     salted_password,
     scram_proofs,
@@ -37,7 +37,7 @@ user's name, and the last message to him."""
 
 def exchange(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
     """A broker's side of a mechanism; with OAUTHBEARER anybody is who an unsecured token says that
-    he is. Raises Refused."""
+    he is. Raises AuthenticationError."""
     if mechanism == OAUTHBEARER:
         return _bearer()
     return _plain(passwords) if mechanism == PLAIN else _scram(mechanism, passwords)
@@ -46,11 +46,11 @@ def exchange(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
 def _plain(passwords: Mapping[str, str]) -> Exchange:
     parts = (yield b"").split(b"\0")
     if len(parts) != 3 or parts[0] not in (b"", parts[1]):  # nobody may act for another user
-        raise Refused("it isn't a message of PLAIN")
+        raise AuthenticationError("it isn't a message of PLAIN")
     name = parts[1].decode(errors="replace")
     password = passwords.get(name)
     if password is None or not hmac.compare_digest(password.encode(), parts[2]):
-        raise Refused("Authentication failed: Invalid username or password")
+        raise AuthenticationError("Authentication failed: Invalid username or password")
     return name, b""
 
 
@@ -63,7 +63,7 @@ def _scram(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
         or not asked.get("r")
         or header not in ("n,,", f"n,a={asked.get('n')},")
     ):
-        raise Refused(f"{_INVALID} {mechanism}")
+        raise AuthenticationError(f"{_INVALID} {mechanism}")
     nonce = asked["r"] + secrets.token_urlsafe(24)
     first = f"r={nonce},s={b64encode(_SALT).decode()},i={FEWEST}"
     final, comma, proof = (yield first.encode()).decode(errors="replace").rpartition(",p=")
@@ -72,7 +72,7 @@ def _scram(mechanism: str, passwords: Mapping[str, str]) -> Exchange:
     bound = {"c": b64encode(header.encode()).decode(), "r": nonce}
     is_known = hmac.compare_digest(proof.encode(), expected.encode())
     if not comma or attributes(final) != bound or not is_known:
-        raise Refused(f"{_INVALID} {mechanism}")
+        raise AuthenticationError(f"{_INVALID} {mechanism}")
     return name, f"v={shown}".encode()
 
 
@@ -93,7 +93,7 @@ def _bearer() -> Exchange:
     name = subject(token, time()) if scheme.lower() == "bearer" else None
     if name is None or header not in ("n,,", f"n,a={name},"):
         yield INVALID_TOKEN
-        raise Refused(INVALID_TOKEN.decode())
+        raise AuthenticationError(INVALID_TOKEN.decode())
     return name, b""
 
 

@@ -19,7 +19,7 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.search import components
 from epochfence.checker.native.search.explore import Explorer, search
 from epochfence.checker.prepare import prepare
-from epochfence.checker.trace.trace import Disagreement
+from epochfence.checker.trace.trace import ReplayError
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance
 from epochfence.language.systems import events_of
@@ -211,7 +211,7 @@ def test_a_fault_in_the_engine_is_noticed(fault: str, monkeypatch: pytest.Monkey
             patched.setattr(*PLANTED[fault])
             try:
                 found = native(instance)
-            except (Disagreement, IndexError, RuntimeError, StopIteration):
+            except (ReplayError, IndexError, RuntimeError, StopIteration):
                 return
         if found != expected:
             return

@@ -7,7 +7,7 @@ from base64 import b64decode
 
 import pytest
 
-from epochfence.model.wire.sasl_client import Refused, exchange, unsecured_token
+from epochfence.model.wire.sasl_client import AuthenticationError, exchange, unsecured_token
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 THEIRS = f"{NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
@@ -68,5 +68,5 @@ def test_a_token_and_what_follows_its_refusal() -> None:
     ],
 )
 def test_who_does_not_know_the_password(answers: tuple[str, ...], why: str) -> None:
-    with pytest.raises(Refused, match=why):
+    with pytest.raises(AuthenticationError, match=why):
         told(*answers)

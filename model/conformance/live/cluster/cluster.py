@@ -31,7 +31,7 @@ from ....wire.connection import (
 )
 from ..answers import only
 from .apis import NEEDED, NEWEST, OLDEST, OPTIONAL, Lacking, sent
-from .missing_permissions import Refused, refusal
+from .missing_permissions import MissingPermission, refusal
 from .settings import LOG, Settings
 
 _TRANSACTION, _GROUP = 1, 0
@@ -246,9 +246,11 @@ class LiveCluster:
     def ask(
         self, node: int, name: str, fields: Mapping[str, Any], version: int | None = None
     ) -> dict[str, Any]:
-        """A broker's response to a request, each over another of two connections than the one
-        before. Raises NoAnswer where none comes, Unreachable where there is no broker, and Refused
-        where the user may not ask. If he might ask the same before, a refusal is an answer."""
+        """A broker's response to a request. Requests alternate between two connections.
+
+        Raises NoAnswer if none comes, Unreachable if there is no broker, and MissingPermission if
+        the user may not send it. A refusal of a request that was allowed before is an answer.
+        """
         version = self.newest(name) if version is None else version
         try:
             told = self._asked(node, name, fields, version)
@@ -263,7 +265,7 @@ class LiveCluster:
         if error is None:
             self._granted |= {same, _permission(name, version, fields, _OF_ID)}
         elif name not in _OWN or same not in self._granted:
-            raise Refused(self._first.place, name, error, PREFIX)
+            raise MissingPermission(self._first.place, name, error, PREFIX)
         elif name not in OF_TABLES:
             what = f"{error}, where it gave an answer before"
             raise NoAnswer(self._first.place, name, what)

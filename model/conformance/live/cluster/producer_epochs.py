@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ....wire.connection import BrokerError
 from .cluster import PREFIX, LiveCluster
-from .missing_permissions import Refused, refusal
+from .missing_permissions import MissingPermission, refusal
 
 AS_OFTEN: Final = 1000
 """So many requests of an id are on their way at once."""
@@ -53,7 +53,7 @@ def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
                 del left[skip]
                 told = connection.receive("InitProducerId", version, wave)
                 if (error := refusal(told)) is not None:
-                    raise Refused(connection.place, "InitProducerId", error, PREFIX)
+                    raise MissingPermission(connection.place, "InitProducerId", error, PREFIX)
                 now = told["producer_epoch"] if told["error_code"] == "NONE" else skip.now
                 if now > skip.now:
                     until = time.monotonic() + PATIENCE_S

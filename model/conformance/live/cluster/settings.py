@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from .....spec.settings.broker import BROKER_SETTINGS
 from ....wire.connection import BrokerError
 from ..answers import only
-from .missing_permissions import Refused
+from .missing_permissions import MissingPermission
 
 TRANSACTION_VERSION: Final = "transaction.version"
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
@@ -73,7 +73,7 @@ class Settings:
         for node in self._cluster.brokers if "DescribeConfigs" in self._cluster.versions else ():
             try:
                 told = self._described_settings(_BROKER, str(node), [*KNOWN])
-            except Refused:
+            except MissingPermission:
                 return
             for name, config in told.items():
                 if config["value"] != KNOWN[name]:

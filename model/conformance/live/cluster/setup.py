@@ -10,7 +10,7 @@ from typing import Any
 from .....spec.releases.api_versions import OF_BROKERS
 from ....wire.connection import BrokerError, NoAnswer
 from .cluster import PARTITIONS, PATIENCE_S, SOON, LiveCluster
-from .missing_permissions import Refused
+from .missing_permissions import MissingPermission
 from .settings import LOG, NotTold
 
 
@@ -96,7 +96,7 @@ def _try(
     try:
         cluster.ask(cluster.controller, name, fields)
         return
-    except Refused:
+    except MissingPermission:
         cluster.without.append(called or of)
     except NoAnswer as error:
         _keep(cluster, error)

@@ -12,7 +12,7 @@ import pytest
 
 from epochfence.model.conformance.live.broker import BrokerSystem
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
-from epochfence.model.conformance.live.cluster.missing_permissions import Refused, refusal
+from epochfence.model.conformance.live.cluster.missing_permissions import MissingPermission, refusal
 from epochfence.model.conformance.live.cluster.producer_epochs import Skip, use_up
 from epochfence.model.conformance.live.run import Run
 from epochfence.model.serve.server import Server
@@ -92,7 +92,9 @@ def test_epochs_are_not_used_up_for_ever() -> None:
         cluster = LiveCluster(server.bootstrap)
         use_up(cluster, [Skip("epochfence-a", -1, 3)])
         server.cluster.acls = Acls()
-        with pytest.raises(Refused, match="refuses InitProducerId with TRANSACTIONAL_ID_AUTH"):
+        with pytest.raises(
+            MissingPermission, match="refuses InitProducerId with TRANSACTIONAL_ID_AUTH"
+        ):
             use_up(cluster, [Skip("epochfence-a", 3, 9)])
         cluster.close()
 
