@@ -37,6 +37,7 @@ PANELS: dict[str, dict[str, str]] = {
         "list": "views.tables",
         "diagram": "views.tables",
         "diff": "views.tables",
+        "drift": "views.drift",
         "matrix": "checking.matrix",
         "bugs": "checking.bugs",
         "semantics": "checking.semantics",

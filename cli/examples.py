@@ -48,6 +48,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "diff --protocols 4.1 4.2 partition",
         "diff docs/examples/retry.py --protocols 1 2 --behaviour",
     ),
+    "drift": (
+        "drift --diff docs/examples/drift/end-transaction.diff",
+        "drift --kafka jars --since 4.3.0",
+    ),
     "bugs": ("bugs", "bugs KAFKA-14402"),
     "semantics": (
         "semantics acks=1 min.insync.replicas=1 commit=after",

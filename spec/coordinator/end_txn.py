@@ -123,7 +123,7 @@ end_txn_tv1 = Table(
             when=EndTxn.producer_epoch < entry.producer_epoch,
             during=~entry.ends_strictly,
             reply=answer(entry.fenced),
-            source="TransactionCoordinator.endTransaction before 2.6",
+            source="TransactionCoordinator.handleEndTransaction before 2.6",
         ),
         Row(
             "pending",
@@ -413,7 +413,7 @@ fence_end_tv1 = Table(
             when=fence.producer_epoch < entry.producer_epoch,
             set={entry.fence_end: None, entry.fenced_for: NOBODY},
             send=(answer_fencers(entry.fenced),),
-            source="TransactionCoordinator.endTransaction before 2.6",
+            source="TransactionCoordinator.handleEndTransaction before 2.6",
         ),
         Row(
             "pending",

@@ -122,7 +122,7 @@ markers_overtaken = Table(
                     marker_overtaken.partition, marker_connection[marker_overtaken.partition] + 1
                 ),
             ),
-            source="TransactionMarkerRequestCompletionHandler.onComplete, wasDisconnected",
+            source="TransactionMarkerRequestCompletionHandler.onComplete (wasDisconnected)",
         ),
     ),
 )
@@ -131,7 +131,7 @@ markers_lost = Table(
     transaction,
     on=marker_lost,
     when=LOSSES > 0,
-    source="TransactionMarkerRequestCompletionHandler.onComplete, wasDisconnected",
+    source="TransactionMarkerRequestCompletionHandler.onComplete (wasDisconnected)",
     rows=(
         Row(
             "closed-connection",
@@ -150,7 +150,7 @@ answers_lost = Table(
     transaction,
     on=answer_lost,
     when=LOSSES > 0,
-    source="TransactionMarkerRequestCompletionHandler.onComplete, wasDisconnected",
+    source="TransactionMarkerRequestCompletionHandler.onComplete (wasDisconnected)",
     rows=(
         Row(
             "closed-connection",

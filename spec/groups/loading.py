@@ -118,7 +118,7 @@ reads_on = Table(
             "not replicated yet",
             when=loaded_once_replicated & ~read.is_in(replicated),
             set={read: read + 1},
-            source="CoordinatorLoaderImpl, updateLastCommittedOffset",
+            source="CoordinatorRuntime.CoordinatorContext.updateLastCommittedOffset",
         ),
     ),
 )

@@ -131,7 +131,7 @@ verified = Table(
             set={waiting_batch: None},
             reply=produce_response(Errors.INVALID_PRODUCER_EPOCH),
             send=(append_response(Errors.INVALID_PRODUCER_EPOCH),),
-            source="AddPartitionsToTxnHandler.onComplete",
+            source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete",
         ),
         Row(
             "abortable-unknown",
@@ -141,7 +141,7 @@ verified = Table(
             reply=produce_response(Errors.INVALID_TXN_STATE),
             send=(append_response(Errors.INVALID_TXN_STATE),),
             during=~abortable_error,
-            source="AddPartitionsToTxnHandler.onComplete",
+            source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete",
             only_real=True,
         ),
         Row(
@@ -337,7 +337,8 @@ question_lost = Table(
                     Errors.NOT_ENOUGH_REPLICAS,
                 ),
             ),
-            source="AddPartitionsToTxnHandler.onComplete, ReplicaManager.handleProduceAppend",
+            source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete, "
+            "ReplicaManager.handleProduceAppend",
             note="Before 3.7.1 the producer gets NETWORK_EXCEPTION, and does the same.",
         ),
     ),
@@ -371,7 +372,8 @@ answer_lost = Table(
                     Errors.NOT_ENOUGH_REPLICAS,
                 ),
             ),
-            source="AddPartitionsToTxnHandler.onComplete, ReplicaManager.handleProduceAppend",
+            source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete, "
+            "ReplicaManager.handleProduceAppend",
             note="Before 3.7.1 the producer gets NETWORK_EXCEPTION, and does the same.",
         ),
     ),

@@ -337,7 +337,7 @@ received = Table(
                 backoff_deadline: now + RETRY_BACKOFF,
             },
             during=block_awaited_elsewhere,
-            source="RPCProducerIdManager.sanityCheckResponse",
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
             "invalid-range",
@@ -351,7 +351,7 @@ received = Table(
                 backoff_deadline: now + RETRY_BACKOFF,
             },
             during=block_awaited_elsewhere,
-            source="RPCProducerIdManager.sanityCheckResponse",
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
             "prefetch",
@@ -417,7 +417,7 @@ stored = Table(
             ),
             set={answered: None, prefetched: failure},
             during=waits,
-            source="RPCProducerIdManager.sanityCheckResponse",
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
             "invalid-range",
@@ -427,7 +427,7 @@ stored = Table(
             | (answered.value.block.first > LARGEST_PRODUCER_ID - answered_size),
             set={answered: None, prefetched: failure},
             during=waits,
-            source="RPCProducerIdManager.sanityCheckResponse",
+            source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
         ),
         Row(
             "prefetch",

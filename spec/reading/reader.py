@@ -116,7 +116,7 @@ reads = Table(
                     entry, (entry.kind == Kind.DATA) & is_listed & is_below_limit(entry)
                 ),
             },
-            source="UnifiedLog.addAbortedTransactions, TransactionIndex.collectAbortedTxns",
+            source="LocalLog.addAbortedTransactions, TransactionIndex.collectAbortedTxns",
         ),
     ),
 )

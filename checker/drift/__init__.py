@@ -1,0 +1,1 @@
+"""Drift: which rows of the tables a change of Kafka's sources concerns."""
