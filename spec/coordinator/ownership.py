@@ -85,11 +85,10 @@ loads = coordinator.field(
 known = coordinator.field(
     "known",
     Map(STATE_PARTITION, Optional(LEADER_EPOCH)),
-    only_bounded=True,
     doc="The entry of the id in its memory, by the epoch under which it was made.",
 )
 heard = coordinator.field(
-    "heard", LEADER_EPOCH, -1, only_bounded=True, doc="The newest leader epoch that it knows of."
+    "heard", LEADER_EPOCH, -1, doc="The newest leader epoch that it knows of."
 )
 
 cluster = Machine("cluster", doc="The partition of the transaction log, as its replicas have it.")
@@ -109,10 +108,11 @@ LeaderAndIsr = message(
     state_partition=STATE_PARTITION,
     leads=Bool(),
     coordinator_epoch=Optional(LEADER_EPOCH),
+    is_loading=Bool(),
     carried=("state_partition",),
     message_doc="A broker hears that it leads a partition of the transaction log, or no longer "
     "does. With KRaft it replays such a record.",
-).at_real_ranges(is_loading=(Bool(), True))
+)
 
 b = BROKER.variable("b")
 elect = event("elect", other_broker=BROKER)
@@ -134,6 +134,7 @@ leader_elected = Table(
                         state_partition=0,
                         leads=b == elect.other_broker,
                         coordinator_epoch=some(size(leaders)),
+                        is_loading=True,
                     ),
                 ),
             ),
@@ -200,7 +201,7 @@ leader_changed = Table(
 # Loads ------------------------------------------------------------------------------------------
 
 end_load = event("load ends", state_partition=STATE_PARTITION, coordinator_epoch=LEADER_EPOCH)
-Loaded = message("Loaded", caller, only_real=True, is_taken=Bool())
+Loaded = message("Loaded", caller, is_taken=Bool())
 loading_partition = owned[end_load.state_partition]
 load_ended = Table(
     coordinator,
@@ -248,10 +249,8 @@ Step = enum(
     "GO_ON",
     "ILLEGAL_ARGUMENT",
 )
-LookupResponse = message(
-    "LookupResponse", caller, only_real=True, error=Errors, step=Step, timeout_ms=GIVEN_MS
-)
-look_up = event(
+LookupResponse = message("LookupResponse", caller, error=Errors, step=Step, timeout_ms=GIVEN_MS)
+lookup = event(
     "look up",
     request=Request,
     transactional_id=Id,
@@ -261,10 +260,9 @@ look_up = event(
     expects_epoch=Bool(),
     enable_2pc=Bool(),
     keep_prepared_txn=Bool(),
+    is_known=Bool(),
+    is_dead=Bool(),
     event_doc="At the timeout the state is the one that InitProducerId reports.",
-)
-lookup = look_up.at_real_ranges(
-    is_known=(Bool(), known[look_up.state_partition].is_set), is_dead=(Bool(), False)
 )
 
 is_init = lookup.request == Request.INIT_PRODUCER_ID

@@ -1,4 +1,4 @@
-"""Brokers that coordinate a transactional id one after the other, and who answers for it."""
+"""Brokers that coordinate a transactional id one after the other."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from ...language import Channel, System, weak_fairness
 from ..coordinator import ownership
 from ..properties.coordinators import PROGRESS, PROPERTIES
 from ..releases.features import COORDINATOR, KAFKA
+from .reductions.coordinator import OWNERSHIP
 from .unreached import COORDINATORS
 
 system = System(
     name="coordinators",
-    doc="The brokers that lead a partition of the transaction log, one after the other: each hears "
-    "of elections late, reads the log, and answers requests about an id that belongs there.",
+    doc="Brokers lead a partition of the transaction log, one after the other. Each hears of "
+    "elections late, loads the log, and answers requests about an id of the partition.",
     tables=ownership.TABLES,
+    reductions=OWNERSHIP,
     properties=PROPERTIES,
     progress=PROGRESS,
     fairness=weak_fairness(ownership.LeaderAndIsr, ownership.end_load),
@@ -28,8 +30,8 @@ system = System(
     channels=(Channel(ownership.LeaderAndIsr, ownership.LEADER_EPOCHS + 1, ordered=True),),
     interchangeable=(ownership.BROKER,),
     unreached=COORDINATORS,
-    reach="two brokers and three elections, each heard of at any time; a load that takes as long "
-    "as it likes, over resignations and further elections; every request, with everything that it "
-    "may say. They don't reach a second partition of the log, records that a new leader lacks, or "
-    "what an entry says: that is `transactions`.",
+    reach="Two brokers and three elections, each heard of at any time; a load of any length, over "
+    "resignations and further elections; every request with all of its values. Not: a second "
+    "partition of the log, records that a new leader lacks, and the content of an entry, which "
+    "`transactions` has.",
 )

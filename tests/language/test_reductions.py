@@ -31,6 +31,7 @@ from epochfence.language import (
     size,
 )
 from epochfence.language import replace as changed
+from epochfence.language.expressions import folded, lift
 from epochfence.language.reductions import (
     Canonical,
     Instead,
@@ -218,3 +219,10 @@ def test_a_reduction_needs_a_reason() -> None:
         LeftOut(has_room, **REASON)
     with pytest.raises(DeclarationError, match="neither a field nor its element"):
         Canonical(has_room, True, **REASON)
+
+
+def test_a_value_equals_itself() -> None:
+    """So that a restriction that a reduction fulfils is none."""
+    value = Machine("once").field("value", Int(0, 3))
+    assert folded(value == value) is lift(True)
+    assert folded(~(value != value)) is lift(True)

@@ -14,6 +14,7 @@ from ....spec.coordinator import ownership, tables
 from ....spec.coordinator.listing import is_listed
 from ....spec.messages import Errors
 from ....spec.releases.features import KAFKA
+from ....spec.systems.reductions.coordinator import OWNERSHIP_ALONE
 from ...engine.errors import NotNow, whole
 from ...engine.machine import Machine, is_watched
 from .transaction_log import TombstoneBatch, add_tombstone
@@ -61,7 +62,7 @@ class TransactionStateManager:
     ) -> None:  # fmt: skip
         self._lookup = Machine(
             ownership.COORDINATOR_TABLES, KAFKA, protocol=protocol, switch_on=self.features,
-            constants=settings, this=0,
+            constants=settings, this=0, reductions=OWNERSHIP_ALONE,
         )  # fmt: skip
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
         self._blank = Machine(

@@ -1,0 +1,1 @@
+"""Reductions: what bounded systems leave out of each machine, with the reason."""
