@@ -1,8 +1,8 @@
-"""Who leads: the controller's elections, what brokers make of them, crashes and restarts.
+"""Elections by the controller, their effect on brokers, crashes and restarts.
 
-A broker hears of the newest election at any time after it, and until then does as before. Of
-elections in between it may hear nothing. The controller elects a broker that runs, and may elect
-another while the leader runs, as it does for a preferred leader or an expired session.
+A broker hears of the newest election at any time after it, and acts as before until then. It may
+never hear of the elections in between. The controller elects a running broker. It may elect another
+one while the leader runs, for a preferred leader or after an expired session.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ...language import (
     each,
     event,
     if_,
+    minimum,
     set_of,
     size,
     some,
     those,
 )
-from ...language.expressions import Operand
 from ..releases.replication_features import (
     eligible_leader_replicas,
     leader_epoch_checked,
@@ -39,71 +39,96 @@ crash = event("crash")
 power_loss = event("power loss")
 restart = event("restart")
 
-_r = REPLICA.variable("r")
+r, s = REPLICA.variable("r"), REPLICA.variable("s")
 
 
-def _runs(replica: Expression) -> Expression:
+def runs(replica: Expression) -> Expression:
+    """Whether a broker runs."""
     return replicas.state.at(replica) != State.OFFLINE
 
 
-def _elected(winner: Expression, members: Expression) -> dict[Expression, Operand]:
-    return {
-        replicas.elected: some(winner),
-        replicas.newest_epoch: replicas.newest_epoch + 1,
-        **replicas.recorded(members),
-        replicas.last_known_leader: None,
-    }
+nobody_left = (size(replicas.in_sync) == 0) & (size(replicas.eligible) == 0)
+in_sync_replica_runs = any_of(s, s.is_in(replicas.in_sync) & runs(s))
 
 
-_nobody_left = (size(replicas.in_sync) == 0) & (size(replicas.eligible) == 0)
-_s = REPLICA.variable("s")
-_in_sync_run = any_of(_s, _s.is_in(replicas.in_sync) & _runs(_s))
-
-
-def _may_lead(replica: Expression) -> Expression:
-    """Whether the controller may elect it without an unclean election."""
+def may_lead(replica: Expression) -> Expression:
+    """Whether the controller may elect a replica without an unclean election."""
     return any_true(
         replica.is_in(replicas.in_sync),
-        replica.is_in(replicas.eligible) & ~_in_sync_run,
-        _nobody_left & (replicas.last_known_leader == replica),
+        replica.is_in(replicas.eligible) & ~in_sync_replica_runs,
+        nobody_left & (replicas.last_known_leader == replica),
     )
 
 
+# An election --------------------------------------------------------------------------------------
+
+live_replicas = those(r, runs(r))
+live_in_sync_replicas = those(r, r.is_in(replicas.in_sync) & runs(r))
 elects = Table(
     replicas.registration,
     on=elect,
     others=(replica,),
     when=(replicas.newest_epoch < LEADER_EPOCHS)
-    & _runs(elect.replica)
-    & ((replicas.newest_epoch == 0) | _may_lead(elect.replica))
+    & runs(elect.replica)
+    & ((replicas.newest_epoch == 0) | may_lead(elect.replica))
     & (replicas.elected != elect.replica),
     rows=(
         Row(
-            "the first leader",
+            "first-leader",
+            "The partition gets its first leader",
             when=replicas.newest_epoch == 0,
-            set=_elected(elect.replica, those(_r, _runs(_r))),
-            source="PartitionStateMachine.initializeLeaderAndIsrForPartitions",
+            set={
+                replicas.elected: some(elect.replica),
+                replicas.newest_epoch: replicas.newest_epoch + 1,
+                replicas.in_sync: live_replicas,
+                replicas.eligible: replicas.eligible_after(live_replicas),
+                replicas.last_known_leader: None,
+            },
+            source="PartitionStateMachine.initializeLeaderAndIsrForPartitions, "
+            "ReplicationControlManager.createTopic",
         ),
         Row(
-            "from the eligible leader replicas",
+            "eligible-leader-replica",
+            "No in-sync replica runs: an eligible leader replica leads",
             when=elect.replica.is_in(replicas.eligible),
+            set={
+                replicas.elected: some(elect.replica),
+                replicas.newest_epoch: replicas.newest_epoch + 1,
+                replicas.in_sync: set_of(elect.replica),
+                replicas.eligible: replicas.eligible_after(set_of(elect.replica)),
+                replicas.last_known_leader: None,
+            },
             during=eligible_leader_replicas,
-            set=_elected(elect.replica, set_of(elect.replica)),
             source="KIP-966, PartitionChangeBuilder.electAnyLeader",
         ),
         Row(
-            "the last known leader",
-            when=_nobody_left,
+            "last-known-leader",
+            "No replica is in sync or eligible: the last known leader leads",
+            when=nobody_left,
+            set={
+                replicas.elected: some(elect.replica),
+                replicas.newest_epoch: replicas.newest_epoch + 1,
+                replicas.in_sync: set_of(elect.replica),
+                replicas.eligible: replicas.eligible_after(set_of(elect.replica)),
+                replicas.last_known_leader: None,
+            },
             during=eligible_leader_replicas,
-            set=_elected(elect.replica, set_of(elect.replica)),
             source="KIP-966, PartitionChangeBuilder.canElectLastKnownLeader",
-            note="Nobody is left that has all of it: the partition is available, and may have lost "
-            "records, whatever unclean.leader.election.enable says.",
+            note="No replica that has all records is left. The partition is available, and may "
+            "have lost records, whatever unclean.leader.election.enable says.",
         ),
         Row(
-            "from the in-sync set",
-            set=_elected(elect.replica, those(_r, _r.is_in(replicas.in_sync) & _runs(_r))),
-            source="PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection",
+            "in-sync-replica",
+            "An in-sync replica leads",
+            set={
+                replicas.elected: some(elect.replica),
+                replicas.newest_epoch: replicas.newest_epoch + 1,
+                replicas.in_sync: live_in_sync_replicas,
+                replicas.eligible: replicas.eligible_after(live_in_sync_replicas),
+                replicas.last_known_leader: None,
+            },
+            source="PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection, "
+            "PartitionChangeBuilder.electAnyLeader",
         ),
     ),
 )
@@ -114,129 +139,160 @@ elects_unclean = Table(
     others=(replica,),
     when=(0 < replicas.newest_epoch)
     & (replicas.newest_epoch < LEADER_EPOCHS)
-    & _runs(elect_unclean.replica)
-    & all_of(_r, _may_lead(_r).implies(~_runs(_r))),
+    & runs(elect_unclean.replica)
+    & all_of(r, may_lead(r).implies(~runs(r))),
     doc="If no replica in sync or eligible runs, and unclean.leader.election.enable is set.",
     rows=(
         Row(
-            "from all replicas",
+            "any-replica",
+            "A replica outside the in-sync set leads",
             set={
-                **_elected(elect_unclean.replica, set_of(elect_unclean.replica)),
+                replicas.elected: some(elect_unclean.replica),
+                replicas.newest_epoch: replicas.newest_epoch + 1,
+                replicas.in_sync: set_of(elect_unclean.replica),
                 replicas.eligible: set_of(),
+                replicas.last_known_leader: None,
             },
-            source="PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection",
+            source="PartitionLeaderElectionAlgorithms.offlinePartitionLeaderElection, "
+            "PartitionChangeBuilder.electAnyLeader",
         ),
     ),
 )
 
-_unknown = each(_r, UNKNOWN)
-# What only a leader has.
-_not_leading: dict[Expression, Operand] = {
-    replicas.isr: set_of(),
-    replicas.fetched: _unknown,
-    replicas.epoch_start: 0,
-}
-_follows: dict[Expression, Operand] = {
-    replicas.leader_epoch: replicas.newest_epoch,
-    replicas.following: if_(leader_epoch_checked, None, replicas.elected),
-    **_not_leading,
-}
+# A broker hears of it -----------------------------------------------------------------------------
+
+nothing_fetched = each(r, UNKNOWN)
 
 # A leader changes its in-sync set and the recorded one in one step; an unclean shutdown doesn't.
-_isr_changed = (
+isr_has_changed = (
     eligible_leader_replicas
     & (replicas.state == State.LEADER)
     & (replicas.leader_epoch == replicas.newest_epoch)
     & (replicas.isr != replicas.in_sync)
 )
-_isr_high_watermark = advanced(replicas.me, replicas.log, replicas.in_sync, replicas.fetched)
-
+isr_high_watermark = advanced(replicas.me, replicas.log, replicas.in_sync, replicas.fetched)
 hears = Table(
     replica,
     on=hear,
     others=(replicas.registration, replicas.clients),
     when=(replicas.state != State.OFFLINE)
     & replicas.elected.is_set
-    & ((replicas.leader_epoch < replicas.newest_epoch) | _isr_changed),
+    & ((replicas.leader_epoch < replicas.newest_epoch) | isr_has_changed),
     rows=(
         Row(
-            "the in-sync set",
-            when=_isr_changed,
-            during=eligible_leader_replicas,
+            "new-isr",
+            "The leader stays, and has a new in-sync set",
+            when=isr_has_changed,
             set={
                 replicas.isr: replicas.in_sync,
-                replicas.high_watermark.at(replicas.me): _isr_high_watermark,
+                replicas.high_watermark.at(replicas.me): isr_high_watermark,
                 replicas.acknowledged: acknowledged_up_to(
-                    replicas.me, replicas.log, replicas.in_sync, _isr_high_watermark
+                    replicas.me, replicas.log, replicas.in_sync, isr_high_watermark
                 ),
             },
+            during=eligible_leader_replicas,
             source="Partition.makeLeader",
-            note="Without a new leader epoch: the partition epoch is newer.",
+            note="The leader epoch is the same; the partition epoch is newer.",
         ),
         Row(
             "lead",
+            "The broker leads",
             when=replicas.elected == replicas.me,
             goto=State.LEADER,
             set={
                 replicas.leader_epoch: replicas.newest_epoch,
                 replicas.isr: replicas.in_sync,
-                replicas.fetched: _unknown,
+                replicas.fetched: nothing_fetched,
                 replicas.epoch_start: size(replicas.log),
                 replicas.following: None,
                 replicas.unclean_shutdown: False,
                 replicas.high_watermark: advanced(
-                    replicas.me, replicas.log, replicas.in_sync, _unknown
+                    replicas.me, replicas.log, replicas.in_sync, nothing_fetched
                 ),
             },
             source="Partition.makeLeader",
         ),
         Row(
             "follow",
-            during=truncated_by_epoch,
+            "The broker follows, and asks the leader how far to truncate",
             goto=State.TRUNCATING,
-            set=_follows,
+            set={
+                replicas.leader_epoch: replicas.newest_epoch,
+                replicas.following: if_(leader_epoch_checked, None, replicas.elected),
+                replicas.isr: set_of(),
+                replicas.fetched: nothing_fetched,
+                replicas.epoch_start: 0,
+            },
+            during=truncated_by_epoch,
             source="Partition.makeFollower, ReplicaManager.makeFollowers",
         ),
         Row(
-            "follow from the high watermark",
+            "follow-from-high-watermark",
+            "The broker follows, and truncates to its high watermark",
             goto=State.FETCHING,
-            set={**_follows, **replicas.truncated(replicas.high_watermark)},
-            source="ReplicaManager.makeFollowers before 0.11.0.0",
+            set={
+                replicas.leader_epoch: replicas.newest_epoch,
+                replicas.following: if_(leader_epoch_checked, None, replicas.elected),
+                replicas.isr: set_of(),
+                replicas.fetched: nothing_fetched,
+                replicas.epoch_start: 0,
+                replicas.log: replicas.log[: replicas.high_watermark],
+            },
+            source="KIP-101, ReplicaManager.makeFollowers before 0.11.0.0",
         ),
     ),
 )
 
-_forgets: dict[Expression, Operand] = {
-    replicas.leader_epoch: 0,
-    replicas.following: None,
-    **_not_leading,
-}
+# Crashes and restarts -----------------------------------------------------------------------------
+
 crashes = Table(
     replica,
     on=crash,
     when=replicas.state != State.OFFLINE,
     rows=(
-        Row("the log stays", goto=State.OFFLINE, set=_forgets, source="ReplicaManager.shutdown"),
+        Row(
+            "crash",
+            "The broker is gone; its log stays",
+            goto=State.OFFLINE,
+            set={
+                replicas.leader_epoch: 0,
+                replicas.following: None,
+                replicas.isr: set_of(),
+                replicas.fetched: nothing_fetched,
+                replicas.epoch_start: 0,
+            },
+            source="ReplicaManager.shutdown",
+        ),
     ),
 )
 
-_last = if_(size(replicas.log) > 0, size(replicas.log) - 1, 0)
+flushed_end = if_(size(replicas.log) > 0, size(replicas.log) - 1, 0)
 loses_power = Table(
     replica,
     on=power_loss,
     when=(replicas.state != State.OFFLINE) & (size(replicas.log) > 0),
     rows=(
         Row(
-            "the last entry is lost",
+            "lose-last-entry",
+            "The broker is gone, and its log has lost the last entry",
             goto=State.OFFLINE,
-            set={**_forgets, **replicas.truncated(_last), replicas.unclean_shutdown: True},
+            set={
+                replicas.leader_epoch: 0,
+                replicas.following: None,
+                replicas.isr: set_of(),
+                replicas.fetched: nothing_fetched,
+                replicas.epoch_start: 0,
+                replicas.log: replicas.log[:flushed_end],
+                replicas.high_watermark: minimum(replicas.high_watermark, flushed_end),
+                replicas.unclean_shutdown: True,
+            },
             source="UnifiedLog.flush; log.flush.interval.messages",
         ),
     ),
 )
 
-_not_me = if_(replicas.elected == replicas.me, None, replicas.elected)
-_others = replicas.in_sync - set_of(replicas.me)
+elected_unless_me = if_(replicas.elected == replicas.me, None, replicas.elected)
+in_sync_without_me = replicas.in_sync - set_of(replicas.me)
 restarts = Table(
     replica,
     on=restart,
@@ -244,29 +300,31 @@ restarts = Table(
     when=replicas.state == State.OFFLINE,
     rows=(
         Row(
-            "register anew after an unclean shutdown",
+            "register-unclean",
+            "The broker registers after an unclean shutdown, and is no longer in sync",
             when=replicas.unclean_shutdown,
-            during=eligible_leader_replicas,
             goto=State.STARTED,
             set={
-                replicas.elected: _not_me,
-                **replicas.recorded(_others, set_of(replicas.me)),
+                replicas.elected: elected_unless_me,
+                replicas.in_sync: in_sync_without_me,
+                replicas.eligible: replicas.eligible_after(in_sync_without_me, set_of(replicas.me)),
                 replicas.last_known_leader: if_(
                     replicas.in_sync == set_of(replicas.me),
                     some(replicas.me),
                     replicas.last_known_leader,
                 ),
             },
-            source="KIP-966, ReplicationControlManager.handleBrokerShutdown",
-            note="PreviousBrokerEpoch isn't the one that the controller knows: the log may have "
-            "lost what others rely on.",
+            during=eligible_leader_replicas,
+            source="KIP-966, ReplicationControlManager.handleUncleanBrokerShutdown",
+            note="PreviousBrokerEpoch differs from the epoch that the controller knows: the log "
+            "may have lost records that others rely on.",
         ),
         Row(
-            "register anew",
+            "register",
+            "The broker registers: a leader has to be elected again",
             goto=State.STARTED,
-            set={replicas.elected: _not_me},
+            set={replicas.elected: elected_unless_me},
             source="ClusterControlManager.registerBroker, KafkaController.onBrokerFailure",
-            note="The last leader has to be elected again.",
         ),
     ),
 )

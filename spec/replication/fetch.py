@@ -1,7 +1,7 @@
 """A leader's appends, its followers' fetches, the high watermark and the in-sync set.
 
-A fetch is one step of a follower and a leader, or its answer is lost. An answer that comes after a
-change of the epoch counts for nothing from 2.1 on (KIP-320); before, that isn't declared.
+A fetch is one step of a follower and a leader, or its answer is lost. From 2.1 on an answer that
+arrives after a change of the epoch has no effect (KIP-320). Before, that isn't declared.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ...language import (
     if_,
     maximum,
     min_of,
+    minimum,
     set_of,
     size,
     those,
@@ -37,22 +38,24 @@ from .state import ACKS, LOG_SIZE, RECORD, RECORDS, REPLICA, UNKNOWN, Entry, Sta
 
 produce = event("produce")
 fetch = event(
-    "fetch", leader=REPLICA, answered=Bool(),
+    "fetch",
+    leader=REPLICA,
+    answered=Bool(),
     event_doc="`answered`: the answer arrives; the leader knows the fetch offset in any case.",
-)  # fmt: skip
+)
 shrink = event("maybeShrinkIsr", follower=REPLICA)
 expand = event("maybeExpandIsr", follower=REPLICA)
 consume = event("consume", leader=REPLICA)
 
-_r, _record = REPLICA.variable("r"), variable("record", RECORD)
+r, record = REPLICA.variable("r"), variable("record", RECORD)
 
 
 def advanced(
     leader: Expression, entries: Expression, members: Expression, offsets: Expression
 ) -> Expression:
     """A leader's high watermark once it has this log, in-sync set and fetch offsets."""
-    end = if_(_r == leader, size(entries), offsets[_r])
-    reached = min_of(_r, if_(_r.is_in(members), end, LOG_SIZE))
+    end = if_(r == leader, size(entries), offsets[r])
+    reached = min_of(r, if_(r.is_in(members), end, LOG_SIZE))
     before = replicas.high_watermark.at(leader)
     waits = high_watermark_waits & (size(members) < replicas.min_isr)
     return if_(waits, before, maximum(before, reached))
@@ -66,12 +69,12 @@ def acknowledged_up_to(
     entry = element("entry", entries[replicas.high_watermark.at(leader) : high_watermark])
     is_answered = all_true(
         entry.leader_epoch == replicas.leader_epoch.at(leader),
-        entry.record == _record,
+        entry.record == record,
         entry.producer_id == replicas.session,
         entry.kind == Kind.DATA,
     )
     answered = those(
-        _record,
+        record,
         replicas.acks_all & (size(members) >= replicas.min_isr) & any_of(entry, is_answered),
     )
     return replicas.acknowledged | answered
@@ -137,46 +140,67 @@ appends = Table(
     ),
 )
 
-_leader = fetch.leader
-_theirs = replicas.log.at(_leader)
-_offsets = updated(replicas.fetched.at(_leader), replicas.me, size(replicas.log))
-_leader_high_watermark = advanced(_leader, _theirs, replicas.isr.at(_leader), _offsets)
-_acknowledged = acknowledged_up_to(
-    _leader, _theirs, replicas.isr.at(_leader), _leader_high_watermark
+fetch_log = replicas.log.at(fetch.leader)
+fetch_epoch = replicas.leader_epoch.at(fetch.leader)
+fetch_offsets = updated(replicas.fetched.at(fetch.leader), replicas.me, size(replicas.log))
+fetch_high_watermark = advanced(
+    fetch.leader, fetch_log, replicas.isr.at(fetch.leader), fetch_offsets
+)
+acknowledged_by_fetch = acknowledged_up_to(
+    fetch.leader, fetch_log, replicas.isr.at(fetch.leader), fetch_high_watermark
 )
 fetches = Table(
     replica,
     on=fetch,
     others=(replicas.clients,),
-    when=(replicas.state == State.FETCHING) & replicas.answers(_leader),
+    when=(replicas.state == State.FETCHING) & replicas.answers(fetch.leader),
     rows=(
-        *replicas.refused(_leader),
         Row(
-            "offset out of range",
-            when=size(replicas.log) > size(_theirs),
-            set=replicas.truncated(size(_theirs)),
+            "fenced-leader-epoch",
+            "The leader has a newer epoch: the follower waits until it hears of the election",
+            when=replicas.leader_epoch < fetch_epoch,
+            during=leader_epoch_checked,
+            source="KIP-320, Partition.checkCurrentLeaderEpoch, FENCED_LEADER_EPOCH",
+        ),
+        Row(
+            "unknown-leader-epoch",
+            "The leader has not heard of its own election: the follower tries again",
+            when=replicas.leader_epoch > fetch_epoch,
+            during=leader_epoch_checked,
+            source="KIP-320, Partition.checkCurrentLeaderEpoch, UNKNOWN_LEADER_EPOCH",
+        ),
+        Row(
+            "offset-out-of-range",
+            "The follower's log is longer: it truncates to the end of the leader's",
+            when=size(replicas.log) > size(fetch_log),
+            set={
+                replicas.log: replicas.log[: size(fetch_log)],
+                replicas.high_watermark: minimum(replicas.high_watermark, size(fetch_log)),
+            },
             source="AbstractFetcherThread.handleOutOfRangeError",
         ),
         Row(
-            "the answer is lost",
+            "answer-lost",
+            "The answer is lost; the leader has the follower's fetch offset",
             when=~fetch.answered,
             set={
-                replicas.fetched.at(_leader): _offsets,
+                replicas.fetched.at(fetch.leader): fetch_offsets,
                 replicas.unclean_shutdown: False,
-                replicas.high_watermark.at(_leader): _leader_high_watermark,
-                replicas.acknowledged: _acknowledged,
+                replicas.high_watermark.at(fetch.leader): fetch_high_watermark,
+                replicas.acknowledged: acknowledged_by_fetch,
             },
-            source="ReplicaManager.fetchMessages",
+            source="ReplicaManager.fetchMessages, Partition.updateFollowerFetchState",
         ),
         Row(
             "append",
+            "The follower appends the records of the answer",
             set={
-                replicas.log: replicas.log + _theirs[size(replicas.log) :],
-                replicas.high_watermark: replicas.high_watermark.at(_leader),
-                replicas.fetched.at(_leader): _offsets,
+                replicas.log: replicas.log + fetch_log[size(replicas.log) :],
+                replicas.high_watermark: replicas.high_watermark.at(fetch.leader),
+                replicas.fetched.at(fetch.leader): fetch_offsets,
                 replicas.unclean_shutdown: False,
-                replicas.high_watermark.at(_leader): _leader_high_watermark,
-                replicas.acknowledged: _acknowledged,
+                replicas.high_watermark.at(fetch.leader): fetch_high_watermark,
+                replicas.acknowledged: acknowledged_by_fetch,
             },
             source="ReplicaManager.fetchMessages, ReplicaFetcherThread.processPartitionData",
             note="The answer has the leader's high watermark as it was before this fetch.",
@@ -184,13 +208,15 @@ fetches = Table(
     ),
 )
 
-_records_it = (
+# The in-sync set ----------------------------------------------------------------------------------
+
+is_recorded_leader = (
     (replicas.elected == replicas.me)
     & (replicas.newest_epoch == replicas.leader_epoch)
     & (replicas.isr == replicas.in_sync)
 )
-_gone = replicas.isr - set_of(shrink.follower)
-_shrunk_high_watermark = advanced(replicas.me, replicas.log, _gone, replicas.fetched)
+shrunk_isr = replicas.isr - set_of(shrink.follower)
+shrunk_high_watermark = advanced(replicas.me, replicas.log, shrunk_isr, replicas.fetched)
 shrinks = Table(
     replica,
     on=shrink,
@@ -199,19 +225,20 @@ shrinks = Table(
     & shrink.follower.is_in(replicas.isr)
     & (shrink.follower != replicas.me)
     & (replicas.fetched[shrink.follower] < size(replicas.log))
-    & _records_it,
-    doc="The change of an older leader, or of one that hasn't heard of the in-sync set, isn't "
-    "recorded, and changes nothing. Time isn't here: a replica that lags may be taken for one that "
-    "has lagged for too long.",
+    & is_recorded_leader,
+    doc="The controller refuses the change of an older leader, and of one that hasn't heard of the "
+    "in-sync set. There is no time here: a replica that lags may have lagged for too long.",
     rows=(
         Row(
-            "remove the replica",
+            "remove-replica",
+            "The follower leaves the in-sync set",
             set={
-                replicas.isr: _gone,
-                **replicas.recorded(_gone),
-                replicas.high_watermark.at(replicas.me): _shrunk_high_watermark,
+                replicas.isr: shrunk_isr,
+                replicas.in_sync: shrunk_isr,
+                replicas.eligible: replicas.eligible_after(shrunk_isr),
+                replicas.high_watermark.at(replicas.me): shrunk_high_watermark,
                 replicas.acknowledged: acknowledged_up_to(
-                    replicas.me, replicas.log, _gone, _shrunk_high_watermark
+                    replicas.me, replicas.log, shrunk_isr, shrunk_high_watermark
                 ),
             },
             source="Partition.maybeShrinkIsr",
@@ -219,42 +246,54 @@ shrinks = Table(
     ),
 )
 
-_new, _offset = expand.follower, replicas.fetched[expand.follower]
-_joined = replicas.isr | set_of(_new)
+expanded_isr = replicas.isr | set_of(expand.follower)
+follower_offset = replicas.fetched[expand.follower]
 expands = Table(
     replica,
     on=expand,
     others=(replicas.registration,),
     when=(replicas.state == State.LEADER)
-    & ~_new.is_in(replicas.isr)
-    & (_new != replicas.me)
-    & (replicas.state.at(_new) == State.FETCHING)
-    & ((replicas.leader_epoch.at(_new) == replicas.leader_epoch) | ~leader_epoch_checked)
-    & (_offset != UNKNOWN)
-    & (_offset >= replicas.high_watermark)
-    & (~isr_from_epoch_start | (_offset >= replicas.epoch_start))
-    & ~(broker_epoch_checked & replicas.unclean_shutdown.at(_new))
-    & _records_it,
+    & ~expand.follower.is_in(replicas.isr)
+    & (expand.follower != replicas.me)
+    & (replicas.state.at(expand.follower) == State.FETCHING)
+    & ((replicas.leader_epoch.at(expand.follower) == replicas.leader_epoch) | ~leader_epoch_checked)
+    & (follower_offset != UNKNOWN)
+    & (follower_offset >= replicas.high_watermark)
+    & (~isr_from_epoch_start | (follower_offset >= replicas.epoch_start))
+    & ~(broker_epoch_checked & replicas.unclean_shutdown.at(expand.follower))
+    & is_recorded_leader,
     rows=(
         Row(
-            "add the replica",
-            set={replicas.isr: _joined, **replicas.recorded(_joined)},
+            "add-replica",
+            "The follower has caught up, and joins the in-sync set",
+            set={
+                replicas.isr: expanded_isr,
+                replicas.in_sync: expanded_isr,
+                replicas.eligible: replicas.eligible_after(expanded_isr),
+            },
             source="Partition.maybeExpandIsr",
         ),
     ),
 )
 
-_source, _next = replicas.log.at(consume.leader), size(replicas.consumed)
+# A consumer ---------------------------------------------------------------------------------------
+
+next_offset = size(replicas.consumed)
 consumes = Table(
     replicas.clients,
     on=consume,
     others=(replica,),
     when=(replicas.state.at(consume.leader) == State.LEADER)
-    & (_next < replicas.high_watermark.at(consume.leader)),
+    & (next_offset < replicas.high_watermark.at(consume.leader)),
     rows=(
         Row(
-            "read below the high watermark",
-            set={replicas.consumed: append(replicas.consumed, _source[_next].value)},
+            "read",
+            "A consumer gets the next record below the high watermark",
+            set={
+                replicas.consumed: append(
+                    replicas.consumed, replicas.log.at(consume.leader)[next_offset].value
+                )
+            },
             source="Partition.fetchOffsetSnapshot, FetchIsolation.HIGH_WATERMARK",
         ),
     ),

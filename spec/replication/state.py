@@ -1,8 +1,8 @@
 """A partition with its replicas, and the answers that clients got.
 
-A log is a sequence of entries, each with the leader epoch under which a leader appended it. What a
-broker's leader epoch cache says is read off its log: an epoch without a record isn't known there.
-Disks keep what was appended, unless a power loss takes the last entry.
+A log is a sequence of entries, each with the leader epoch of the leader that appended it. A
+broker's leader epoch cache follows from its log: an epoch without a record is unknown there. Disks
+keep the log, but a power loss may take its last entry.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from ...language import (
     Map,
     Optional,
     Refusal,
-    Row,
     Sequence,
     Set,
     constant,
@@ -31,7 +30,6 @@ from ...language import (
     set_of,
     size,
 )
-from ...language.expressions import Operand
 from ..leader.state import Kind
 from ..messages import RECORDS
 from ..releases.replication_features import (
@@ -42,9 +40,12 @@ from ..releases.replication_features import (
 
 REPLICAS = constant("replicas", 3, 1, 5, meaning="replicas of the partition")
 SESSIONS = constant(
-    "sessions", 1, 1, 3,
+    "sessions",
+    1,
+    1,
+    3,
     meaning="producer ids, or transactions, under which an application sends its records",
-)  # fmt: skip
+)
 EXTRA_ENTRIES = constant(
     "extra_entries", 0, 0, 8, meaning="entries that a log has room for beyond one for each record"
 )
@@ -62,9 +63,12 @@ POWER_LOSSES = constant(
     "power_losses", 0, 0, 6, meaning="brokers that crash and lose their log's last entry"
 )
 UNCLEAN_ELECTIONS = constant(
-    "unclean_elections", 0, 0, 6,
+    "unclean_elections",
+    0,
+    0,
+    6,
     meaning="elections from outside the in-sync set (unclean.leader.election.enable)",
-)  # fmt: skip
+)
 
 REPLICA = Key("replica", REPLICAS)
 LEADER_EPOCH = Int(0, LEADER_EPOCHS, "leader epoch")  # 0: before the first election
@@ -83,22 +87,25 @@ elected = registration.field("leader", Optional(REPLICA), doc="None: there is no
 newest_epoch = registration.field("leader_epoch", LEADER_EPOCH, doc="Of the newest election.")
 in_sync = registration.field("isr", Set(REPLICA), doc="Replicas from which a leader is elected.")
 eligible = registration.field(
-    "elr", Set(REPLICA),
+    "elr",
+    Set(REPLICA),
     doc="Eligible leader replicas: they left an in-sync set below min.insync.replicas, and lead if "
     "nobody in it runs.",
-)  # fmt: skip
+)
 last_known_leader = registration.field(
-    "last_known_leader", Optional(REPLICA),
+    "last_known_leader",
+    Optional(REPLICA),
     doc="The last one in sync, where an unclean shutdown has left nobody (lastKnownElr).",
-)  # fmt: skip
+)
 
 State = enum("ReplicaState", "OFFLINE", "STARTED", "LEADER", "TRUNCATING", "FETCHING")
 
 replica = Machine(
-    "replica", REPLICA,
+    "replica",
+    REPLICA,
     doc="A broker's replica of the partition: its log, and what it does in its leader epoch. A "
     "broker that has STARTED hasn't heard yet who leads.",
-)  # fmt: skip
+)
 state = replica.state_field("state", State, State.STARTED)
 leader_epoch = replica.field("leader_epoch", LEADER_EPOCH, doc="The epoch that it has heard of.")
 log = replica.field("log", Sequence(Entry, LOG_SIZE), doc="Its size is the log end offset.")
@@ -107,20 +114,23 @@ high_watermark = replica.field(
 )
 isr = replica.field("isr", Set(REPLICA), doc="A leader's in-sync set.")
 fetched = replica.field(
-    "fetched", Map(REPLICA, Int(UNKNOWN, LOG_SIZE, "fetch offset")),
+    "fetched",
+    Map(REPLICA, Int(UNKNOWN, LOG_SIZE, "fetch offset")),
     doc="A leader's: the log end offset of each other replica, -1 until it fetches in this epoch.",
-)  # fmt: skip
+)
 epoch_start = replica.field(
     "epoch_start", OFFSET, doc="A leader's: its log end offset when it became leader."
 )
 following = replica.field(
-    "following", Optional(REPLICA),
+    "following",
+    Optional(REPLICA),
     doc="A follower's leader. Only before 2.1: from then on, the leader epoch says it.",
-)  # fmt: skip
+)
 unclean_shutdown = replica.field(
-    "unclean_shutdown", Bool(),
+    "unclean_shutdown",
+    Bool(),
     doc="It has lost power, and no leader has heard since then where its log ends.",
-)  # fmt: skip
+)
 
 clients = Machine("clients", doc="Producers, each record from one without retries, and consumers.")
 produced = clients.field("produced", Int(0, RECORDS, "count"), doc="How many records were sent.")
@@ -141,45 +151,21 @@ def leads(leader: Expression, epoch: Expression) -> Expression:
 
 
 def answers(leader: Expression) -> Expression:
-    """Whether a replica that a follower asks leads. It asks the leader of its epoch; which other
-    one it asks in vain changes nothing."""
+    """Whether the replica that a follower asks is a leader. Before 2.1 the follower asks only the
+    leader of its epoch, as no other request changes anything."""
     is_asked = (leader_epoch.at(leader) == leader_epoch) | (following == leader)
     return (state.at(leader) == State.LEADER) & (leader_epoch_checked | is_asked)
 
 
-def refused(leader: Expression) -> tuple[Row, Row]:
-    """The rows of a follower whose leader is in another epoch."""
-    source = "KIP-320, Partition.checkCurrentLeaderEpoch"
-    return (
-        Row(
-            "fenced leader epoch",
-            when=leader_epoch < leader_epoch.at(leader),
-            during=leader_epoch_checked,
-            source=source,
-            note="FENCED_LEADER_EPOCH: the follower waits until it hears of the election.",
-        ),
-        Row(
-            "unknown leader epoch",
-            when=leader_epoch > leader_epoch.at(leader),
-            during=leader_epoch_checked,
-            source=source,
-            note="UNKNOWN_LEADER_EPOCH: the leader hasn't heard of its own election; the follower "
-            "tries again.",
-        ),
-    )
+def eligible_after(members: Expression, unclean: Expression = NOBODY) -> Expression:
+    """The eligible leader replicas once the controller has recorded an in-sync set.
 
-
-def recorded(members: Expression, unclean: Expression = NOBODY) -> dict[Expression, Operand]:
-    """The controller records an in-sync set. Whoever leaves it below min.insync.replicas is
-    eligible (PartitionChangeBuilder.maybePopulateTargetElr), but not those that are `unclean`."""
+    A replica that leaves the set below min.insync.replicas is eligible, unless it is `unclean`
+    (PartitionChangeBuilder.maybePopulateTargetElr).
+    """
     is_below = eligible_leader_replicas & (size(members) < min_isr)
     left = (in_sync | eligible) - members - unclean
-    return {in_sync: members, eligible: if_(is_below, left, set_of())}
-
-
-def truncated(offset: Operand) -> dict[Expression, Operand]:
-    """The log ends at `offset`, if not before, and the high watermark not behind it."""
-    return {log: log[:offset], high_watermark: minimum(high_watermark, offset)}
+    return if_(is_below, left, set_of())
 
 
 def end_offset(entries: Expression, epoch: Expression) -> Expression:

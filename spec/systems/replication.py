@@ -38,43 +38,43 @@ UNREACHED = (
     Unreached(
         "impossible: a follower that truncates by leader epoch has nothing left beyond its "
         "leader's log (before 2.1, where nothing is lost, and with two replicas or two elections)",
-        ("replica.fetch/offset out of range",),
+        ("replica.fetch/offset-out-of-range",),
         truncated_by_epoch & (leader_epoch_checked | _NOTHING_LOST),
     ),
     Unreached(
         "need two records and three elections (records=2, leader_epochs=3): two leaders append, "
         "neither with the other's record, and one of them leads again",
-        ("replica.OffsetForLeaderEpoch/ask again",),
+        ("replica.OffsetForLeaderEpoch/ask-again",),
         (LOG_SIZE < 2) | (LEADER_EPOCHS < 3),
     ),
     Unreached(
         "need a power loss (power_losses=1)",
         (
-            "replica.LeaderAndIsr/the in-sync set",
-            "replica.restart/register anew after an unclean shutdown",
+            "replica.LeaderAndIsr/new-isr",
+            "replica.restart/register-unclean",
         ),
         POWER_LOSSES == 0,
     ),
     Unreached(
         "needs power losses that leave nobody eligible (power_losses=2, or 1 with "
         "min_insync_replicas=1)",
-        ("registration.elect/the last known leader",),
+        ("registration.elect/last-known-leader",),
         (POWER_LOSSES == 0) | ((MIN_ISR > 1) & (POWER_LOSSES < 2)),
     ),
     Unreached(
         "needs a third replica: the follower's own leader has heard of their epoch",
-        ("replica.fetch/unknown leader epoch",),
+        ("replica.fetch/unknown-leader-epoch",),
         REPLICAS < 3,
     ),
     Unreached(
         "needs a leader that hasn't heard of a newer epoch, which isn't that of the other replica "
         "(replicas=3 or leader_epochs=3)",
-        ("replica.OffsetForLeaderEpoch/unknown leader epoch",),
+        ("replica.OffsetForLeaderEpoch/unknown-leader-epoch",),
         (REPLICAS < 3) & (LEADER_EPOCHS < 3),
     ),
     Unreached(
         "needs an in-sync set below min.insync.replicas (min_insync_replicas=2, replicas=2)",
-        ("registration.elect/from the eligible leader replicas",),
+        ("registration.elect/eligible-leader-replica",),
         (MIN_ISR < 2) | (REPLICAS < 2),
     ),
     Unreached(

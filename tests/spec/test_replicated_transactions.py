@@ -81,7 +81,7 @@ def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
         taken = {name for name, count in result.rows if count}
         assert {
             "replica.LeaderAndIsr/lead", "replica.fetch/append",
-            "replica.broker crash/the log stays", "registration.elect/from the in-sync set",
+            "replica.broker crash/crash", "registration.elect/in-sync-replica",
             "producer.ProduceResponse/retriable", "transaction.WriteTxnMarkersResponse/retry",
         } <= taken  # fmt: skip
 

@@ -120,7 +120,7 @@ def test_from_4_1_on_a_power_loss_costs_nothing_with_two_in_sync() -> None:
     """KIP-966: whoever was eligible leads instead. What protects it stands below."""
     result = run(constants=POWER_LOSS, bounds=DEFAULT)
     assert result.verdict is Verdict.HOLDS
-    assert dict(result.rows)["registration.elect/from the eligible leader replicas"] > 0
+    assert dict(result.rows)["registration.elect/eligible-leader-replica"] > 0
 
 
 REFUSED = (
@@ -175,7 +175,7 @@ class Fault:
 
 
 LEAD, ASK = "LeaderAndIsr/lead", "OffsetForLeaderEpoch"
-ELECTED = "from the in-sync set"
+ELECTED = "in-sync-replica"
 backwards = Entry(leader_epoch=LEADER_EPOCHS - leader_epoch, record=produced)
 
 FAULTS = (
@@ -221,7 +221,7 @@ FAULTS = (
         "an eligible replica stays so after an unclean shutdown",
         "AcknowledgedKept", 14, LEAD, {"power_losses": 1}, bounds=DEFAULT,
         system=altered(SYSTEM, table="replica.restart",
-                       row="register anew after an unclean shutdown", updates={eligible: eligible}),
+                       row="register-unclean", updates={eligible: eligible}),
     ),
     Fault(
         "an eligible replica leads though the high watermark didn't wait",
@@ -241,7 +241,7 @@ FAULTS = (
         {"unclean_elections": 1, "min_insync_replicas": 1},
     ),
     Fault("KIP-279, with a question in another epoch", "FollowerInLine", 10, LEAD, protocol="1.1"),
-    Fault("KIP-279", "FollowerInLine", 10, f"{ASK}/to the leader's offset",
+    Fault("KIP-279", "FollowerInLine", 10, f"{ASK}/truncate-to-leader",
           off=("epoch_asked_again",)),
     Fault(
         "KIP-101, scenario 2: a follower loses an entry, and leads",
@@ -249,8 +249,8 @@ FAULTS = (
     ),
     Fault(
         "a follower truncates nothing",
-        "FollowerInLine", 7, f"{ASK}/to where both logs have the epoch",
-        system=altered(SYSTEM, table=f"replica.{ASK}", row="to where both logs have the epoch",
+        "FollowerInLine", 7, f"{ASK}/truncate",
+        system=altered(SYSTEM, table=f"replica.{ASK}", row="truncate",
                        updates={log: log}),
     ),
     Fault(
@@ -289,10 +289,10 @@ def test_kip_101_loses_by_a_restart_before_the_high_watermark_has_come() -> None
     done = steps(run(off=HIGH_WATERMARK, properties=("AcknowledgedKept",)))
     assert done[4:] == [
         "fetch/append",
-        "fetch/the answer is lost",
-        "crash/the log stays",
-        "restart/register anew",
-        "LeaderAndIsr/follow from the high watermark",
+        "fetch/answer-lost",
+        "crash/crash",
+        "restart/register",
+        "LeaderAndIsr/follow-from-high-watermark",
         f"elect/{ELECTED}",
         LEAD,
     ]

@@ -151,7 +151,7 @@ LEAST = {"records": 1, **CLEAN}
 REPLICATION_TWINS = (
     Twin(
         "AcknowledgedKept", "AcknowledgedInSync",
-        {"table": "replica.maybeShrinkIsr", "row": "remove the replica",
+        {"table": "replica.maybeShrinkIsr", "row": "remove-replica",
          "updates": {replicas.in_sync: replicas.in_sync}},
     ),
     Twin("ConsumedKept", "ConsumedInSync", off=("high_watermark_waits",)),
@@ -166,7 +166,7 @@ REPLICATION_TWINS = (
     ),
     Twin(
         "OneLeader", "LeaderElected",
-        {"table": "registration.elect", "row": "from the in-sync set",
+        {"table": "registration.elect", "row": "in-sync-replica",
          "updates": {replicas.newest_epoch: replicas.newest_epoch}},
     ),
 )  # fmt: skip
