@@ -1,14 +1,13 @@
-"""The queue of a client's requests to coordinators, and what becomes of each of them.
+"""The queue of a client's requests to coordinators: TransactionManager.pendingRequests.
 
-At real ranges whoever drives the client keeps the queue, as it has what requests say: a `Reaction`
-tells what becomes of one. A system of a client's calls has the queue as fields. In all other
+At real ranges the queue is kept by the client's driver, which has the content of requests. A
+`Reaction` gives it the outcome of one. The system `calls` has the queue as fields. In all other
 systems a request is sent at once, and sent again at once.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
 
 from ...language import (
     Bool,
@@ -45,8 +44,8 @@ PRIORITIES = {
     "TXN_OFFSET_COMMIT": 2,
     "END_TXN": 3,
 }
-"""Requests that wait go in this order, and of the same number as they came (in a system: in any
-order)."""
+"""TxnRequestHandler.Priority: a smaller number goes first. Requests of one priority go in the order
+in which they came; in a system, in any order."""
 BUMP_PRIORITY = 4
 """The place of an InitProducerId for a new epoch: behind the end of its transaction."""
 
@@ -85,7 +84,7 @@ sought = producer.field(
 )
 QUEUE_FIELDS = (queued, current, answered, sought)
 
-_DISTINGUISHED = (
+DISTINGUISHED_ERRORS = (
     Errors.COORDINATOR_NOT_AVAILABLE,
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.CONCURRENT_TRANSACTIONS,
@@ -103,19 +102,19 @@ _DISTINGUISHED = (
 )
 
 in_order = (QUEUE == 0) | ~answered
-"""When anything else may happen: an answer in flight comes first. It doesn't depend on the client's
-state, so it might as well have been sent later."""
+"""Whether another event may happen: an answer in flight comes first. It doesn't depend on the
+client's state. The broker may as well have sent it later."""
 
 
-_is_begun = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
-batches_are_left = (QUEUE == 0) | ((current != some(Request.END_TXN)) & ~_is_begun)
+is_initializing_first = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
+batches_are_left = (QUEUE == 0) | ((current != some(Request.END_TXN)) & ~is_initializing_first)
 """Whether a batch may still fail: there is none while initTransactions is in progress. The end of a
 transaction is sent when all of them are done."""
 
 
 def is_distinguished(error: Expression) -> Expression:
     """Whether a system has the error. Every other error has the same effect as one of these."""
-    return (QUEUE == 0) | error.is_in(*_DISTINGUISHED)
+    return (QUEUE == 0) | error.is_in(*DISTINGUISHED_ERRORS)
 
 
 def is_answer(error: Expression) -> Expression:
@@ -131,21 +130,26 @@ def is_asked(request: Expression) -> Expression:
 def is_first(request: Expression, bump_asked: Expression) -> Expression:
     """Whether the request may be the next one: none with a smaller priority waits.
 
-    TransactionManager.nextRequest
+    TransactionManager.nextRequest, TxnRequestHandler.Priority
     """
-
-    def waits(name: str) -> Expression:
-        member = cast("Expression", getattr(Request, name))
-        there = member.is_in(queued)
-        return there & ~bump_asked if member is Request.INIT_PRODUCER_ID else there
-
-    first = request.is_in(queued)
-    for name, priority in PRIORITIES.items():
-        ahead = [other for other, smaller in PRIORITIES.items() if smaller < priority]
-        for other in ahead:
-            first &= ~((request == getattr(Request, name)) & waits(other))
+    finds = Request.FIND_COORDINATOR.is_in(queued)
+    initializes = Request.INIT_PRODUCER_ID.is_in(queued) & ~bump_asked
+    adds = (
+        Request.ADD_PARTITIONS_TO_TXN.is_in(queued)
+        | Request.ADD_OFFSETS_TO_TXN.is_in(queued)
+        | Request.TXN_OFFSET_COMMIT.is_in(queued)
+    )
+    is_adding = request.is_in(
+        Request.ADD_PARTITIONS_TO_TXN, Request.ADD_OFFSETS_TO_TXN, Request.TXN_OFFSET_COMMIT
+    )
+    is_end = request == Request.END_TXN
     is_bump = (request == Request.INIT_PRODUCER_ID) & bump_asked
-    return first & ~(is_bump & (size(queued) > 1))
+    return request.is_in(queued) & ~(
+        ((request != Request.FIND_COORDINATOR) & finds)
+        | ((is_adding | is_end) & initializes)
+        | (is_end & adds)
+        | (is_bump & (size(queued) > 1))
+    )
 
 
 def at_once(sending: Sending) -> Sending:

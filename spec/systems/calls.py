@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Channel, Fairness, System, Table, strong_fairness, weak_fairness
+from ...language import Channel, System, strong_fairness, weak_fairness
 from ..client import any_broker, calls, failures, queue, requests, transaction_manager
 from ..client.state import FIRST_EPOCH
 from ..messages import (
@@ -31,32 +31,38 @@ _CHANNELS = (
     Channel(AddPartitionsToTxnResponse, 1),
     Channel(EndTxnResponse, 1),
 )
-_CHOSEN = tuple(r.id for r in requests.request_chosen.rows if r.id != "wait-for-batches")
-_PASSING = ("retry", "coordinator-moved")
-
-
-def _answered(table: Table) -> tuple[Fairness, ...]:
-    """An answer comes at last that isn't to be asked for again."""
-    final = tuple(row.id for row in table.rows if row.id not in _PASSING)
-    return strong_fairness(table.on, rows=final)
-
-
-# What an application does, and errors from elsewhere, need never happen.
+# An application need not call, and other errors need not happen.
 _OF_THE_CLIENT = (
     *weak_fairness(requests.ask_for_partitions, requests.send_request, calls.abort_at_close),
     *weak_fairness(*(channel.message for channel in _CHANNELS)),
 )
-# Batches come to an end, a broker can be reached, and it answers other than for now.
+# Batches come to an end, a broker can be reached, and its answer is final at some time.
 _OF_BROKERS = (
-    *weak_fairness(requests.next_request, rows=_CHOSEN),
+    *weak_fairness(
+        requests.next_request, rows=("error", "nothing-to-end-invalid", "nothing-to-end", "next")
+    ),
     *strong_fairness(requests.send_request, rows=("send-to-any",)),
     *strong_fairness(requests.send_request, rows=("send",)),
     *strong_fairness(any_broker.answer_init, rows=("answer",)),
     *strong_fairness(any_broker.answer_partitions, rows=("refuse", "answer")),
     *strong_fairness(any_broker.answer_end, rows=("refuse", "answer")),
     *strong_fairness(requests.found, rows=("found",)),
-    *_answered(requests.offsets_added),
-    *_answered(requests.offset_committed),
+    *strong_fairness(
+        requests.offsets_answered,
+        rows=(
+            "added",
+            "unknown-id",
+            "unknown-id-fatal",
+            "fenced",
+            "fatal",
+            "abortable",
+            "unexpected",
+        ),
+    ),
+    *strong_fairness(
+        requests.offset_answered,
+        rows=("committed", "abortable", "not-a-member", "fenced", "fatal", "unexpected"),
+    ),
 )
 
 system = System(
