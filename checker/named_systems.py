@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..language import DeclarationError, System
-from ..language.given import meant, nearest
+from ..language.given import meant, nearest, one_of
 from ..spec.changes import VARIED
 from ..spec.systems import SHIPPED, shipped
 
@@ -46,7 +46,7 @@ def load_system(
     if name not in SHIPPED:
         known = (*SHIPPED, *VARIED)
         there = meant(name, known) or _file_meant(Path(name))
-        there = there.rstrip() or f"take {', '.join(known)}, or a file as FILE.py or FILE.py:NAME"
+        there = there.rstrip() or f"{one_of(name, known)}, or a file as FILE.py or FILE.py:NAME"
         raise DeclarationError(f"no system is called {name}: {there}")
     return shipped(name)
 

@@ -44,7 +44,7 @@ def find_graph(
         shown = {t.event for t in diagram.transitions if t.moves or all_rows}
         shown |= {name for t in diagram.transitions if t.moves for name, _ in t.after}
         if event not in shown:
-            there = one_of(event, sorted(shown), "choose one of: ")
+            there = one_of(event, sorted(shown))
             raise DeclarationError(f"no event {event} moves {found.name} ({there})")
     if rows or all_rows or event is not None:
         return diagram.graph(all_rows=all_rows, event=event)

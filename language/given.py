@@ -61,16 +61,15 @@ def meant(name: str, known: Iterable[str]) -> str:
     return "" if alike is None else f"did you mean {alike}? "
 
 
-def one_of(
-    name: str, known: Collection[str], lead: str = "it has: ", listed: Collection[str] | None = None
-) -> str:
-    """The known name that was probably meant, and the list of known names (or `listed`). The list
-    is left out if it is long and a name was found."""
+def one_of(name: str, known: Collection[str], listed: Collection[str] | None = None) -> str:
+    """The remedy for an unknown name: `did you mean X?` for the known name that was probably meant,
+    and `choose one of X, Y` with the known names (or `listed`). The list is left out if it is long
+    and a name was found."""
     question = meant(name, known)
     there = known if listed is None else listed
     if question and len(there) > FEW:
         return question.rstrip()
-    return f"{question}{lead}{', '.join(there) or 'none'}"
+    return question + (f"choose one of {', '.join(there)}" if there else "there is none")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -10,7 +10,7 @@ from functools import cache
 
 from .errors import DeclarationError
 from .expressions import Expression
-from .given import check_kind, check_name, items, meant, shown
+from .given import check_kind, check_name, items, one_of, shown
 from .interned import Interned
 
 MIXED = "+"
@@ -208,8 +208,7 @@ class Protocols(Interned):
 
     def _check_part(self, part: str) -> None:
         if part not in self.parts:
-            known = ", ".join(self.parts) or "none"
-            raise DeclarationError(f"no part is called {part} (there is: {known})")
+            raise DeclarationError(f"no part is called {part} ({one_of(part, self.parts)})")
 
     def _declared(self, release: str) -> str:
         """The declared release that this one is, or comes after."""
@@ -220,9 +219,8 @@ class Protocols(Interned):
         before = [name for name, number in numbers.items() if number <= wanted]
         is_later = len(before) == len(numbers) and wanted != numbers[before[-1]]
         if not before or is_later:
-            known = ", ".join(self.releases)
-            question = meant(release, self.releases)
-            raise DeclarationError(f"unknown protocol {release}: {question}choose one of {known}")
+            there = one_of(release, self.releases)
+            raise DeclarationError(f"unknown protocol {release}: {there}")
         return before[-1]
 
     @staticmethod

@@ -332,8 +332,8 @@ class System(Rendered):
             for name in item.rows:
                 if name not in rows:
                     raise DeclarationError(
-                        f"{where}, fairness: {item.event.name} has no row {name!r} (it has: "
-                        f"{', '.join(sorted(rows))})"
+                        f"{where}, fairness: {item.event.name} has no row {name!r} "
+                        f"({one_of(name, sorted(rows))})"
                     )
 
     def _check_unreached(self) -> None:

@@ -54,6 +54,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
+from ..language.given import one_of
 from ..spec.access.acls import Acl, Acls
 from ..spec.releases.api_versions import LARGEST
 from ..strict_json import NotJson, read_json
@@ -382,7 +383,7 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
     if name is None:
         return _happens(fields)
     if not isinstance(name, str) or name not in _REQUESTS:
-        raise UnknownEvent(f"no request is called {name}: choose one of {', '.join(_REQUESTS)}")
+        raise UnknownEvent(f"no request is called {name}: {one_of(str(name), _REQUESTS)}")
     needed, optional, answered = _REQUESTS[name]
     place = fields.pop("held_at", None)
     if place is not None and place not in HELD_AT.get(name, ()):

@@ -383,9 +383,9 @@ def test_a_value_may_begin_as_an_option_does(
 def test_what_was_meant_is_named() -> None:
     assert "did you mean acks?" in epochfence("config", "aks=1").err
     assert "did you mean retries?" in epochfence("config", "retrys=3").err
-    assert "(it has: none)" in epochfence("check", KTX, "--with", "nope").err
+    assert "(there is none)" in epochfence("check", KTX, "--with", "nope").err
     wrong = epochfence("check", "transactions", "--with", "nope").err
-    assert "transactions_v2" in wrong or "(it has: " in wrong
+    assert "transactions_v2" in wrong or "(choose one of " in wrong
     assert "Did you mean 'check'?" in epochfence("chek").err
     for words in (("check", KTX, "--set"), ("check", KTX, "--sat"), ("diff", "--protocols", "1")):
         assert epochfence(*words).err.endswith(f" {words[0]} --help)\n")

@@ -19,6 +19,7 @@ import typer
 
 from ...files import Output, write_whole
 from ...language import DeclarationError
+from ...language.given import one_of
 from ...spec.releases.features import RELEASED
 from ..exits import fail, in_a_line, needing, write_json
 from ..options import Json, a_number, make_folder, output_of, seconds_option
@@ -179,7 +180,7 @@ def conform(
         from ...model.wire.connection import BrokerError
     for release in filter(None, (sent.protocol, sent.as_client)):
         if release not in RELEASED:
-            fail(f"{release}: unknown release: choose one of {', '.join(RELEASED)}")
+            fail(f"{release}: unknown release: {one_of(release, RELEASED)}")
     if sent.suite == "directed" and broker.alter_features:
         fail("--alter-features is for random requests, which --suite directed leaves out")
     if sent.suite == "directed" and (sent.seconds is not None or sent.seed is not None):

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ...files import Output, is_folder
 from ...language import DeclarationError
+from ...language.given import one_of
 from ..exits import USAGE, announce_wait, fail, needing, write_json
 from ..options import EngineOptions, Json, JsonLines, Protocol
 from ..screen import screen
@@ -59,9 +60,9 @@ def decode(
         from ...model.records.files import Kind, files_in, kind_of
     except ModuleNotFoundError as missing:
         fail(missing)
-    kinds = ", ".join(each.value for each in Kind)
-    if kind is not None and kind not in kinds.split(", "):
-        fail(f"--as {kind}: unknown kind: choose one of {kinds}")
+    kinds = [each.value for each in Kind]
+    if kind is not None and kind not in kinds:
+        fail(f"--as {kind}: unknown kind: {one_of(kind, kinds)}")
     whole = is_folder(file)
     if whole and kind is not None:
         fail(f"--as {kind}: {file} is a folder, where file names decide: leave out --as")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ...files import CantWrite, Output
+from ...language.given import one_of
 from ...spec.releases.features import NEWEST, RELEASED
 from ..checking.traces import scheduled
 from ..exits import INCONCLUSIVE, fail, internal, needing
@@ -188,7 +189,7 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
         protocol = instance.protocol
     protocol = protocol or NEWEST
     if protocol not in RELEASED:
-        fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
+        fail(f"{protocol}: unknown release: {one_of(protocol, RELEASED)}")
     named = _topics(cluster.topics or [], cluster.partitions)
     passwords = None if cluster.users is None else _passwords(cluster.users)
     try:

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ...files import Output, is_folder
+from ...language.given import one_of
 from ...spec.releases.features import NEWEST, RELEASED
 from ..exits import fail, needing
 from ..options import make_folder
@@ -30,7 +31,7 @@ def vectors(
         from ...model.conformance.vectors.json_files import SCHEMA, text, vectors
         from ...model.conformance.vectors.search import OF_MACHINES, Search
     if protocol not in RELEASED:
-        fail(f"{protocol}: unknown release: choose one of {', '.join(RELEASED)}")
+        fail(f"{protocol}: unknown release: {one_of(protocol, RELEASED)}")
     machines = tuple(OF_MACHINES) if machine is None else (machine,)
     names = {SCHEMA, *(f"{name}.json" for name in OF_MACHINES)}
     foreign = sorted(path.name for path in folder.iterdir()) if is_folder(folder) else []

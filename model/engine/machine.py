@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 
 from ...language.errors import DeclarationError
 from ...language.expressions import FALSE, Expression, lift
+from ...language.given import one_of
 from ...language.messages import Message
 from ...language.protocols import Protocols
 from ...language.reductions import Reduction
@@ -181,8 +182,8 @@ class Machine:
     def _kind(self, name: str) -> Type:
         program = self._program
         if name not in program.infos:
-            name_of, known = program.declared.name, ", ".join(program.infos)
-            raise UnknownField(f"{name_of} has no field {name} (it has: {known})", name)
+            there = one_of(name, program.infos)
+            raise UnknownField(f"{program.declared.name} has no field {name} ({there})", name)
         return program.infos[name].type
 
     def put(self, /, **fields: Any) -> None:
@@ -414,8 +415,8 @@ class Machine:
         known = self.fields_of(event)
         for name in fields:
             if name not in known:
-                has = ", ".join(known) or "none"
-                raise UnknownField(f"{event} has no field {name} (it has: {has})", name) from None
+                there = one_of(name, known)
+                raise UnknownField(f"{event} has no field {name} ({there})", name) from None
         for name in known:
             if name not in fields:
                 raise MissingField(f"{event} lacks its field {name}", name) from None

@@ -6,7 +6,7 @@ Sources are commits, pull requests and proposals of Kafka, or of the product tha
 from __future__ import annotations
 
 from ...language import DeclarationError
-from ...language.given import meant
+from ...language.given import one_of
 from . import client, coordinator, groups, leader, producer_ids, products, reading
 from .bug import Bug as Bug
 
@@ -28,4 +28,4 @@ def bug_of(name: str) -> Bug:
         if wanted in map(str.casefold, (bug.id, *bug.also)):
             return bug
     known = [bug.id for bug in BUGS]
-    raise DeclarationError(f"no bug is called {name}: {meant(name, known)}take {', '.join(known)}")
+    raise DeclarationError(f"no bug is called {name}: {one_of(name, known)}")

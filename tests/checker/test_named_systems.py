@@ -44,7 +44,7 @@ def test_one_of_several_systems_by_name(file: Path) -> None:
     assert load_system(f"{file}:other").name == "other"
     with pytest.raises(DeclarationError, match=r"must hold one system or .*: system, other$"):
         load_system(str(file))
-    with pytest.raises(DeclarationError, match=r"no system called third \(it has: system, other\)"):
+    with pytest.raises(DeclarationError, match=r"called third \(choose one of system, other\)"):
         load_system(f"{file}:third")
 
 

@@ -85,7 +85,7 @@ def test_bounds_by_name_lie_above_the_defaults_and_below_what_is_given() -> None
         assert lang.instantiate(named, constants=given, bounds=bounds).constants == expected
     assert lang.instantiate(named).constants == {"N": 1, "M": 5}
     with pytest.raises(
-        DeclarationError, match=r"store has no bounds called huge \(it has: default"
+        DeclarationError, match=r"store has no bounds called huge \(choose one of default"
     ):
         lang.instantiate(named, bounds="huge")
 
@@ -93,7 +93,7 @@ def test_bounds_by_name_lie_above_the_defaults_and_below_what_is_given() -> None
 @pytest.mark.parametrize(
     ("constants", "said"),
     [
-        ({"K": 1}, r"store has no constant K \(it has: N\)"),
+        ({"K": 1}, r"store has no constant K \(choose one of N\)"),
         ({"N": 5}, r"constant N=5 is outside 1\.\.4"),
         ({"N": 0}, r"constant N=0 is outside 1\.\.4"),
     ],
@@ -140,7 +140,7 @@ def test_a_release_between_two_does_what_the_one_before_it_does(
 
 @pytest.mark.parametrize("release", ["0.10", "4.4.1", "5.0", "4.0-2025", "3.x", ""])
 def test_other_releases_are_refused(release: str) -> None:
-    said = f"unknown protocol {release}: (did you mean .*)?choose one of"
+    said = f"unknown protocol {release}: (did you mean|choose one of) "
     with pytest.raises(DeclarationError, match=said):
         KAFKA.features_at(release)
 
@@ -203,7 +203,7 @@ def test_what_is_not_out_is_not_the_newest() -> None:
     [
         ("2+client", r"write RELEASE\+PART=RELEASE, not client"),
         ("2+client=1+client=2", r"2\+client=1\+client=2 gives client two releases"),
-        ("2+broker=1", r"no part is called broker \(there is: client, server\)"),
+        ("2+broker=1", r"no part is called broker \(choose one of client, server\)"),
         ("2+client=9", "unknown protocol 9: choose one of 1, 2, 3"),
         ("9+client=1", "unknown protocol 9"),
     ],
@@ -225,7 +225,7 @@ def test_unknown_protocols_features_and_properties() -> None:
         lang.instantiate(system(), "4")
     with pytest.raises(DeclarationError, match="no feature of store is called steady"):
         lang.instantiate(system(), switch_off=["steady"])
-    with pytest.raises(DeclarationError, match=r"no property Sometimes \(it has: Below, Never\)"):
+    with pytest.raises(DeclarationError, match=r"Sometimes \(choose one of Below, Never\)"):
         lang.instantiate(system(), properties=["Sometimes"])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ....language.errors import DeclarationError
 from ....language.expressions import Expression, folded, lift, naming, rewrite
+from ....language.given import one_of
 from ....language.machines import Event
 from ....language.protocols import Protocols
 from ....language.reductions import Reduced, Reduction
@@ -268,8 +269,8 @@ class Program:
             return found
         table = self.tables.get(event)
         if table is None:
-            known = ", ".join(self.tables)
-            raise UnknownEvent(f"{self.declared.name} has no event {event!r} (it has: {known})")
+            there = one_of(event, self.tables)
+            raise UnknownEvent(f"{self.declared.name} has no event {event!r} ({there})")
         rows = self.present(table, features)
         rules = [self._rule(table, row, features) for row in rows]
         compiler = self.compiler(self.names(table))

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import fastjsonschema
 
+from ....language.given import one_of
 from ....spec.releases.broker_versions import newest_of
 from ....spec.releases.features import NEWEST
 from ....strict_json import NotJson, read_json
@@ -81,8 +82,8 @@ def _matcher(given: Mapping[str, Any]) -> Matcher:
     asked = given["request"]
     known = newest_of(NEWEST)
     if asked not in known or asked == "ApiVersions":
-        names = ", ".join(sorted(known.keys() - {"ApiVersions"}))
-        raise BadFault(f"no request is called {asked[:MOST_TOLD]!r}: choose one of {names}")
+        there = one_of(asked[:MOST_TOLD], sorted(known.keys() - {"ApiVersions"}))
+        raise BadFault(f"no request is called {asked[:MOST_TOLD]!r}: {there}")
     only = {name: given[name] for name in _SAID if name in given}
     return Matcher(asked, given.get("nth", 1), given.get("times", 1), only)
 

@@ -412,7 +412,7 @@ def test_pairs_have_a_line_for_each_client() -> None:
         "matrix", "coordinators", "--protocols", "3.9,4.3", "--clients", "3.9", "--jobs", "1"
     )
     assert ended.code == 2
-    assert "no part is called client (there is: coordinator)" in ended.err
+    assert "no part is called client (choose one of coordinator)" in ended.err
     given = ("matrix", "calls", "--protocols", "3.9,4.3", "--clients", "3.9,4.3", "--jobs", "1")
     ended = epochfence(*given)
     assert ended.code == 0, ended.out + ended.err
@@ -426,7 +426,7 @@ def test_pairs_have_a_line_for_each_client() -> None:
     [
         (("nothing",), "no system is called nothing"),
         ((LEASE, "--protocols", "1..9"), "unknown protocol 9: choose from 1, 2"),
-        ((LEASE, "--clients", "1"), "no part is called client (there is: none)"),
+        ((LEASE, "--clients", "1"), "no part is called client (there is none)"),
         (("calls", "--clients", "9.9"), "unknown protocol 9.9: choose from "),
         ((LEASE, "--bounds", "huge"), "no bounds called huge"),
         ((LEASE, "--set", "leases=x"), "--set leases=x: write NAME=VALUE"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from .....language.given import one_of
 from ....wire.connection import BrokerError
 
 NEWEST: Final = {
@@ -75,7 +76,7 @@ def limits(without: Iterable[str], caps: Iterable[str]) -> dict[str, int]:
 
 def _check(option: str, name: str) -> None:
     if name not in NEWEST:
-        raise BrokerError(f"{option} {name}: choose one of {', '.join(NEWEST)}")
+        raise BrokerError(f"{option} {name}: {one_of(name, NEWEST)}")
 
 
 def sent(
