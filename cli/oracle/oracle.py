@@ -61,6 +61,7 @@ def decode(
     except ModuleNotFoundError as missing:
         fail(missing)
     kinds = [each.value for each in Kind]
+    known = ", ".join(kinds)
     if kind is not None and kind not in kinds:
         fail(f"--as {kind}: unknown kind: {one_of(kind, kinds)}")
     whole = is_folder(file)
@@ -77,7 +78,7 @@ def decode(
                 chosen = kind_of(each) if kind is None else Kind(kind)
             except ValueError:
                 _check_is_there(file)
-                fail(f"{file}: its name doesn't show its kind: add --as with one of {kinds}")
+                fail(f"{file}: its name doesn't show its kind: add --as with one of {known}")
             place = {"file": str(each.relative_to(file))} if whole else {}
             if prints and whole:
                 print(f"{each}:")

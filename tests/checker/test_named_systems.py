@@ -227,7 +227,7 @@ def test_a_name_that_the_system_of_files_refuses() -> None:
 
 
 def test_a_name_that_no_system_has() -> None:
-    with pytest.raises(DeclarationError, match="no system is called nothing: take transactions"):
+    with pytest.raises(DeclarationError, match="called nothing: choose one of transactions"):
         load_system("nothing")
 
 

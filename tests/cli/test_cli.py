@@ -258,7 +258,7 @@ def test_a_report_and_test_cases_are_written(tmp_path: Path, declared: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nothing",), "no system is called nothing: take transactions"),
+        (("nothing",), "no system is called nothing: choose one of transactions"),
         ((KTX, "--protocol", "9"), "unknown protocol 9: choose one of 1"),
         ((KTX, "--set", "Z=1"), "ktx has no constant Z (choose one of I, K, E, S, V)"),
         ((KTX, "--set", "E=0"), "constant E=0 is outside 1..1000"),
@@ -384,7 +384,7 @@ def test_bugs_are_listed_and_shown_one_by_one(tmp_path: Path) -> None:
     ]  # fmt: skip
     ended = epochfence("bugs", "nothing")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert "no bug is called nothing: take KAFKA-" in ended.err
+    assert "no bug is called nothing: choose one of KAFKA-" in ended.err
 
 
 # What is loaded -----------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "put it into properties=": lambda: system(progress=(HOLDS,), properties=()),
     "two property declarations of Goes": lambda: system(progress=(GOOD, GOOD)),
     "fairness: no table takes tock": lambda: system(fairness=lang.weak_fairness(tock)),
-    "tick has no row 'cuont' (choose one of count)": lambda: system(
+    "tick has no row 'cuont' (did you mean count? choose one of count)": lambda: system(
         fairness=lang.strong_fairness(tick, rows=("cuont",))
     ),
     "two fairness declarations of weak fairness of tick": lambda: system(

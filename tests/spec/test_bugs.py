@@ -74,8 +74,10 @@ def test_no_two_bugs_go_by_one_name() -> None:
 
 
 def test_an_unknown_bug_lists_what_there_is() -> None:
-    with pytest.raises(DeclarationError, match=r"no bug is called KAFKA-1: .*take .*KAFKA-19446"):
-        bug_of("KAFKA-1")
+    with pytest.raises(DeclarationError, match=r"called nothing: choose one of .*KAFKA-19446"):
+        bug_of("nothing")
+    with pytest.raises(DeclarationError, match=r"did you mean KAFKA-20357\?"):
+        bug_of("KAFKA-2035")
 
 
 def test_every_rule_of_a_variant_is_a_bugs() -> None:

@@ -47,7 +47,9 @@ def test_the_first_row_whose_guard_holds_is_taken_for_every_binding() -> None:
 
 
 def test_rows_of_later_tables_count_on() -> None:
-    once, twice = (Table(machine, lang.event(name), (Row("r"), Row("s"))) for name in ("a", "b"))
+    once, twice = (
+        Table(machine, lang.event(name), (Row("r", when=n < 2), Row("s"))) for name in ("a", "b")
+    )
     assert {s.row for s in model(once, twice).steps(((0, 0),))} == {0, 2}
     assert {s.row for s in model(once, twice).steps(((0, 0),), twice.name)} == {2}
 
