@@ -18,7 +18,7 @@ BUGS = (
         takes=(
             "EndTxnResponse/ended",
             "SyncGroup answered/assigned, and the producer stays",
-            "OffsetFetch/no offset: from the first record",
+            "OffsetFetch/no-offset",
         ),
         source="KIP-447, KAFKA-8587",
         system="exactly-once",

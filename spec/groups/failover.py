@@ -6,11 +6,9 @@ and has read what the log says before it answers.
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import (
     Expression,
-    Sending,
+    Row,
     each,
     element,
     if_,
@@ -22,15 +20,17 @@ from ...language import (
     sequence_of,
     size,
     some,
+    those,
     to_each,
 )
+from ...language.changes import Change
+from ..answers import answer_batch
 from ..errors import Errors
 from ..leader import state as leader
 from ..leader.isolation import ending
-from ..leader.recovery import change_leader, leader_changes
-from ..leader.state import c
+from ..leader.recovery import change_leader
+from ..leader.state import c, orphaned, verification_states
 from ..messages import partition, waiting
-from .joined import joined
 from .offsets import txn_offset_commit_response
 from .state import (
     OFFSETS,
@@ -68,43 +68,53 @@ READ: dict[Expression, Expression] = {
 GroupMetadataManager.doLoadGroupsAndOffsets, OffsetMetadataManager.replay
 """
 
-_is_here = partition.this == OFFSETS
-_row = leader_changes.rows[0]
-
-
-def _where(sending: Sending, when: Expression) -> Sending:
-    return dataclasses.replace(sending, when=sending.when & when)
-
-
-fails_over = joined(
-    dataclasses.replace(
-        leader_changes,
-        others=(*leader_changes.others, group, processing),
-        rows=(
-            dataclasses.replace(
-                _row,
-                send=(
-                    *(_where(sending, ~_is_here) for sending in _row.send),
-                    to_each(
+is_offsets_partition = partition.this == OFFSETS
+failover = (
+    Change(
+        "group failover",
+        "The new leader of the group's offsets has read them from its log.",
+        machines=(group, processing),
+    )
+    .table("partition.leader changes")
+    .only_when(~change_leader.from_snapshot)
+    .instead(
+        "lose-verification-state",
+        Row(
+            "lose-verification-state",
+            "The new leader has the log and the group's offsets in it, but no waiting batch",
+            set={
+                verification_states: each(n, None),
+                waiting: each(c, None),
+                orphaned: orphaned | those(c, waiting[c].is_set),
+                committed: if_(is_offsets_partition, READ[committed], committed),
+                pending: if_(is_offsets_partition, READ[pending], pending),
+                verifying: each(c, if_(is_offsets_partition, None, verifying[c])),
+                completions: if_(is_offsets_partition, sequence_of(), completions),
+            },
+            send=(
+                to_each(
+                    c,
+                    waiting[c].is_set & ~is_offsets_partition,
+                    answer_batch(
                         c,
-                        _is_here & waiting[c].is_set,
-                        txn_offset_commit_response(
-                            c, verifying[c].value.connection, Errors.NOT_COORDINATOR
-                        ),
+                        partition.this,
+                        waiting[c].value.record,
+                        waiting[c].value.txn,
+                        Errors.NOT_LEADER_OR_FOLLOWER,
                     ),
                 ),
-                source=f"{_row.source}, GroupMetadataManager.scheduleLoadGroupAndOffsets",
+                to_each(
+                    c,
+                    is_offsets_partition & waiting[c].is_set,
+                    txn_offset_commit_response(
+                        c, verifying[c].value.connection, Errors.NOT_COORDINATOR
+                    ),
+                ),
             ),
+            source="ProducerStateManager.loadFromSnapshot, UnifiedLog.rebuildProducerState, "
+            "GroupMetadataManager.scheduleLoadGroupAndOffsets",
         ),
-    ),
-    when=~change_leader.from_snapshot,
-    updates={
-        _row.id: {
-            **{of: if_(_is_here, said, of) for of, said in READ.items()},
-            verifying: each(c, if_(_is_here, None, verifying[c])),
-            completions: if_(_is_here, sequence_of(), completions),
-        }
-    },
+    )
 )
 """The output's leader changes as well."""
 

@@ -23,8 +23,8 @@ from ...language import (
     updated,
     without_first,
 )
+from ...language.changes import Change
 from ...language.expressions import Operand
-from ...language.tables import exclude
 from ..errors import Errors
 from ..leader.markers import write_markers
 from ..leader.state import (
@@ -66,7 +66,6 @@ from ..releases.features import (
     stale_answer_first,
     stale_epoch_first,
     transaction_version_2,
-    transactional,
     verification,
 )
 from ..releases.group_features import (
@@ -78,7 +77,6 @@ from ..releases.group_features import (
     offsets_staged_last,
     refused_offset_harmless,
 )
-from .joined import joined
 from .state import (
     OFFSETS,
     Completion,
@@ -510,7 +508,7 @@ verified_offset = Table(
             "OffsetMetadataManager.replay",
         ),
         # a batch of data
-        *(row for row in verified.rows if not exclude(row.during, transactional)),
+        *verified.rows,
     ),
 )
 
@@ -544,28 +542,41 @@ completed_later = completed_by_scheduler & ~offsets_in_place_first
 
 by_marker = WriteTxnMarkers.partition == OFFSETS
 completed_now = by_marker & ~completed_later
-marker_effects: dict[Expression, Operand] = {
-    pending[WriteTxnMarkers.producer_id]: if_(
-        completed_now, None, pending[WriteTxnMarkers.producer_id]
-    ),
-    committed: if_(
-        completed_now,
-        completed_offset(WriteTxnMarkers.producer_id, WriteTxnMarkers.result == Result.COMMIT),
-        committed,
-    ),
-    completions: if_(
-        by_marker & completed_later,
-        append(
-            completions,
-            Completion(producer_id=WriteTxnMarkers.producer_id, result=WriteTxnMarkers.result),
-        ),
-        completions,
-    ),
-}
-markers_written = joined(
-    write_markers,
-    group,
-    updates={row.id: marker_effects for row in write_markers.rows if log_end_offset in row.set},
+group_coordinator = (
+    Change(
+        "group coordinator",
+        "The leader of the group's offsets coordinates the group.",
+        machines=(group,),
+    )
+    .table("partition.WriteTxnMarkers")
+    .also(
+        "end-transaction",
+        "end-deleted-transaction",
+        "empty-transaction",
+        "no-transaction",
+        set={
+            pending[WriteTxnMarkers.producer_id]: if_(
+                completed_now, None, pending[WriteTxnMarkers.producer_id]
+            ),
+            committed: if_(
+                completed_now,
+                completed_offset(
+                    WriteTxnMarkers.producer_id, WriteTxnMarkers.result == Result.COMMIT
+                ),
+                committed,
+            ),
+            completions: if_(
+                by_marker & completed_later,
+                append(
+                    completions,
+                    Completion(
+                        producer_id=WriteTxnMarkers.producer_id, result=WriteTxnMarkers.result
+                    ),
+                ),
+                completions,
+            ),
+        },
+    )
 )
 
 complete = event(
@@ -593,4 +604,4 @@ offsets_completed = Table(
     ),
 )
 
-TABLES = (txn_offset_commit, offsets_completed, verified_offset, markers_written)
+TABLES = (txn_offset_commit, offsets_completed, verified_offset, write_markers)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ...language import DEFAULT, Channel, System, all_of
 from ..client import calls_at_once, init_producer_id, sender
 from ..client import producer as requests
@@ -10,6 +12,8 @@ from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..coordinator import markers, tables
 from ..groups import failover, membership, offsets, processing
+from ..groups.offsets import group_coordinator
+from ..groups.processing import poll_loop
 from ..groups.state import (
     GENERATIONS,
     INPUTS,
@@ -20,7 +24,7 @@ from ..groups.state import (
     TxnOffsetCommitResponse,
 )
 from ..leader import produce
-from ..leader.recovery import change_leader
+from ..leader.recovery import change_leader, leader_changes
 from ..messages import (
     CACHED_BATCHES,
     CRASHES,
@@ -45,7 +49,7 @@ from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 
 _i = PRODUCER.variable("i")
-system = System(
+base = System(
     name="exactly-once",
     doc="Instances of a consumer group that process an input's records one by one, each in a "
     "transaction that writes a result and commits the group's offset; the group is rebalanced "
@@ -57,13 +61,13 @@ system = System(
         markers.markers_answered,
         produce.produce,
         *offsets.TABLES,
-        failover.fails_over,
+        leader_changes,
         *membership.TABLES,
         *processing.TABLES,
         init_producer_id.initialized,
         sender.completed,
     ),
-    properties=PROPERTIES,
+    properties=(),
     constants=(
         PRODUCERS,
         TRANSACTIONS,
@@ -103,7 +107,6 @@ system = System(
     )
     & progress.owes_nothing
     & progress.is_ended_by_timeout,
-    unreached=UNREACHED,
     reach="two instances that take an input's partition from each other at any step, also while a "
     "transaction is open or ends, a second input, and two transactions, committed or aborted. They "
     "don't reach a crash, a timeout or a change of a leader, the group's coordinator among them "
@@ -111,4 +114,13 @@ system = System(
     "late, a transaction's coordinator that moves, or a second input partition. One transactional "
     "id goes with the input's partition; an instance that has one of its own is there alone "
     "(own_id=1, producers=1).",
+)
+"""The producers of the instances, without their poll loop and the group."""
+
+system = dataclasses.replace(
+    base + poll_loop + group_coordinator + failover.failover,
+    name=base.name,
+    doc=base.doc,
+    properties=PROPERTIES,
+    unreached=UNREACHED,
 )

@@ -74,7 +74,7 @@ OPPOSITE = WriteTxnMarkers(
     result=if_(_to == OFFSETS, Decision.COMMIT, Decision.ABORT),
 )
 FROM_THE_SECOND = altered(
-    SYSTEM, table="consumer.OffsetFetch", row="no offset: from the first record",
+    SYSTEM, table="consumer.OffsetFetch", row="no-offset",
     updates={position: some(1)},
 )  # fmt: skip
 MOVED = "partition.leader changes", "lose-verification-state"
@@ -111,10 +111,10 @@ FAULTS = (
         {"producers": 1, "own_id": 1}, "2.4", on=("offsets_in_place_first",),
     ),
     Fault("KIP-447: who reads doesn't wait for pending offsets", "StableFetch",
-          20, "OffsetFetch/no offset: from the first record", off=("stable_offsets",)),
+          20, "OffsetFetch/no-offset", off=("stable_offsets",)),
     Fault(
         "finding 16: a zombie's refused offset drops the one that is pending", "StableFetch",
-        44, "OffsetFetch/no offset: from the first record", {"generations": 3, "inputs": 1}, "3.9",
+        44, "OffsetFetch/no-offset", {"generations": 3, "inputs": 1}, "3.9",
         ("members_fenced",),
     ),
     Fault(
