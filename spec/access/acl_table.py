@@ -30,8 +30,8 @@ from ...language import (
     size,
     some,
 )
-from ...language.expressions import all_true, any_true
-from ..groups.joined import joined
+from ...language.changes import Change
+from ...language.expressions import Operand, all_true, any_true
 from ..messages import Errors
 from . import authorization
 from .acls import ANYBODY, ANYTHING, CLUSTER_NAME, Acl, Acls
@@ -189,16 +189,6 @@ CHANGES = (
 # Requests -----------------------------------------------------------------------------------------
 
 
-def _asking(asked: Table, request: Expression) -> Table:
-    """The table with the ACLs deciding what the principal may do. Its answer is kept."""
-    return joined(
-        asked,
-        table,
-        when=all_true(*_as_allowed(asked.on)),
-        updates={row.id: {answer: some(_answer(row, request))} for row in asked.rows},
-    )
-
-
 def _as_allowed(on: Event) -> Iterator[Expression]:
     for name, _ in on.parameters:
         if name in authorization.CHECKS:
@@ -218,50 +208,60 @@ _init, _add = authorization.init_asks.on, authorization.add_asks.on
 _produce = authorization.produce_asks.on
 _use, _group_use = authorization.topic_asks.on.use, authorization.group_asks.on.use
 _Use, _GroupUse = authorization.TopicUse, authorization.GroupUse
-REQUESTS = tuple(
-    _asking(asked, lift(request))
-    for asked, request in (
-        (authorization.init_asks, if_(_init.has_id, Request.INIT_WITH_ID, Request.INIT_WITHOUT_ID)),
-        (authorization.add_asks, if_(_add.from_broker, Request.OF_BROKER, Request.WITH_ID)),
-        (authorization.end_asks, Request.WITH_ID),
-        (authorization.describe_asks, Request.DESCRIBE_ID),
-        (authorization.add_offsets_asks, Request.WITH_ID_AND_GROUP),
-        (authorization.commit_asks, Request.WITH_ID_AND_GROUP),
-        (
-            authorization.find_asks,
-            if_(authorization.find_asks.on.of_group, Request.DESCRIBE_GROUP, Request.DESCRIBE_ID),
+REQUESTS: tuple[tuple[Table, Operand], ...] = (
+    (authorization.init_asks, if_(_init.has_id, Request.INIT_WITH_ID, Request.INIT_WITHOUT_ID)),
+    (authorization.add_asks, if_(_add.from_broker, Request.OF_BROKER, Request.WITH_ID)),
+    (authorization.end_asks, Request.WITH_ID),
+    (authorization.describe_asks, Request.DESCRIBE_ID),
+    (authorization.add_offsets_asks, Request.WITH_ID_AND_GROUP),
+    (authorization.commit_asks, Request.WITH_ID_AND_GROUP),
+    (
+        authorization.find_asks,
+        if_(authorization.find_asks.on.of_group, Request.DESCRIBE_GROUP, Request.DESCRIBE_ID),
+    ),
+    (
+        authorization.group_asks,
+        if_(
+            _group_use == _GroupUse.READ,
+            Request.JOIN_GROUP,
+            if_(_group_use == _GroupUse.DELETE, Request.DELETE_GROUP, Request.DESCRIBE_GROUP),
         ),
-        (
-            authorization.group_asks,
+    ),
+    (
+        authorization.produce_asks,
+        if_(
+            _produce.transactional,
+            Request.WITH_ID,
+            if_(_produce.idempotent, Request.IDEMPOTENT, Request.PRODUCE),
+        ),
+    ),
+    (authorization.markers_ask, Request.MARKERS),
+    (
+        authorization.topic_asks,
+        if_(
+            _use == _Use.READ,
+            Request.READ_TOPIC,
             if_(
-                _group_use == _GroupUse.READ,
-                Request.JOIN_GROUP,
-                if_(_group_use == _GroupUse.DELETE, Request.DELETE_GROUP, Request.DESCRIBE_GROUP),
+                _use == _Use.WRITE,
+                Request.WRITE_TOPIC,
+                if_(_use == _Use.DELETE, Request.DELETE_TOPIC, Request.DESCRIBE_TOPIC),
             ),
         ),
-        (
-            authorization.produce_asks,
-            if_(
-                _produce.transactional,
-                Request.WITH_ID,
-                if_(_produce.idempotent, Request.IDEMPOTENT, Request.PRODUCE),
-            ),
-        ),
-        (authorization.markers_ask, Request.MARKERS),
-        (
-            authorization.topic_asks,
-            if_(
-                _use == _Use.READ,
-                Request.READ_TOPIC,
-                if_(
-                    _use == _Use.WRITE,
-                    Request.WRITE_TOPIC,
-                    if_(_use == _Use.DELETE, Request.DELETE_TOPIC, Request.DESCRIBE_TOPIC),
-                ),
-            ),
-        ),
-        (authorization.create_asks, Request.CREATE_TOPIC),
-    )
+    ),
+    (authorization.create_asks, Request.CREATE_TOPIC),
 )
+"""Each table, with the kind of its request."""
 
-TABLES = (*CHANGES, *REQUESTS)
+
+def _decisions() -> Change:
+    """The ACLs decide the principal's permissions, and the last answer is kept."""
+    change = Change("acls", "The table of ACLs decides.", machines=(table,))
+    for asked, request in REQUESTS:
+        change = change.table(asked.name).only_when(all_true(*_as_allowed(asked.on)))
+        for row in asked.rows:
+            change = change.also(row.id, set={answer: some(_answer(row, lift(request)))})
+    return change
+
+
+decisions = _decisions()
+TABLES = (*CHANGES, *(asked for asked, _ in REQUESTS))

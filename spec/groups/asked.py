@@ -1,26 +1,16 @@
-"""A group whose members ask for anything, at any time: the requests of a driven group with what is
-looked at when they are answered.
+"""A group whose members send any request at any time, and a history of the responses.
 
-Nobody knows of a member id, or of a generation, that the coordinator hasn't given out. All else of
-a request is free: it may be late, of a member that is gone, or of one that goes by another's
-instance id. A member id is given out once.
+A client names only member ids and generations that the coordinator has given out. All else of a
+request is free: it may be late, of a member that has left, or name another's instance id. A member
+id is given out once.
 """
 
 from __future__ import annotations
 
-from ...language import (
-    Bool,
-    Expression,
-    Machine,
-    Row,
-    Set,
-    Table,
-    set_of,
-)
-from ..errors import Errors
+from ...language import Bool, Expression, Machine, Set, set_of
+from ...language.changes import Change
 from ..messages import PRODUCER
 from . import commits, requests
-from .joined import Updates, joined
 from .state import (
     GENERATIONS,
     generation,
@@ -34,16 +24,17 @@ from .state import (
     static,
 )
 
-answers = Machine("group_answers", doc="Ids that were given out, and wrong answers so far.")
+answers = Machine("group_answers", doc="The history: ids that were given out, and wrong responses.")
 used = answers.field("used", Set(PRODUCER), doc="Member ids that were given out.")
 fenced = answers.field(
-    "fenced", Set(PRODUCER), doc="Whose instance id another member has taken over."
+    "fenced", Set(PRODUCER), doc="Members whose instance id another member has taken over."
 )
 commit_of_none = answers.field(
-    "commit_of_none", Bool(), doc="A client outside of the generation may commit, although the "
-        "group has members.",
-)  # fmt: skip
-fenced_answer = answers.field("fenced_answer", Bool(), doc="A fenced member got another answer.")
+    "commit_of_none",
+    Bool(),
+    doc="A client outside of the generation may commit, although the group has members.",
+)
+fenced_answer = answers.field("fenced_answer", Bool(), doc="A fenced member got another response.")
 other_answer = answers.field(
     "other_answer", Bool(), doc="A client outside of the generation got NONE."
 )
@@ -52,122 +43,160 @@ commit_unassigned = answers.field(
 )
 
 
-_FENCED = "fenced_answer"
-
-
-def _error(row: Row) -> Expression:
-    """What its answer says."""
-    if isinstance(row.reply, Expression):
-        return row.reply
-    assert row.reply is not None
-    return dict(row.reply.fields)["error"]
-
-
-def _shows(row: Row, what: str) -> bool:
-    """Whether the answer may show the mistake: no error, except where FENCED_INSTANCE_ID is due."""
-    if what == _FENCED:
-        return not _error(row).same_as(Errors.FENCED_INSTANCE_ID)
-    return _error(row).same_as(Errors.NONE)
-
-
-def _watched(table: Table, when: Expression, **looked_at: Expression) -> Table:
-    """The table as long as its request names what was given out (`when`); its answers are looked
-    at."""
-    fields = {name: answers.fields[name].expression for name in looked_at}
-    updates: dict[str, Updates] = {
-        row.id: {
-            fields[what]: fields[what] | wrong
-            for what, wrong in looked_at.items()
-            if _shows(row, what)
-        }
-        for row in table.rows
-    }
-    return joined(table, answers, when=when, updates=updates)
-
-
-def _is_given(member: Expression) -> Expression:
+def is_given_out(member: Expression) -> Expression:
+    """Whether a request names no member id, or one that was given out."""
     return ~member.is_set | member.value.is_in(used)
 
 
-# JoinGroup ------------------------------------------------------------------------------------
-
-_join = requests.join
-_old = static[_join.instance.value]
-_GIVEN: Updates = {used: used | set_of(_join.new_member)}
-_TAKEN_OVER: Updates = {**_GIVEN, fenced: fenced | set_of(_old.value)}
-join_group = joined(
-    requests.join_group,
-    answers,
-    when=~_join.new_member.is_in(used) & _is_given(_join.member),
-    updates={
-        "static-member-replaced": _TAKEN_OVER,
-        "static-member-rejoins": _TAKEN_OVER,
-        "new-static-member": _GIVEN,
-        "member-id-required": _GIVEN,
-        "new-member": _GIVEN,
-    },
-)
-join_completed = joined(requests.join_completed, when=generation < GENERATIONS)
-
-# The others -----------------------------------------------------------------------------------
-
-
-def _is_no_member(member: Expression, named: Expression) -> Expression:
+def is_outsider(member: Expression, named: Expression) -> Expression:
+    """Whether a request is of no member, or of another generation."""
     return ~has_member(member) | (named != generation)
 
 
-def _is_fenced(member: Expression, instance: Expression) -> Expression:
-    """A client that names an instance id that another member has."""
+def is_fenced(member: Expression, instance: Expression) -> Expression:
+    """Whether a client names an instance id that another member has taken over."""
     return member.is_set & member.value.is_in(fenced) & has_static_member(instance)
 
 
-_sync, _beat, _leave = requests.sync, requests.beat, requests.leave
-_commit, _txn = commits.commit, commits.commit_in_transaction
-sync_group = _watched(
-    requests.sync_group,
-    _is_given(_sync.member) & (_sync.generation <= generation),
-    other_answer=_is_no_member(_sync.member, _sync.generation),
-    fenced_answer=_is_fenced(_sync.member, _sync.instance),
-)
-heartbeat = _watched(
-    requests.heartbeat,
-    _is_given(_beat.member) & (_beat.generation <= generation),
-    other_answer=_is_no_member(_beat.member, _beat.generation),
-    fenced_answer=_is_fenced(_beat.member, _beat.instance),
-)
-leave_group = _watched(
-    requests.leave_group,
-    _is_given(_leave.member),
-    fenced_answer=_is_fenced(_leave.member, _leave.instance),
-)
-offset_commit = _watched(
-    commits.offset_commit,
-    _is_given(_commit.member) & (_commit.generation <= generation),
-    commit_of_none=_is_no_member(_commit.member, _commit.generation) & (members != set_of()),
-    fenced_answer=_is_fenced(_commit.member, _commit.instance),
-    commit_unassigned=requests.status == requests.COMPLETING,
-)
-txn_offset_commit = _watched(
-    commits.txn_offset_commit,
-    _is_given(_txn.member) & (_txn.generation <= generation),
-    commit_of_none=commits.names_member_or_generation
-    & _is_no_member(_txn.member, _txn.generation)
-    & (members != set_of()),
-    fenced_answer=_is_fenced(_txn.member, _txn.instance),
+join, sync, beat, leave = requests.join, requests.sync, requests.beat, requests.leave
+commit, txn_commit = commits.commit, commits.commit_in_transaction
+has_members = members != set_of()
+sync_by_fenced = fenced_answer | is_fenced(sync.member, sync.instance)
+beat_by_fenced = fenced_answer | is_fenced(beat.member, beat.instance)
+leave_by_fenced = fenced_answer | is_fenced(leave.member, leave.instance)
+commit_by_fenced = fenced_answer | is_fenced(commit.member, commit.instance)
+txn_commit_by_fenced = fenced_answer | is_fenced(txn_commit.member, txn_commit.instance)
+
+history = (
+    Change("history", "Clients name ids that were given out.", machines=(answers,))
+    .table("group.JoinGroup")
+    .only_when(~join.new_member.is_in(used) & is_given_out(join.member))
+    .also(
+        "static-member-replaced",
+        "static-member-rejoins",
+        set={
+            used: used | set_of(join.new_member),
+            fenced: fenced | set_of(requests.replaced_member.value),
+        },
+    )
+    .also(
+        "new-static-member",
+        "member-id-required",
+        "new-member",
+        set={used: used | set_of(join.new_member)},
+    )
+    .table("group.complete join")
+    .only_when(generation < GENERATIONS)
+    .table("group.SyncGroup")
+    .only_when(is_given_out(sync.member) & (sync.generation <= generation))
+    .also(
+        "leader-assigns",
+        "awaits-leader",
+        "stable",
+        set={
+            other_answer: other_answer | is_outsider(sync.member, sync.generation),
+            fenced_answer: sync_by_fenced,
+        },
+    )
+    .also(
+        "unknown-instance",
+        "unknown-member",
+        "illegal-generation",
+        "inconsistent-group-protocol",
+        "preparing-rebalance",
+        set={fenced_answer: sync_by_fenced},
+    )
+    .table("group.Heartbeat")
+    .only_when(is_given_out(beat.member) & (beat.generation <= generation))
+    .also(
+        "alive",
+        set={
+            other_answer: other_answer | is_outsider(beat.member, beat.generation),
+            fenced_answer: beat_by_fenced,
+        },
+    )
+    .also(
+        "unknown-instance",
+        "unknown-member",
+        "completing-of-any-generation",
+        "illegal-generation",
+        "preparing-rebalance",
+        "completing-rebalance",
+        set={fenced_answer: beat_by_fenced},
+    )
+    .table("group.LeaveGroup")
+    .only_when(is_given_out(leave.member))
+    .also(
+        "static-member",
+        "pending-member",
+        "unknown-instance",
+        "unknown-member",
+        "member",
+        set={fenced_answer: leave_by_fenced},
+    )
+    .table("group.OffsetCommit")
+    .only_when(is_given_out(commit.member) & (commit.generation <= generation))
+    .also(
+        "empty-group",
+        "accepted",
+        set={
+            commit_of_none: commit_of_none
+            | (is_outsider(commit.member, commit.generation) & has_members),
+            fenced_answer: commit_by_fenced,
+            commit_unassigned: commit_unassigned | (requests.status == requests.COMPLETING),
+        },
+    )
+    .also(
+        "unknown-group",
+        "unknown-instance",
+        "completing-of-anybody",
+        "unknown-member",
+        "illegal-generation",
+        "completing-rebalance",
+        set={fenced_answer: commit_by_fenced},
+    )
+    .table("group.TxnOffsetCommit for the group")
+    .only_when(is_given_out(txn_commit.member) & (txn_commit.generation <= generation))
+    .also(
+        "empty-group",
+        "accepted",
+        set={
+            commit_of_none: commit_of_none
+            | (
+                commits.names_member_or_generation
+                & is_outsider(txn_commit.member, txn_commit.generation)
+                & has_members
+            ),
+            fenced_answer: txn_commit_by_fenced,
+        },
+    )
+    .also(
+        "unknown-group",
+        "unknown-instance",
+        "unknown-member",
+        "illegal-generation",
+        set={fenced_answer: txn_commit_by_fenced},
+    )
 )
 
-TABLES = (
+REQUESTS = (
     requests.group_status_validated,
-    join_group,
-    join_completed,
+    requests.join_group,
+    requests.join_completed,
     requests.member_expires,
-    sync_group,
-    heartbeat,
-    leave_group,
-    offset_commit,
-    txn_offset_commit,
+    requests.sync_group,
+    requests.heartbeat,
+    requests.leave_group,
+    commits.offset_commit,
+    commits.txn_offset_commit,
     commits.delete_group,
 )
 REAL_FIELDS = (
-    is_known, requests.status, leader, promised, requests.joined, static, have_instances,
-)  # fmt: skip
+    is_known,
+    requests.status,
+    leader,
+    promised,
+    requests.joined,
+    static,
+    have_instances,
+)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from ...language import (
     Bool,
-    Event,
     Expression,
     Row,
     Table,
@@ -27,10 +26,10 @@ from ...language import (
     size,
     some,
 )
+from ...language.changes import Change
 from ..messages import PRODUCER_ID, Result
 from ..releases.group_features import loaded_once_replicated
 from . import commits
-from .joined import Updates, joined
 from .loading import (
     counts,
     fails_over,
@@ -62,10 +61,9 @@ _e, _f = element("e", log), element("f", log)
 # What is appended -----------------------------------------------------------------------------
 
 
-def _appended(kind: Expression, producer_id: Expression | None, offset: Expression) -> Updates:
-    return {
-        log: append(log, Stored(kind=kind, place=size(log), offset=offset, producer_id=producer_id))
-    }
+def _appended(kind: Expression, producer_id: Expression | None, offset: Expression) -> Expression:
+    """The log with another record."""
+    return append(log, Stored(kind=kind, place=size(log), offset=offset, producer_id=producer_id))
 
 
 write = event("commit an offset", offset=COMMITTED_OFFSET)
@@ -76,7 +74,7 @@ written = Table(
     rows=(
         Row(
             "in the log",
-            set=_appended(Kind.OFFSET, None, write.offset),
+            set={log: _appended(Kind.OFFSET, None, write.offset)},
             source="GroupMetadataManager.storeOffsets",
         ),
     ),
@@ -92,7 +90,7 @@ written_in_transaction = Table(
     rows=(
         Row(
             "in the log",
-            set=_appended(Kind.TRANSACTION_OFFSET, some(_txn.producer_id), _txn.offset),
+            set={log: _appended(Kind.TRANSACTION_OFFSET, some(_txn.producer_id), _txn.offset)},
             source="GroupMetadataManager.storeOffsets",
         ),
     ),
@@ -109,9 +107,11 @@ finished = Table(
     rows=(
         Row(
             "its marker",
-            set=_appended(
-                if_(finish.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT), _its, lift(0)
-            ),
+            set={
+                log: _appended(
+                    if_(finish.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT), _its, lift(0)
+                )
+            },
             source="KafkaApis.handleWriteTxnMarkersRequest",
         ),
     ),
@@ -126,59 +126,34 @@ def _is_next(producer_id: Expression, place: Expression) -> Expression:
     return ~any_of(_f, before & ~is_replicated(_f))
 
 
-def _taken(table: Table, place: Expression, when: Expression, reads: Expression) -> Table:
-    """The table for a record that is replicated now, or that is read."""
-    found: Updates = {
-        replicated: if_(reads, replicated, replicated | set_of(place)),
-        read: if_(reads, read + 1, read),
-    }
-    return joined(table, store, when=when, updates={row.id: found for row in table.rows})
-
-
-def _offset_taken(
-    table: Table, kind: Expression, said: Event, producer_id: Expression | None,
-    is_next: Expression,
-) -> Table:  # fmt: skip
-    is_it = (
-        (_e.kind == kind)
-        & (_e.place == said.appended)
-        & (_e.offset == said.offset)
-        & (_e.producer_id == lift(producer_id))
-    )
-    due = if_(is_reading, is_read(_e), is_loaded & is_heard(_e) & is_next)
-    return _taken(table, said.appended, any_of(_e, is_it & due), is_reading)
-
-
-_own, _in_transaction, _end = commits.offset_append, commits.txn_offset_append, commits.end
-offset_appended = _offset_taken(commits.offset_appended, Kind.OFFSET, _own, None, lift(True))
-txn_offset_appended = _offset_taken(
-    commits.txn_offset_appended,
-    Kind.TRANSACTION_OFFSET,
-    _in_transaction,
-    some(_in_transaction.producer_id),
-    _is_next(_in_transaction.producer_id, _in_transaction.appended),
+own, in_transaction, end = commits.offset_append, commits.txn_offset_append, commits.end
+own_record = (
+    (_e.kind == Kind.OFFSET)
+    & (_e.place == own.appended)
+    & (_e.offset == own.offset)
+    & (_e.producer_id == lift(None))
 )
-_reads = _end.heard == Heard.READ
-_due = if_(
-    _reads,
+transaction_record = (
+    (_e.kind == Kind.TRANSACTION_OFFSET)
+    & (_e.place == in_transaction.appended)
+    & (_e.offset == in_transaction.offset)
+    & (_e.producer_id == some(in_transaction.producer_id))
+)
+reads_marker = end.heard == Heard.READ
+is_marker_due = if_(
+    reads_marker,
     is_read(_e),
     is_heard(_e)
     & (is_loaded | hears_while_loading)
-    & (is_loaded == (_end.heard == Heard.REPLICATED)),
+    & (is_loaded == (end.heard == Heard.REPLICATED)),
 )
-_marker = first_of(
+marker = first_of(
     _e,
-    (_e.kind == if_(_end.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT))
-    & (_e.producer_id == some(_end.producer_id))
-    & _due,
+    (_e.kind == if_(end.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT))
+    & (_e.producer_id == some(end.producer_id))
+    & is_marker_due,
 )
-_place = _marker.value.place
-transaction_ended = _taken(
-    commits.transaction_ended,
-    _place,
-    _marker.is_set & (_reads | _is_next(_end.producer_id, _place)),
-    _reads,
-)
+place = marker.value.place
 replicate = event("replicated", event_doc="A record that a coordinator before 4.0 has read.")
 _unheard = first_of(_e, ~is_replicated(_e) & ~is_heard(_e))
 silently_replicated = Table(
@@ -194,19 +169,61 @@ silently_replicated = Table(
         ),
     ),
 )
-offset_refused = joined(commits.txn_offset_refused, store, when=is_loaded)
-completed = joined(offsets_completed, store, when=is_loaded)
-
 # OffsetFetch ------------------------------------------------------------------------------------
 
 _is_written = any_of(_e, (_e.kind == Kind.OFFSET) & is_heard(_e))
 _newest = maximum(fetched.value, committed.value.appended.value)
-offset_fetch = joined(
-    commits.offset_fetch,
-    store,
-    when=is_loaded & (commits.fetch.is_writing == _is_written),
-    updates={
-        "committed": {
+storage = (
+    Change(
+        "storage",
+        "The coordinator's offsets are records of a log.",
+        machines=(store,),
+    )
+    .table("group.offset appended")
+    .only_when(any_of(_e, own_record & if_(is_reading, is_read(_e), is_loaded & is_heard(_e))))
+    .also(
+        set={
+            replicated: if_(is_reading, replicated, replicated | set_of(own.appended)),
+            read: if_(is_reading, read + 1, read),
+        }
+    )
+    .table("group.offset of a transaction appended")
+    .only_when(
+        any_of(
+            _e,
+            transaction_record
+            & if_(
+                is_reading,
+                is_read(_e),
+                is_loaded
+                & is_heard(_e)
+                & _is_next(in_transaction.producer_id, in_transaction.appended),
+            ),
+        )
+    )
+    .also(
+        set={
+            replicated: if_(is_reading, replicated, replicated | set_of(in_transaction.appended)),
+            read: if_(is_reading, read + 1, read),
+        }
+    )
+    .table("group.transaction ended")
+    .only_when(marker.is_set & (reads_marker | _is_next(end.producer_id, place)))
+    .also(
+        set={
+            replicated: if_(reads_marker, replicated, replicated | set_of(place)),
+            read: if_(reads_marker, read + 1, read),
+        }
+    )
+    .table("group.offset of a transaction refused")
+    .only_when(is_loaded)
+    .table("group.complete pending offsets")
+    .only_when(is_loaded)
+    .table("group.OffsetFetch")
+    .only_when(is_loaded & (commits.fetch.is_writing == _is_written))
+    .also(
+        "committed",
+        set={
             fetched_unstable: fetched_unstable
             | (commits.fetch.require_stable & any_of(_e, is_open(_e) & counts(_e))),
             fetched: if_(
@@ -214,11 +231,22 @@ offset_fetch = joined(
                 some(if_(fetched.is_set, _newest, committed.value.appended.value)),
                 fetched,
             ),
-        }
-    },
+        },
+    )
 )
 
 TABLES = (
-    written, written_in_transaction, finished, offset_appended, txn_offset_appended, offset_refused,
-    transaction_ended, silently_replicated, completed, offset_fetch, fails_over, reads_on, loads,
-)  # fmt: skip
+    written,
+    written_in_transaction,
+    finished,
+    commits.offset_appended,
+    commits.txn_offset_appended,
+    commits.txn_offset_refused,
+    commits.transaction_ended,
+    silently_replicated,
+    offsets_completed,
+    commits.offset_fetch,
+    fails_over,
+    reads_on,
+    loads,
+)

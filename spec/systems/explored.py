@@ -37,7 +37,7 @@ def places(
     unexplored: Iterable[Unexplored] = UNEXPLORED,
 ) -> Iterator[Place]:  # fmt: skip
     """The systems that explore each row of these tables, and of those that only systems name. A row
-    that a system has with more updates (`groups.joined`) counts as the row that it was made of."""
+    that a change adds updates to counts as the row that it was made of."""
     every, reasons = list(systems), list(unexplored)
     known = [*tables, *(table for system in every for table in system.tables)]
     systems_of: dict[_Declared, list[str]] = {}

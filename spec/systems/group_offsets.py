@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ...language import System
 from ..groups import commits, loading, stored
 from ..groups.log import RECORDS as OFFSET_RECORDS
@@ -17,12 +19,12 @@ from ..messages import (
 from ..properties.group_offsets import PROPERTIES
 from ..releases.features import KAFKA
 
-system = System(
+base = System(
     name="group-offsets",
     doc="Offsets of one partition that the members of a group commit, with transactions and "
     "without, and what OffsetFetch returns.",
     tables=stored.TABLES,
-    properties=PROPERTIES,
+    properties=(),
     constants=(PRODUCER_IDS, INPUTS, OFFSET_RECORDS, stored.REFUSALS, loading.FAILOVERS),
     fixed={
         PRODUCERS: 1,
@@ -42,4 +44,9 @@ system = System(
     "offset that the leader refuses, and two brokers that take over as the coordinator, at any "
     "step. They don't reach another partition or group, an offset that expires, or who may commit: "
     "that is `membership`.",
+)
+"""The coordinator and the log, which don't know each other."""
+
+system = dataclasses.replace(
+    base + stored.storage, name=base.name, doc=base.doc, properties=PROPERTIES
 )

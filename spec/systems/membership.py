@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from ...language import System, Unreached, weak_fairness
 from ..coordinator.ownership import LARGEST_TIMEOUT, LEAST_TIMEOUT
 from ..groups import asked, requests
@@ -11,13 +13,12 @@ from ..properties.membership import PROGRESS, PROPERTIES
 from ..releases.features import KAFKA
 from ..releases.group_features import member_ids_required, static_members
 
-system = System(
+base = System(
     name="membership",
     doc="A group's coordinator and its members, with instance ids or without: each request of "
     "theirs, at any time and in any order, sessions that end, and offsets that they commit.",
-    tables=asked.TABLES,
-    properties=PROPERTIES,
-    progress=PROGRESS,
+    tables=asked.REQUESTS,
+    properties=(),
     # silent members go at last, and a rebalance takes no longer than it may
     fairness=weak_fairness(requests.complete, requests.expire),
     constants=(PRODUCERS, GENERATIONS, INSTANCES),
@@ -39,6 +40,20 @@ system = System(
     protocols=KAFKA.of_parts(),
     terminal=True,
     real=asked.REAL_FIELDS,
+    reach="three member ids, one instance id, two generations; every request, with everything that "
+    "it may say, at any time, however late. They don't reach a fourth member id, a second instance "
+    "id (instances=2), a coordinator that fails over, members that assign together over several "
+    "rebalances, or what an assignment says. A group that is deleted goes on counting its "
+    "generations here. What is committed is in `group-offsets`.",
+)
+"""The group, without the history of its responses."""
+
+system = dataclasses.replace(
+    base + asked.history,
+    name=base.name,
+    doc=base.doc,
+    properties=PROPERTIES,
+    progress=PROGRESS,
     unreached=(
         Unreached(
             "need member ids that are handed out before one joins (2.2)",
@@ -61,9 +76,4 @@ system = System(
             PRODUCERS < 3,
         ),
     ),
-    reach="three member ids, one instance id, two generations; every request, with everything that "
-    "it may say, at any time, however late. They don't reach a fourth member id, a second instance "
-    "id (instances=2), a coordinator that fails over, members that assign together over several "
-    "rebalances, or what an assignment says. A group that is deleted goes on counting its "
-    "generations here. What is committed is in `group-offsets`.",
 )
