@@ -1,7 +1,7 @@
 """Another broker coordinates the group, in one step: it leads the partition of the group's offsets,
 and has read what the log says before it answers.
 
-`loading` has the steps of that, with what is appended meanwhile.
+`coordinator_load` has the steps of that, with what is appended meanwhile.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from ..leader.isolation import ending
 from ..leader.recovery import change_leader
 from ..leader.state import c, orphaned, verification_states
 from ..messages import partition, waiting
-from .offsets import txn_offset_commit_response
 from .state import (
     OFFSETS,
     PendingOffset,
@@ -44,6 +43,7 @@ from .state import (
     processing,
     verifying,
 )
+from .txn_offset_commit import txn_offset_commit_response
 
 _log = leader.log.at(OFFSETS)
 _e = element("e", _log)

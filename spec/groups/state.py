@@ -3,7 +3,7 @@
 Each client instance has a consumer, which is a member of the group, and a transactional producer. A
 transaction takes one input record, writes one record to the output's partition, and commits the
 offset behind its input. The offset goes to a partition of `__consumer_offsets`, whose leader
-coordinates the group: so it has the tables of any partition leader, and those of `offsets` besides.
+coordinates the group. It has the tables of any partition leader, and those of `txn_offset_commit`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ that it has offsets of."""
 
 from __future__ import annotations
 
-from . import commits, requests
+from . import classic_group, offset_metadata
 
-DRIVEN = (*requests.TABLES, *commits.MEMBERS_TABLES)
-DRIVEN_OFFSETS = commits.OFFSETS_TABLES
+DRIVEN = (*classic_group.TABLES, *offset_metadata.MEMBERS_TABLES)
+DRIVEN_OFFSETS = offset_metadata.OFFSETS_TABLES

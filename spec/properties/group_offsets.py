@@ -13,10 +13,10 @@ from ...language import (
     size,
     step_property,
 )
-from ..groups.loading import counts, fetched, is_loaded
+from ..groups.coordinator_load import counts, fetched, is_loaded
 from ..groups.log import Kind, ending, log
+from ..groups.offset_storage import fetched_unstable
 from ..groups.state import committed, completions
-from ..groups.stored import fetched_unstable
 from ..releases.group_features import (
     completed_by_scheduler,
     loaded_once_replicated,

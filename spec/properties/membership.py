@@ -12,8 +12,9 @@ from ...language import (
     set_of,
     step_property,
 )
-from ..groups import asked
-from ..groups.requests import COMPLETING, EMPTY, PREPARING, STABLE
+from ..groups import membership_history
+from ..groups.classic_group import COMPLETING, EMPTY, PREPARING, STABLE
+from ..groups.membership_history import fenced
 from ..groups.state import (
     GENERATIONS,
     generation,
@@ -54,7 +55,7 @@ leader_member = invariant(
 one_leader = step_property(
     "OneLeader",
     (_has_begun & after(_has_begun) & (after(generation) == generation)).implies(
-        (after(leader) == leader) | (leader.is_set & leader.value.is_in(after(asked.fenced)))
+        (after(leader) == leader) | (leader.is_set & leader.value.is_in(after(fenced)))
     ),
     "A generation has one leader. Another leader is the same member after a restart, by its "
     "instance id.",
@@ -62,7 +63,7 @@ one_leader = step_property(
 )
 fenced_is_gone = invariant(
     "FencedIsGone",
-    asked.fenced & members == set_of(),
+    fenced & members == set_of(),
     "A member that has lost its instance id to another one is no longer a member.",
     "GroupMetadata.replaceStaticMember, KIP-345",
 )
@@ -74,7 +75,7 @@ not_promised = invariant(
 )
 stranger_commits = invariant(
     "OnlyMembersCommit",
-    ~asked.commit_of_none,
+    ~membership_history.commit_of_none,
     "As long as the group has members, only a member of the current generation may commit an "
     "offset.",
     "GroupCoordinator.validateOffsetCommit, KIP-447",
@@ -86,19 +87,19 @@ stranger_commits = invariant(
 )
 commits_assigned = invariant(
     "CommitsOnceAssigned",
-    ~asked.commit_unassigned,
+    ~membership_history.commit_unassigned,
     "While members await their assignment, none of them commits with OffsetCommit.",
     "GroupCoordinator.doCommitOffsets, REBALANCE_IN_PROGRESS",
 )
 stranger_refused = invariant(
     "OnlyMembersAnswered",
-    ~asked.other_answer,
+    ~membership_history.other_answer,
     "SyncGroup and Heartbeat are refused unless they come from a member of the current generation.",
     "GroupCoordinator.validateSyncGroup, validateHeartbeat",
 )
 fenced_refused = invariant(
     "FencedInstanceRefused",
-    ~asked.fenced_answer,
+    ~membership_history.fenced_answer,
     "A member that has lost its instance id to another one gets FENCED_INSTANCE_ID for each "
     "request. With any other error it would join again.",
     "GroupCoordinator, FENCED_INSTANCE_ID, KIP-345",

@@ -11,9 +11,7 @@ from ..client import state as client
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
 from ..coordinator import markers, tables
-from ..groups import failover, membership, offsets, processing
-from ..groups.offsets import group_coordinator
-from ..groups.processing import poll_loop
+from ..groups import failover, membership, poll_loop, txn_offset_commit
 from ..groups.state import (
     GENERATIONS,
     INPUTS,
@@ -60,10 +58,10 @@ base = System(
         markers.markers_sent,
         markers.markers_answered,
         produce.produce,
-        *offsets.TABLES,
+        *txn_offset_commit.TABLES,
         leader_changes,
         *membership.TABLES,
-        *processing.TABLES,
+        *poll_loop.TABLES,
         init_producer_id.initialized,
         sender.completed,
     ),
@@ -118,7 +116,7 @@ base = System(
 """The producers of the instances, without their poll loop and the group."""
 
 system = dataclasses.replace(
-    base + poll_loop + group_coordinator + failover.failover,
+    base + poll_loop.poll_loop + txn_offset_commit.group_coordinator + failover.failover,
     name=base.name,
     doc=base.doc,
     properties=PROPERTIES,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 from ...language import System
-from ..groups import commits, loading, stored
+from ..groups import offset_storage
+from ..groups.coordinator_load import FAILOVERS, fail_over
 from ..groups.log import RECORDS as OFFSET_RECORDS
+from ..groups.offset_metadata import refuse
 from ..groups.state import GENERATIONS, INPUTS, LEAST_GENERATION, LEAST_OFFSET
 from ..messages import (
     FAULTS,
@@ -23,9 +25,15 @@ base = System(
     name="group-offsets",
     doc="Offsets of one partition that the members of a group commit, with transactions and "
     "without, and what OffsetFetch returns.",
-    tables=stored.TABLES,
+    tables=offset_storage.TABLES,
     properties=(),
-    constants=(PRODUCER_IDS, INPUTS, OFFSET_RECORDS, stored.REFUSALS, loading.FAILOVERS),
+    constants=(
+        PRODUCER_IDS,
+        INPUTS,
+        OFFSET_RECORDS,
+        offset_storage.REFUSALS,
+        FAILOVERS,
+    ),
     fixed={
         PRODUCERS: 1,
         GENERATIONS: 1,
@@ -38,7 +46,10 @@ base = System(
     },
     bounds={"default": {INPUTS: 1}, "small": {OFFSET_RECORDS: 3}},
     protocols=KAFKA.of_parts(),
-    budgets={commits.refuse: stored.REFUSALS, loading.fail_over: loading.FAILOVERS},
+    budgets={
+        refuse: offset_storage.REFUSALS,
+        fail_over: FAILOVERS,
+    },
     terminal=True,
     reach="two producers, four records and markers, any of them replicated before another one, an "
     "offset that the leader refuses, and two brokers that take over as the coordinator, at any "
@@ -48,5 +59,5 @@ base = System(
 """The coordinator and the log, which don't know each other."""
 
 system = dataclasses.replace(
-    base + stored.storage, name=base.name, doc=base.doc, properties=PROPERTIES
+    base + offset_storage.storage, name=base.name, doc=base.doc, properties=PROPERTIES
 )

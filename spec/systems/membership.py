@@ -6,7 +6,7 @@ import dataclasses
 
 from ...language import System, Unreached, weak_fairness
 from ..coordinator.ownership import LARGEST_TIMEOUT, LEAST_TIMEOUT
-from ..groups import asked, requests
+from ..groups import classic_group, membership_history
 from ..groups.state import GENERATIONS, INPUTS, INSTANCES, LEAST_GENERATION, LEAST_OFFSET
 from ..messages import FAULTS, PRODUCER_IDS, PRODUCERS, RECORDS, SPARE, TRANSACTIONS
 from ..properties.membership import PROGRESS, PROPERTIES
@@ -17,10 +17,10 @@ base = System(
     name="membership",
     doc="A group's coordinator and its members, with instance ids or without: each request of "
     "theirs, at any time and in any order, sessions that end, and offsets that they commit.",
-    tables=asked.REQUESTS,
+    tables=membership_history.REQUESTS,
     properties=(),
     # silent members go at last, and a rebalance takes no longer than it may
-    fairness=weak_fairness(requests.complete, requests.expire),
+    fairness=weak_fairness(classic_group.complete, classic_group.expire),
     constants=(PRODUCERS, GENERATIONS, INSTANCES),
     fixed={
         LEAST_GENERATION: -1,
@@ -33,13 +33,13 @@ base = System(
         FAULTS: 0,
         LEAST_TIMEOUT: 0,
         LARGEST_TIMEOUT: 2,
-        requests.MIN_SESSION: 1,
-        requests.MAX_SESSION: 1,
+        classic_group.MIN_SESSION: 1,
+        classic_group.MAX_SESSION: 1,
     },
     bounds={"default": {PRODUCERS: 3, GENERATIONS: 2}, "small": {PRODUCERS: 2}},
     protocols=KAFKA.of_parts(),
     terminal=True,
-    real=asked.REAL_FIELDS,
+    real=membership_history.REAL_FIELDS,
     reach="three member ids, one instance id, two generations; every request, with everything that "
     "it may say, at any time, however late. They don't reach a fourth member id, a second instance "
     "id (instances=2), a coordinator that fails over, members that assign together over several "
@@ -49,7 +49,7 @@ base = System(
 """The group, without the history of its responses."""
 
 system = dataclasses.replace(
-    base + asked.history,
+    base + membership_history.history,
     name=base.name,
     doc=base.doc,
     properties=PROPERTIES,

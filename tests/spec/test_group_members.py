@@ -10,7 +10,7 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate, lift, set_of
-from epochfence.spec.groups import commits, requests
+from epochfence.spec.groups import classic_group, offset_metadata
 from epochfence.spec.groups.state import committed, generation, leader, members, pending, promised
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
@@ -117,8 +117,9 @@ def test_before_kafka_6917_a_marker_that_comes_while_the_log_is_read_is_lost_on_
     assert late.verdict is Verdict.HOLDS
 
 
-_join, _sync = requests.join, requests.sync
+_join, _sync = classic_group.join, classic_group.sync
 JOIN, COMPLETE = "group.JoinGroup", "group.complete join"
+PENDING = pending[offset_metadata.txn_offset_append.producer_id]
 TXN, APPENDED = "group.TxnOffsetCommit for the group", "group.offset of a transaction appended"
 AGAIN = "static-member-replaced"
 # A row without its protection, and the property that minds it.
@@ -144,10 +145,9 @@ _CHANGES: list[tuple[System, str, str, dict[str, Any], str]] = [
                       "TxnOffsetCommit for the group")),
     (OFFSETS, "group.offset appended", "newer", NEVER, "CommittedKept"),
     (OFFSETS, "group.offset appended", "newer", {"when": True}, "OffsetsForward"),
-    (OFFSETS, APPENDED, "pending", {"updates": {pending[commits.txn_offset_append.producer_id]:
-     pending[commits.txn_offset_append.producer_id]}}, "TransactionKept"),
+    (OFFSETS, APPENDED, "pending", {"updates": {PENDING: PENDING}}, "TransactionKept"),
     (OFFSETS, "group.transaction ended", "completed", {"updates": {committed:
-     pending[commits.end.producer_id]}}, "FetchedIsCommitted"),
+     pending[offset_metadata.end.producer_id]}}, "FetchedIsCommitted"),
     (OFFSETS, "group.OffsetFetch", "pending-transaction", NEVER, "StableFetch"),
     (OFFSETS, "group.transaction ended", "replayed", {"updates": {committed: committed}},
      "TransactionKept"),
@@ -191,7 +191,7 @@ def test_who_names_no_member_is_none() -> None:
     """Not the first one that there is: what isn't there has no value."""
     nobody = altered(
         MEMBERSHIP, table="group.OffsetCommit", row="unknown-member",
-        when=~commits.commit.member.value.is_in(members),
+        when=~offset_metadata.commit.member.value.is_in(members),
     )  # fmt: skip
     found = run(nobody, "4.3", {"producers": 2}, "OnlyMembersCommit")
     assert found.verdict is Verdict.BROKEN

@@ -29,8 +29,8 @@ from ...language import (
 from ...language.changes import Change
 from ..messages import PRODUCER_ID, Result
 from ..releases.group_features import loaded_once_replicated
-from . import commits
-from .loading import (
+from . import offset_metadata
+from .coordinator_load import (
     counts,
     fails_over,
     fetched,
@@ -45,8 +45,8 @@ from .loading import (
     takes_markers,
 )
 from .log import RECORDS, Kind, Stored, is_open, is_replicated, log, replicated, store
-from .offsets import offsets_completed
 from .state import COMMITTED_OFFSET, Heard, committed
+from .txn_offset_commit import offsets_completed
 
 REFUSALS = constant(
     "refusals", 1, 0, 2, meaning="offsets of transactions that the leader doesn't append"
@@ -126,7 +126,11 @@ def _is_next(producer_id: Expression, place: Expression) -> Expression:
     return ~any_of(_f, before & ~is_replicated(_f))
 
 
-own, in_transaction, end = commits.offset_append, commits.txn_offset_append, commits.end
+own, in_transaction, end = (
+    offset_metadata.offset_append,
+    offset_metadata.txn_offset_append,
+    offset_metadata.end,
+)
 own_record = (
     (_e.kind == Kind.OFFSET)
     & (_e.place == own.appended)
@@ -220,12 +224,12 @@ storage = (
     .table("group.complete pending offsets")
     .only_when(is_loaded)
     .table("group.OffsetFetch")
-    .only_when(is_loaded & (commits.fetch.is_writing == _is_written))
+    .only_when(is_loaded & (offset_metadata.fetch.is_writing == _is_written))
     .also(
         "committed",
         set={
             fetched_unstable: fetched_unstable
-            | (commits.fetch.require_stable & any_of(_e, is_open(_e) & counts(_e))),
+            | (offset_metadata.fetch.require_stable & any_of(_e, is_open(_e) & counts(_e))),
             fetched: if_(
                 committed.is_set,
                 some(if_(fetched.is_set, _newest, committed.value.appended.value)),
@@ -239,13 +243,13 @@ TABLES = (
     written,
     written_in_transaction,
     finished,
-    commits.offset_appended,
-    commits.txn_offset_appended,
-    commits.txn_offset_refused,
-    commits.transaction_ended,
+    offset_metadata.offset_appended,
+    offset_metadata.txn_offset_appended,
+    offset_metadata.txn_offset_refused,
+    offset_metadata.transaction_ended,
     silently_replicated,
     offsets_completed,
-    commits.offset_fetch,
+    offset_metadata.offset_fetch,
     fails_over,
     reads_on,
     loads,

@@ -3,7 +3,7 @@
 Who may commit and fetch offsets, when they are in place, and when a group may be deleted.
 
 GroupCoordinator with its GroupMetadataManager, from 4.0 on OffsetMetadataManager. The partition's
-leader appends the offsets, as in `offsets`.
+leader appends the offsets, as in `txn_offset_commit`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ from ..releases.group_features import (
     stable_offsets,
     static_members,
 )
-from .offsets import completed_later, completed_offset, is_newer, offsets_completed
-from .requests import COMPLETING, EMPTY, GroupResponse, asker
+from .classic_group import COMPLETING, EMPTY, GroupResponse, asker
 from .state import (
     COMMITTED_OFFSET,
     INSTANCE,
@@ -53,6 +52,7 @@ from .state import (
     pending,
     status,
 )
+from .txn_offset_commit import completed_later, completed_offset, is_newer, offsets_completed
 
 # Who may commit -------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from ...language import Bool, Expression, Machine, Set, set_of
 from ...language.changes import Change
 from ..messages import PRODUCER
-from . import commits, requests
+from . import classic_group, offset_metadata
+from .classic_group import COMPLETING, beat, join, leave, sync
+from .offset_metadata import commit
 from .state import (
     GENERATIONS,
     generation,
@@ -22,6 +24,7 @@ from .state import (
     members,
     promised,
     static,
+    status,
 )
 
 answers = Machine("group_answers", doc="The history: ids that were given out, and wrong responses.")
@@ -58,8 +61,7 @@ def is_fenced(member: Expression, instance: Expression) -> Expression:
     return member.is_set & member.value.is_in(fenced) & has_static_member(instance)
 
 
-join, sync, beat, leave = requests.join, requests.sync, requests.beat, requests.leave
-commit, txn_commit = commits.commit, commits.commit_in_transaction
+txn_commit = offset_metadata.commit_in_transaction
 has_members = members != set_of()
 sync_by_fenced = fenced_answer | is_fenced(sync.member, sync.instance)
 beat_by_fenced = fenced_answer | is_fenced(beat.member, beat.instance)
@@ -76,7 +78,7 @@ history = (
         "static-member-rejoins",
         set={
             used: used | set_of(join.new_member),
-            fenced: fenced | set_of(requests.replaced_member.value),
+            fenced: fenced | set_of(classic_group.replaced_member.value),
         },
     )
     .also(
@@ -143,7 +145,7 @@ history = (
             commit_of_none: commit_of_none
             | (is_outsider(commit.member, commit.generation) & has_members),
             fenced_answer: commit_by_fenced,
-            commit_unassigned: commit_unassigned | (requests.status == requests.COMPLETING),
+            commit_unassigned: commit_unassigned | (status == COMPLETING),
         },
     )
     .also(
@@ -163,7 +165,7 @@ history = (
         set={
             commit_of_none: commit_of_none
             | (
-                commits.names_member_or_generation
+                offset_metadata.names_member_or_generation
                 & is_outsider(txn_commit.member, txn_commit.generation)
                 & has_members
             ),
@@ -180,23 +182,23 @@ history = (
 )
 
 REQUESTS = (
-    requests.group_status_validated,
-    requests.join_group,
-    requests.join_completed,
-    requests.member_expires,
-    requests.sync_group,
-    requests.heartbeat,
-    requests.leave_group,
-    commits.offset_commit,
-    commits.txn_offset_commit,
-    commits.delete_group,
+    classic_group.group_status_validated,
+    classic_group.join_group,
+    classic_group.join_completed,
+    classic_group.member_expires,
+    classic_group.sync_group,
+    classic_group.heartbeat,
+    classic_group.leave_group,
+    offset_metadata.offset_commit,
+    offset_metadata.txn_offset_commit,
+    offset_metadata.delete_group,
 )
 REAL_FIELDS = (
     is_known,
-    requests.status,
+    status,
     leader,
     promised,
-    requests.joined,
+    classic_group.joined,
     static,
     have_instances,
 )
