@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ EXAMPLE = Path("docs/examples/lease.py")
 # Pages whose commands draw the pictures that they show: what these are called there, and here.
 CHARTS = ROOT / "docs" / "charts"
 PICTURES = {
+    ROOT / "README.md": {"order.svg": CHARTS / "without-a-row.svg"},
     ROOT / "docs" / "traces.md": {
         "hanging.svg": CHARTS / "hanging-transaction.svg",
         "hanging-in-brief.svg": CHARTS / "hanging-in-brief.svg",
@@ -430,13 +432,33 @@ def _rules(steps: Iterable[Table], protocols: Protocols) -> str:
     return "\n".join(parts).strip()
 
 
+ROW_OF, ROW = ROOT / "spec" / "leader" / "produce.py", "out-of-order"
+"""The row that the first screens show, and its file."""
+
+
+def _row() -> str:
+    """The row as its file has it."""
+    text = ROW_OF.read_text(encoding="utf-8")
+    rows = re.findall(r"^( +)Row\(\n(.*?)^\1\),\n", text, re.MULTILINE | re.DOTALL)
+    (row,) = (
+        f"{indent}Row(\n{body}{indent})"
+        for indent, body in rows
+        if body.lstrip().startswith(f'"{ROW}",')
+    )
+    ruff = [sys.executable, "-m", "ruff", "format", "-"]  # there is more room without the indent
+    formatted = subprocess.run(
+        ruff, cwd=ROOT, input=textwrap.dedent(row), capture_output=True, text=True, check=True
+    )
+    return f"```py\n{formatted.stdout}```"
+
+
 def _example() -> str:
     return f"```python\n{(ROOT / EXAMPLE).read_text(encoding='utf-8')}```"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "figures": _figures,
-    "figures of the home page": lambda: _figures().replace("](docs/", "]("),
+    "a row": _row,
     "properties": _properties,
     "sources": lambda: _sources(SYSTEM),
     "features": _features,
