@@ -5,8 +5,6 @@ Such a client has no transaction: the coordinator is not asked, and no batch wai
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...language import (
     Expression,
     Row,
@@ -15,23 +13,29 @@ from ...language import (
     any_of,
     append,
     constant,
+    each,
     if_,
     in_transit,
     push,
+    replace,
     sequence_of,
+    those,
 )
 from ..answers import answer_batch
 from ..client import state as client
 from ..client.epochs import DelayedProduce
 from ..messages import (
+    LEADER_CHANGES,
     NO_EPOCH,
     NO_TIMESTAMP,
+    PRODUCER_EXPIRIES,
     RECORD,
     Errors,
     Produce,
     clock,
     partition,
     producer,
+    waiting,
 )
 from ..releases.features import (
     batches_kept,
@@ -45,16 +49,21 @@ from ..releases.features import (
 from . import recovery
 from .produce import AppendResponse
 from .state import (
+    UNKNOWN,
     BatchMetadata,
     Kind,
     LogEntry,
     ProducerStateEntry,
     asks_coordinator,
+    c,
     duplicate_batch,
     is_empty,
+    is_idle,
     log,
     log_end_offset,
+    n,
     next_sequence,
+    orphaned,
     producers,
     verification_states,
 )
@@ -438,19 +447,60 @@ produce_postponed = Table(
 # What a leader forgets ----------------------------------------------------------------------------
 
 r = RECORD.variable("r")
-producer_expires = replace(
-    recovery.producer_expires,
+batch_is_open = any_of(r, client.is_open(client.batches.at(0)[partition.this][r]))
+expiring = producers[recovery.expire_producer.producer_id]
+producer_expires = Table(
+    partition,
+    on=recovery.expire_producer,
     others=(producer, clock),
-    when=recovery.producer_expires.when
+    when=(PRODUCER_EXPIRIES > 0)
+    & (expiring.producer_epoch != NO_EPOCH)
+    & ~expiring.current_txn_first_offset.is_set
+    & is_idle(expiring.last_timestamp)
     & client_epoch_bump
-    & ~any_of(r, client.is_open(client.batches.at(0)[partition.this][r])),
-    doc="It takes longer than a batch lives (producer.id.expiration.ms, delivery.timeout.ms) and, "
-    "before 2.5, longer than its records are kept.",
+    & ~batch_is_open,
+    doc="A producer expires later than its batches (producer.id.expiration.ms, "
+    "delivery.timeout.ms) and, before 2.5, later than its records are deleted.",
+    rows=(
+        Row(
+            "expire",
+            "The producer is forgotten",
+            set={expiring: UNKNOWN},
+            source="ProducerStateManager.removeExpiredProducers",
+        ),
+    ),
 )
-leader_changes = replace(
-    recovery.leader_changes,
-    others=(),
-    rows=tuple(replace(row, send=()) for row in recovery.leader_changes.rows),
+
+known_entry = producers[n]
+leader_changes = Table(
+    partition,
+    on=recovery.change_leader,
+    when=LEADER_CHANGES > 0,
+    doc="No batch waits for the coordinator, so none is answered.",
+    rows=(
+        Row(
+            "lose-verification-state",
+            "The new leader has the log; one that reads a snapshot has the newest batch alone",
+            set={
+                producers: each(
+                    n,
+                    if_(
+                        recovery.change_leader.from_snapshot,
+                        if_(
+                            recovery.is_in_snapshot,
+                            replace(known_entry, batch_metadata=recovery.newest_batch_alone),
+                            UNKNOWN,
+                        ),
+                        known_entry,
+                    ),
+                ),
+                verification_states: each(n, None),
+                waiting: each(c, None),
+                orphaned: orphaned | those(c, waiting[c].is_set),
+            },
+            source="ProducerStateManager.loadFromSnapshot, UnifiedLog.rebuildProducerState",
+        ),
+    ),
 )
 
 FAULTY_EVENTS = (

@@ -1,17 +1,15 @@
-"""How a partition leader takes batches: Produce, and the coordinator's word on those that it asks
-about.
+"""A partition leader takes a Produce.
 
-A batch is checked and appended in one step, and so is a batch that waited for the coordinator.
-Questions to the coordinator go out one by one. A broker queues them, and a newer one for the
-transactional id replaces an older one in the queue, which fails as the coordinator would have it
-fail, or is tried again. A batch is one record in a bounded run, and its offset is its place in the
-log.
+The leader checks a batch and appends it in one step. Where the batch may begin a transaction, the
+leader first asks the coordinator; `verification` has the answer.
+
+Questions to the coordinator go out one by one. A broker queues them, and a newer one of the same
+transactional id replaces an older one in the queue. The older one fails as if the coordinator had
+refused it, or is tried again. In a bounded run a batch is one record, and its offset is its place
+in the log.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TypeAlias
 
 from ...language import (
     Bool,
@@ -48,11 +46,17 @@ from . import state as leader
 
 asker = Machine("asker", doc="A client, a coordinator or a fetcher that appends at real ranges.")
 AppendResponse = message(
-    "AppendResponse", asker, only_real=True, error=Errors, first_offset=ANY_OFFSET,
-    last_offset=ANY_OFFSET, is_duplicate=Bool(), guard=Optional(leader.GUARD),
-    message_doc="`is_duplicate`: answered from memory, nothing was appended. `guard`: the "
-    "coordinator is to be asked first, under this guard.",
-)  # fmt: skip
+    "AppendResponse",
+    asker,
+    only_real=True,
+    error=Errors,
+    first_offset=ANY_OFFSET,
+    last_offset=ANY_OFFSET,
+    is_duplicate=Bool(),
+    guard=Optional(leader.GUARD),
+    message_doc="`is_duplicate`: the batch was appended before, and nothing is appended now. "
+    "`guard`: the broker asks the coordinator first, under this guard.",
+)
 
 
 def append_response(
@@ -63,13 +67,10 @@ def append_response(
     is_duplicate: bool = False,
     guard: Operand = None,
 ) -> Sending:
+    """The answer to a caller at real ranges: an error, or the offsets of the batch."""
     return AppendResponse(
         error=error, first_offset=first, last_offset=last, is_duplicate=is_duplicate, guard=guard
     )
-
-
-Answer: TypeAlias = Callable[[Expression, Operand], Sending | None]
-"""The answer to a batch in a bounded run: an error, and the offset that it has got."""
 
 
 # Produce ---------------------------------------------------------------------------------------

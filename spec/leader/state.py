@@ -19,7 +19,6 @@ from ...language import (
     Int,
     Map,
     Optional,
-    Row,
     Sequence,
     Set,
     all_of,
@@ -42,7 +41,7 @@ from ...language import (
     some,
     wrap,
 )
-from ...language.expressions import TRUE, Operand
+from ...language.expressions import Operand
 from ..messages import (
     ANY_SEQUENCE,
     CACHED_BATCHES,
@@ -277,13 +276,3 @@ def unguarded(producer_id: Expression, unless: Operand = False) -> Expression:
     batch = waiting[c]
     concerned = batch.is_set & (batch.value.producer_id == producer_id) & ~lift(unless)
     return each(c, if_(concerned, some(replace(batch.value, guarded=False)), batch))
-
-
-def only_where(there: bool, *rows: Row) -> tuple[Row, ...]:
-    """The rows, or none."""
-    return rows if there else ()
-
-
-def where(counts: Expression, condition: Expression) -> Expression:
-    """The condition, where checks of this kind count at all."""
-    return condition if counts.same_as(TRUE) else counts & condition
