@@ -237,7 +237,7 @@ def _search(
 
 
 def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Callable[[int], bool]:
-    """A function that is given the flags of what is broken by now: it ends the search for these
+    """A function that gets the flags of everything broken by now: it ends the search for these
     faults, and says whether a run with these options looks for nothing else."""
     instance = prepared.instance
     every = sum(Flags(instance).of.values()) | (DEADLOCK if instance.may_deadlock else 0)
@@ -251,8 +251,8 @@ def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Call
 
 
 def _taken_over(prepared: Prepared, explorer: Explorer, checkpoint: Checkpoint) -> bool:
-    """Whether there was memory for a checkpoint's levels. Raises CheckpointError for what can't be
-    this run's."""
+    """Whether there was memory for a checkpoint's levels. Raises CheckpointError for a folder of
+    another run."""
     found = explorer.found
     for level, states in enumerate(checkpoint.load()):
         if level == 0 and not _same(states, prepared.initials(), prepared.packing.stride):
@@ -372,7 +372,7 @@ def _result(
 
 
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:
-    """Looks once more at what holds: whether something could have broken it."""
+    """Looks once more at the properties that hold: whether something could have broken it."""
     instance, grounded = prepared.instance, prepared.grounded
     with nothing_to_collect():
         answers = carrier.met(sought(grounded, prepared.packing), prepared.packing)

@@ -1,4 +1,4 @@
-"""What ended a search early, and what it has on disk."""
+"""The limit that ended a search early, and the data that it has on disk."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ ON_A_WAY = 16  # bytes a state more where a way is looked for
 @dataclass(frozen=True)
 class Broken:
     """A property of progress, and a run that shows that it doesn't hold: to a state from which no
-    run comes to what it must, or one that repeats for ever."""
+    run reaches the goal, or one that repeats for ever."""
 
     aim: Aim
     run: Lasso
@@ -49,10 +49,9 @@ def look_for_progress(
     brief: bool = False,
     until: float | None = None,
 ) -> None:
-    """Puts into the result of a search that saw all states what becomes of the properties of
-    progress, up to the first that is broken, or of `every` one, with a run that shows it unless it
-    is `brief`. Nothing is begun after the moment `until`. Raises ReplayError where the executable
-    model differs."""
+    """Puts the verdicts of the progress properties into the result of a search that saw all states:
+    up to the first broken one, or of `every` one, with a run that shows it unless `brief`. Nothing
+    is begun after the moment `until`. Raises ReplayError where the executable model differs."""
     names = [item.name for item in prepared.instance.progress]
     told = {name: PropertyVerdict(name, "unknown") for name in names}
     if until is not None and time.monotonic() > until:
@@ -147,7 +146,7 @@ class LivenessSearch:
 
     @property
     def cost(self) -> LivenessCost:
-        """What it took so far."""
+        """The cost until now."""
         return LivenessCost(time.perf_counter() - self.begun, self.steps.count, self.most)
 
     @property
@@ -286,7 +285,7 @@ class LivenessSearch:
         return [at % states for at in reversed(found)]
 
     def _lasso(self) -> Lasso:
-        """The shortest way to where the aim is broken, and what is repeated there for ever."""
+        """The shortest stem to a broken aim, and the loop that repeats there for ever."""
         stem = self._stem()
         start = stem[-1]
         if int(self.region[start]) < native.FAIR:  # nothing has to happen there

@@ -32,19 +32,19 @@ def available_threads() -> int:
 
 @dataclass(frozen=True)
 class Options:
-    """How to check. `memory` is in bytes (none: three quarters of what is free).
+    """How to check. `memory` is in bytes (none: three quarters of the free memory).
 
-    Without `deadlock`, a run may end in any state. With `strict`, what holds and is vacuous, for no
-    reason that is known, is inconclusive. With `keep_states`, the result has the states as tables,
-    and with `explain_size` it says what makes states: neither where Spark searches. Where memory is
-    short, states are kept on disk in the folder `spill`, but not those of Spark. With `spark`,
-    Spark carries the search; `resume` may then be a URI. With `keep_going` a run doesn't end where
-    something breaks: the shortest counterexample of each property is found; no such run is saved,
-    nor carried by Spark. If it is `brief` as well, the result has just verdicts and lengths: it
-    shows no counterexample, and isn't asked what is vacuous. With `counterexamples_only` it has
-    these, isn't asked either, and ends as soon as all that it looks for is broken. Of `all_traces`
-    counterexamples, those after the first take searches of their own, in this process. States are
-    looked at that `depth` steps lead to, until the moment `until` of time.monotonic.
+    Without `deadlock`, a run may end in any state. With `strict`, a result that holds vacuously for
+    no known reason is inconclusive. With `keep_states`, the result has the states as tables, and
+    with `explain_size` the causes of states; neither works on Spark. Where memory is short, states
+    are kept on disk in the folder `spill`, but not those of Spark. With `spark`, Spark carries the
+    search; `resume` may then be a URI. With `keep_going` a run doesn't end where something breaks:
+    the shortest counterexample of each property is found; no such run is saved, nor carried by
+    Spark. If it is `brief` as well, the result has just verdicts and lengths: it has no
+    counterexample, and vacuity isn't checked. With `counterexamples_only` it has these, isn't asked
+    either, and ends as soon as all that it looks for is broken. Of `all_traces` counterexamples,
+    those after the first take searches of their own, in this process. States are looked at that
+    `depth` steps lead to, until the moment `until` of time.monotonic.
     """
 
     threads: int = 1
@@ -71,10 +71,10 @@ class Options:
 class Prepared:
     """An instance ready to be explored.
 
-    `unchanging` are leaves that always have their initial value.
-    `unbreakable` are properties that hold whatever rows do: nothing changes what they depend on.
-    `labels` are what the kernel's numbers of what is taken stand for.
-    `seconds` are those that it took, `lowering` the part of them for lowering and compiling.
+    `unchanging` are leaves that always have their initial value. `unbreakable` are properties that
+    always hold: no row changes their fields. `labels` are the rows and bindings behind the kernel's
+    numbers. `seconds` are those that it took, `lowering` the part of them for lowering and
+    compiling.
     """
 
     instance: Instance
@@ -151,7 +151,7 @@ def _rows(instance: Instance) -> tuple[Label, ...]:
 
 
 def labelled_by(grounded: Grounded) -> tuple[tuple[Label, ...], Grounded]:
-    """The system with a number of its own for each row of each binding, and what these are."""
+    """The system with a number for each row of each binding, and the labels of these numbers."""
     labels: list[Label] = []
     actions: list[GroundAction] = []
     for action in grounded.actions:

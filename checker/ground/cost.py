@@ -44,7 +44,7 @@ class _Weighing:
     def add(
         self, where: str, place: Place | None, every: Iterable[Expression], times: int = 1
     ) -> None:
-        """Counts what stands in one place, for each of so many bindings."""
+        """Counts the nodes of one place, for each of so many bindings."""
         here = times * self.weight(every)
         self.total += here
         if self.total > MOST:

@@ -30,7 +30,7 @@ MOST_MEMBERS = 1 << 12
 
 
 class Scope:
-    """What names stand for, and what has been grounded under them.
+    """The meaning of names, and the nodes that were grounded under them.
 
     `places` are those of elements in their sequences; `taken` is the element that an action takes
     from a bag, and the slot that it is in.

@@ -1,7 +1,7 @@
 """Scalar expressions as a graph in which equal parts are one node.
 
-Every node is a whole number or a truth, with the interval it lies in. Simple identities are
-applied as nodes are made, so that what is known from the interval alone never reaches an engine.
+Every node is a whole number or a truth, with the interval it lies in. Simple identities are applied
+as nodes are made, so facts that follow from intervals alone never reach an engine.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ class Graph:
 
 def _distinct(op: str, parts: Iterable[Node], neutral: Node) -> tuple[dict[Node, None], list[Node]]:
     """The parts, and those of parts that are `op` themselves, each once and without the neutral
-    one; and what is negated among them."""
+    one; and the negated ones among them."""
     kept: dict[Node, None] = {}
     denied: list[Node] = []
     for part in parts:

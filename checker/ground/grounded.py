@@ -1,4 +1,4 @@
-"""What a system is when it is grounded: leaves, and rows as guards and updates over them."""
+"""A grounded system: leaves, and rows as guards and updates over them."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Leaf:
 
 @dataclass(frozen=True)
 class GroundRow:
-    """A row for certain bindings: when it is taken, what it writes, when a write leaves its range,
-    and when it breaks each property of steps."""
+    """A row for certain bindings: when it is taken, its updates, when an update leaves its range,
+    and when it breaks each step property."""
 
     row: int
     guard: Node
@@ -86,8 +86,8 @@ def choice_leaf(places: int) -> int:
 
 @dataclass(frozen=True)
 class Aim:
-    """What a property `of` progress says for one value of its variables: what it is about, and what
-    must come to hold. `bound` are these values."""
+    """A progress property `of` the system, for one value of its variables: its premise and its
+    goal. `bound` are these values."""
 
     of: Property
     bound: tuple[tuple[Expression, Value], ...]
@@ -138,13 +138,13 @@ class Grounded:
     `vector` gives a state of plain values as the numbers of its leaves, `plain` the values of such
     numbers; `kept` are the leaves that a packed state holds, `constant` those that are read but
     never change: their initial value stands in their place. `well_formed` holds of the leaves of
-    every value, if not of all numbers in their ranges: what is absent is stored in one way, the
-    present come first and in order, and nothing is beyond what its open constants say. Those are
-    leaves themselves, that nothing writes: `open` gives their names, and `limits` those that types
-    are bounded by. `probes` are conditions that a run should meet; those of steps read the state
-    after a step as the leaves `next_leaves`, each with what it is where a step leaves it alone.
-    `aims` are the properties of progress, `rankings` why they are come to. `read` is what a further
-    expression over the state comes to, where names stand for shapes; no slicing is done to it.
+    every value, if not of all numbers in their ranges: absent values have one form, present ones
+    come first and in order, and nothing lies beyond its open constants. Those are leaves
+    themselves, that nothing writes: `open` gives their names, and `limits` those that types are
+    bounded by. `probes` are conditions that a run should meet; those of steps read the state after
+    a step as the leaves `next_leaves`, each with its value where a step leaves it alone. `aims` are
+    the properties of progress, `rankings` why they are come to. `read` grounds a further expression
+    over the state, where names stand for shapes; no slicing is done to it.
     """
 
     instance: Instance

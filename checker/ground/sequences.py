@@ -1,4 +1,4 @@
-"""What is done with the slots of sequences and bags."""
+"""Operations on the slots of sequences and bags."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def grown(
 def _pushed(
     shapes: Shapes, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
 ) -> tuple[Maybe, ...]:
-    """The value behind the others; what is full drops its first, so that nothing grows."""
+    """The value behind the others; a full one drops its first element and doesn't grow."""
     g = shapes.graph
     capacity = resolve(kind.capacity, shapes.constants)
     empty = shapes.absent(kind.of)

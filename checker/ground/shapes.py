@@ -1,4 +1,4 @@
-"""Shapes: a structured value as nodes, and what is done with shapes of any type.
+"""Shapes: a structured value as nodes, and operations on shapes of any type.
 
 `Maybe` is an optional, `Slots` a sequence or a bag, `Members` a set, a list a record (per field) or
 a map (per key), a node everything else.
@@ -43,7 +43,7 @@ class Maybe:
 
 @dataclass(frozen=True)
 class Slots:
-    """A sequence or bag, the present ones first; what has grown has more than its capacity."""
+    """A sequence or bag, the present ones first; a grown one has more than its capacity."""
 
     slots: tuple[Maybe, ...]
 
@@ -175,7 +175,7 @@ class Shapes:
             yield x or Maybe(nothing, y.value), y or Maybe(nothing, x.value)
 
     def all_members(self, *sets: Members) -> list[Value]:
-        """What one of the sets may hold."""
+        """The elements that one of the sets may hold."""
         return list(dict.fromkeys(member for one in sets for member in one.there))
 
     def both(self, a: Members, b: Members, member: Value) -> tuple[Node, Node]:

@@ -107,7 +107,7 @@ class State:
         return self.graph.leaf(leaf.index, low, high, leaf.is_truth)
 
     def read(self, leaf: Leaf) -> Node:
-        """What a leaf holds."""
+        """The value of a leaf."""
         return self.graph.leaf(leaf.index, leaf.low, leaf.high, leaf.is_truth)
 
     def encode(self, kind: Type, shape: Shape, faults: list[Node]) -> Iterator[Node]:
@@ -155,7 +155,7 @@ class State:
     def stored(self, present: Node, value: Node, none: Node) -> Node:
         """The value where it is present, else the number that stands for none.
 
-        What chooses both is what is chosen by: a slot that takes another's place is then that slot.
+        The condition of both is the condition: a slot that takes another's place is then that slot.
         """
         g = self.graph
         if value.op == "ite":

@@ -1,4 +1,4 @@
-"""Properties of steps, worked out for what each step changes."""
+"""Step properties, grounded for the leaves that each step changes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from .graph import Graph, Node
 
 
 class Steps:
-    """What is to hold of every step, for steps that leave most of the state as it is.
+    """The step properties, for steps that leave most of the state unchanged.
 
-    `unchanged` has the leaves of the state after a step, with what they are where it changes
+    `unchanged` has the leaves of the state after a step, with their values where it changes
     nothing.
     """
 

@@ -49,7 +49,7 @@ class Moved:
         return any(vars(self).values())
 
     def as_json(self) -> dict[str, Any]:
-        """What has moved, as plain data."""
+        """The differences as plain data."""
         return {
             "moved": bool(self),
             "changed": [{"what": what, "before": a, "now": b} for what, a, b in self.changed],
@@ -113,8 +113,8 @@ def _sets(what: str, there: set[str], here: set[str]) -> Iterator[str]:
 
 
 def compare(baseline: Mapping[str, Any], result: Result) -> Moved:
-    """What changed since the baseline. Counts are compared only if both runs saw all states: a run
-    that ends at a broken property has seen only the states before it."""
+    """The differences from the baseline. Counts are compared only if both runs saw all states: a
+    run that ends at a broken property has seen only the states before it."""
     now = result.as_json()
     before = {row["name"]: row["taken"] for row in baseline["rows"]}
     here = dict(result.rows)

@@ -1,5 +1,5 @@
-"""Where two protocols behave differently: one system run under both, step by step, until what can
-be seen from outside differs."""
+"""Where two protocols behave differently: one system runs under both, step by step, until its
+visible behaviour differs."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def compare(
     before: Instance, after: Instance, most: int = MOST,
     on_pair: Callable[[int], None] | None = None,
 ) -> Behaviour:  # fmt: skip
-    """The shortest runs in which two instances of one system differ: in what a step sends, in what
-    an application is told, in a field that the system says is observed, or in whether it can
+    """The shortest runs in which two instances of one system differ: in a step's messages, in an
+    application's answer, in a field that the system declares as observed, or in whether a step can
     happen. Fields that nobody else sees may differ.
 
     Both take the same steps, each in its own state. `most` pairs of states are looked at.

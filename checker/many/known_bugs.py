@@ -37,8 +37,8 @@ class Known(Protocol):
 
 
 class Fixes:
-    """Finds what still breaks in a run without some bugs. `broken` has what breaks in the run, each
-    with a counterexample as data.
+    """Finds the properties that still break in a run without some bugs. `broken` has the properties
+    that break in the run, each with a counterexample as data.
 
     No search is made without these bugs if a known counterexample is possible without them: it
     would tell nothing new. Each search that finds something broken adds a counterexample.
@@ -91,7 +91,7 @@ class Fixes:
         return self.taken[ids, name, at]
 
     def _run(self, bugs: Sequence[Known], names: Sequence[str]) -> Piece:
-        """The run without some bugs, which looks for what breaks with them."""
+        """The run without some bugs, which checks the properties that break with them."""
         fixes = tuple(dict.fromkeys(name for bug in bugs for name in bug.fix))
         return replace(
             self.piece, properties=tuple(name for name in names if name != DEADLOCK),

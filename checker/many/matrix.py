@@ -24,8 +24,8 @@ class Cell:
     """A property at a release, or at a protocol of several.
 
     `steps` is how long the counterexample is, `trace` the counterexample; `bugs` are the ids of the
-    bugs without which the same run breaks nothing, none where no known one explains it. What is
-    `vacuous` can't break within these bounds; it is `untested` if no state put it to the test.
+    bugs without which the same run breaks nothing, none where no known one explains it. A `vacuous`
+    property can't break within these bounds; it is `untested` if no state put it to the test.
     """
 
     protocol: str
@@ -51,8 +51,8 @@ class Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """The cells of a system. `alike` has for each protocol the one that it doesn't differ from, for
-    what the system declares, and whose cells it has. What Ctrl-C has `interrupted` lacks cells."""
+    """The cells of a system. `alike` has for each protocol the one with the same features in this
+    system, whose cells it shares. An `interrupted` matrix lacks cells."""
 
     system: str
     properties: tuple[str, ...]
@@ -92,9 +92,9 @@ def matrix(
     """The properties that a piece names, or those of its system, with `progress` those of progress
     as well, at each of these protocols, all else as the piece has it.
 
-    A run of each goes on where a property breaks, so that it tells of all. A known bug explains
-    what breaks if the same run with the bug's fix switched on doesn't break it.
-    Raises what `sweep` and `instantiate` raise; Ctrl-C ends it with what is there, `interrupted`.
+    A run of each goes on where a property breaks, so that it tells of all. A known bug explains a
+    broken property if the same run with the bug's fix doesn't break it. Raises the errors of
+    `sweep` and `instantiate`; Ctrl-C ends it with the finished cells, `interrupted`.
     """
     system = piece.system
     piece = replace(piece, deadlock=piece.deadlock and piece.instance().may_deadlock)
@@ -129,8 +129,8 @@ def _has(system: System, protocol: str, bug: Known) -> bool:
 
 
 class _Settled:
-    """Numbers for what is left of a system once features and constants are settled. Pieces that
-    differ in features alone have the same number if the same rows and properties are left."""
+    """Numbers for systems once features and constants are settled. Pieces that differ in features
+    alone have the same number if the same rows and properties are left."""
 
     def __init__(self) -> None:
         self.by_features: dict[frozenset[str], int] = {}
@@ -154,8 +154,8 @@ def _features(piece: Piece) -> frozenset[str]:
 
 
 class _Runs:
-    """Runs that are made once: what one comes to answers another of the same settled system that
-    looks for nothing more."""
+    """Runs that are made once: the result of one answers another of the same settled system that
+    checks no further property."""
 
     def __init__(
         self, settled: _Settled, explore: Callable[[list[Piece]], list[dict[str, Any]]]
@@ -192,7 +192,7 @@ class _Runs:
 
 
 def _asked(piece: Piece) -> frozenset[str]:
-    """The names of what a run looks for."""
+    """The names of the properties that a run checks."""
     return frozenset((*(piece.properties or ()), *([DEADLOCK] if piece.deadlock else [])))
 
 
@@ -219,7 +219,7 @@ def _all_answered(askings: Iterable[Asking[list[Cell]]], runs: _Runs) -> tuple[l
 
 
 def _cells(piece: Piece, bugs: Sequence[Known]) -> Asking[list[Cell]]:
-    """The cells of a protocol, each that breaks with what explains it."""
+    """The cells of a protocol; a broken one has the bugs that explain it."""
     [result] = yield [piece]
     found = _told(piece, result)
     broken = {

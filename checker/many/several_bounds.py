@@ -43,8 +43,8 @@ def asked(
     """The verdicts of the properties for each question (a sequence of pieces), by name.
 
     The pieces of a question are explored in turn. A property that doesn't hold in one piece isn't
-    checked in the next ones. With `traces`, answers have counterexamples. Raises what `sweep`
-    raises; Ctrl-C ends it with KeyboardInterrupt.
+    checked in the next ones. With `traces`, answers have counterexamples. Raises the errors of
+    `sweep`; Ctrl-C ends it with KeyboardInterrupt.
     """
     found: list[dict[str, Answer]] = [{} for _ in questions]
     for run in range(max(map(len, questions), default=0)):

@@ -134,7 +134,7 @@ def releases(text: str, protocols: Protocols) -> list[str]:
 def values(text: str) -> list[int]:
     """The numbers of a range as in `1..3`, or of a list as in `1,2,5`.
 
-    Raises ValueError for what is neither, DeclarationError for too many.
+    Raises ValueError for other text, DeclarationError for too many.
     """
     found: list[int] = []
     for first, last in _ranges(text):
@@ -148,8 +148,8 @@ def values(text: str) -> list[int]:
 
 
 def digest(piece: Piece) -> str:
-    """A hash of what a piece's result depends on beside what is `chosen`: the code of this package,
-    and the whole declaration of the system."""
+    """A hash of everything that a piece's result depends on, except what is `chosen`: the code of
+    this package, and the whole declaration of the system."""
     package = Path(__file__).resolve().parents[2]
     rooms = ("language", "spec", "model", "checker")
     found = hashlib.sha256(program().encode())
@@ -161,7 +161,7 @@ def digest(piece: Piece) -> str:
 
 class _Content(pickle.Pickler):
     """Writes equal values alike, whether they are one object or several, and sets and dictionaries
-    in order. What a declaration is made of is one object where it is equal."""
+    in order. Equal parts of a declaration are one object."""
 
     def persistent_id(self, value: Any, /) -> Any:
         if type(value) is str:
@@ -176,7 +176,7 @@ class _Content(pickle.Pickler):
         return None
 
     def reducer_override(self, value: Any, /) -> Any:
-        """The fields of a declaration, without what was worked out from them."""
+        """The fields of a declaration, without values that are computed from them."""
         if is_dataclass(value) and not isinstance(value, type):
             return type(value), tuple(getattr(value, part.name) for part in fields(value))
         return NotImplemented

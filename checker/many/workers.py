@@ -73,8 +73,8 @@ class Workers:
         """Yields (index of the piece, result) in the order of completion, while `pieces` is still
         being read. `at_once` pieces go to one Spark task.
 
-        `work`, pieces and results are pickled; `name` names Spark's stages. Raises what `together`
-        raises.
+        `work`, pieces and results are pickled; `name` names Spark's stages. Raises the errors of
+        `together`.
         """
         if self.spark is not None:
             yield from _on_spark(self.spark, work, list(pieces), name, at_once)
@@ -132,9 +132,9 @@ def _start_silently(
 
 
 def _abandon(pool: Executor) -> None:
-    """Ends a pool's processes: nobody waits for what is still worked on, nor for a piece that is
-    being written to a process that is gone, which would never end (CPython's gh-94777). Pieces that
-    are given up have no result: the pool's thread would give one to each, and fail."""
+    """Ends a pool's processes: nobody waits for unfinished pieces, nor for a piece that is being
+    written to a dead process, which would never end (CPython's gh-94777). Pieces that are given up
+    have no result: the pool's thread would give one to each, and fail."""
     getattr(pool, "_pending_work_items", {}).clear()
     for process in active_children():
         process.terminate()
@@ -204,8 +204,8 @@ def _on_spark(
     name: str,
     at_once: int,
 ) -> Iterator[tuple[int, Result]]:
-    """A job for each task, from as many threads as Spark has cores: what is done is there at once,
-    whatever becomes of the others."""
+    """A job for each task, from as many threads as Spark has cores: finished results are available
+    at once, whatever happens to the others."""
     from ..spark.session import session
 
     def job(part: Sequence[Piece]) -> list[Result]:

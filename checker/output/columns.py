@@ -1,10 +1,10 @@
 """States and steps as Arrow columns: a column for each field, channel and budget.
 
 An enum is a string, a key's instance a string such as `client0`, a number an integer of the width
-that it needs, a truth a boolean; what is optional may be null. A set, a sequence and a bag are
-lists, a record is a struct of its fields, and what each instance of a key has is a struct with a
-field for each of them. With symmetry a state stands for all that differ from it by renaming. What
-slicing leaves out, even in part, has no column.
+that it needs, a truth a boolean; an optional value may be null. Sets, sequences and bags are lists;
+a record is a struct of its fields; a map over a key is a struct with a field for each instance.
+With symmetry a state stands for all that differ from it by renaming. A part that slicing leaves out
+has no column.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -194,8 +194,8 @@ def _whole(low: int, high: int) -> Any:
 
 @dataclass(frozen=True)
 class Expansion:
-    """What any process needs to expand states: the code, the most successors of a state, the bytes
-    of a packed state, and the names of rows."""
+    """Everything that a process needs to expand states: the code, the most successors of a state,
+    the bytes of a packed state, and the names of rows."""
 
     code: Code
     most_successors: int

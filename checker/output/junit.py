@@ -20,9 +20,9 @@ WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 def to_junit(instance: Instance, result: Result) -> bytes:
     """The result as a test suite. A broken property is a failure, with its counterexample as a
     chart. One that isn't known is skipped, where another one ended the search; in a run that is
-    inconclusive, or that went on behind what is broken, it is an error. One that holds vacuously is
-    skipped. A deadlock is a failure of a
-    test case of its own, and so is a run without an end an error of one."""
+    inconclusive, or that went on after a violation, it is an error. One that holds vacuously is
+    skipped. A deadlock is a failure of a test case of its own, and so is a run without an end an
+    error of one."""
     sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
     open_ended = result.verdict in WITHOUT_END
     verdicts = {item.broken or DEADLOCK: item.verdict for item in result.counterexamples}

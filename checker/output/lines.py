@@ -14,8 +14,8 @@ _JOINED = "\0"  # a space at which no line ends
 
 
 def wrapped(line: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """A line in lines of this width, indented by `first` and `then`. A word stays whole, and so do
-    a number and what it counts."""
+    """A line in lines of this width, indented by `first` and `then`. Words stay whole, and a number
+    stays with its noun."""
     lines = textwrap.wrap(
         _UNITED.sub(_JOINED, line), width, initial_indent=first, subsequent_indent=then,
         break_long_words=False, break_on_hyphens=False,

@@ -84,7 +84,7 @@ def _known_reasons(vacuous: Iterable[Vacuity], console: Console) -> None:
 def print_unexplained(
     found: Sequence[str], console: Console, option: str = "--json FILE", label: str = "HOLDS, but: "
 ) -> None:
-    """Prints what is vacuous for no known reason, after the verdict."""
+    """Prints vacuous items without a known reason, after the verdict."""
     shown = list(found[:MOST_VACUOUS])
     if len(found) > len(shown):
         shown.append(f"and {len(found) - len(shown)} more ({option} lists them)")
@@ -96,7 +96,7 @@ MOST_PARTS, MOST_LEAVES = 20, 10
 
 
 def print_size(size: Size, console: Console) -> None:
-    """Prints what causes states: parts by effect, channels by traffic, fields by values."""
+    """Prints the causes of states: parts by effect, channels by traffic, fields by values."""
     console.print(
         f"Parts of the state, by their effect on the {size.states:,} states found (states without "
         "it: how many remain if the part is ignored):"
@@ -145,8 +145,9 @@ def print_lint(
     system: System, tables: Sequence[Table], found: Sequence[Finding],
     vacuous: Sequence[Vacuity], console: Console, *, is_whole: bool = True,
 ) -> None:  # fmt: skip
-    """Prints the findings in a system's tables by kind, each with an example, and what no run can
-    reach. If the search was interrupted (not `is_whole`), kinds without findings are left out."""
+    """Prints the findings in a system's tables by kind, each with an example, and items that no run
+    can reach. If the search was interrupted (not `is_whole`), kinds without findings are left
+    out."""
     console.print(f"[bold]{escape(system.name)}[/bold]: {len(tables)} tables")
     for kind, meaning in _KINDS.items():
         items = [item for item in found if item.kind == kind]
@@ -206,7 +207,7 @@ def print_proofs(result: Proofs, console: Console) -> None:
 
 
 def print_suggestions(found: Suggestions, console: Console) -> None:
-    """Prints suggested lemmas as declarations, and what they prove."""
+    """Prints suggested lemmas as declarations, and the properties that they prove."""
     explored = f"{found.states:,} states{'' if found.whole else ' (not all of them)'}"
     if found.states:
         console.print(
@@ -363,7 +364,7 @@ def named(result: Outcome | Proofs, constants: Sequence[str] = ()) -> str:
 
 
 def print_replayed(result: Outcome, console: Console) -> None:
-    """Prints a replayed run, and what is broken at its end."""
+    """Prints a replayed run, and the property that is broken at its end."""
     console.print(named(result, settings(result.constants)), markup=False)
     if result.trace is not None:
         show_trace(result.trace, console, f"The run, in {len(result.trace.steps)} steps")
@@ -374,8 +375,8 @@ def show_trace(
     trace: Trace, console: Console, title: str = SHORTEST,
     *, begins: bool = True,
 ) -> None:  # fmt: skip
-    """Prints a counterexample: its initial state where there is a choice, its steps as a chart,
-    then what is broken, and why."""
+    """Prints a counterexample: its initial state if there is a choice, its steps as a chart, then
+    the broken property and the reason."""
     from ..trace.chart.chart import chart_of
     from ..trace.chart.text import to_lines
 

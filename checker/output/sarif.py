@@ -1,7 +1,7 @@
-"""A result as SARIF 2.1.0, which servers show at the lines of a change: what is broken, at the row
-whose step breaks it, with the run that leads there; a deadlock, at the rows that can't be taken;
-and rows that nothing takes, for no reason that
-is known. Source of the format: OASIS, Static Analysis Results Interchange Format 2.1.0."""
+"""A result as SARIF 2.1.0, which servers show at the lines of a change: broken properties, at the
+row whose step breaks them, with the run that leads there; a deadlock, at the rows that can't be
+taken; and rows that nothing takes, for no reason that is known. Source of the format: OASIS, Static
+Analysis Results Interchange Format 2.1.0."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Told:
         self.rows = declared_rows(instance)
 
     def rules(self) -> Iterator[dict[str, Any]]:
-        """What a result may name: properties, and two of every system."""
+        """The items that a result may name: properties, and two of every system."""
         for item in (*self.instance.properties, *self.instance.progress):
             source = f" Source: {item.source}." if item.source else ""
             yield _rule(item.name, f"{item.sentence}{source}")
@@ -65,7 +65,7 @@ class _Told:
         return {item.name for item in (*self.instance.properties, *self.instance.progress)}
 
     def broken(self) -> Iterator[dict[str, Any]]:
-        """What each counterexample breaks."""
+        """The properties that counterexamples break."""
         result = self.result
         for item in result.counterexamples:
             name, trace = item.broken or DEADLOCK, item.trace

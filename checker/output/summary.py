@@ -1,4 +1,5 @@
-"""The result page of `check` and `bound`: verdict, what was checked, what was not checked."""
+"""The result page of `check` and `bound`: verdict, the checked parts, the parts that were not
+checked."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ BROKEN = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
 def tell(
     result: Result, console: Console, *, coverage: bool = False, resume: str | None = None
 ) -> None:
-    """Prints the verdict, the counterexample if there is one, what was checked, and what was not.
-    With `coverage`, also every row: how often it was taken and how early, or why never. `resume` is
-    the folder or URI from which the run can continue."""
+    """Prints the verdict, the counterexample if there is one, and the parts that were and weren't
+    checked. With `coverage`, also every row: how often it was taken and how early, or why never.
+    `resume` is the folder or URI from which the run can continue."""
     if result.verdict is Verdict.INTERRUPTED:
         line = f"{_interrupted(result, resume)} {_exit(result)}"
         console.print(line, markup=False, soft_wrap=True)
@@ -115,7 +116,7 @@ def _interrupted(result: Result, resume: str | None) -> str:
 
 
 def _so_far(result: Result) -> str:
-    """What is known from an unfinished run."""
+    """The results of an unfinished run."""
     broken = [item for item in result.properties if item.verdict == "broken"]
     if broken:
         return f"broken so far: {_names(broken)}"
@@ -248,7 +249,7 @@ def _unknown(result: Outcome) -> Iterator[str]:
 
 
 def _print_coverage(result: Result, console: Console) -> None:
-    """Prints what no run reaches, item by item, then the rows that are taken."""
+    """Prints the items that no run reaches, then the rows that are taken."""
     items = [(reason(item), item) for item in result.vacuous]
     named_rows = {row for _, item in items for row in item.rows}
     left = [row for row in result.never_taken if row not in named_rows]

@@ -65,8 +65,8 @@ def _releases(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]
 
 
 def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
-    """The signs in use, and what each letter stands for: the bugs and properties that are broken
-    at a pair. A capital letter has a broken property that no listed bug explains."""
+    """The signs in use, and the meaning of each letter: the bugs and properties that are broken at
+    a pair. A capital letter has a broken property that no listed bug explains."""
     places = {protocol: _pair(protocol) for protocol in found.protocols}
     clients = dict.fromkeys(client for client, _ in places.values())
     brokers = list(dict.fromkeys(broker for _, broker in places.values()))
@@ -92,7 +92,7 @@ def _pairs(found: Matrix, console: Console) -> tuple[set[str], dict[str, str]]:
 
 
 def _broken(cells: Sequence[Cell], order: Iterable[str]) -> tuple[str, bool]:
-    """The text for what is broken at a pair: bugs in this order, then properties that no bug
+    """The text for the broken properties of a pair: bugs in this order, then properties that no bug
     explains; and whether there are such properties."""
     named = {bug for cell in cells for bug in cell.bugs}
     alone = [f"! {cell.name}" for cell in cells if cell.is_unexplained]

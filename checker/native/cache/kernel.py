@@ -67,7 +67,7 @@ _improving: WeakSet[Thread] = WeakSet()  # a thread that is done is forgotten
 
 @atexit.register
 def _end() -> None:
-    """Waits for the threads: what LLVM has ends with the process, and nobody may work with it then.
+    """Waits for the threads: LLVM's objects end with the process, and nobody may use them then.
     Other processes need not get done."""
     for thread in list(_improving):
         while thread.is_alive():

@@ -1,7 +1,7 @@
 """LLVM IR turned into machine code, in processes of their own where that is worth it.
 
-What LLVM takes to compile stays with the process that it was loaded into, some 30 MB and more: a
-search would carry it along to its end. What was compiled before is taken from the cache on disk.
+The memory that LLVM takes to compile stays with its process, some 30 MB and more: a search would
+carry it along to its end. Code that was compiled before comes from the cache on disk.
 
 LLVM's best code of a large module takes a second or more, longer than most searches last. The first
 code is therefore made quickly and here, and takes twice as long to run: a long search asks for
@@ -133,7 +133,7 @@ def _key(module: str, effort: int) -> str:
 def load(code: Code) -> Any:
     """An engine that holds the compiled functions of a module, for as long as it lives itself.
 
-    What was compiled for another processor is compiled anew.
+    Code for another processor is compiled again.
     """
     if code.processor != processor():
         code = code_of(code.modules)

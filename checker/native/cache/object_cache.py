@@ -1,4 +1,4 @@
-"""Object code kept on disk between runs: what was compiled once isn't compiled again.
+"""The cache of object code on disk: nothing is compiled twice.
 
 Object code is run as it is found. So it is only taken from a folder and a file that belong to this
 user and that nobody else may write, and only where the file's checksum is right. Anything else
@@ -97,8 +97,8 @@ def cache_of(what: str, most_bytes: int = MOST_BYTES) -> ObjectCache:
     """A cache in the folder that the environment asks for; where it asks for none, one that keeps
     nothing.
 
-    `EPOCHFENCE_CACHE` names the folder that it is in, or is `off`; without it, that is the user's
-    own for caches (`epochfence` in `XDG_CACHE_HOME`, or what the platform has instead).
+    `EPOCHFENCE_CACHE` names the folder that it is in, or is `off`; without it, the user's cache
+    folder (`epochfence` in `XDG_CACHE_HOME`, or the platform's equivalent).
     """
     asked = os.environ.get(VARIABLE, "")
     if asked == OFF:

@@ -66,7 +66,7 @@ def has_wide_vectors() -> bool:
 
 @cache
 def compiler() -> str:
-    """All that decides what becomes of a module, but for its effort."""
+    """Everything that decides the code of a module, except its effort."""
     this_file = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     llvm_version = ".".join(map(str, llvm.llvm_version_info))
     return f"{this_file} llvmlite {llvmlite.__version__} LLVM {llvm_version} {processor()}"

@@ -21,7 +21,7 @@ class Conditions:
         self.known: dict[tuple[str, tuple[Value, ...], int | Place], Value] = {}
 
     def truths(self, formula: Formula, wanted: Sequence[int] = (-1,)) -> Iterator[Value]:
-        """Each of the steps wanted, as an i1, and what it needs just before it."""
+        """Each of the steps wanted, as an i1, with its operands just before it."""
         done: dict[int, Value] = {}
         for root in wanted:
             for at in _needed(formula, root % len(formula.steps), done):
@@ -51,8 +51,8 @@ def _needed(formula: Formula, root: int, done: Container[int]) -> list[int]:
 
 
 def truth_function(name: str, formula: Formula, packing: Packing) -> Function:
-    """Whether a formula holds in the state at an address, as an i1: of what `or` or `and` joins, no
-    more is looked at than decides it."""
+    """Whether a formula holds in the state at an address, as an i1: `or` and `and` stop at the
+    operand that decides."""
     function = Function(name, I1, [POINTER])
     b = Builder(function)
     root, result = len(formula.steps) - 1, True

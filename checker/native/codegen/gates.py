@@ -1,8 +1,8 @@
 """When each place of each action may be taken, asked in an order in which little has to be asked.
 
-Of some hundred conditions a handful hold of a state. What many have in common, that there are
-faults left, say, is asked once for all of them. Others each ask first for a message in a slot: one
-look at a word says whether any of some slots has one.
+Of some hundred conditions a handful hold of a state. A condition that many share (such as a
+remaining budget of faults) is tested once. Others each ask first for a message in a slot: one look
+at a word says whether any of some slots has one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOGETHER = 4  # slots that are looked at together
 
 @dataclass(frozen=True)
 class Gate:
-    """A place of an action, and what is left to be asked before its rows are tried."""
+    """A place of an action, and the conditions that are left to test before its rows are tried."""
 
     action: GroundAction
     place: int
@@ -60,7 +60,7 @@ class _Order:
         self.word_of = word_of
 
     def of(self, every: list[Gate]) -> list[Item]:
-        """Gates in groups by what they have in common, the largest group first."""
+        """Gates in groups by their common conditions, the largest group first."""
         items: list[Item] = []
         while True:
             asked = Counter(part for gate in every for part in conjuncts(gate.condition))

@@ -23,7 +23,7 @@ UNLIKELY = '!0 = !{!"branch_weights", i32 1, i32 99}'
 
 
 class Value:
-    """A constant, an argument or what an instruction gives."""
+    """A constant, an argument or the result of an instruction."""
 
     __slots__ = ("text", "type")
 

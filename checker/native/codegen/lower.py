@@ -6,8 +6,8 @@ For each of `count` packed states from address `states` on, every successor is w
 (packed, one behind the other, with room for one word beyond the last), the index of its row to
 `rows` (uint32). A state that breaks an invariant, has a step that breaks a step property or leaves
 a range, or has no successor where it should is noted in `bad` (uint64: the state's index in the
-block shifted by FLAG_BITS, and what is wrong in the lower bits, see `Flags`). `bad_count` has NOTES
-numbers of 64 bits: how many were noted, and the flags that are looked for; which groups of
+block shifted by FLAG_BITS, and the violations in the lower bits, see `Flags`). `bad_count` has
+NOTES numbers of 64 bits: how many were noted, and the flags that are looked for; which groups of
 properties are known to hold in these states, and into which the kernel writes those that held in
 the last state (see `judging`).
 """
@@ -76,8 +76,8 @@ class _Frame:
     """A function that takes steps, while it is written: the addresses of the state, of successors,
     of the indices of their rows, and of faults.
 
-    Two numbers tell faults: the flags of what is wrong, and which of the faults that many rows may
-    make are to be looked for.
+    Two numbers tell faults: the flags of violations, and which of the violations that many rows may
+    cause are checked.
     """
 
     b: Builder
@@ -138,7 +138,7 @@ class _Writer:
     def function(
         self, name: str, result: str, *arguments: str, shared: bool = False
     ) -> tuple[Function, Builder]:
-        """A function of the first module, and what writes it."""
+        """A function of the first module, and its writer."""
         function = Function(name, result, arguments, shared=shared)
         self.functions.append(function)
         return function, Builder(function)
@@ -184,8 +184,8 @@ class _Writer:
     def divided(self) -> tuple[list[GroundAction], list[tuple[Orbit, list[GroundAction]]]]:
         """The actions of no orbit's instance, and those of the first instance of each orbit.
 
-        Another instance does what the first would do if both were exchanged: successors that differ
-        by an exchange are the same.
+        Another instance acts as the first would if both were exchanged: successors that differ by
+        an exchange are the same.
         """
         orbits = () if self.canonical is None else self.canonical.symmetry.orbits
         alone = list(self.grounded.actions)
@@ -299,8 +299,8 @@ class _Writer:
     def steps(
         self, frame: _Frame, actions: list[GroundAction], values: Values, cursor: Value
     ) -> Value:
-        """Writes the successors by the rows of actions, and notes what is wrong with them; returns
-        the index behind the last."""
+        """Writes the successors by the rows of actions, and notes their violations; returns the
+        index behind the last."""
         b = frame.b
         b.store(number(0), frame.common)
         end = self.actions(frame, actions, values, cursor)
@@ -402,7 +402,7 @@ class _Writer:
         """Writes the successor by the one row whose guard holds, if there is one; returns the index
         behind it.
 
-        What all rows do alike is written once, where they come together.
+        The common part of all rows is written once, where they join.
         """
         b = frame.b
         alike = updates_of_all(action.rows)
@@ -450,7 +450,7 @@ class _Writer:
         return self.join(b, [(cursor, none), (grown, end)])
 
     def fault_flags(self, b: Builder, values: Values, row: Own) -> Value:
-        """The flags of what is wrong with a step by the row, but for what many rows share."""
+        """The flags of a step's violations by the row, without those that many rows share."""
         return united(b, (flagged(b, values.truth(node), flag) for node, flag in row.faults))
 
     def note(self, b: Builder, bits: Value, place: Value) -> None:

@@ -52,8 +52,8 @@ class Judging:
 
 
 def judging(grounded: Grounded, packing: Packing, flags: Flags) -> Judging:
-    """How to look at the properties of a system's states. What must all hold for a property to hold
-    is looked at by itself: it may read fewer words."""
+    """How to look at the properties of a system's states. The conjuncts of a property are tested
+    one by one: it may read fewer words."""
     every = tuple(zip(grounded.invariants, flags.of_invariants, strict=True))
     if packing.stride <= planning.WHOLE or cost([node for node, _ in every]) <= INLINE:
         return Judging(every)

@@ -1,4 +1,4 @@
-"""What rows of an action have in common, so that it is computed once."""
+"""The common parts of an action's rows, computed once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ def flags_in(flags: int) -> Iterator[int]:
 
 
 class Flags:
-    """The bits that say what is wrong with a state: a step from it leaves a range, no step is
-    possible, or the state or a step from it breaks a property. `of` has the flags of properties by
-    their names."""
+    """The bits for a state's violations: a step from it leaves a range, no step is possible, or the
+    state or a step from it breaks a property. `of` has the flags of properties by their names."""
 
     def __init__(self, instance: Instance) -> None:
         kinds = [(item.name, item.kind) for item in instance.properties]
@@ -53,7 +52,7 @@ Fault: TypeAlias = tuple[Node, int]
 
 @dataclass(frozen=True)
 class Own:
-    """A row's own part: when those before it aren't taken, when it leaves a range, what it
+    """A row's own part: when the rows before it aren't taken, when it leaves a range, its
     updates."""
 
     condition: Node

@@ -167,7 +167,8 @@ class _Writer:
     def steps(
         self, words: list[Value], alive: Value, room: list[Value], rows: Value
     ) -> tuple[Value, Value]:
-        """Writes successors' words to the room; returns how many, and what is wrong, by lanes."""
+        """Writes successors' words to the room; returns how many, and their violations, by
+        lanes."""
         b, w, graph = self.b, self.w, self.grounded.graph
         values = Values(self.packing, w, words)
         written, moved, flags = number(0), truth(False), number(0)

@@ -1,10 +1,10 @@
 """Functions that Numba compiles, and whose machine code is kept on disk.
 
 Numba makes LLVM IR of a function; it is compiled and kept as that of systems is (`machine_code`).
-Where the code is there, Numba isn't loaded: that would take 0.4 s and 60 MB. Code is kept under
-what all sources of this folder are, as functions of other files are compiled into a function.
+Where the code is there, Numba isn't loaded: that would take 0.4 s and 60 MB. The key of the cache
+covers all sources of `checker/native`, as functions of other files are compiled into a function.
 
-What is called from Python gives whole numbers, or nothing. It may not take memory and raises
+A function that Python calls returns integers, or nothing. It may not take memory and raises
 nothing: compiled code depends on nothing but the processor.
 """
 

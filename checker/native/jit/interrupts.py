@@ -1,4 +1,4 @@
-"""Ctrl-C waits until what must not be interrupted is done."""
+"""Delays Ctrl-C until an uninterruptible section is done."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 @contextmanager
 def unbroken() -> Generator[None]:
-    """Ctrl-C takes effect when the code inside is done. An interrupted search is asked for what it
-    has found: no state may be half-moved then, and no thread at work."""
+    """Ctrl-C takes effect when the code inside is done. An interrupted search reports its results:
+    no state may be half-moved then, and no thread at work."""
     if current_thread() is not main_thread():  # it never interrupts others
         yield
         return

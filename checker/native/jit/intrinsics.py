@@ -1,4 +1,4 @@
-"""What compiled functions do at addresses: loads, stores, prefetches, calls."""
+"""Operations of compiled functions at addresses: loads, stores, prefetches, calls."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
@@ -65,7 +65,7 @@ def equal_bytes(typing_context: Any, address: Any, byte: Any) -> Any:
 
 @intrinsic
 def load32_acquire(typing_context: Any, address: Any) -> Any:
-    """A word that other threads may write, and what they wrote before it."""
+    """A word that other threads may write, and their writes before it."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], _POINTER)
@@ -88,7 +88,7 @@ def compare_exchange32(typing_context: Any, address: Any, expected: Any, new: An
 
 @intrinsic
 def fetch_add(typing_context: Any, address: Any, number: Any) -> Any:
-    """Adds to a word of 64 bits in one go; returns what was there."""
+    """Adds to a word of 64 bits in one go; returns the old value."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], _POINTER)

@@ -1,4 +1,4 @@
-"""Raw memory: what compiled functions do at addresses (`intrinsics`), and regions of it.
+"""Raw memory: operations of compiled functions at addresses (`intrinsics`), and regions.
 
 Packed states are byte strings of any length from 8 on, read as whole words where they fit and as
 one word that ends where the state ends.
@@ -37,9 +37,9 @@ _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
 def available() -> int:
-    """The bytes that this process may still take: what the machine has free, or a seventh of what a
-    limit on its address space (`ulimit -v`) leaves it, as regions are reserved for more than their
-    use: states twice, their tables up to three times, buckets half.
+    """The bytes that this process may still take: the machine's free memory, or a seventh of the
+    address space under a limit (`ulimit -v`), as regions are reserved for more than their use:
+    states twice, their tables up to three times, buckets half.
     """
     free = psutil.virtual_memory().available
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -50,7 +50,7 @@ def available() -> int:
 
 def fair_limit(processes: int = 1) -> int:
     """The bytes that each of so many processes may take in all, if nobody says: its part of three
-    quarters of what is available, beyond what it has."""
+    quarters of the available memory, beyond its own."""
     return psutil.Process().memory_info().rss + available() * 3 // (4 * processes)
 
 
@@ -85,6 +85,7 @@ class Region:
         self.address = int(self.array.ctypes.data)
 
     def forget(self, start: int, size: int) -> None:
-        """Gives back the memory of whole pages. What a file has stays there; else it is zero."""
+        """Gives back the memory of whole pages. The content of a file stays there; else it is
+        zero."""
         if sys.platform == "linux":
             self._map.madvise(mmap.MADV_DONTNEED, start, size)

@@ -25,7 +25,7 @@ def llvm_ir(function: Compiled, kinds: tuple[str, ...]) -> tuple[int, str]:
     """How many results a function has, and a module with a function `entry` that calls it.
 
     All that `entry` takes are words of 64 bits: first the address where results go, then those of
-    `kinds`: an array is its address and its shape, what is passed as one the address of its words.
+    `kinds`: an array is its address and its shape; a `Passed` tuple is the address of its words.
     """
     callee = compilable(function)
     taken: list[Any] = []

@@ -2,7 +2,7 @@
 
 A folder holds one file of packed states per level, and a manifest that names the run and tells the
 size and checksum of each level; the manifest has a checksum of its own. Every file is written aside
-and renamed, so that what the manifest counts is whole. One process at a time has the folder.
+and renamed, so everything in the manifest is complete. One process at a time has the folder.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def differences(identity: dict[str, Any], manifest: dict[str, Any]) -> list[str]
 
 
 class Checkpoint:
-    """A run's folder. `identity` is what must be equal for a run to be resumed; `stride` is the
-    size of a packed state in bytes, `rows` the number of rows."""
+    """A run's folder. `identity` must be equal for a run to be resumed; `stride` is the size of a
+    packed state in bytes, `rows` the number of rows."""
 
     def __init__(self, folder: Path, identity: dict[str, Any], stride: int, rows: int) -> None:
         self.folder = folder
@@ -98,7 +98,7 @@ class Checkpoint:
         self._lock = None
 
     def _take(self) -> None:
-        """Takes the folder for this process, and deletes what a process that died has left."""
+        """Takes the folder for this process, and deletes leftovers of a process that died."""
         try:
             self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         except OSError as error:
@@ -141,8 +141,8 @@ class Checkpoint:
             raise CheckpointError(str(error)) from None
 
     def load(self) -> Iterator[bytes]:
-        """The packed states of each saved level. Raises CheckpointError for another run's, and for
-        a file that isn't what was written."""
+        """The packed states of each saved level. Raises CheckpointError for another run's folder,
+        and for a file that was changed."""
         path = self.folder / MANIFEST
         try:
             text = path.read_bytes()

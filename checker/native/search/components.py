@@ -1,8 +1,8 @@
 """Strongly connected components of the explored steps, and which of them a fair run can stay in.
 
 Components by D. J. Pearce, A space-efficient algorithm for finding strongly connected components
-(2016): Tarjan's, in twelve bytes a state. Fairness by taking away, again and again, what no fair
-run stays in (E. A. Emerson and C.-L. Lei, 1987): a component in which a weakly fair step is always
+(2016): Tarjan's, in twelve bytes a state. Fairness by repeatedly removing states in which no fair
+run stays (E. A. Emerson and C.-L. Lei, 1987): a component in which a weakly fair step is always
 possible and none is taken; and of one in which a strongly fair step is possible and none is taken,
 the states where it is possible.
 
@@ -59,7 +59,7 @@ def _ask_for_steps(bases, offsets, steps, order, far, near):
 
 @compiled(inline="always")
 def _ask_for_targets(bases, offsets, targets, rindex, region, state):
-    """Asks for what is known of the states that a state's steps lead to."""
+    """Prefetches the entries of the states that a state's steps lead to."""
     for at in range(_first(bases, offsets, state), _end(bases, offsets, state)):
         target = np.int64(targets[at])
         prefetch(rindex.ctypes.data + 4 * target)
@@ -69,8 +69,8 @@ def _ask_for_targets(bases, offsets, targets, rindex, region, state):
 
 @compiled
 def reach(bases, offsets, targets, flags, region, stack):
-    """Puts into region 1 what is reached from states that are BEGINS through those WITHIN; returns
-    how many that are."""
+    """Puts the states reached from BEGINS through WITHIN into region 1; returns how many that
+    are."""
     found = 0
     for start in range(len(flags)):
         if not flags[start] & BEGINS or region[start]:
@@ -130,9 +130,9 @@ def judge(
     bases, offsets, targets, kinds, masks, weak, strong, region, rindex, mine, members, room, new,
     fair,
 ):  # fmt: skip
-    """Decides what is left of a component, whose members have the index `mine`: nothing; all of it,
-    as the region `fair`; or a part, as the region `new`. `room` has five rows of masks. Returns 0
-    for nothing, 1 for a fair component, 2 for one that is still to be divided."""
+    """Decides the rest of a component, whose members have the index `mine`: nothing; all of it, as
+    the region `fair`; or a part, as the region `new`. `room` has five rows of masks. Returns 0 for
+    nothing, 1 for a fair component, 2 for one that is still to be divided."""
     words = masks.shape[1]
     anywhere, everywhere, taken, here, unfair = room[0], room[1], room[2], room[3], room[4]
     anywhere[:] = 0

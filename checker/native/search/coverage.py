@@ -30,8 +30,8 @@ class Sought:
     cases: tuple[tuple[Formula, Formula], ...]
 
     def among(self, words: Any, known: dict[int, Any]) -> bool:
-        """Whether one of the states, given as rows of words, is sought. `known` keeps what first
-        conditions say of these states, by the conditions' identities."""
+        """Whether one of the states, given as rows of words, is sought. `known` keeps the values of
+        first conditions in these states, by the conditions' identities."""
         for first, second in self.cases:
             there = known.get(id(first))
             if there is None:

@@ -55,7 +55,7 @@ PER_ROUND = 256  # bytes of states for each that a round expands where parts are
 
 @dataclass(frozen=True)
 class Bad:
-    """A state with something wrong: packed, and what is wrong (flags of `lower`)."""
+    """A state with something wrong: packed, and its violations (flags of `lower`)."""
 
     state: bytes
     flags: int
@@ -79,12 +79,12 @@ class Progress:
 
 @dataclass
 class Search:
-    """What a search found.
+    """The result of a search.
 
     `taken` counts the steps of each row, `first` has the depth of the states that it led to first,
     0 where no step took it. `stopped` says which limit ended the search early; `wrong` has for each
-    flag of what was wrong the first level with such a state, and the least ones there, at most
-    MOST_KEPT. `seconds` are without those of `compiling`: what Numba compiles stays on disk.
+    violation's flag the first level with such a state, and the least states there, at most
+    MOST_KEPT. `seconds` are without those of `compiling`: Numba's code stays on disk.
     """
 
     states: int = 0
@@ -183,7 +183,7 @@ class Explorer:
 
     @property
     def memory(self) -> int:
-        """Bytes of the process, by count of what was touched."""
+        """Bytes of the process, counted by touched pages."""
         stores = (each for each in (self.store, self.divided) if each is not None)
         return (
             self.base
@@ -289,7 +289,7 @@ class Explorer:
             yield self.store.bytes_of(shard, start, end)
 
     def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
-        """Expands the last level and inserts what it gives.
+        """Expands the last level and inserts its successors.
 
         Returns the states of the level in which something is wrong, and whether memory was enough.
         """
@@ -383,7 +383,7 @@ class Explorer:
                 return [(shard, start + done, end)], bad
 
     def _insert_all(self) -> bool:
-        """Puts what is left in buckets into the shards; False where there was no room for some."""
+        """Puts the remaining buckets into the shards; False where there was no room for some."""
         turns = count()
         return all(self.each(self._insert, [(turns,)] * self.threads))
 
@@ -436,7 +436,7 @@ class Explorer:
         return met(every, packing, self.store.all_rows(), self.threads)
 
     def close(self) -> None:
-        """Ends the threads, and gives back what was taken of a disk."""
+        """Ends the threads, and releases disk space."""
         if self.pool is not None:
             self.pool.shutdown()
         if self.disk is not None:
@@ -444,8 +444,8 @@ class Explorer:
 
 
 def _asking(explorer: Explorer) -> Callable[[int], bool]:
-    """The explorer's `may_take` for its stores, which don't keep it alive: what it reserves is
-    given back with the last use of it, and doesn't wait for a search for garbage."""
+    """The explorer's `may_take` for its stores, which don't keep it alive: its reserved memory is
+    released with its last use, without waiting for the garbage collector."""
     known = ref(explorer)
 
     def may_take(extra: int) -> bool:
@@ -456,11 +456,11 @@ def _asking(explorer: Explorer) -> Callable[[int], bool]:
 
 
 class Carrier(Protocol):
-    """What carries a search: threads of this process (Explorer), or others (`spark.levels`).
+    """The carrier of a search: threads of this process (Explorer), or others (`spark.levels`).
 
-    `count` is the number of states held, `memory` what they take in bytes, `depth` the number of
-    levels begun, `frontier` the size of the last one, `steps_so_far` the steps taken since then;
-    `taken` are the steps of each row, and `found` is what the search has come to.
+    `count` is the number of states held, `memory` their size in bytes, `depth` the number of levels
+    begun, `frontier` the size of the last one, `steps_so_far` the steps taken since then; `taken`
+    are the steps of each row, and `found` is the result.
     """
 
     found: Search
@@ -504,10 +504,10 @@ def search(
     told the flags of all that is found by then, has the carrier look for the rest, and says whether
     there is none.
 
-    The last level inserted must be open for expansion. What was found is in the carrier's `found`;
-    counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where
-    a level has over `most` states: it is not expanded, and the search may go on with another
-    carrier. What is wrong in a state ends the search where it is `is_violation`.
+    The last level inserted must be open for expansion. The result is in the carrier's `found`;
+    counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where a level
+    has over `most` states: it is not expanded, and the search may go on with another carrier. A
+    violation ends the search if `is_violation` accepts it.
     """
     try:
         return _levels(carrier, on_level, on_round, most, leave_out, is_violation, depth, until)

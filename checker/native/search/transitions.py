@@ -120,9 +120,9 @@ class Transitions:
     """The steps between the states of an explorer that has found all of them.
 
     `targets` and `kinds` have a place for each step: the number of the state that it leads to, and
-    `kind_of` of the label that the kernel gives to what was taken. Those of state `i` begin at
-    `bases[i >> BLOCK_BITS] + offsets[i + (i >> BLOCK_BITS)]` and end where the next offset says.
-    Raises MemoryError where the explorer's limit leaves no room.
+    `kind_of` of the kernel's label of the step. Those of state `i` begin at `bases[i >> BLOCK_BITS]
+    + offsets[i + (i >> BLOCK_BITS)]` and end where the next offset says. Raises MemoryError where
+    the explorer's limit leaves no room.
     """
 
     def __init__(self, explorer: Explorer, kind_of: Any) -> None:
@@ -151,7 +151,7 @@ class Transitions:
 
     @property
     def bytes(self) -> int:
-        """What the steps take."""
+        """The size of the steps."""
         parts = (self.targets, self.kinds, self.offsets, self.bases)
         return sum(part.nbytes for part in parts)
 

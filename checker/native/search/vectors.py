@@ -1,4 +1,4 @@
-"""Nodes evaluated on many packed states at once, by NumPy: for what is asked after a search."""
+"""Nodes evaluated on many packed states at once, by NumPy: for questions after a search."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false

@@ -1,4 +1,4 @@
-"""What a thread does with states: expand them, sort the successors by owner, look back."""
+"""The work of a thread: expand them, sort the successors by owner, look back."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownParameterType=false, reportMissingParameterType=false
@@ -135,8 +135,8 @@ def drop_sent(states, count, stride, sent, mask):
 
 @compiled
 def drop_sent_of_all(buckets, filled, first, last, stride, sent, mask):
-    """Drops from the buckets of the shards `first` up to `last` what the tables at `sent` hold, one
-    for each shard: what is looked for in one of them fits into a cache."""
+    """Drops the states that the tables at `sent` hold, one for each shard, from the buckets of the
+    shards `first` up to `last`: each of them fits into a cache."""
     for shard in range(first, last):
         table = sent + shard * (mask + 1) * stride
         filled[shard] = drop_sent(buckets[shard], filled[shard], stride, table, mask)
@@ -414,7 +414,7 @@ class Worker:
         )  # fmt: skip
 
     def _passed(self, store: Store) -> Passed:
-        """What `scatter` is given again and again."""
+        """The arguments that all calls of `scatter` share."""
         if self.passed is None or self.passed.arguments[0] is not store.form:
             self.passed = Passed(
                 store.form, store.rows_of_parts, self.own, self.room.address, self.known,
@@ -424,7 +424,7 @@ class Worker:
         return self.passed
 
     def drop_sent(self, owned: range, width: int, sent: int, mask: int) -> None:
-        """Drops what was sent from the buckets of these shards (see `drop_sent_of_all`)."""
+        """Drops sent states from the buckets of these shards (see `drop_sent_of_all`)."""
         first, last = owned.start, owned.stop
         drop_sent_of_all(self.buckets, self.filled, first, last, width, sent, mask)
 

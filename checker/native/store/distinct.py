@@ -75,7 +75,7 @@ def keep_masked(states, count, stride, words, masks, table, kept, spare):
 def keep_contents(states, count, stride, there, places, table, kept, spare):
     """Keeps the hashes of numbers in the states that have all bits of `there` (a word, a mask).
 
-    A line of `places` has a number's word, its shift, its mask, and what is added to it.
+    A line of `places` has a number's word, shift, mask and offset.
     """
     for i in range(count):
         state = states + i * stride
@@ -124,7 +124,7 @@ class Distinct:
         self.kept = np.zeros(2, dtype=np.int64)
 
     def keep_masked(self, states: int, count: int, stride: int, bits: Mask) -> None:
-        """Keeps what `count` states from an address on have under a mask."""
+        """Keeps the values of `count` states from an address on under a mask."""
         keep_masked(states, count, stride, *bits, self.table, self.kept, self.spare)
 
     def keep_contents(

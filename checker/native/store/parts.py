@@ -171,7 +171,7 @@ def intern(content, last, mark, at, row, own):
 
 @compiled(inline="always")
 def known_to_hold(parts, numbers, at):
-    """The groups of properties that hold, by what was found in states with the same contents."""
+    """The groups of properties that hold, as found in states with the same contents."""
     known = np.int64(0)
     for part in range(parts.shape[0]):
         if parts[part, GROUPS]:
@@ -195,8 +195,8 @@ def begin_fold(states, count, stride, before, known, parts, numbers, at, sought,
     """Finds the numbers of packed states, from place `at` of `numbers` on, where the state at
     `before` has the same content: `known` has its numbers, and 0 is no state.
 
-    What is left to be found is noted in `sought` behind the `left` rows there: a content's address,
-    its part, its place and a hash. Returns how many rows there are then.
+    The rest is noted in `sought` behind the `left` rows there: a content's address, its part, its
+    place and a hash. Returns how many rows there are then.
     """
     several = parts.shape[0]
     first_place, noted = numbers.ctypes.data + 8 * at, sought.ctypes.data
@@ -336,7 +336,7 @@ def rewrite_records(states, counts, width, parts, wider, widened, numbers, words
 
 @compiled
 def move_slots(slots, size, parts, part):
-    """Fills a part's slots, which are empty, with what other slots held."""
+    """Fills a part's empty slots with the contents of other slots."""
     words = parts[part, WORDS]
     numbers = numbers_in(parts[part, SIZE])
     for old in range(size):

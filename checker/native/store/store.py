@@ -328,7 +328,7 @@ class Store:
                 return False
 
     def _pass(self) -> None:
-        """What `insert_all` is given again and again."""
+        """The arguments that all calls of `insert_all` share."""
         self._passed = Passed(
             self.form, self.states, self.counts, self.places, self.tables, self.groups
         )
@@ -357,8 +357,8 @@ class Store:
         )  # fmt: skip
 
     def resume(self, counts: Any, groups: Any, rows: Any) -> None:
-        """Takes over what another process has made of the regions: the states and the size of the
-        table of each shard, and the rows of parts."""
+        """Takes over another process's changes to the regions: the states and the size of the table
+        of each shard, and the rows of parts."""
         self.counts[:], self.groups[:] = counts, groups
         if self.parts is not None:
             self.parts.resume(rows)

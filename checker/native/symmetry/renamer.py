@@ -37,8 +37,8 @@ class Renamer:
         }
 
     def least(self, b: Builder, words: Words, finish: Callable[[Builder, Words], Words]) -> Words:
-        """The words of the representative: the least of what `finish` makes of the state under all
-        renamings, once the instances are sorted by what they have by themselves."""
+        """The words of the representative: the least result of `finish` under all renamings, once
+        the instances are sorted by their own values."""
         work, best = (b.alloca(I64, size=self.packing.words) for _ in range(2))
         self._put(b, work, words)
         for each in self.renamings:

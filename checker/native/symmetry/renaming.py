@@ -1,10 +1,10 @@
-"""Instances that refer to each other, renamed: what a state becomes when two of them are exchanged.
+"""Instances that refer to each other, renamed: the state after two of them are exchanged.
 
 A leaf moves to the place that the exchange gives its path, a leaf that names an instance names the
 other one, and a bag whose order that changes is sorted again. The representative of a state is the
-least of all states that renamings make of it. To find it without trying them all, the instances are
-first sorted by what each has by itself, which no renaming of others changes; only where two are
-alike in that is every renaming tried.
+least of all states that renamings make of it. To avoid trying all renamings, the instances are
+first sorted by their own values, which no renaming of others changes; only where two are alike in
+that is every renaming tried.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Swap:
-    """Two instances of a key exchanged: what changes, and the bags that are sorted after it."""
+    """Two instances of a key exchanged: the changes, and the bags that are sorted afterwards."""
 
     key: Key
     pair: tuple[int, int]

@@ -145,7 +145,7 @@ def _shared(grounded: Grounded, key: Key, used: set[int]) -> str:
 
 
 def _difference(grounded: Grounded, key: Key) -> str:
-    """What tells the key's instances apart; "" where nothing does."""
+    """Everything that distinguishes the key's instances; "" where nothing does."""
     named = _named_instance(grounded.instance, key)
     if named is not None:
         return f"`{named}` tells them apart"
@@ -181,8 +181,7 @@ def _told_apart(grounded: Grounded, key: Key) -> Iterator[tuple[Leaf, int]]:
 
 
 def _named_instance(instance: Instance, key: Key) -> Expression | None:
-    """A place where an expression orders the key's instances, or where a number or what stands for
-    none is put in place of one."""
+    """A place where an expression orders the key's instances, or uses a number or none as one."""
     every = (*instance.properties, *instance.progress)
     expressions = [instance.terminal, *(p.expression for p in every), *(p.premise for p in every)]
     for table in instance.system.tables:
@@ -318,7 +317,7 @@ def _sorts(kind: Type, key: Key) -> bool:
 
 
 def _rows(grounded: Grounded, key: Key) -> list[list[Leaf]]:
-    """The kept leaves of each instance, ordered by what remains of their paths without it."""
+    """The kept leaves of each instance, ordered by the rest of their paths."""
     rows: dict[int, list[tuple[str, Leaf]]] = {}
     for leaf in grounded.leaves:
         if leaf.index not in grounded.kept or not width(leaf):
