@@ -1,4 +1,4 @@
-"""What a run has found, as data: its states and steps, in Arrow's tables or batch by batch."""
+"""The states and steps of a run as data: in Arrow tables or batch by batch."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false

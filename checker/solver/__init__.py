@@ -1,1 +1,1 @@
-"""The solver: what the explorer decides within bounds, decided by Z3 on the same relation."""
+"""The solver: the explorer's questions, decided by Z3 on the same relation."""

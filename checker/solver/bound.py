@@ -131,7 +131,7 @@ class _UndecidedError(Exception):
 
 
 class _Search:
-    """One solver that grows with the depth; what was excluded at a depth is kept as a fact."""
+    """One solver that grows with the depth; states excluded at a depth are kept as a fact."""
 
     def __init__(self, relation: Relation, only_properties: bool, until: float | None) -> None:
         self.relation = relation

@@ -33,9 +33,9 @@ class Subject:
 
 
 class Induction:
-    """A system whose properties are to be proved. `facts` are what holds of every state: a fact is
-    assumed of the states before a step, and shown of the state behind it. `steps` are the
-    properties of steps, by their places."""
+    """A system whose properties are to be proved. `facts` hold in every state: a fact is assumed of
+    the states before a step, and shown of the state behind it. `steps` are the properties of steps,
+    by their places."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance

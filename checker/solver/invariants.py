@@ -1,7 +1,7 @@
 """Invariants found by Spacer (property-directed reachability over Horn clauses).
 
-What it finds is taken as a candidate and no more: it is made smaller, and proved by plain induction
-like any other fact.
+Its result is only a candidate: it is made smaller, and proved by plain induction like any other
+fact.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Reader:
         return self.graph.leaf(leaf.index, leaf.low, leaf.high, leaf.is_truth)
 
     def sides(self, args: Sequence[Term]) -> tuple[Node, Node]:
-        """Both sides of a comparison, with what is subtracted taken to the other side."""
+        """Both sides of a comparison, with subtracted terms moved to the other side."""
         graph, counts = self.graph, dict[Node, int]()
         number = self.count(args[0], 1, counts) + self.count(args[1], -1, counts)
         left, right = graph.number(max(number, 0)), graph.number(max(-number, 0))
@@ -123,7 +123,7 @@ class _Reader:
 
 
 def _clauses(induction: Induction, subject: Subject, assumed: Sequence[str]) -> str:
-    """The system as Horn clauses: the start, a clause for each row, and what must not be."""
+    """The system as Horn clauses: the start, a clause for each row, and the violation."""
     relation = induction.relation
     leaves, terms, here = relation.leaves, relation.terms, relation.at(0)
     now = [here(relation.now[leaf.index]) for leaf in leaves]
@@ -153,8 +153,8 @@ def _clauses(induction: Induction, subject: Subject, assumed: Sequence[str]) -> 
 
 
 def find_invariant(asked: Question, timeout: float) -> str | None:
-    """Conditions whose conjunction Spacer takes for inductive, and enough for what it is asked, as
-    an SMT-LIB text; none where it finds nothing in `timeout` seconds."""
+    """Conditions whose conjunction is inductive and sufficient according to Spacer, as an SMT-LIB
+    text; none where it finds nothing in `timeout` seconds."""
     horn = z3.SolverFor("HORN")
     horn.set("timeout", max(1, round(timeout * 1000)))
     horn.from_string(asked.text)

@@ -23,8 +23,8 @@ FAULTS = ("unreachable", "error")
 class Finding:
     """Something about a table: an event that is `unanswered`, a row that is `unreachable` behind
     those before it, rows that `overlap`, an update that may leave its `range`, an `error` that the
-    response mayn't carry. `example` is a state in which it is so; `explained` is why a row
-    that is hidden is so, where constants or what the system declares to be unreached say it."""
+    response mayn't carry. `example` is a state in which it is so; `explained` is the reason why a
+    row is hidden, if constants or the system's list of unreached rows give it."""
 
     kind: str
     table: str

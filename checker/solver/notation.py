@@ -114,7 +114,7 @@ def _identifier(name: str) -> str:
 
 
 def written(e: Expression) -> str:  # noqa: C901 (a case for each operator)
-    """An expression as Python has it, of what lemmas are made of."""
+    """An expression of a lemma in Python's notation."""
     args, data = e.args, e.data
     choices = _choices(e)
     match e.op:

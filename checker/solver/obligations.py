@@ -30,7 +30,7 @@ _AT_ONCE = 4  # obligations to a task of Spark's: most take less time than it do
 
 @dataclass(frozen=True)
 class Script:
-    """A piece of an SMT-LIB text: what it declares, and what it asserts."""
+    """A piece of an SMT-LIB text: its declarations and its assertions."""
 
     declared: tuple[str, ...]
     asserted: str
@@ -46,7 +46,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 def script(*terms: Term) -> Script:
-    """The terms in print. Obligations share what they assume, so that it is printed once."""
+    """The terms in print. Obligations share their assumptions, which are printed once."""
     solver = z3.Solver()
     solver.add(*terms)
     forms = [sys.intern(form) for form in _FORM.split(solver.sexpr()) if form]
@@ -62,7 +62,7 @@ def assumption(name: str, *terms: Term) -> Script:
 @dataclass(frozen=True)
 class Obligation:
     """Why `subject` holds in one case: `claim` asserts the case and the denial of the subject,
-    `facts` what it may use, by name. `case` is "start" or the row that the last step takes.
+    `facts` the usable facts, by name. `case` is "start" or the row that the last step takes.
     """
 
     subject: str
@@ -109,7 +109,7 @@ class Obligation:
 
 @dataclass(frozen=True)
 class Settled:
-    """What became of an obligation: `unsat` (it holds), `sat` (with the values of `model`), or
+    """The outcome of an obligation: `unsat` (it holds), `sat` (with the values of `model`), or
     `unknown` for a `reason`. `used` are the assumed facts that were needed."""
 
     key: str
@@ -139,7 +139,8 @@ def settle(item: Obligation, timeout: float) -> Settled:
 
     Most facts don't bear on an obligation, and hundreds of parts cost Z3 more than the question
     does. So they are asserted as they are needed: as long as there is a counterexample, those of
-    its parts that it contradicts. What is unsatisfiable with some is so with all.
+    its parts that it contradicts. An obligation that is unsatisfiable with some facts is
+    unsatisfiable with all.
     """
     begun = time.perf_counter()
     solver = z3.Solver()
@@ -230,8 +231,8 @@ def settle_all(items: Iterable[Obligation], timeout: float, workers: Workers) ->
 
 
 class Answers:
-    """Answers to obligations, told as they come; in a file those of earlier runs by this Z3 as
-    well, but for what it couldn't tell, which is asked again.
+    """Answers to obligations, told as they come; in a file also those of earlier runs by this Z3,
+    except unknown ones, which are asked again.
 
     An obligation that is unsatisfiable from some facts is also unsatisfiable from more. So after a
     lemma was added, only obligations that use a changed fact are asked again. Raises JournalError

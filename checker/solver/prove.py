@@ -46,10 +46,10 @@ class Options:
 
 @dataclass
 class Proof:
-    """What became of a property: `proved`, `refuted`, `not inductive` (of progress `not ranked`) or
+    """The outcome of a property: `proved`, `refuted`, `not inductive` (of progress `not ranked`) or
     `unknown`.
 
-    `lemmas` are the facts that its proof rests on, `invariant` what Spacer found. `trace` is a run
+    `lemmas` are the facts that its proof uses, `invariant` is Spacer's result. `trace` is a run
     that refutes it; or, of one that isn't inductive, a single step that breaks it from a state that
     it holds in, and that perhaps no run reaches.
     """
@@ -143,10 +143,10 @@ def prove(
 ) -> Proofs:
     """Proves the named properties (none: all), under any values of the constants that only bound
     numbers and that `constants` doesn't set. They and the lemmas may use each other; where that
-    isn't enough, the system's other invariants as well. What is `known` isn't asked again.
+    isn't enough, the system's other invariants as well. `known` results aren't asked again.
 
-    Ctrl-C ends it with what is there, once something has been asked. Raises DeclarationError as
-    `instantiate` does, SolverError where there is no start or no step.
+    Ctrl-C ends it with the finished results, once something has been asked. Raises DeclarationError
+    as `instantiate` does, SolverError where there is no start or no step.
     """
     begun = time.perf_counter()
     options = options or Options()
@@ -239,7 +239,7 @@ class _Run:
         return [name for name in names if not self.declared[name].is_progress or name in ranked]
 
     def result(self, instance: Instance, wanted: Sequence[str], seconds: float) -> Proofs:
-        """What came of it."""
+        """The outcome."""
         return Proofs(
             instance.system.name,
             instance.protocol,
@@ -267,7 +267,7 @@ class _Run:
         return [self.asked[item.key] for item in items]
 
     def proof(self, name: str) -> Proof:
-        """The record of a property, a lemma, or of what all states have in common."""
+        """The record of a property, a lemma, or a fact of all states."""
         if name not in self.proofs:
             item = self.declared.get(name)
             sentence = item.sentence if item else "Each state is made of values as they are stored."
@@ -275,7 +275,7 @@ class _Run:
         return self.proofs[name]
 
     def succeed(self, name: str, method: str, k: int, items: Sequence[Obligation]) -> None:
-        """Records a proof, with what it needed."""
+        """Records a proof, with its dependencies."""
         proof, found = self.proof(name), self.answers(items)
         proof.verdict, proof.method, proof.k, proof.reason = "proved", method, k, ""
         proof.lemmas = tuple(sorted({fact for answer in found for fact in answer.used} - {name}))
@@ -300,7 +300,7 @@ class _Run:
             proof.reason = f"Z3 can't tell: {', '.join(sorted(reasons))}"
 
     def spent(self, name: str, found: Sequence[Settled]) -> None:
-        """Adds what obligations took to the record."""
+        """Adds the cost of obligations to the record."""
         proof = self.proof(name)
         proof.seconds += sum(answer.seconds for answer in found)
         proof.obligations += len(found)
@@ -325,7 +325,7 @@ class _Attempt:
         self.failed: dict[str, list[Settled]] = {}
 
     def prove(self, names: Sequence[str]) -> list[str]:
-        """Proves these and what they need; the answer are those that it fails for."""
+        """Proves these and their dependencies; the answer are those that it fails for."""
         while todo := [name for name in self._needed(names) if name not in self.pending]:
             for name, items in self._asked(todo).items():
                 found = self.run.answers(items)
@@ -345,7 +345,7 @@ class _Attempt:
         return [name for name in names if name in self.failed]
 
     def _needed(self, names: Sequence[str]) -> list[str]:
-        """Those of the names that are neither proved nor failed, and what their answers use."""
+        """The names that are neither proved nor failed, and the facts that their answers use."""
         needed = [name for name in names if name not in self.failed]
         for name in needed:
             if name in self.pending:

@@ -1,15 +1,15 @@
-"""Why what must come to happen does, by a ranking: obligations without bounds on numbers.
+"""Proves leads-to properties by a ranking: obligations without bounds on numbers.
 
 A state *owes* where the premise holds and the goal doesn't. While a run owes, no step may raise the
 rank; some helpful event must be possible; a step of one lowers the rank, or makes one possible that
 is named before it. A weakly fair one stays possible until then, and of a strongly fair one `when`
-goes on to hold. So no fair run owes for ever: let the rank stay what it is from some state on. Of
+goes on to hold. So no fair run owes for ever: let the rank stay unchanged from some state on. Of
 the helpful event that is named first, of those that are possible again and again, fairness says
 that it is taken. The rank is lower then, or one named before is possible, and neither is so. (The
 rules WELL and JUST of Z. Manna and A. Pnueli, 1991, with the strongly fair ones in an order.)
 
-A step that spends of a budget lowers what is left of it, which comes before the rest of the rank: a
-proof is of any number of faults, and of what follows the last one.
+A step that spends of a budget lowers its rest, which comes before the other parts of the rank: a
+proof covers any number of faults, and the steps after the last one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Ranked:
 
     @property
     def where(self) -> str:
-        """Of what values it is, behind what is said of it."""
+        """The text about an obligation, followed by its values."""
         values = self.aim.name.removeprefix(self.aim.of.name).strip()
         return f" ({values})" if values else ""
 
@@ -77,7 +77,7 @@ class Ranked:
 
     @cached_property
     def helpful(self) -> list[Help]:
-        """What is helpful, and fair."""
+        """The helpful and fair steps."""
         grounded = self.induction.grounded
         fairnesses = Fairnesses(grounded.instance)
         found: list[Help] = []
@@ -108,8 +108,8 @@ class Ranked:
         return found
 
     def _possible(self, action: GroundAction, row: GroundRow) -> Node:
-        """Whether a row can be taken. That it may write what is out of range says nothing against
-        it: such a step is wrong by itself."""
+        """Whether a row can be taken. It may write a value out of range: such a step is wrong by
+        itself."""
         graph, places = self.graph, len(action.possible)
         if places == 1:
             return graph.and_(action.possible[0], row.guard)
@@ -140,8 +140,8 @@ class Ranked:
                         yield step
 
     def _step(self, action: GroundAction, row: GroundRow) -> Iterator[tuple[Node, str]]:
-        """What no step by a row may do, while a run owes and goes on to do so, and how it is told:
-        each by itself, as most rows write nothing that it is about."""
+        """The condition that no step by a row may meet while an obligation is pending, and its
+        text: each by itself, as most rows write nothing that it is about."""
         graph = self.graph
         done: dict[int, Node] = {}
 
@@ -213,7 +213,7 @@ class Ranked:
         return ", ".join(named)
 
     def _rank_of(self, machine: Interpreter, state: FullState) -> tuple[int, ...]:
-        """The rank in a state, what is left of budgets aside."""
+        """The rank in a state, without the rest of budgets."""
         of = next(item for item in machine.instance.rankings if item.name == self.of.of.name)
         constants, bound = machine.instance.constants, dict(self.aim.bound)
         found = (evaluate(part, machine.as_mapping(state), constants, bound) for part in of.rank)

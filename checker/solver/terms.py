@@ -23,7 +23,7 @@ Interval = tuple[int, int]
 
 
 class SolverError(Exception):
-    """Z3 can't tell, or what it was asked says nothing, as there is no start."""
+    """Z3 can't decide, or there is no initial state."""
 
 
 def can_be(solver: Any) -> bool:
@@ -308,7 +308,7 @@ class Taken:
 
 
 class Relation:
-    """A grounded system over variables: the start, the step to the next state, what is wrong.
+    """A grounded system over variables: the start, the step to the next state, the violations.
 
     The state is in `now` and `following`, by leaf. `chosen` says for each of `steps` whether it is
     the one taken, `places` from which slot of a bag. `at` turns a term into the same at a depth.
@@ -422,7 +422,7 @@ class Relation:
 
     @cached_property
     def change(self) -> Term:
-        """Whether the following state is what the chosen step, if in range, makes of this one."""
+        """Whether the chosen step, if in range, leads from this state to the next."""
         parts: list[Term] = []
         writers: dict[int, list[tuple[Term, Node]]] = {leaf.index: [] for leaf in self.leaves}
         for chosen, step in zip(self.chosen, self.steps, strict=True):
@@ -480,8 +480,8 @@ class Relation:
 
     @cached_property
     def order(self) -> Term:
-        """Whether the step chosen now and the one chosen next are in order: of two that don't touch
-        what the other reads or writes, the first one comes first.
+        """Whether the step chosen now and the one chosen next are in order: of two independent
+        steps, the first one comes first.
 
         Any run can be brought into that order without a change of its last state.
         """

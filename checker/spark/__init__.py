@@ -1,6 +1,6 @@
 """Exploration on Apache Spark: shards on many machines, levels on durable storage.
 
-For notebooks it has what Spark's DataFrames are made of: `Explored` (states and transitions of a
+For notebooks it has the sources of Spark's DataFrames: `Explored` (states and transitions of a
 run), `verdicts`, `judge_histories` and `decode`. They are loaded when they are asked for.
 """
 

@@ -36,7 +36,7 @@ VERDICTS = (
 
 
 class Explored:
-    """What a run on Spark has found so far: `storage` is its folder.
+    """The states and steps that a run on Spark has found until now: `storage` is its folder.
 
     `instance`, `symmetry` and `slicing` are those of the run. Raises CheckpointError for a folder
     that holds no run, or another one's.
@@ -118,7 +118,7 @@ def _transitions(
 def verdicts(session: Any, results: Iterable[Result | Mapping[str, Any]]) -> Any:
     """Verdicts on properties, a row for each of each run, as a DataFrame of `VERDICTS`.
 
-    `results` are those of `check`, or what `check --json` and `sweep --results` wrote of them.
+    `results` come from `check`, or from the files of `check --json` and `sweep --results`.
     """
     rows: list[tuple[Any, ...]] = []
     for result in results:

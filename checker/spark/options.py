@@ -32,7 +32,7 @@ def is_local(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Raises SparkError for what can't be the address of a master."""
+    """Raises SparkError for an invalid address of a master."""
     if not MASTER.fullmatch(master):
         forms = "local[N], local[*], spark://HOST:PORT, k8s://URL or yarn"
         raise SparkError(f"--master {shlex.quote(master)}: write {forms}")

@@ -1,4 +1,4 @@
-"""A Spark session, and what may be wrong with the machine that should have one."""
+"""A Spark session, and the faults of a machine that should have one."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -107,8 +107,8 @@ def _listening_on(address: str | None) -> Generator[None]:
 
 
 def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[str, str]:
-    """What a session of ours asks of Spark. `carrying` says that Java only carries what Python
-    computes: to compile it with effort takes longer than that saves."""
+    """The settings of our Spark sessions. `carrying` says that Java only carries Python's results:
+    to compile it with effort takes longer than that saves."""
     asked = {
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
@@ -141,7 +141,7 @@ def settings(master: str, ui: bool = False, *, carrying: bool = False) -> dict[s
 
 def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -> Any:
     """A Spark session: the one that there is, or a new one, with Spark's pages on request, made for
-    Java to carry what Python computes (see `settings`). Raises SparkError."""
+    Java to carry Python's results (see `settings`). Raises SparkError."""
     check_master(master)
     find_java()
     address = _own_address(master)
@@ -167,8 +167,8 @@ def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -
 
 
 def _quiet_once_java_is_gone(server: Any) -> None:
-    """Has a server of Spark's print no traceback where Java, which sends it numbers, is gone: what
-    needs Java tells that in a line."""
+    """Has a server of Spark's print no traceback where Java, which sends it numbers, is gone:
+    functions that need Java report that in a line."""
     tell = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
@@ -205,26 +205,26 @@ def session(options: SparkOptions, name: str, *, carrying: bool = False) -> Gene
 
 
 def stop(running: Any) -> None:
-    """Ends a session. One whose Java is gone has ended: what was found before that is found."""
+    """Ends a session. One whose Java is gone has ended: everything before is found."""
     with _java_may_be_gone():
         running.stop()
 
 
 def give_back(broadcast: Any) -> None:
-    """Frees what executors hold of a broadcast; where Java is gone, there is nothing to free."""
+    """Frees the executors' copies of a broadcast; where Java is gone, there is nothing to free."""
     with _java_may_be_gone():
         broadcast.destroy()
 
 
 def forget(rdd: Any) -> None:
-    """Frees what executors hold of a persisted RDD; where Java is gone, there is nothing."""
+    """Frees the executors' data of a persisted RDD; where Java is gone, there is nothing."""
     with _java_may_be_gone():
         rdd.unpersist()
 
 
 def drop_shuffle(rdd: Any) -> None:
-    """Deletes what was shuffled for an RDD, which Spark would keep on disk as long as it finds no
-    reason to collect garbage."""
+    """Deletes the shuffle files of an RDD, which Spark would keep on disk until it collects
+    garbage."""
     with _java_may_be_gone():
         rdd._jrdd.rdd().cleanShuffleDependencies(False)
 
@@ -239,7 +239,7 @@ def _java_may_be_gone() -> Generator[None]:
 
 @contextmanager
 def java_needed() -> Generator[None]:
-    """Raises SparkError where Java ends while what is inside still needs it."""
+    """Raises SparkError if Java ends while the block still needs it."""
     from py4j.protocol import Py4JError
 
     try:
@@ -262,7 +262,7 @@ def reason(error: Exception) -> str:
 
 @contextmanager
 def stage(session: Any, name: str) -> Generator[None]:
-    """What is built or run inside is shown by this name among Spark's stages."""
+    """Stages that are built or run inside have this name in Spark."""
     from pyspark.traceback_utils import SCCallSiteSync
 
     context = session.sparkContext

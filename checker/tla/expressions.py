@@ -1,4 +1,4 @@
-"""Expressions in TLA+. What each operator means is `language.values`'; see `Epochfence.tla`."""
+"""Expressions in TLA+. `language.values` has the meaning of each operator; see `Epochfence.tla`."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Writer:
         self.constants = constants
 
     def formula(self, e: Expression, scope: Scope) -> Formula:
-        """The expression where what is bound around it has the names in `scope`.
+        """The expression, where variables bound around it have the names in `scope`.
 
-        Raises DeclarationError for what can't be written.
+        Raises DeclarationError for an expression that can't be written.
         """
         args = e.args
         match e.op:

@@ -1,6 +1,6 @@
 """A system as a TLA+ module and TLC's configuration of it: the same states, steps and properties.
 
-Each table is an action: for each choice of who acts and what is taken, the first row whose guard
+Each table is an action: for each choice of the actor and the message, the first row whose guard
 holds. Each row is a definition of its own, with its source in Kafka.
 """
 
@@ -148,7 +148,7 @@ class _Module:
         return self.variables[f"{node.data.machine}.{node.data.name}"], path
 
     def action(self, action: Action, name: str, rows: list[str], scope: Scope) -> str:
-        """For each choice of what is bound, the first row whose guard holds."""
+        """For each choice of the bound variables, the first row whose guard holds."""
         lines = [
             *_comment(f"{action.table}: the first of its rows whose guard holds"),
             f"{name} ==",
@@ -193,7 +193,7 @@ class _Module:
             yield "\n".join((*_comment(item.sentence), f"{name} ==", text))
 
     def configuration(self) -> str:
-        """TLC's configuration: values of constants, and what to look for."""
+        """TLC's configuration: values of constants, and the properties to check."""
         kinds = {"invariant": "INVARIANT", "step": "PROPERTY"}
         lines = ["SPECIFICATION Spec", "INVARIANT TypeOK"]
         lines += [
@@ -209,7 +209,7 @@ class _Module:
 
 
 def _bullets(parts: Iterable[Formula]) -> list[str]:
-    """The parts as a list of what all has to hold."""
+    """The parts as a conjunction list."""
     return [f"  {text}" for part in parts for text in hung(f"{AND} ", part, WIDTH - 4)]
 
 

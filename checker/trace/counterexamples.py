@@ -2,7 +2,7 @@
 
 The second is the shortest run to a fault that lacks a row of the first; each further one lacks a
 row of every one before it. So a search is made without a row, or without several: those that hit
-what was found (Reiter's hitting sets). Where no search is left, every run to a fault takes all rows
+all found runs (Reiter's hitting sets). Where no search is left, every run to a fault takes all rows
 of one of those found.
 """
 
@@ -20,8 +20,8 @@ Rows: TypeAlias = frozenset[str]
 
 @dataclass(frozen=True)
 class Tried:
-    """The outcome of a search without some rows: a counterexample or none, what `stopped` the
-    search before it could tell, and the number of states that it looked at."""
+    """The outcome of a search without some rows: a counterexample or none, the limit that `stopped`
+    the search early, and the number of explored states."""
 
     found: Counterexample | None
     stopped: str

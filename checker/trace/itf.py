@@ -42,9 +42,9 @@ class Settings:
 class TraceFile:
     """A trace as a file has it: its states as data of ITF, by variable.
 
-    `settings` are none where another program wrote it. `broken` names what the writer saw broken.
-    `tlc`: it is no ITF, but what TLC's -dumpTrace has written. `rows`: what led to each state, as
-    far as the file says so; else empty.
+    `settings` are none where another program wrote it. `broken` names the property that the writer
+    saw broken. `tlc`: the file isn't ITF, but one of TLC's -dumpTrace. `rows`: the step to each
+    state, if the file has it; else empty.
     """
 
     states: tuple[Mapping[str, Any], ...]
@@ -172,8 +172,8 @@ def _settings(meta: Mapping[str, Any]) -> Settings | None:
 def decoded(kind: Type, data: Any, constants: Constants, where: str, *, tlc: bool = False) -> Value:
     """The value of data in ITF. Programs differ: a list stands for a set or a bag as well, null or
     a list without elements for none, a variant for a name, an object for a map, a number for an
-    instance, and any number may be a #bigint. In what TLC has dumped, the keys of an object are
-    TLA+. Raises TraceError."""
+    instance, and any number may be a #bigint. In TLC's dump, the keys of an object are TLA+. Raises
+    TraceError."""
     value = _Decoding(constants, where, tlc=tlc).run(kind, data)
     if not contains(kind, value, constants):
         raise TraceError(f"{where}: {shown(data)} is not of type {kind}")
@@ -246,7 +246,7 @@ class _Decoding:
         raise TraceError(f"{self.where}: {shown(data)} is not the count of an element")
 
     def pairs(self, data: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-        """What a map has, by key."""
+        """The entries of a map, by key."""
         listed: Any = data.get("#map", [[self.key(key), part] for key, part in data.items()])
         if isinstance(listed, list):
             pairs: list[Any] = listed  # pyright: ignore[reportUnknownVariableType]

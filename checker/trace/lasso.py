@@ -27,7 +27,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Lasso:
-    """A run by its states, packed or whole, and what is taken between them: from the state of index
+    """A run by its states, packed or whole, and the steps between them: from the state of index
     `loop` on it repeats for ever, and where that is the last one it stays there."""
 
     states: list[Any]
@@ -76,8 +76,8 @@ def label_of(step: Step) -> Label:
 def tell_lasso(
     instance: Instance, aim: Aim, lasso: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
-    """The run as it is shown. Raises ReplayError where the model can't take it, where it isn't
-    fair there, or comes to what it must."""
+    """The run as it is shown. Raises ReplayError where the model can't take it, where it isn't fair
+    there, or reaches its goal."""
     machine = Interpreter(instance)
     states, steps = _followed(machine, lasso, packed)
     _check_aim(machine, aim, states, lasso)
@@ -91,8 +91,8 @@ def tell_lasso(
 def tell_dead_end(
     instance: Instance, aim: Aim, run: Lasso, packed: Callable[[FullState], Any]
 ) -> Trace:
-    """The run to a state from which no run comes to what must stay possible. Raises ReplayError
-    where the model can't take it, or is where it must come."""
+    """The run to a state from which no run reaches a goal that must stay possible. Raises
+    ReplayError where the model can't take it, or is where it must come."""
     machine = Interpreter(instance)
     states, steps = _followed(machine, run, packed)
     if machine.holds(aim.of.expression, states[-1]):
@@ -139,7 +139,8 @@ def _check_aim(machine: Interpreter, aim: Aim, states: list[FullState], lasso: L
 
 
 def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label]) -> list[str]:
-    """The fairness of what is possible along the loop. Raises ReplayError if the loop isn't."""
+    """The fairness of the steps that are possible along the loop. Raises ReplayError if the loop
+    isn't."""
     each = [{x for label in here for x in fairnesses.of(label)} for here in possible]
     done = [x for label in taken for x in fairnesses.of(label)]
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""Values of the language as plain data: what JSON and data frames have."""
+"""Values of the language as plain data, for JSON and data frames."""
 
 from __future__ import annotations
 

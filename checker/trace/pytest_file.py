@@ -56,7 +56,7 @@ def as_pytest(name: str, instance: Instance, outcome: Outcome) -> str:
 
 
 def _plain(text: str) -> str:
-    """What may stand in a docstring."""
+    """Text that may stand in a docstring."""
     return text.replace("\\", "/").replace('"""', "'''").strip()
 
 
@@ -76,7 +76,7 @@ def _call(function: str, arguments: list[str]) -> Iterator[str]:
 
 
 def _end(trace: Trace, outcome: Outcome) -> Iterator[str]:
-    """What holds at the end of the run."""
+    """The conditions at the end of the run."""
     if trace.loop is not None:
         yield f"assert run.states[-1] == run.states[{trace.loop}]"
     elif len(trace.states) == len(trace.steps):

@@ -1,4 +1,4 @@
-"""A run taken step by step, as a test of it says: what `replay --pytest` writes is made of this."""
+"""A run step by step in a test: `replay --pytest` writes tests that use this module."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Run:
     """A run of a system's tables, at a release, with constants, and with or without features.
 
     It begins in the initial state that shows these values of variables, in print; all but those
-    which may begin with several are left out. Raises DeclarationError for what the system doesn't
-    have, AssertionError where no run begins so.
+    which may begin with several are left out. Raises DeclarationError for names that the system
+    doesn't have, AssertionError if no run begins with these values.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ MOST = 10_000
 
 
 def replay(instance: Instance, file: TraceFile) -> Outcome:
-    """The result of the run that has the trace's states: what is broken at its end, or nothing. A
-    trace may name some of the variables, and have a state several times in a row.
+    """The result of the run that has the trace's states: the property that is broken at its end, or
+    nothing. A trace may name some of the variables, and have a state several times in a row.
 
     Raises TraceError where there is no such run.
     """
@@ -175,7 +175,7 @@ def _tell_end(
     machine: Interpreter, states: list[FullState], steps: list[Step], file: TraceFile,
     outcome: Outcome,
 ) -> None:  # fmt: skip
-    """Puts into the outcome what the last state or step breaks."""
+    """Puts the properties that the last state or step breaks into the outcome."""
     instance = machine.instance
     broken = {item.kind for item in machine.broken(states)}
     run = [{state} for state in states]

@@ -1,1 +1,1 @@
-"""The page of proofs, its overview, and the digests of what is proved."""
+"""The page of proofs, its overview, and the digests of proofs."""

@@ -1,4 +1,4 @@
-"""A digest of what is proved of a system: the same wherever Z3 would be asked the same.
+"""A digest of a proof: equal if Z3 would be asked the same.
 
 It is of grounded rows. The names of rows, fields and lemmas aren't in it, nor is the order of rows
 and lemmas.
@@ -18,8 +18,8 @@ _IN_ANY_ORDER = ("and", "or", "eq", "add")
 
 
 class Forms:
-    """Digests of nodes: the same for nodes of one form, whichever system they are of. `leaves` says
-    by its index what a leaf is there."""
+    """Digests of nodes: the same for nodes of one form, whichever system they are of. `leaves` has
+    the name of a leaf by its index."""
 
     def __init__(self, leaves: Mapping[int, object]) -> None:
         self.leaves = leaves
@@ -52,8 +52,8 @@ def _of(content: object) -> str:
 
 
 def digest(grounded: Grounded) -> str:
-    """The digest of a sliced system: its leaves and their ranges, initial states, rows, and what is
-    to be proved of it."""
+    """The digest of a sliced system: its leaves and their ranges, initial states, rows, and the
+    properties to prove."""
     kept = [leaf for leaf in grounded.leaves if leaf.index in grounded.kept]
     settled = [leaf.index for leaf in kept if leaf.index not in grounded.open]
     leaves = {
@@ -75,7 +75,7 @@ def digest(grounded: Grounded) -> str:
 
 
 def _action(forms: Forms, fair: Fairnesses | None, action: GroundAction) -> tuple[object, ...]:
-    """An action with its rows; with rankings, whose it is and what is fair of it as well."""
+    """An action with its rows; with rankings, also its owner and its fairness."""
     rows = [
         (
             forms.of(row.guard),
@@ -93,7 +93,7 @@ def _action(forms: Forms, fair: Fairnesses | None, action: GroundAction) -> tupl
 
 
 def _rankings(grounded: Grounded, forms: Forms) -> Iterator[tuple[object, ...]]:
-    """What is to be proved of whole runs."""
+    """The properties of whole runs."""
     spent = [
         forms.leaves[leaf.index]
         for leaf in grounded.leaves

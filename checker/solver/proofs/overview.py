@@ -1,8 +1,8 @@
 """The first tables of docs/proofs.md: which property is proved at which release, and which doesn't
 hold there.
 
-What is proved is read from the page's own sections. What doesn't hold is declared here, with bounds
-within which a search soon finds the run.
+Proved properties are read from the page's own sections. Properties that don't hold are declared
+here, with bounds within which a search soon finds the run.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ BROKEN = (
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: its heading, its text, and what it is of."""
+    """A section of the page: its heading, its text, and its system."""
 
     heading: str
     text: str
@@ -135,8 +135,8 @@ def anchor(heading: str) -> str:
 
 
 def table(name: str, sections: Sequence[Section]) -> str:
-    """What these sections prove of a system's properties, and what doesn't hold, by release. Raises
-    ValueError where they contradict each other."""
+    """The properties of a system that these sections prove, and those that don't hold, by release.
+    Raises ValueError where they contradict each other."""
     system = load_system(name)
     sections = [section for section in sections if section.system.name == name]
     on = {section.switch_on for section in sections}
@@ -160,8 +160,8 @@ def table(name: str, sections: Sequence[Section]) -> str:
 
 
 def _known(name: str, sections: Sequence[Section]) -> dict[tuple[str, str, tuple[str, ...]], str]:
-    """What is known of each property, at each release, with these features switched on. A proof
-    with more features than another one says nothing more."""
+    """The verdict of each property, at each release, with these features switched on. A proof with
+    more features than another one says nothing more."""
     proved: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for section in sections:
         for item, (release, on) in product(section.proved, section.releases):

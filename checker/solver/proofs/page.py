@@ -1,9 +1,10 @@
-"""docs/proofs.md: what is proved, how, and how far the rest got. It is written by a run:
+"""docs/proofs.md: the proved properties, their proofs, and the state of the others. It is written
+by a run:
 
 python -m epochfence.checker.solver.proofs.page docs/proofs.md
 
 With names of systems behind it, or numbers of sections, only those are written anew. With
-`--answers FILE` what Z3 has answered is kept there, so that a run that was broken off goes on.
+`--answers FILE` Z3's answers are kept there, so an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ CASES = (
 
 
 def run(case: Case, known: Answers | None = None) -> Proofs:
-    """The proofs of a case; what is known isn't asked again."""
+    """The proofs of a case; known answers aren't asked again."""
     options = Options(
         timeout=60,
         workers=Workers(available_threads()),
@@ -225,7 +226,8 @@ def _proved(case: Case, result: Proofs) -> list[str]:
 
 
 def any_in_flight(case: Case, result: Proofs) -> str:
-    """Why what is proved holds with any number of messages of a kind in flight, where it does."""
+    """The argument that a proof holds with any number of messages of a kind in flight, if it
+    does."""
     if case.in_flight is None:
         return ""
     message, room = case.in_flight
@@ -241,7 +243,7 @@ def any_in_flight(case: Case, result: Proofs) -> str:
 
 
 def any_number(case: Case, result: Proofs) -> str:
-    """Why what is proved holds for any number of instances of a key, where it does."""
+    """The argument that a proof holds for any number of instances of a key, if it does."""
     key = case.any_number
     if key is None:
         return ""
@@ -288,8 +290,8 @@ def _at(case: Case, other: str) -> Case:
 
 
 def asked(case: Case, text: str) -> str | None:
-    """The digest of what Z3 is asked, if all that a section says is proved is assumed of each
-    other; none if constants that it left open can't be."""
+    """The digest of Z3's obligations, if the proved properties of a section may assume each other;
+    none if constants that it left open can't be."""
     section = _placed(case, text)
     declared = {item.name for item in section.system.every_property}
     left_open = [name for found in _OPEN.finditer(text) for name in found["names"].split(", ")]
@@ -315,7 +317,7 @@ def is_current(case: Case, text: str) -> bool:
 
 
 def digest_line(case: Case, text: str) -> str:
-    """The last line of a section, which `is_current` compares with what Z3 is asked today."""
+    """The last line of a section, which `is_current` compares with today's obligations."""
     return f"\nDigest of its rows, properties and lemmas: `{asked(case, text)}`.\n"
 
 

@@ -1,4 +1,4 @@
-"""What a suggested lemma may say: clauses of literals over a few instances and messages in flight.
+"""The grammar of suggested lemmas: clauses of literals over a few instances and messages in flight.
 
 A literal compares a part of the state with another one of its type, or with a constant. `a <= b`,
 `b <= a` and `a != b` are enough to say any comparison of numbers, as a lemma may be several
@@ -45,9 +45,9 @@ FEW = 5  # numbers of a range each of which may be a bound
 
 @dataclass(frozen=True, eq=False)
 class Literal:
-    """A condition, what it is `about` (two about the same make no clause), and whether it reads
-    better on the left of an `implies`, denied. `of` isn't the `member` of an enum, where it says
-    just that."""
+    """A condition, its subject `about` (two about the same make no clause), and whether its
+    negation reads better on the left of an `implies`. `of` isn't the `member` of an enum, where it
+    says just that."""
 
     condition: Expression
     about: tuple[str, ...]
@@ -67,7 +67,7 @@ class Literal:
 
     @property
     def denied(self) -> Expression:
-        """What it excludes, in the shortest form."""
+        """The states that it excludes, in the shortest form."""
         return _denied(self.condition)
 
 
@@ -210,8 +210,7 @@ class Grammar:
         return found
 
     def as_grounded(self, expression: Expression, known: Collection[Expression] = ()) -> Expression:
-        """The expression with the variables of the state for what is in flight, but for messages
-        that are known."""
+        """The expression with state variables for messages in flight, except known messages."""
 
         def change(node: Expression) -> Expression | None:
             if node in known:
@@ -323,7 +322,7 @@ class Grammar:
             yield Literal(term > number, (*about, str(number)), True)
 
     def members(self, under: Under) -> Iterator[Literal]:
-        """Sets: what is in them, whether that is a majority, whether there is anything."""
+        """Sets: their elements, whether these are a majority, whether there is one."""
         for term, kind in self.parts(under):
             if not isinstance(kind, Set):
                 continue
@@ -381,7 +380,7 @@ class Grammar:
 
 
 def _conditions(instance: Instance) -> Iterator[Expression]:
-    """What rows and properties ask."""
+    """The conditions of rows and properties."""
     for action in instance.actions:
         yield from (action.when, *(row.guard for row in action.rows))
     yield from (item.expression for item in instance.properties)

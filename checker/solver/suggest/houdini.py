@@ -21,8 +21,8 @@ _FEW = 4  # facts that are asserted at first; twice as many then, and so on
 
 @dataclass(frozen=True)
 class Case:
-    """A row of an action: what there is where it is taken, the leaves that it writes, and how a
-    condition over the state becomes one over the state behind it."""
+    """A row of an action: the condition under which it is taken, the leaves that it writes, and the
+    map from a condition over the state to one over the next state."""
 
     name: str
     action: GroundAction
@@ -35,8 +35,8 @@ class Houdini:
     """The facts of an induction, in `alive` those that nothing has broken yet, in `broken` the
     others with the row that did (none: at the start).
 
-    Raises LateError in whatever it does once the time `until` is reached. What Z3 can't tell within
-    `timeout` seconds counts as broken.
+    Raises LateError in whatever it does once the time `until` is reached. A fact that Z3 can't
+    decide within `timeout` seconds counts as broken.
     """
 
     def __init__(self, induction: Induction, until: float, timeout: float) -> None:
@@ -178,7 +178,7 @@ class Houdini:
         return asking.used if asking.answer(goal) == z3.unsat else None
 
     def obligations(self, name: str) -> Iterator[tuple[Case, Term]]:
-        """The rows that may break a fact, or a property of steps, each with what is wrong then."""
+        """The rows that may break a fact or a step property, each with the violation."""
         steps = self.induction.steps
         for case in self.cases:
             if name in steps:

@@ -1,7 +1,7 @@
 """Candidates for lemmas: the shortest clauses that no explored state breaks, by NumPy on columns.
 
-What a literal is in each explored state, for each choice of instances and messages, is a row of
-bits. A clause of two literals holds where no row denies both: one product of matrices finds all.
+The values of a literal in all explored states, for each choice of instances and messages, are a row
+of bits. A clause of two literals holds where no row denies both: one product of matrices finds all.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -40,14 +40,14 @@ class LateError(Exception):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A lemma that no explored state breaks, and what it is made of."""
+    """A lemma that no explored state breaks, and its literals."""
 
     under: Under
     literals: tuple[Literal, ...]
 
     @property
     def expression(self) -> Expression:
-        """What it says."""
+        """Its text."""
         return self.under.lemma(self.literals)
 
     @property
@@ -200,7 +200,8 @@ class Mine:
     def cases(
         self, under: Under, bound: Mapping[Expression, int]
     ) -> Iterator[tuple[Node, dict[Expression, Shape]]]:
-        """What the names may stand for with these instances, and when that is there."""
+        """The values of the names with these instances, and the condition under which they
+        exist."""
         graph = self.states.grounded.graph
         names: dict[Expression, Shape] = {n: graph.number(at) for n, at in bound.items()}
         bags = [self._bag(message, names) for message in under.messages]
@@ -256,7 +257,7 @@ def _shortest(denied: Any, literals: Sequence[Literal], most: int) -> Iterator[t
 
 
 def _key(under: Under, literals: Sequence[Literal]) -> tuple[str, ...]:
-    """The same for what differs in the names of instances and messages alone."""
+    """The same for clauses that differ only in the names of instances and messages."""
     names = under.names
     return min(_named(under, names, literals), _named(under, names[::-1], literals))
 

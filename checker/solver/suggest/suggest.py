@@ -1,6 +1,6 @@
 """Lemmas for properties that aren't inductive: mined, sifted, made few, and proved as if declared.
 
-What is suggested changes no verdict: it says what would be proved if it were declared.
+Suggestions change no verdict: they say what would be proved if they were declared.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Settings:
 
 @dataclass
 class Suggestions:
-    """What became of a search for lemmas.
+    """The outcome of a search for lemmas.
 
     `lemmas` are those with which the properties `proved` are, none to spare if they are `fewest`;
     `proofs` is that proof. `hints` are inductive and exclude a step that breaks one of the others.
@@ -91,7 +91,7 @@ class Suggestions:
 
     @property
     def text(self) -> str:
-        """The lemmas, or else what may help to find them, as a declaration has them."""
+        """The lemmas, or hints for finding them, in a declaration's notation."""
         return declaration(self.lemmas or self.hints)
 
     def as_json(self) -> dict[str, Any]:
@@ -173,8 +173,8 @@ class _Search:
             states.close()
 
     def _states(self) -> States:
-        """What is explored; once more without lemmas and further properties that don't hold, as the
-        search ends there."""
+        """The explored states; once more without lemmas and further properties that don't hold, as
+        the search ends there."""
         result = self.result
         while True:
             states = States(self.settings.instance(self.names), available_threads())

@@ -1,9 +1,9 @@
 """How many instances of a key a proof by induction needs, to hold for any number of them.
 
-A step acts for so many instances, and a part of what is proved mentions so many. A step that needs
-some instance to be such, whichever, acts for that one as well. What a step breaks in a larger
-system, it breaks as well where there are just these, if nothing else of the larger system shows
-there. That is checked part by part, on a system with one instance more.
+A step acts for so many instances, and a part of a property mentions so many. A step that needs some
+instance to be such, whichever, acts for that one as well. A violation by a step in a larger system
+occurs also with only these instances, if nothing else of the larger system is visible there. That
+is checked part by part, on a system with one instance more.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def _objections(small: _Projected, large: _Projected, mentioned: int) -> Iterato
 
 
 class _Projected:
-    """A system of which only what the first instances of a key see is looked at. `form` is the
-    same for nodes of one form, so that two systems' can be compared."""
+    """A system restricted to the view of a key's first instances. `form` is the same for nodes of
+    one form, so that two systems' can be compared."""
 
     def __init__(self, grounded: Grounded, key: Key) -> None:
         self.grounded = grounded
@@ -172,12 +172,12 @@ class _Projected:
         }
 
     def facts(self, count: int) -> set[str]:
-        """The parts of what is proved, and of what all states have in common."""
+        """The parts of the properties, and of the facts of all states."""
         return {self.form(part) for part in self.parts if self.sees(count, part)}
 
     def steps(self, count: int) -> dict[str, tuple[object, ...]]:
-        """For each row and bindings: when it is taken, what it writes, where that leaves a range,
-        and how it breaks a property of steps."""
+        """For each row and bindings: when it is taken, its updates, where they leave a range, and
+        when it breaks a step property."""
         found: dict[str, tuple[object, ...]] = {}
         for action in self.grounded.actions:
             if any(number >= count for number in self.acts_for(action)):
@@ -225,7 +225,7 @@ def _all_of(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def _conjuncts(graph: Graph, node: Node) -> Iterator[Node]:
-    """The parts that must all hold; of what a condition is put before, each with the condition."""
+    """The parts that must all hold; of everything below a condition, each with the condition."""
     parts = _parts(graph, node)
     if parts:
         for part in parts:

@@ -1,9 +1,9 @@
 """How many messages of a kind a proof by induction needs in flight, to hold for any number of them.
 
-A step takes one message at most, and a part of what is proved mentions so many. Rows don't look at
-what else is in flight. So what a step breaks with more messages, it breaks as well with just these,
-if whatever is proved or assumed holds of fewer messages once it holds of more: if it says something
-of every message, and nothing of how many there are.
+A step takes one message at most, and a part of a property mentions so many. Rows don't read other
+messages in flight. So a violation by a step with more messages occurs also with only these, if
+every property and assumption that holds of more messages holds of fewer: if it says something of
+every message, and nothing of how many there are.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def with_capacity(system: System, message: Message, capacity: int) -> System:
 
 
 def _mentioned(e: Expression, message: Message, is_true: bool) -> int | None:
-    """How many messages show that a condition isn't what it should be; none where any number
-    may be needed."""
+    """The number of messages that show the violation of a condition; none where any number may be
+    needed."""
     if not any(_is_about(node, message) for node in children_first(e)):
         return 0
     if e.op == "not":

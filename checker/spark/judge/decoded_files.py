@@ -36,14 +36,14 @@ SCHEMA = pa.schema(
 
 
 def decode(session: Any, uri: str, limit: int = LIMIT) -> Any:
-    """What log segments, snapshots and transaction indexes in a folder and those below it hold.
+    """The content of log segments, snapshots and transaction indexes in a folder and those below
+    it.
 
-    A row is what `epochfence decode` shows as one: its `file`, the `kind` of file, its `byte` there
-    and `what` it is. Fields that are often wanted have columns of their own, null where there are
-    none; all are in `fields`, as JSON. What is wrong is a row as well, with `what` "error" and the
-    `error`. Files whose names say nothing of what is in them are passed over. `uri` is a path, or
-    the URI of a file system that Arrow knows. A batch larger than `limit` bytes is an error as
-    well. Raises SparkError, StorageError.
+    A row is one of `epochfence decode`: its `file`, the `kind` of file, its `byte` there and `what`
+    it is. Fields that are often wanted have columns of their own, null where there are none; all
+    are in `fields`, as JSON. An error is a row as well, with `what` "error" and the `error`. Files
+    with unknown names are skipped. `uri` is a path, or the URI of a file system that Arrow knows. A
+    batch larger than `limit` bytes is an error as well. Raises SparkError, StorageError.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 

@@ -64,8 +64,8 @@ class Judging:
 
 @dataclass(frozen=True)
 class Summary:
-    """What all histories came to: keys and operations of each finding, lines set aside, and some
-    of what is not explained and of the lines, as rows of the two outputs."""
+    """The result of all histories: keys and operations of each finding, lines set aside, and some
+    of the unexplained findings and of the lines, as rows of the two outputs."""
 
     keys: Mapping[str, int]
     operations: int
@@ -75,7 +75,7 @@ class Summary:
 
     @property
     def finding(self) -> str:
-        """The worst. What is no history outweighs only that there was nothing to judge."""
+        """The worst. An invalid history outweighs only an empty one."""
         invalid = self.rejected or INVALID in self.keys
         found = worst(Finding[name] for name in self.keys if name != INVALID)
         if invalid and found in (Finding.UNJUDGED, Finding.EXPLAINED):
@@ -176,7 +176,7 @@ def _ends(files: Any, blocks: Any) -> list[int]:
 
 
 def _tables(session: Any, files: list[str]) -> Any:
-    """Rows of Parquet files as lines of JSON, without what is null in them."""
+    """Rows of Parquet files as lines of JSON, without null values."""
     from pyspark.sql import functions as f
 
     reader = session.read.option("mergeSchema", True)
@@ -220,7 +220,7 @@ _KINDS = {
 
 
 def columns() -> dict[str, set[str]]:
-    """What a history's columns are called, with the kinds of JSON values that each may have."""
+    """The names of a history's columns, with the kinds of JSON values that each may have."""
     found: dict[str, set[str]] = {}
     for definition in schema_of("history")["definitions"].values():
         for name, one in definition["properties"].items():
@@ -248,7 +248,7 @@ LookedAt = tuple[str | None, str | None, float | None, list[str] | None]
 
 
 def _looked_at(file: str, number: int, text: bytes) -> LookedAt:
-    """A line's reason, key, start, and what ties its key to others."""
+    """A line's reason, key, start, and the link of its key to others."""
     try:
         line = read_line(file, number, text, "history")
         run = f" of run {line['run']}" if "run" in line else ""

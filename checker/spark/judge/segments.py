@@ -1,8 +1,8 @@
 """Brokers' data directories of any size, judged on Spark: a task reads a partition's folder, and
-what lies between partitions is joined by producer id.
+records of several partitions are joined by producer id.
 
-Every machine sees the directories under the same path. What comes to the driver are the folders'
-names, counts, and some of the findings.
+Every machine sees the directories under the same path. The driver receives the folders' names,
+counts, and some of the findings.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -69,7 +69,7 @@ _ROWS = 1_000  # of a batch that goes back to Spark
 
 @dataclass(frozen=True)
 class Summary:
-    """What all directories come to: partitions, their batches, markers with a decision and those
+    """The result of all directories: partitions, their batches, markers with a decision and those
     without anything to be compared with, findings, and the first of those."""
 
     outcome: Outcome
@@ -93,8 +93,8 @@ def judge_on_spark(
     policies: Mapping[str, str] | None = None, most_told: int = 10,
 ) -> Summary:  # fmt: skip
     """Judges all partitions in these directories, and writes a folder with `findings` and
-    `partitions`, as Parquet. `policies` are those of `judge_segments`; what the controllers' log
-    says of them the driver reads.
+    `partitions`, as Parquet. `policies` are those of `judge_segments`; the driver reads the
+    controllers' log about them.
 
     `output` is a new folder; nothing is there where this fails. Raises OSError, SparkError, and
     DeclarationError for a release that there isn't.
@@ -211,7 +211,7 @@ _NUMBERS = (
 
 
 def _scope(parts: Any) -> Scope:
-    """What may be compared: of each folder, the driver gets its name and a few numbers."""
+    """The comparable parts: of each folder, the driver gets its name and a few numbers."""
     from pyspark.sql import functions as f
 
     numbers = f.from_json("told", _NUMBERS).alias("n")
@@ -286,8 +286,8 @@ def _written(batches: Iterable[Any]) -> Iterator[Any]:
 def _read(
     protocol: str | None, policies: Mapping[str, str], batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """What is in each folder, as rows of READ; a part's producer is 1 where it is from its start,
-    else 0."""
+    """The content of each folder, as rows of READ; a part's producer is 1 where it is from its
+    start, else 0."""
 
     def rows() -> Iterator[Mapping[str, Any]]:
         for folder in _column(batches, "folder"):
@@ -311,7 +311,7 @@ def _read(
 
 
 def _compare(scope: Scope, batches: Iterable[Any]) -> Iterator[Any]:
-    """What folders have of producer ids, sorted by these, as rows of BETWEEN."""
+    """The data of folders by producer id, sorted by these, as rows of BETWEEN."""
 
     def rows() -> Iterator[Mapping[str, Any]]:
         sorted_ = (

@@ -32,8 +32,8 @@ T = TypeVar("T")
 class SparkRun:
     """A run's course. `begin` gives an explorer that holds the initial states.
 
-    `memory` is the most that one shard's visited set may take in bytes (none: what an executor has
-    free). Raises SparkError, CheckpointError.
+    `memory` is the most that one shard's visited set may take in bytes (none: the free memory of an
+    executor). Raises SparkError, CheckpointError.
     """
 
     def __init__(

@@ -54,7 +54,7 @@ class RolledBack(Exception):
 
 
 def take_over(manifest: Manifest, explorer: Explorer) -> None:
-    """Makes what an explorer has found the levels of a run, of which the last is to be expanded."""
+    """Turns an explorer's states into the levels of a run, of which the last is to be expanded."""
     levels = [Level([], [], [], 0.0) for _ in range(explorer.depth)]
     pieces: list[list[tuple[int, bytes]]] = [[] for _ in range(manifest.shards)]
     for number, level in enumerate(levels):
@@ -169,9 +169,9 @@ class SparkExplorer:
         self._place = None
 
     def expand_level(self, on_round: Callable[[int], None] | None = None) -> tuple[list[Bad], bool]:
-        """Expands the last level and keeps what it gives for `begin_level`.
+        """Expands the last level and keeps the successors for `begin_level`.
 
-        Returns what is wrong in the level, the least states of each kind, and whether memory was
+        Returns the violations in the level, the least states of each kind, and whether memory was
         enough. Raises RolledBack, SparkError.
         """
         if self._seen is None and files_are_used():
@@ -203,7 +203,7 @@ class SparkExplorer:
         return [], True
 
     def _carried(self) -> tuple[list[Expanded], list[Inserted]]:
-        """What shards tell of the last level's expansion, and of the next level's insertion."""
+        """The reports of shards about the last level's expansion and the next level's insertion."""
         expanded = self._ahead
         if any(item.bad for item in expanded):
             return expanded, []
@@ -219,7 +219,7 @@ class SparkExplorer:
         return expanded, inserted
 
     def begin_level(self) -> None:
-        """Makes what `expand_level` found a finished level, for good."""
+        """Turns the successors of `expand_level` into a finished level."""
         assert self._next is not None
         self.manifest.finish(*self._next)
         self._next = None
@@ -288,7 +288,7 @@ class SparkExplorer:
         return [any(found) for found in zip(*by_shard, strict=True)]
 
     def _look(self, name: str, look: Callable[[Iterable[int]], Iterator[Looked]]) -> list[Any]:
-        """What tasks find that look at each shard's states."""
+        """The results of tasks that read each shard's states."""
 
         def job() -> list[Looked]:
             with stage(self.session, name):
@@ -301,7 +301,7 @@ class SparkExplorer:
         return [answer.found for answer in answers]
 
     def close(self) -> None:
-        """Gives back what executors hold of the run."""
+        """Releases the executors' data of the run."""
         self._leave_place()
         self._leave_homes()
         give_back(self.shipped)

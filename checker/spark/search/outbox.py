@@ -1,4 +1,4 @@
-"""What a shard sends to shards of the same machine: files that Spark doesn't carry.
+"""Messages between shards of one machine: files that Spark doesn't carry.
 
 Candidates for a shard on another machine go through Spark. Those for one of the same machine are
 written to a file below Spark's local folders, and Spark carries a note that says where they lie. A
@@ -90,8 +90,8 @@ def level_of(file: Path) -> int:
 
 
 def mark_of(file: str) -> bytes:
-    """What the file of that name begins with, and what is behind all that is written to it at once:
-    SLACK bytes, as reading whole words may touch so many."""
+    """The header of the file of that name, and the trailer after each write: SLACK bytes, as
+    reading whole words may touch so many."""
     return bytes.fromhex(file.rpartition("-")[2])
 
 

@@ -1,8 +1,8 @@
 """A shard's visited set on an executor, kept between levels in files that all its workers see.
 
-The files are a cache: what the run's manifest says is the truth, and what is missing here is read
-from the shard's runs. They hold the states in the order in which they were found, whole or by their
-parts (see `native.parts`), their table, and what was sent to other shards. A worker that dies
+The files are a cache: the run's manifest is the truth, and missing states are read from the shard's
+runs. They hold the states in the order in which they were found, whole or by their parts (see
+`native.parts`), their table, and the states that were sent to other shards. A worker that dies
 half-way leaves no index behind: the next one makes the table anew of the whole states that count,
 or the set anew of the runs, as contents of parts may be half-written.
 """
@@ -74,8 +74,8 @@ class ShardSet:
     """The visited set of a shard, mapped into this process.
 
     To be used in a `with` statement, which holds a lock on its files (a second attempt at the same
-    task waits for the first) and reads what others have made of them. `worker` has the buffers to
-    expand and insert; `memory` is the most that the set may take, in bytes.
+    task waits for the first) and reads the changes of others. `worker` has the buffers to expand
+    and insert; `memory` is the most that the set may take, in bytes.
     """
 
     def __init__(self, worker: Worker, run: str, shard: int, shards: int, memory: int | None):
@@ -141,7 +141,7 @@ class ShardSet:
         return region
 
     def _stamp(self, name: str) -> Stamp:
-        """What tells one file of a name from others."""
+        """The identity of a file among others of its name."""
         with suppress(OSError):
             found = (self.folder / name).stat()
             return found.st_ino, found.st_mtime_ns
@@ -223,7 +223,7 @@ class ShardSet:
 
     def _nodes(self) -> str:
         """The files that an index is about: of which shard, their inodes, and since when this
-        machine runs, as what it wrote last may be lost when it is switched off."""
+        machine runs, as its last writes may be lost when it is switched off."""
         nodes = {name: os.fstat(self._files[name]).st_ino for name in self._sizes}
         return json.dumps([self.folder.name, machine(), nodes])
 
@@ -242,7 +242,7 @@ class ShardSet:
         )
 
     def _forget_files(self) -> None:
-        """What was in files is gone: they are opened anew, as other processes see them."""
+        """The content of files is gone: they are opened anew, as other processes see them."""
         for name in self._sizes:
             os.close(self._files.pop(name))
         self._sizes.clear()
@@ -293,7 +293,7 @@ class ShardSet:
     ) -> None:  # fmt: skip
         """Makes it hold the levels of which `totals` are the sizes, whatever it held before.
 
-        Raises NoRoom, and what `states_of` raises: Damaged for a run that can't be read.
+        Raises NoRoom, and the errors of `states_of`: Damaged for a run that can't be read.
         """
         sizes = np.diff(self.levels.sum(axis=1), prepend=0)
         same = 0
@@ -363,7 +363,7 @@ class ShardSet:
         return Passed(addresses, filled, np.zeros_like(filled))
 
     def end_level(self) -> int:
-        """Makes what was inserted since `begin_level` a level; returns its size."""
+        """Turns the states inserted since `begin_level` into a level; returns its size."""
         self._end_level()
         self._save_index()
         return self.level_sizes[-1]
@@ -378,7 +378,7 @@ class ShardSet:
     def sent(self, level: int, expanded: int) -> tuple[Region, int]:
         """Tables for the candidates that this shard sends, one for each part of the hash, and their
         mask (see `drop_sent_of_all` of `native.worker`): as large as a level asks for in which this
-        shard expands so many states. A larger one takes over what is in a smaller one.
+        shard expands so many states. A larger one takes over the entries of a smaller one.
 
         It may hold successors of levels before `level`, as their owners have them by now. It is
         forgotten where an attempt at `level` itself was made, whose blocks may have been lost, and

@@ -1,9 +1,9 @@
-"""What runs on executors, a shard at a time: expanding a level, inserting the next, looking back.
+"""The work of executors, a shard at a time: expanding a level, inserting the next, looking back.
 
 A level takes two stages. `expand` sends each successor to the shard that owns it, in blocks or in
-files (see `outbox`), and after them what it counted; `insert` keeps what is new, writes it to the
-shard's runs and tells. Where all that a shard sends goes to files, `insert` expands what is new as
-well, and tells where its candidates lie: then the next level takes one stage, `insert_noted`.
+files (see `outbox`), and after them its counts; `insert` keeps new states, writes them to the
+shard's runs and reports. If all messages of a shard go to files, `insert` also expands new states,
+and reports where its candidates lie: then the next level takes one stage, `insert_noted`.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -67,7 +67,7 @@ class Kit:
         return self.run, self.shards, self.memory
 
     def states_of(self, run: Run) -> Iterator[tuple[int, bytes]]:
-        """A run's packed states, in parts of one level each. Raises Damaged for what can't be read,
+        """A run's packed states, in parts of one level each. Raises Damaged for unreadable data,
         and for a value out of its range."""
         for level, states in read_run(self.storage, run, self.stride):
             if not in_ranges(states, self.packing, self.leaves):
@@ -89,8 +89,8 @@ class Place:
 
 @dataclass
 class Expanded:
-    """What a task tells of the expansion of a shard's level. `damaged` names a run that can't be
-    read; `full` says that memory wasn't enough. `notes` say for each owner where the candidates
+    """The report of a task about the expansion of a shard's level. `damaged` names a run that can't
+    be read; `full` says that memory wasn't enough. `notes` say for each owner where the candidates
     lie, if the level was expanded ahead."""
 
     shard: int
@@ -105,10 +105,10 @@ class Expanded:
 
 @dataclass
 class Inserted:
-    """What a task tells of a shard's new level. `damaged` and `full` are as of `Expanded`; `lost`
-    says that a file of candidates can't be read. `home` is where the shard's files are. `before` is
-    what the shard told of the level before, if that came with the candidates, and `ahead` what it
-    tells of the new level, if that is expanded already."""
+    """The report of a task about a shard's new level. `damaged` and `full` are as of `Expanded`;
+    `lost` says that a file of candidates can't be read. `home` is where the shard's files are.
+    `before` is the shard's report of the level before, if that came with the candidates, and
+    `ahead` the report of the new level, if that is expanded already."""
 
     shard: int
     states: int = 0
@@ -125,7 +125,7 @@ class Inserted:
 
 @dataclass
 class Looked:
-    """What a task tells that looks at a shard. `damaged` and `full` are as of `Expanded`."""
+    """The report of a task that reads a shard. `damaged` and `full` are as of `Expanded`."""
 
     found: list[Any] = field(default_factory=list[Any])
     damaged: str = ""
@@ -176,7 +176,7 @@ Sent: TypeAlias = bytes | Note
 
 
 def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sent | Expanded]]:
-    """Expands the last level of a shard: candidates by owner, then what is to be told.
+    """Expands the last level of a shard: candidates by owner, then the report.
 
     `kit` is Spark's broadcast of a Kit, `place` that of a Place. `home` has the shard's number: a
     worker whose task leaves something unread is not used again.
@@ -217,8 +217,8 @@ def _expanded(held: ShardSet, sending: _Sending) -> Iterator[tuple[int, Sent]]:
 
 
 class _Sending:
-    """What an attempt at a level sends: to shards on other machines blocks, and a candidate only
-    once, as far as the sender remembers; to those of this machine what is in files.
+    """The messages of an attempt at a level: to shards on other machines blocks, and a candidate
+    only once, as far as the sender remembers; to those of this machine in files.
 
     Narrow states are written to a file as often as they are found, up to MOST_TWICE: there it takes
     longer to look them up than to insert them once more.
@@ -256,7 +256,7 @@ class _Sending:
         return self.sent
 
     def end(self) -> None:
-        """The level is whole: what was sent may be remembered."""
+        """The level is whole: sent states may be remembered."""
         self.outbox.close()
         if self.sent is not None:
             self.held.keep_sent(self.held.last)
@@ -265,9 +265,9 @@ class _Sending:
 def insert(
     kit: Any, place: Any, arrived: Iterable[tuple[int, tuple[int, Sent | Expanded]]]
 ) -> Iterator[Inserted]:
-    """Inserts what was sent to a shard, writes what is new to a run, and tells.
+    """Inserts the candidates of a shard, writes new states to a run, and reports.
 
-    What has arrived comes with the shard's number, and there is something: what its sender counted.
+    The arrivals come with the shard's number, and aren't empty: its sender's counts.
     """
     items = iter(arrived)
     shard, (_, item) = next(items)
@@ -280,7 +280,7 @@ def insert(
 
 
 def insert_noted(kit: Any, place: Any, home: Iterable[int]) -> Iterator[Inserted]:
-    """The same of what notes tell, which came with the `place`."""
+    """The same for notes, which came with the `place`."""
     place, (shard,) = place.value, home
     told = Inserted(shard)
     _insert(kit.value, place, iter(place.notes[shard]), told)
@@ -323,8 +323,8 @@ def _ahead(kit: Kit, place: Place, held: ShardSet, shard: int) -> Expanded | Non
 
 
 def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
-    """Blocks are inserted as they come, and what is in files at once: what is looked up in a part
-    of the set is in the cache then."""
+    """Blocks are inserted as they come, and files at once: a part of the set is in the cache
+    then."""
     notes: list[Note] = []
     for item in sent:
         if isinstance(item, Note):
@@ -337,7 +337,7 @@ def _put(held: ShardSet, sent: Iterable[Sent]) -> None:
 
 
 def _counted(items: Iterable[Sent | Expanded], told: Inserted) -> Iterator[Sent]:
-    """The candidates among what was sent; what its sender counted goes into what is told."""
+    """The candidates among the messages; its sender's counts go into the report."""
     for item in items:
         if isinstance(item, Expanded):
             told.before = item

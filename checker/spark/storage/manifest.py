@@ -1,4 +1,4 @@
-"""What a run's folder holds: whose states, and which files count.
+"""The content of a run's folder: whose states, and which files count.
 
 Each finished level is a new file `manifest-N.json`; the one with the largest number counts. Files
 that it doesn't name were left by something that died, and are deleted.
@@ -69,7 +69,7 @@ class Level:
 
 @dataclass
 class Manifest:
-    """A run's state as of its last finished level. `identity` is what a resumed run must share."""
+    """A run's state as of its last finished level. `identity` must be equal in a resumed run."""
 
     storage: Storage
     identity: dict[str, Any]
@@ -96,7 +96,7 @@ class Manifest:
         self.save()
 
     def save(self) -> None:
-        """Makes what it says the state of the run, and deletes what it doesn't name any more.
+        """Makes this manifest the state of the run, and deletes files that it no longer names.
 
         Raises CheckpointError where another process has gone on with the run.
         """
@@ -122,7 +122,8 @@ class Manifest:
         self.storage.delete(_name(self.serial - 1))
 
     def load(self, shards: int | None) -> None:
-        """Takes over what the folder says, and deletes what doesn't count. Raises as `read`."""
+        """Takes over the folder's manifest, and deletes files that don't count. Raises as
+        `read`."""
         sizes = self.read(shards)
         self._delete_others(sizes)
         for run in list(self.each_run()):
@@ -130,7 +131,7 @@ class Manifest:
                 self.roll_back(run.first)
 
     def tidy(self) -> None:
-        """Deletes what doesn't count, unless another process has gone on with the run; a storage
+        """Deletes files that don't count, unless another process has continued the run; a storage
         that can't be listed is left as it is."""
         with suppress(StorageError):
             sizes = self.storage.sizes()
@@ -146,7 +147,7 @@ class Manifest:
         return {_name(self.serial), *(run.file for run in self.each_run())}
 
     def read(self, shards: int | None) -> dict[str, int]:
-        """Reads what the folder says, and returns the sizes of its files. Raises CheckpointError
+        """Reads the folder's manifest, and returns the sizes of its files. Raises CheckpointError
         for another run's folder, or one that holds none."""
         uri = self.storage.uri
         sizes = self.storage.sizes()
@@ -192,7 +193,7 @@ class Manifest:
         return (run for runs in self.runs for run in runs)
 
     def finish(self, level: Level, new: list[tuple[int, list[Run]]]) -> None:
-        """Adds a level, with what are now the last runs of shards instead of some before."""
+        """Adds a level, with the present last runs of shards instead of some before."""
         self.levels.append(level)
         replaced: set[str] = set()
         for shard, added in new:

@@ -1,1 +1,2 @@
-"""Sequence charts of traces: who sent what to whom, when it was taken, and what it changed."""
+"""Sequence charts of traces: the messages with senders and receivers, the times at which they were
+taken, and the changes."""

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Arrow:
     """A message on its way: `sent` and `taken` are numbers of steps, which begin with 1. Sent is 0
-    where it was in flight at first, taken is none where it still is at the end. `fate` says what
-    became of it where it wasn't simply taken (`lost`, `refused`), `again` whether it had been taken
-    before."""
+    where it was in flight at first, taken is none where it still is at the end. `fate` is set if it
+    wasn't simply taken (`lost`, `refused`), `again` whether it had been taken before."""
 
     message: str
     fields: tuple[tuple[str, str], ...]

@@ -1,6 +1,6 @@
 """A run as a test in Java of Kafka's own coordinators, with clients, leaders and network by hand.
 
-What a step inside of a broker is for them: checker/trace/schedule/java/classes/Coordinators.java.
+The steps inside of a broker: checker/trace/schedule/java/classes/Coordinators.java.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def class_test(
 ) -> tuple[str, dict[str, str]]:
     """The name of the test, and the files of a Maven project that has it, by their paths.
 
-    `broken` is the property that the run breaks, `reason` says what the run is. `release` is the
-    one that should take all steps, empty where none does; `version` is that of transactions,
-    `largest` the largest epoch of the run, which stands for Kafka's. Raises NoSchedule where
-    coordinators alone can't take the run, or don't show whether the property holds.
+    `broken` is the property that the run breaks, `reason` describes the run. `release` is the one
+    that should take all steps, empty where none does; `version` is that of transactions, `largest`
+    the largest epoch of the run, which stands for Kafka's. Raises NoSchedule where coordinators
+    alone can't take the run, or don't show whether the property holds.
     """
     if broken not in ENDS:
         known = ", ".join(sorted(ENDS))
@@ -126,7 +126,7 @@ class _Steps:
                 yield from calls
 
     def _later(self) -> dict[int, list[str]]:
-        """What is asked at a step and taken at a later one."""
+        """A request at one step that is taken at a later one."""
         found: dict[int, list[str]] = {}
         for step in self.chart.steps:
             arrow = step.took
@@ -140,7 +140,7 @@ class _Steps:
         return found
 
     def _asked(self, arrow: Arrow) -> tuple[int, str]:
-        """When a client asked, and which: a leader asks for what it was sent."""
+        """When a client asked, and which: a leader asks for the batches that it received."""
         if arrow.message != "AddPartitionsByLeader":
             return arrow.sent, arrow.source
         produce = self.chart.steps[arrow.sent - 1].took

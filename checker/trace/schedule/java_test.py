@@ -46,7 +46,7 @@ def java_test(
 ) -> tuple[str, dict[str, str]]:
     """The name of the test, and the files of a Maven project that has it, by their paths.
 
-    `broken` is the property that the run breaks, `reason` says what the run is. Raises NoSchedule
+    `broken` is the property that the run breaks, `reason` describes the run. Raises NoSchedule
     where nobody outside of a broker can see whether the property holds.
     """
     if broken not in ENDS:
@@ -86,7 +86,7 @@ def _settings(schedule: Schedule) -> Iterator[str]:
 
 
 def _body(schedule: Schedule, broken: str) -> Iterator[str]:
-    """The steps of the application, and what is looked at in the end."""
+    """The steps of the application, and the checks at the end."""
     steps: list[tuple[int, list[str]]] = []
     for call in schedule.calls:
         of = f'"{call.client}"'

@@ -1,7 +1,7 @@
-"""A run of the checker as a schedule for clients and brokers: what the application does, and which
-request or answer is lost, late or there twice, in the words of fault.schema.json.
+"""A run of the checker as a schedule for clients and brokers: the application's steps, and the
+requests or answers that are lost, late or duplicated, in the words of fault.schema.json.
 
-What brokers do among themselves happens by itself, in an order that nobody outside has a say in.
+Steps between brokers happen by themselves, in an order that no client controls.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class NoSchedule(ValueError):
 
 
 class Call(NamedTuple):
-    """What the application of a client does at a step: `what` is one of CALLS, about `on` (a
-    transaction, or a partition). It `ends` at the step that answers it, where one does."""
+    """An application's call at a step: `what` is one of CALLS, about `on` (a transaction, or a
+    partition). It `ends` at the step that answers it, where one does."""
 
     step: int
     client: str
