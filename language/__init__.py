@@ -1,6 +1,6 @@
 """A small language for protocols: fields, rows, tables, systems and properties as data.
 
-What systems and their properties need is loaded when it is first used: machines run without it.
+Modules of systems and properties are loaded at their first use: machines run without them.
 """
 
 from importlib import import_module

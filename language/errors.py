@@ -13,10 +13,10 @@ TOO_DEEP = (
 
 
 class DeclarationError(Exception):
-    """A declaration that can't be: the message names where (table, row, machine) and what to do.
+    """A wrong declaration. The message names the table, row or machine, and the remedy.
 
-    Its `place` is the file and line of what is at fault, where that was declared before the error
-    was found; the message begins with it then."""
+    `place` is the file and line of the wrong part, if it was declared before the error was found.
+    The message then begins with it."""
 
     place: Place | None = None
 
@@ -29,7 +29,7 @@ class DeclarationError(Exception):
         return super().__str__()
 
     def within(self, where: str, place: Place | None) -> DeclarationError:
-        """The error as one of what was declared at this place, unless it has its own place."""
+        """The error with the name and the place of a declaration, unless it has a place."""
         found = DeclarationError(f"{where}: {self.message}" if where else self.message)
         found.place = self.place or (None if place is None or place.is_shipped else place)
         return found
@@ -37,7 +37,7 @@ class DeclarationError(Exception):
 
 @contextmanager
 def declared_at(place: Place | None, where: str = "") -> Generator[None]:
-    """Adds to an error where the declaration at fault is, and what it is called."""
+    """Adds the place and the name of the wrong declaration to an error."""
     try:
         yield
     except UnsettledError:

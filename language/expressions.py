@@ -343,8 +343,6 @@ def rewrite(
 ) -> Expression:
     """The tree with every node replaced for which `change` returns something. `known` keeps the
     result for each node, for other trees with the same change.
-
-    `known` keeps what became of each node, for other trees that the same is done to.
     """
     if known is not None and expression in known:
         return known[expression]

@@ -1,4 +1,4 @@
-"""What a declaration is given: names, types and collections, taken or refused alike everywhere."""
+"""Checks of the arguments of declarations: names, types and collections."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def check_name(what: str, name: object) -> None:
 
 
 def items(where: str, given: Any, kind: type | tuple[type, ...], what: str) -> tuple[Any, ...]:
-    """The collection as a tuple; a list is one as well. Raises DeclarationError for whatever else
-    is no tuple of this kind, with what to write."""
+    """The collection as a tuple; it may be given as a list. Raises DeclarationError, with the
+    remedy, for anything else, and for elements of another kind."""
     if isinstance(given, kind):
         raise DeclarationError(f"{where} is one {what} alone: put a comma behind it, as in (x,)")
     if isinstance(given, str):

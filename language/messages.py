@@ -281,7 +281,7 @@ class Sending(Interned):
         return f"{self.message.name}({inner}){each}{where}"
 
     def rewritten(self, of: Callable[[Expression], Expression]) -> Sending:
-        """The sending with what its expressions are changed to."""
+        """The sending with changed expressions."""
         fields = tuple((name, of(value)) for name, value in self.fields)
         return dataclasses.replace(self, fields=fields, when=of(self.when))
 

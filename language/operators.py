@@ -105,8 +105,6 @@ def first_of(bound: Expression, condition: Operand) -> Expression:
     """The first element of the sequence that `bound` ranges over that satisfies it, if any. For a
     variable, the first value of its type. To take the first of a key's instances makes them
     distinguishable.
-
-    Of a variable, the first value of its type. The first of a key's instances tells them apart.
     """
     return Expression("first_of", (bound, lift(condition)))
 

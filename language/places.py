@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def here() -> Place | None:
-    """The line that declares what is being made: the nearest one outside of the language."""
+    """The line of the declaration that is being made: the nearest one outside of the language."""
     frame: FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
     while frame is not None:
         file = frame.f_code.co_filename

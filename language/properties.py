@@ -1,4 +1,4 @@
-"""What must hold of every state or step, and what must come to happen in every run."""
+"""Properties: of every state, of every step, and of progress in every run."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Protocols(Interned):
 
     @property
     def infos(self) -> tuple[FeatureInfo, ...]:
-        """What the features stand for."""
+        """The declarations of the features."""
         return tuple(feature.data for feature in self.features)
 
     def settling(self, truths: Mapping[Expression, bool]) -> Protocols:
@@ -242,7 +242,7 @@ class Protocols(Interned):
 
 
 def _number(release: str) -> tuple[int, ...]:
-    """3, 9 for 3.9 and for 3.9.0; nothing for what isn't a number."""
+    """3, 9 for 3.9 and for 3.9.0; nothing for anything but a number."""
     if not re.fullmatch(r"\d+(\.\d+)*", release, re.ASCII):
         return ()
     return tuple(int(part) for part in re.sub(r"(\.0+)+$", "", release).split("."))

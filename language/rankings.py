@@ -1,4 +1,4 @@
-"""Rankings: why what must come to happen does, for proofs without bounds."""
+"""Rankings: reasons why progress happens, for proofs without bounds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What Python offers and an expression doesn't have: each use says what to write instead.
+"""Python's operators that expressions don't have: each use raises an error with the remedy.
 
-The methods are set from a list, so that a type checker goes on refusing them too.
+The methods are set from a list, so that a type checker still refuses their uses.
 """
 
 from __future__ import annotations
@@ -12,26 +12,23 @@ from .errors import DeclarationError
 
 
 class Refused:
-    """A base whose operators raise DeclarationError; a class below may define one after all."""
+    """A base class whose operators raise DeclarationError. A subclass may define some of them."""
 
     __slots__ = ()
 
 
 _NO_TRUTH = (
-    "has no truth of its own while it is being declared: use & | ~ in place of and, or, not, "
-    "if_ in place of if, (a < b) & (b < c) in place of a chain, .is_in(...) in place of in, "
-    "all_true, any_true, minimum and maximum in place of all, any, min and max"
+    "is an expression; and, or, not, if, in and chains don't work on expressions: use & | ~, "
+    "if_(...), .is_in(...), (a < b) & (b < c), and all_true, any_true, minimum and maximum instead "
+    "of all, any, min and max"
 )
-_NO_NUMBER = (
-    "has no number of its own while it is being declared: "
-    "use all_of, any_of or each in place of a loop"
-)
+_NO_NUMBER = "is an expression, and not yet a number: use all_of, any_of or each instead of a loop"
 _UNARY = {
     "__bool__": _NO_TRUTH,
     "__iter__": "can't be iterated: use all_of, any_of, count_of, those or each",
     "__reversed__": "can't be iterated: use all_of, any_of, count_of, those or each",
     "__next__": "can't be iterated: use all_of, any_of, count_of, those or each",
-    "__len__": "has no length of its own while it is being declared: write size(...)",
+    "__len__": "is an expression, and has no length yet: write size(...)",
     **dict.fromkeys(
         ("__index__", "__int__", "__float__", "__complex__", "__round__", "__trunc__", "__floor__",
          "__ceil__"),
@@ -40,7 +37,7 @@ _UNARY = {
     "__neg__": "has no - before it: write 0 - x",
     "__pos__": "has no + before it: leave it out",
     "__abs__": "has no abs: write if_(x < 0, 0 - x, x)",
-    "__call__": "can't be called: leave out the brackets behind it",
+    "__call__": "can't be called: leave out the brackets",
     "__setitem__": "can't be changed: write set={m[key]: value} in a row",
     "__delitem__": "can't be changed: write set={...} in a row",
     "__enter__": "can't be used in a with statement: leave out the with",

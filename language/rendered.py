@@ -1,4 +1,4 @@
-"""What a notebook shows as a picture or a table, and not only as text."""
+"""Declarations that a notebook shows as a picture or a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variables of quantifiers: what binds them, and values in their place."""
+"""The variables of quantifiers: their scopes, and values in their place."""
 
 from __future__ import annotations
 

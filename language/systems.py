@@ -567,7 +567,7 @@ class System(Rendered):
 
 
 def _origin(table: Table, sending: Sending) -> End | None:
-    """The end that a row's machine is of what it sends; None where no field has its identity."""
+    """The sender's end of a message that a row sends; None where no field has its identity."""
     machine = table.machine
     if machine.key is None:
         return End(machine.name)

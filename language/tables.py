@@ -1,4 +1,4 @@
-"""Tables of rows: what a machine does on an event or a message."""
+"""Tables of rows: the actions of a machine on an event or a message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .types import Bool, Sequence
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One line of a table: where `when` holds, what changes and what is answered.
+    """One line of a table: a guard, and the updates and messages of a step where it holds.
 
     `id` is a short key within its table. It never changes: results, coverage, traces and changes
     name the row by it. `name` is a sentence for readers, and may be improved at any time; without
@@ -46,8 +46,8 @@ class Row:
     `goto` is the machine's next state, `set` its other updates (all read the state before),
     `reply` the answer to the request (an error alone stands for the response with that error),
     `send` further messages, `during` the features under which the row exists, `source` where the
-    behaviour is written down. `drop` is what is lost of the messages in flight before: of a message
-    by itself, all that is in flight to or from the row's own instance.
+    behaviour is written down. `drop` lists messages in flight that are lost: for a message by
+    itself, all that are in flight to or from the row's own instance.
 
     A row that is `only_real` is in runs at real ranges, and in the systems that have fields of
     those; one that is `only_bounded` is in all others.
@@ -100,7 +100,7 @@ class Row:
     def rewritten(
         self, of: Callable[[Expression], Expression], sent: Callable[[Sending], Sending]
     ) -> Row:
-        """The row with what its expressions, but for `during`, and its messages are changed to."""
+        """The row with changed expressions (`of`; not `during`) and messages (`sent`)."""
         reply = self.reply
         if reply is not None:
             reply = sent(reply) if isinstance(reply, Sending) else of(reply)
@@ -244,8 +244,8 @@ class Table:
             check_hidden(self.name, self.rows)
 
     def _share(self) -> None:
-        """Gives the rows what the table says of each. The table itself then says no more of it, so
-        that a copy with other rows leaves those as they are."""
+        """Moves the shared features, updates and source of the table into its rows, so that a copy
+        of the table with other rows leaves those as they are."""
         where = f"table {self.name}"
         check_kind(f"{where}, during", self.during, Expression)
         check_kind(f"{where}, source", self.source, str)

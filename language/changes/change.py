@@ -1,4 +1,4 @@
-"""A change of a system: rows before, after or instead of its rows, and what is added to it."""
+"""A change of a system: rows before, after or instead of its rows, and additions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _REPLACES = (INSTEAD, WITHOUT, ALSO)  # of which a row can have one
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """One step of a change: what it does to the rows `ids` of a table (none: to the table)."""
+    """One step of a change: an edit of the rows `ids` of a table (none: of the table)."""
 
     kind: str
     table: str
@@ -180,7 +180,7 @@ class Change:
         return self._edited(ALSO, rows, updates=set or {}, send=sent)
 
     def like(self, row: str, more: Row, *, before: str = "") -> Change:
-        """Adds a row that does the same as `row`, and what `more` says. It stands directly before
+        """Adds a row that does the same as `row`, and `more`. It stands directly before
         `row`, or before another one.
 
         Its guard is that of `row`, narrowed by the `when` of `more`. Its updates are those of
@@ -441,7 +441,7 @@ class _Changed:
         }
 
     def _fairness(self, tables: Sequence[Table]) -> Iterator[Fairness]:
-        """What is assumed of rows that are still there."""
+        """The fairness assumptions about rows that are still there."""
         rows = {(table.on, row.id) for table in tables for row in table.rows}
         taken = {table.on for table in tables}
         for item in self.base.fairness:
@@ -450,7 +450,7 @@ class _Changed:
                 yield item if kept == item.rows else replace(item, rows=kept)
 
     def _unreached(self, tables: Sequence[Table], properties: Iterable[str]) -> Iterator[Unreached]:
-        """What is declared unreached of rows, tables and properties that are still there."""
+        """The declarations of unreached rows, tables and properties that are still there."""
         there = {*properties, *(table.name for table in tables)}
         there |= {f"{table.name}/{row.id}" for table in tables for row in table.rows}
         for item in self.base.unreached:
@@ -497,7 +497,7 @@ def _with_more(row: Row, edit: Edit) -> Row:
 
 
 def _like(row: Row, more: Row) -> Row:
-    """A row that does the same as `row`, and what `more` says."""
+    """A row that does the same as `row`, and more."""
     return replace(
         more,
         when=_both(row.guard, more.guard),

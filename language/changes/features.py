@@ -192,7 +192,7 @@ class _InState:
         )
 
     def sending(self, sending: Sending, row: Row, holds: Expression) -> Sending:
-        """The message, with what holds for it."""
+        """The message, with its field for the feature."""
         changed = sending.rewritten(lambda value: self.seen(value, holds))
         fields = changed.fields
         if sending.message.name in self.carried:

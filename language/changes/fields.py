@@ -28,8 +28,8 @@ from ..types import Record, make
 class Moved:
     """The places of fields and machines in the changed system.
 
-    * `fields` says what is read and set in the place of a field. What is read in the place of a
-      parameter can be given in the same way.
+    * `fields` gives the expression that is read and set in the place of a field. One that is read
+      in the place of a parameter can be given in the same way.
     * `machines` says which machine has the tables of another one. One that is None is left out,
       with the updates of its fields.
     * `records` says which record is made in the place of another one. It has the same fields

@@ -112,7 +112,6 @@ TRANSACTIONS = (
         _BY_VERSION_2,
         (
             "transaction.AddPartitionsToTxn",
-            "producer.send",
             "producer.AddPartitionsToTxnResponse",
             "producer.lost AddPartitionsToTxn",
             "producer.lost AddPartitionsToTxnResponse",

@@ -127,7 +127,6 @@ EXACTLY_ONCE = (
         _BY_VERSION_2,
         (
             "transaction.AddPartitionsToTxn",
-            "producer.send",
             "producer.AddPartitionsToTxnResponse",
             "partition.Produce/stale-epoch",
             "partition.Produce/append",

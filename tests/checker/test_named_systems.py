@@ -132,7 +132,9 @@ def test_a_helper_beside_the_file(file: Path) -> None:
     file.write_text("from beside import made\n" + ONE + "made(x)\n")
     helper = file.with_name("beside.py")
     helper.write_text("def made(x):\n    return x and x\n")
-    with pytest.raises(DeclarationError, match=r"declared.py:9 \(beside.py:2\): `x` has no truth"):
+    with pytest.raises(
+        DeclarationError, match=r"declared.py:9 \(beside.py:2\): `x` is an expression"
+    ):
         load_system(str(file))
     helper.write_text("def made(x):\n    return x\n")
     assert load_system(str(file)).name == "mine"
