@@ -196,6 +196,10 @@ class Reduced:
         self._tables: dict[Table, Table] = {}
         self._events: dict[Event, Event] = {}
         self._done: set[Row] = set()
+        self._put = {
+            row.declared for one in self.reductions if isinstance(one, Instead) for row in one.by
+        }
+        """The places of rows that stand instead of others. A change may have rewritten them."""
         self.given: dict[str, Any] = {}
         """The parts of the system before its reductions, by name."""
 
@@ -328,7 +332,7 @@ class Reduced:
             for given in table.rows
             for row in (
                 (given,)
-                if given in self._done
+                if given in self._done or given.declared in self._put
                 else self.rows.get(f"{table.name}/{given.id}", (given,))
             )
         ]

@@ -22,7 +22,6 @@ from ...language import (
     lift,
     replace,
     set_of,
-    size,
     some,
     wrap,
 )
@@ -31,7 +30,6 @@ from ..errors import Errors
 from ..messages import (
     IN_FLIGHT,
     PARTITION,
-    REAL,
     RECORD,
     SEQUENCE,
     Produce,
@@ -40,11 +38,9 @@ from ..messages import (
     producer,
 )
 from ..releases.features import (
-    bump_when_settled,
     client_epoch_bump,
     epoch_by_partition,
     several_in_flight,
-    transaction_version_2,
     transactional,
 )
 from . import state as client
@@ -129,12 +125,11 @@ def has_stale_producer_id_and_epoch(partition: Expression) -> Expression:
 
 
 def is_send_to_partition_allowed(partition: Expression) -> Expression:
-    """Whether batches may go to a partition. A bounded run of version 2 adds no partition without a
-    batch.
+    """Whether batches may go to a partition.
 
     TransactionManager.isSendToPartitionAllowed
     """
-    is_added = partition.is_in(client.added) | (transaction_version_2 & (REAL == 0))
+    is_added = partition.is_in(client.added)
     return (client.state != client.FATAL_ERROR) & (~transactional | is_added)
 
 
@@ -197,28 +192,6 @@ should_stop_drain = (
 )
 """RecordAccumulator.shouldStopDrainBatchesForPartition"""
 
-# A bounded application writes a record when its batch is drained: before, it has no effect.
-is_written = (
-    (REAL == 1)
-    | ~transactional
-    | has_sequence
-    | (client.state == client.IN_TRANSACTION)
-    | ((client.state == client.COMMITTING) & client.ending)
-)
-# The other steps of Sender.runOnce: at real ranges the caller takes them in their order.
-nothing_goes_first = (
-    (REAL == 1)
-    | (transactional & (size(client.adding) == 0))
-    | (
-        ~transactional
-        & if_(
-            bump_when_settled,
-            has_sequence | ~drain.partition.is_in(client.bump_for),
-            size(client.bump_for) == 0,
-        )
-    )
-)
-
 drained = Table(
     producer,
     on=drain,
@@ -228,9 +201,7 @@ drained = Table(
     & ~backs_off
     & is_ready
     & (has_sequence | has_room)
-    & ~should_stop_drain
-    & is_written
-    & nothing_goes_first,
+    & ~should_stop_drain,
     doc="RecordAccumulator.drainBatchesForOneNode, for the first batch of a partition's queue. A "
     "batch that is sent again goes first, also while a transaction is aborted: the lowest sequence "
     "in flight, and no other.",

@@ -47,7 +47,7 @@ from ..releases.features import (
 )
 from . import state as client
 from .accumulator import muted, produce
-from .sender import completed_batch, next_attempt, reenqueued, resent_at_once
+from .sender import is_sent_at_once, next_attempt, sent_or_reenqueued
 from .state import q, s
 from .transaction_manager import ClientStep, Reaction, has_id, last_error, react
 
@@ -241,7 +241,7 @@ held_up = Table(
             when=~client.is_of_this_id(held_batch),
             during=~transactional & ~client_epoch_bump,
             set={
-                held_batch: completed_batch(held_batch, client.FAILED),
+                held_batch: client.Batch(status=client.FAILED),
                 muted: muted - set_of(hold_up.partition),
             },
             reply=react(ClientStep.FAIL),
@@ -252,7 +252,9 @@ held_up = Table(
             "requeued",
             "The batch is in its queue again",
             set={
-                held_batch: replace(reenqueued(hold_up.partition, hold_up.record), unanswered=True),
+                held_batch: replace(
+                    sent_or_reenqueued(hold_up.partition, hold_up.record), unanswered=True
+                ),
                 held_details: next_attempt(held_details),
                 muted: muted - set_of(hold_up.partition),
             },
@@ -262,7 +264,7 @@ held_up = Table(
                     hold_up.partition,
                     hold_up.record,
                     held_batch,
-                    resent_at_once(hold_up.partition, hold_up.record),
+                    is_sent_at_once(hold_up.partition, hold_up.record),
                 ),
             ),
             source="NetworkClient.handleTimedOutRequests",

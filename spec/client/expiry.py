@@ -1,22 +1,16 @@
 """Expired batches and unresolved sequences: Sender.sendProducerData and maybeResolveSequences.
 
 Was an expired batch appended? Its partition's sequences stay unresolved until nothing is in flight.
-
-In a transaction with one record for a partition, the mark of an unresolved sequence would show
-nowhere: nothing is sent after the expiry, and resolving it finds the error that there is.
 """
 
 from __future__ import annotations
 
 from ...language import (
-    Expression,
     Row,
     Table,
-    all_of,
     each,
     event,
     if_,
-    position,
     set_of,
     some,
 )
@@ -25,9 +19,7 @@ from ..messages import (
     NO_EPOCH,
     NO_OFFSET,
     PARTITION,
-    REAL,
     RECORD,
-    RECORDS,
     Errors,
     clock,
     now,
@@ -44,10 +36,9 @@ from .accumulator import LINGER, muted
 from .sender import (
     DELIVERY_TIMEOUT,
     REQUEST_TIMEOUT,
-    batches_in_fatal_error,
     completed_batch,
 )
-from .state import q, s
+from .state import q
 from .transaction_manager import (
     RETRY_BACKOFF,
     TO_ABORTABLE,
@@ -90,27 +81,12 @@ is_expired = if_(
 """RecordAccumulator.expiredBatches, Sender.getExpiredInflightBatches"""
 
 
-def may_expire(record: Expression) -> Expression:
-    """Whether a batch may expire in a bounded run, if no older one does. A transactional client's
-    batch that is queued again counts as sent there."""
-    other = client.batches[expire_batch.partition][record]
-    waits = if_(transactional, other.in_retry, other.status == client.QUEUED)
-    return client.is_open(other) & (expires_in_flight | waits)
-
-
-is_oldest = all_of(s, may_expire(s).implies(position(s) >= position(expire_batch.record)))
-
 expired = Table(
     producer,
     on=expire_batch,
     response=Reaction,
     others=(clock,),
-    when=(EXPIRIES > 0)
-    & if_(
-        REAL == 0,
-        may_expire(expire_batch.record) & is_oldest,
-        (details.count > 0) & is_expired,
-    ),
+    when=(EXPIRIES > 0) & (details.count > 0) & is_expired,
     doc="Sender.sendProducerData fails an expired batch. It is in retry if it has been sent "
     "before.",
     rows=(
@@ -124,13 +100,9 @@ expired = Table(
                 last_error: some(Errors.KAFKA_EXCEPTION),
                 call_result: CallResult.FAILED,
                 client.txn: None,
-                client.batches: batches_in_fatal_error(expire_batch.partition, expire_batch.record),
+                batch: completed_batch(batch, client.FAILED),
                 client.ending: False,
-                client.adding: if_(REAL == 0, set_of(), client.adding),
-                client.added: if_(REAL == 0, set_of(), client.added),
                 client.bump_asked: False,
-                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
-                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
                 muted: muted - set_of(expire_batch.partition),
             },
             reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
@@ -190,7 +162,7 @@ expired = Table(
         Row(
             "in-retry-abortable",
             "The transaction can only be aborted, and the sequence behind the batch is unresolved",
-            when=batch.in_retry & ((RECORDS > 1) | (REAL == 1)),
+            when=batch.in_retry,
             during=transactional & client_epoch_bump,
             goto=TO_ABORTABLE,
             set={
@@ -284,13 +256,8 @@ resolved = Table(
                 last_error: some(Errors.KAFKA_EXCEPTION),
                 call_result: CallResult.FAILED,
                 client.txn: None,
-                client.batches: if_(REAL == 0, client.forgotten_batches, client.batches),
                 client.ending: False,
-                client.adding: if_(REAL == 0, set_of(), client.adding),
-                client.added: if_(REAL == 0, set_of(), client.added),
                 client.bump_asked: False,
-                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
-                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
             },
             reply=react(ClientStep.FAIL, Errors.KAFKA_EXCEPTION, ends_call=pending_call.is_set),
             source="TransactionManager.transitionToAbortableErrorOrFatalError",

@@ -49,7 +49,7 @@ from .add_partitions import add, added_to_transaction
 from .calls_at_once import abort, begin, commit, initialize, send
 from .end_txn import end, ended, result
 from .init_producer_id import init, initialized
-from .sender import next_attempt, reenqueued, resent_at_once
+from .sender import is_sent_at_once, next_attempt, sent_or_reenqueued
 from .state import q
 from .transaction_manager import Reaction
 
@@ -269,7 +269,7 @@ produce_lost = Table(
             "The batch is in its queue again",
             set={
                 lost_batch: replace(
-                    reenqueued(lost_produce.partition, lost_produce.record), unanswered=True
+                    sent_or_reenqueued(lost_produce.partition, lost_produce.record), unanswered=True
                 ),
                 lost_details: next_attempt(lost_details),
                 muted: muted - set_of(lost_produce.partition),
@@ -279,7 +279,7 @@ produce_lost = Table(
                     lost_produce.partition,
                     lost_produce.record,
                     lost_batch,
-                    resent_at_once(lost_produce.partition, lost_produce.record),
+                    is_sent_at_once(lost_produce.partition, lost_produce.record),
                 ),
             ),
             source="NetworkClient.handleDisconnections",

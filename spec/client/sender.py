@@ -1,9 +1,4 @@
-"""The answers of leaders to a client's batches, and lost answers: Kafka's Sender.
-
-In a bounded run a batch of a client with a transactional id that is queued again is sent at once,
-unless a batch with a lower sequence goes first. It would be sent later in any case, even while the
-client aborts. Nobody sees the difference, because a request may be in flight for any time.
-"""
+"""The answers of leaders to a client's batches, and lost answers: Kafka's Sender."""
 
 from __future__ import annotations
 
@@ -13,7 +8,6 @@ from ...language import (
     Table,
     any_of,
     constant,
-    count_of,
     each,
     if_,
     lost,
@@ -23,18 +17,15 @@ from ...language import (
     set_of,
     some,
     sum_of,
-    updated,
     wrap,
 )
-from ..answers import awaits, compares_offsets
+from ..answers import awaits
 from ..errors import is_retriable
 from ..messages import (
     LARGEST_SEQUENCE,
     LOSSES,
     NO_EPOCH,
     NO_OFFSET,
-    REAL,
-    RECORD,
     SEQUENCE,
     Errors,
     ProduceResponse,
@@ -49,7 +40,6 @@ from ..releases.features import (
     expires_in_flight,
     late_errors_ignored,
     old_acks_ignored,
-    renumbered_in_order,
     sequence_used_when_sent,
     transactional,
 )
@@ -88,30 +78,19 @@ SETTINGS = {LINGER: 0, DELIVERY_TIMEOUT: 1, REQUEST_TIMEOUT: 0, RETRIES: 1, RETR
 
 
 def completed_batch(batch: Expression, status: Expression) -> Expression:
-    """A batch whose outcome the application has. A bounded run forgets its id, epoch and sequence.
+    """A batch whose outcome the application has.
 
     ProducerBatch.complete, completeExceptionally
     """
-    return if_(REAL == 0, client.Batch(status=status), replace(batch, status=status))
+    return replace(batch, status=status)
 
 
-def resent_at_once(partition: Expression, record: Expression) -> Expression:
-    """Whether a bounded run sends the batch again in the same step."""
-    return transactional & (REAL == 0) & (client.lower(partition, record) == 0)
-
-
-def reenqueued(partition: Expression, record: Expression) -> Expression:
+def reenqueued(batch: Expression) -> Expression:
     """A batch that is in its queue again.
 
     RecordAccumulator.reenqueue, ProducerBatch.reenqueued
     """
-    batch, at_once = client.batches[partition][record], resent_at_once(partition, record)
-    return replace(
-        batch,
-        status=if_(at_once, client.SENT, client.QUEUED),
-        in_retry=True,
-        sequence_reset=batch.sequence_reset & ~at_once,
-    )
+    return replace(batch, status=client.QUEUED, in_retry=True)
 
 
 def next_attempt(details: Expression) -> Expression:
@@ -157,32 +136,18 @@ def adjusted_batches(partition: Expression, record: Expression) -> Expression:
     )
 
 
-def place_in_heap(partition: Expression, record: Expression) -> Expression:
-    """The place of a batch in the heap of those in flight, in a bounded run. Of three whose first
-    one has been acknowledged, the last stands before the second: it took the first one's place.
-    Fewer batches stand in their own order.
-
-    TransactionManager.startSequencesAtBeginning before 2.3
-    """
-    place, other = client.lower(partition, record), RECORD.variable("other")
-    three = (REAL == 0) & (count_of(other, client.tracked(partition, other)) == 3)
-    return if_(three & (place > 0), 3 - place, place)
-
-
 def batches_from_zero(partition: Expression, record: Expression) -> Expression:
     """A partition's batches after one is in its queue again: those in flight start at sequence 0.
 
     TransactionManager.startSequencesAtBeginning
     """
-    again = replace(reenqueued(partition, record), status=client.QUEUED)
+    batch = client.batches[partition][s]
     renumbered = replace(
-        if_(s == record, again, client.batches[partition][s]),
-        base_sequence=if_(
-            renumbered_in_order, client.lower(partition, s), place_in_heap(partition, s)
-        ),
+        if_(s == record, reenqueued(batch), batch),
+        base_sequence=client.lower(partition, s),
         sequence_reset=True,
     )
-    return each(s, if_(client.tracked(partition, s), renumbered, client.batches[partition][s]))
+    return each(s, if_(client.tracked(partition, s), renumbered, batch))
 
 
 def records_in_flight(partition: Expression) -> Expression:
@@ -198,14 +163,6 @@ def untracked_details(partition: Expression) -> Expression:
     """
     details = client.details[partition][s]
     return each(s, if_(client.tracked(partition, s), replace(details, is_untracked=True), details))
-
-
-def batches_in_fatal_error(partition: Expression, record: Expression) -> Expression:
-    """All batches of a client that goes to FATAL_ERROR because of one. At real ranges the others
-    fail one by one."""
-    failed = replace(client.batches[partition][record], status=client.FAILED)
-    one_failed = updated(client.batches[partition], record, failed)
-    return if_(REAL == 0, client.forgotten_batches, updated(client.batches, partition, one_failed))
 
 
 # A leader's answer ------------------------------------------------------------------------------
@@ -232,11 +189,8 @@ is_last_in_flight = ~any_of(
 )
 last_sequence = batch.base_sequence + details.count - 1
 last_offset = ProduceResponse.base_offset + details.count - 1
-log_start_is_unknown = (REAL == 1) & (ProduceResponse.log_start_offset < 0)
-log_head_is_removed = if_(
-    (REAL == 0) & ~compares_offsets,
-    ~transactional | (client.last_acked[ProduceResponse.partition] == client.NO_SEQUENCE),
-    client.last_acked_offset[ProduceResponse.partition] < ProduceResponse.log_start_offset,
+log_head_is_removed = (
+    client.last_acked_offset[ProduceResponse.partition] < ProduceResponse.log_start_offset
 )
 adjusts_sequences = (has_attempts_left | ~sequence_used_when_sent) & can_adjust_sequences(
     ProduceResponse.partition, ProduceResponse.record
@@ -252,17 +206,8 @@ completed = Table(
     rows=(
         Row(
             "not-awaited",
-            "Nobody waits for the answer",
-            when=if_(
-                REAL == 0,
-                ~awaits(
-                    ProduceResponse.producer,
-                    ProduceResponse.partition,
-                    ProduceResponse.record,
-                    ProduceResponse.txn,
-                ),
-                late_errors_ignored & is_done & ~is_completed,
-            ),
+            "A late error of a batch whose outcome is known is ignored",
+            when=late_errors_ignored & is_done & ~is_completed,
             set={muted: muted - set_of(ProduceResponse.partition)},
             reply=react(ClientStep.GO_ON),
             source="Sender.completeBatch, KAFKA-14831",
@@ -328,15 +273,9 @@ completed = Table(
                 last_error: some(fatal_error(ProduceResponse.error)),
                 call_result: CallResult.FAILED,
                 client.txn: None,
-                client.batches: batches_in_fatal_error(
-                    ProduceResponse.partition, ProduceResponse.record
-                ),
+                batch: completed_batch(batch, client.FAILED),
                 client.ending: False,
-                client.adding: if_(REAL == 0, set_of(), client.adding),
-                client.added: if_(REAL == 0, set_of(), client.added),
                 client.bump_asked: False,
-                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
-                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
                 muted: muted - set_of(ProduceResponse.partition),
             },
             reply=react(
@@ -383,19 +322,11 @@ completed = Table(
             "The error is retriable, and the batch is sent again",
             when=can_retry & is_retriable(ProduceResponse.error),
             set={
-                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                batch: reenqueued(batch),
                 details: next_attempt(details),
                 muted: muted - set_of(ProduceResponse.partition),
             },
             reply=react(ClientStep.RETRY),
-            send=(
-                produce(
-                    ProduceResponse.partition,
-                    ProduceResponse.record,
-                    batch,
-                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
-                ),
-            ),
             source="Sender.canRetry",
         ),
         Row(
@@ -410,19 +341,11 @@ completed = Table(
                 client.last_acked[ProduceResponse.partition],
             ),
             set={
-                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                batch: reenqueued(batch),
                 details: next_attempt(details),
                 muted: muted - set_of(ProduceResponse.partition),
             },
             reply=react(ClientStep.RETRY),
-            send=(
-                produce(
-                    ProduceResponse.partition,
-                    ProduceResponse.record,
-                    batch,
-                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
-                ),
-            ),
             source="TransactionManager.canRetry",
         ),
         Row(
@@ -431,7 +354,7 @@ completed = Table(
             when=can_retry & is_out_of_order & client.loses_order(unresolved, batch.base_sequence),
             during=~transactional & client_epoch_bump,
             set={
-                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                batch: reenqueued(batch),
                 details: next_attempt(details),
                 client.bump_for: client.bump_for | set_of(ProduceResponse.partition),
                 muted: muted - set_of(ProduceResponse.partition),
@@ -445,39 +368,25 @@ completed = Table(
             when=can_retry & is_out_of_order,
             during=~transactional & client_epoch_bump,
             set={
-                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                batch: reenqueued(batch),
                 details: next_attempt(details),
                 muted: muted - set_of(ProduceResponse.partition),
             },
             reply=react(ClientStep.RETRY),
-            send=(
-                produce(
-                    ProduceResponse.partition,
-                    ProduceResponse.record,
-                    batch,
-                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
-                ),
-            ),
             source="TransactionManager.canRetry",
         ),
         Row(
             "unknown-id-sequence-reset",
             "The leader doesn't know the producer id, and the batch has a new sequence already",
-            when=can_retry & is_unknown_producer_id & (batch.sequence_reset | log_start_is_unknown),
+            when=can_retry
+            & is_unknown_producer_id
+            & (batch.sequence_reset | (ProduceResponse.log_start_offset < 0)),
             set={
-                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                batch: reenqueued(batch),
                 details: next_attempt(details),
                 muted: muted - set_of(ProduceResponse.partition),
             },
             reply=react(ClientStep.RETRY),
-            send=(
-                produce(
-                    ProduceResponse.partition,
-                    ProduceResponse.record,
-                    batch,
-                    resent_at_once(ProduceResponse.partition, ProduceResponse.record),
-                ),
-            ),
             source="TransactionManager.canRetry",
         ),
         Row(
@@ -486,7 +395,7 @@ completed = Table(
             when=can_retry & is_unknown_producer_id,
             during=~transactional & client_epoch_bump,
             set={
-                batch: reenqueued(ProduceResponse.partition, ProduceResponse.record),
+                batch: reenqueued(batch),
                 details: next_attempt(details),
                 client.bump_for: client.bump_for | set_of(ProduceResponse.partition),
                 muted: muted - set_of(ProduceResponse.partition),
@@ -659,6 +568,27 @@ completed = Table(
 
 # A lost answer ----------------------------------------------------------------------------------
 
+# A system sends a batch with a transactional id again in the same step, unless a batch with a lower
+# sequence goes first. It would be sent later in any case, even while the client aborts. Nobody sees
+# the difference, because a request may be in flight for any time.
+
+
+def is_sent_at_once(partition: Expression, record: Expression) -> Expression:
+    """Whether a system sends the batch again in the same step."""
+    return transactional & (client.lower(partition, record) == 0)
+
+
+def sent_or_reenqueued(partition: Expression, record: Expression) -> Expression:
+    """A batch that is sent again, at once or from its queue."""
+    batch, at_once = client.batches[partition][record], is_sent_at_once(partition, record)
+    return replace(
+        batch,
+        status=if_(at_once, client.SENT, client.QUEUED),
+        in_retry=True,
+        sequence_reset=batch.sequence_reset & ~at_once,
+    )
+
+
 lost_response = lost(ProduceResponse)
 lost_batch = client.batches[lost_response.partition][lost_response.record]
 lost_details = client.details[lost_response.partition][lost_response.record]
@@ -681,7 +611,7 @@ response_lost = Table(
             when=~client.is_of_this_id(lost_batch),
             during=~transactional & ~client_epoch_bump,
             set={
-                lost_batch: completed_batch(lost_batch, client.FAILED),
+                lost_batch: client.Batch(status=client.FAILED),
                 muted: muted - set_of(lost_response.partition),
             },
             reply=react(ClientStep.FAIL),
@@ -692,7 +622,8 @@ response_lost = Table(
             "The batch is in its queue again",
             set={
                 lost_batch: replace(
-                    reenqueued(lost_response.partition, lost_response.record), unanswered=True
+                    sent_or_reenqueued(lost_response.partition, lost_response.record),
+                    unanswered=True,
                 ),
                 lost_details: next_attempt(lost_details),
                 muted: muted - set_of(lost_response.partition),
@@ -702,7 +633,7 @@ response_lost = Table(
                     lost_response.partition,
                     lost_response.record,
                     lost_batch,
-                    resent_at_once(lost_response.partition, lost_response.record),
+                    is_sent_at_once(lost_response.partition, lost_response.record),
                 ),
             ),
             source="NetworkClient.handleDisconnections",

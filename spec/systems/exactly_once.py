@@ -43,6 +43,7 @@ from ..messages import (
 from ..properties import progress
 from ..properties.exactly_once import PROPERTIES
 from ..releases.features import KAFKA, transactional
+from .reductions import client as client_reductions
 from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 
@@ -65,6 +66,7 @@ base = System(
         init_producer_id.initialized,
         sender.completed,
     ),
+    reductions=client_reductions.OF_DRAIN + client_reductions.OF_PRODUCE_RESPONSE,
     properties=(),
     constants=(
         PRODUCERS,

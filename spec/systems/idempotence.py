@@ -40,6 +40,7 @@ from ..messages import (
 from ..properties.idempotence import PROPERTIES
 from ..properties.progress import IDEMPOTENCE as PROGRESS
 from ..releases.features import CLIENT, KAFKA, LEADER, transactional
+from .reductions import client as reductions
 from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
@@ -52,6 +53,7 @@ system = System(
     "requests are held up, refused or sent again, answers are lost, batches expire, leaders change "
     "and forget, and the client goes on with new epochs and a new producer id.",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES + leader.TABLES,
+    reductions=reductions.BATCHES,
     properties=PROPERTIES,
     lemmas=LEMMAS,
     constants=(

@@ -61,6 +61,7 @@ from ..messages import (
 from ..properties import progress
 from ..properties.transactions import PROPERTIES
 from ..releases.features import KAFKA, transactional
+from .reductions import client as client_reductions
 from .unreached import TRANSACTIONS as UNREACHED
 
 FURTHER_FAULTS = (
@@ -120,6 +121,7 @@ system = System(
     + producer.TABLES
     + sender.TABLES
     + expiry.TABLES,
+    reductions=client_reductions.BATCHES,
     properties=PROPERTIES,
     lemmas=coordinator.LEMMAS
     + clients.LEMMAS

@@ -81,7 +81,7 @@ EXACTLY_ONCE = (
             "partition.Produce/not-transactional",
             "partition.Produce/no-state-mid-sequence",
             "partition.WriteTxnMarkers/end-deleted-transaction",
-            "producer.AddPartitionsToTxnResponse/abortable",
+            "producer.AddPartitionsToTxnResponse/unknown-id-fatal",
             "producer.AddPartitionsToTxnResponse/unauthorized-topic",
             "producer.AddPartitionsToTxnResponse/fatal",
             "producer.AddPartitionsToTxnResponse/partition-error",

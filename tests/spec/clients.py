@@ -8,6 +8,7 @@ from epochfence.spec import messages as kafka
 from epochfence.spec.client import epochs as epoch_bump
 from epochfence.spec.client import expiry, producer, sender
 from epochfence.spec.systems import shipped
+from epochfence.spec.systems.reductions.client import BATCHES
 from epochfence.tests.spec.alone import Alone
 
 BOUNDS = {
@@ -17,14 +18,14 @@ BOUNDS = {
 _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client",
-    tables=producer.TABLES + sender.TABLES + expiry.TABLES,
+    tables=producer.TABLES + sender.TABLES + expiry.TABLES, reductions=BATCHES,
     properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
 IDEMPOTENT = replace(
     _IDEMPOTENCE, name="idempotent client",
-    tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES,
+    tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES, reductions=BATCHES,
     properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
     budgets={
         sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS

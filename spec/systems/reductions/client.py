@@ -1,0 +1,429 @@
+"""The batches of a client in a system: the parts of Kafka's producer that a system leaves out.
+
+One list for each table, in the order of Kafka's classes. A system has the lists of its tables.
+"""
+
+from __future__ import annotations
+
+from ....language import (
+    Row,
+    all_of,
+    count_of,
+    each,
+    if_,
+    position,
+    replace,
+    set_of,
+    size,
+    some,
+)
+from ....language.expressions import Expression
+from ....language.reductions import Instead, NotOffered, StandsFor
+from ...answers import awaits, compares_offsets
+from ...client import accumulator, expiry, sender
+from ...client import state as client
+from ...client.accumulator import drain, produce
+from ...client.expiry import expire_batch
+from ...client.sender import (
+    can_retry,
+    completed_batch,
+    is_out_of_order,
+    is_sent_at_once,
+    is_unknown_producer_id,
+    records_in_flight,
+    sent_or_reenqueued,
+)
+from ...client.state import q, s
+from ...client.transaction_manager import (
+    TO_ABORTABLE,
+    abortable_cause,
+    batch_error,
+    fatal_error,
+    is_fatal,
+    last_error,
+    must_bump_after_abort,
+)
+from ...errors import is_retriable
+from ...messages import RECORD, RECORDS, Errors, ProduceResponse, producer
+from ...releases.features import (
+    bump_when_settled,
+    client_epoch_bump,
+    expires_in_flight,
+    renumbered_in_order,
+    sequence_used_when_sent,
+    transaction_version_2,
+    transactional,
+)
+
+# RecordAccumulator.drainBatchesForOneNode --------------------------------------------------------
+
+OF_DRAIN = (
+    NotOffered(
+        producer,
+        drain,
+        when=transactional
+        & ~accumulator.has_sequence
+        & ~(client.state == client.IN_TRANSACTION)
+        & ~((client.state == client.COMMITTING) & client.ending),
+        because="The application writes a record when its batch is drained. Before, a record has "
+        "no effect.",
+    ),
+    NotOffered(
+        producer,
+        drain,
+        when=if_(
+            transactional,
+            size(client.adding) > 0,
+            if_(
+                bump_when_settled,
+                ~accumulator.has_sequence & drain.partition.is_in(client.bump_for),
+                size(client.bump_for) > 0,
+            ),
+        ),
+        because="Sender.runOnce bumps the epoch and adds partitions before it drains. Whoever "
+        "drives the client at real ranges takes these steps in their order.",
+    ),
+    StandsFor(
+        accumulator.is_send_to_partition_allowed(drain.partition),
+        (client.state != client.FATAL_ERROR)
+        & (~transactional | (drain.partition.is_in(client.added) | transaction_version_2)),
+        because="A client of transactions of version 2 adds a partition with its first batch.",
+    ),
+)
+
+# Sender.completeBatch ---------------------------------------------------------------------------
+
+_batch, _details = sender.batch, sender.details
+
+
+def _place_in_heap(partition: Expression, record: Expression) -> Expression:
+    """The place of a batch in the heap of those in flight. Of three whose first one has been
+    acknowledged, the last stands before the second: it took the first one's place. Fewer batches
+    stand in their own order.
+
+    TransactionManager.startSequencesAtBeginning before 2.3
+    """
+    place, other = client.lower(partition, record), RECORD.variable("other")
+    three = count_of(other, client.tracked(partition, other)) == 3
+    return if_(three & (place > 0), 3 - place, place)
+
+
+def _batches_from_zero(partition: Expression, record: Expression) -> Expression:
+    """A partition's batches after one is in its queue again, from sequence 0 on."""
+    again = replace(sent_or_reenqueued(partition, record), status=client.QUEUED)
+    renumbered = replace(
+        if_(s == record, again, client.batches[partition][s]),
+        base_sequence=if_(
+            renumbered_in_order, client.lower(partition, s), _place_in_heap(partition, s)
+        ),
+        sequence_reset=True,
+    )
+    return each(s, if_(client.tracked(partition, s), renumbered, client.batches[partition][s]))
+
+
+_FORGOTTEN = (
+    "Nobody reads the id, the epoch and the sequence of a batch whose outcome the application has."
+)
+_SENT_AT_ONCE = (
+    "A batch with a transactional id is sent again in the same step, unless a batch with a lower "
+    "sequence goes first. It would be sent later in any case, and a request may be in flight for "
+    "any time."
+)
+_FATAL = (
+    "A client in FATAL_ERROR sends nothing any more, and the batches in flight have failed: the "
+    "rest of its fields has no effect."
+)
+
+OF_PRODUCE_RESPONSE = (
+    StandsFor(
+        completed_batch(_batch, client.ACKNOWLEDGED),
+        client.Batch(status=client.ACKNOWLEDGED),
+        because=_FORGOTTEN,
+    ),
+    StandsFor(
+        completed_batch(_batch, client.FAILED),
+        client.Batch(status=client.FAILED),
+        because=_FORGOTTEN,
+    ),
+    StandsFor(
+        sender.reenqueued(_batch),
+        sent_or_reenqueued(ProduceResponse.partition, ProduceResponse.record),
+        because=_SENT_AT_ONCE,
+    ),
+    StandsFor(
+        sender.batches_from_zero(ProduceResponse.partition, ProduceResponse.record),
+        _batches_from_zero(ProduceResponse.partition, ProduceResponse.record),
+        because="Before 2.3 batches are renumbered in the order of a heap, which real ranges don't "
+        "have: up to three batches of one record are in the order that Kafka's heap gives them.",
+    ),
+    Instead(
+        "producer.ProduceResponse/not-awaited",
+        (
+            Row(
+                "not-awaited",
+                "Nobody waits for the answer",
+                when=~awaits(
+                    ProduceResponse.producer,
+                    ProduceResponse.partition,
+                    ProduceResponse.record,
+                    ProduceResponse.txn,
+                ),
+                source="Sender.completeBatch, KAFKA-14831",
+            ),
+        ),
+        because="A client in a system has no connections to leaders: the answer to a request that "
+        "it has given up arrives, and is ignored.",
+    ),
+    Instead(
+        "producer.ProduceResponse/fatal",
+        (
+            Row(
+                "fatal",
+                "The client is fenced, or isn't authorized: it can't go on",
+                when=is_fatal(ProduceResponse.error),
+                goto=client.FATAL_ERROR,
+                set={
+                    last_error: some(fatal_error(ProduceResponse.error)),
+                    client.txn: None,
+                    client.batches: client.forgotten_batches,
+                    client.ending: False,
+                    client.adding: set_of(),
+                    client.added: set_of(),
+                    client.bump_asked: False,
+                    client.unresolved: each(q, None),
+                    client.bump_for: set_of(),
+                },
+                source="TransactionManager.maybeTransitionToErrorState, KIP-588, KAFKA-18019",
+            ),
+        ),
+        because=_FATAL,
+    ),
+    Instead(
+        "producer.ProduceResponse/retriable",
+        (
+            Row(
+                "retriable",
+                "The error is retriable, and the batch is sent again",
+                when=can_retry & is_retriable(ProduceResponse.error),
+                set={_batch: sent_or_reenqueued(ProduceResponse.partition, ProduceResponse.record)},
+                send=(
+                    produce(
+                        ProduceResponse.partition,
+                        ProduceResponse.record,
+                        _batch,
+                        is_sent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                    ),
+                ),
+                source="Sender.canRetry",
+            ),
+        ),
+        because=_SENT_AT_ONCE,
+    ),
+    Instead(
+        "producer.ProduceResponse/out-of-order-behind-another",
+        (
+            Row(
+                "out-of-order-behind-another",
+                "A batch before this one isn't appended yet, and the batch is sent again",
+                when=can_retry
+                & is_out_of_order
+                & client.is_behind_another(
+                    sender.unresolved,
+                    _batch.sequence_reset,
+                    _batch.base_sequence,
+                    client.last_acked[ProduceResponse.partition],
+                ),
+                set={_batch: sent_or_reenqueued(ProduceResponse.partition, ProduceResponse.record)},
+                send=(
+                    produce(
+                        ProduceResponse.partition,
+                        ProduceResponse.record,
+                        _batch,
+                        is_sent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                    ),
+                ),
+                source="TransactionManager.canRetry",
+            ),
+        ),
+        because=_SENT_AT_ONCE,
+    ),
+    Instead(
+        "producer.ProduceResponse/out-of-order-unresolved",
+        (
+            Row(
+                "out-of-order-unresolved",
+                "An unresolved sequence is before the batch, and the batch is sent again",
+                when=can_retry & is_out_of_order,
+                during=~transactional & client_epoch_bump,
+                set={_batch: sent_or_reenqueued(ProduceResponse.partition, ProduceResponse.record)},
+                send=(
+                    produce(
+                        ProduceResponse.partition,
+                        ProduceResponse.record,
+                        _batch,
+                        is_sent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                    ),
+                ),
+                source="TransactionManager.canRetry",
+            ),
+        ),
+        because=_SENT_AT_ONCE,
+    ),
+    Instead(
+        "producer.ProduceResponse/unknown-id-sequence-reset",
+        (
+            Row(
+                "unknown-id-sequence-reset",
+                "The leader doesn't know the producer id, and the batch has a new sequence already",
+                when=can_retry & is_unknown_producer_id & _batch.sequence_reset,
+                set={_batch: sent_or_reenqueued(ProduceResponse.partition, ProduceResponse.record)},
+                send=(
+                    produce(
+                        ProduceResponse.partition,
+                        ProduceResponse.record,
+                        _batch,
+                        is_sent_at_once(ProduceResponse.partition, ProduceResponse.record),
+                    ),
+                ),
+                source="TransactionManager.canRetry",
+            ),
+        ),
+        because=f"{_SENT_AT_ONCE} A leader knows where its log starts.",
+    ),
+    Instead(
+        "producer.ProduceResponse/unknown-id-renumbered",
+        (
+            Row(
+                "unknown-id-renumbered",
+                "The log no longer has the last acknowledged batch: sequences start at 0 again",
+                when=can_retry
+                & is_unknown_producer_id
+                & if_(
+                    ~compares_offsets,
+                    ~transactional
+                    | (client.last_acked[ProduceResponse.partition] == client.NO_SEQUENCE),
+                    sender.log_head_is_removed,
+                ),
+                during=transactional | ~client_epoch_bump,
+                set={
+                    client.batches[ProduceResponse.partition]: _batches_from_zero(
+                        ProduceResponse.partition, ProduceResponse.record
+                    ),
+                    client.next_sequence[ProduceResponse.partition]: records_in_flight(
+                        ProduceResponse.partition
+                    ),
+                    client.last_acked[ProduceResponse.partition]: client.NO_SEQUENCE,
+                },
+                source="KAFKA-5793, TransactionManager.startSequencesAtBeginning",
+            ),
+        ),
+        because="Answers have no offsets where a leader forgets a producer id with the last of its "
+        "records alone, or never calls one unknown.",
+    ),
+)
+
+# Sender.sendProducerData ------------------------------------------------------------------------
+
+
+def _may_expire(record: Expression) -> Expression:
+    """Whether a batch may expire, if no older one does. A transactional client's batch that is
+    queued again counts as sent there."""
+    other = client.batches[expire_batch.partition][record]
+    waits = if_(transactional, other.in_retry, other.status == client.QUEUED)
+    return client.is_open(other) & (expires_in_flight | waits)
+
+
+OF_EXPIRY = (
+    StandsFor(
+        expiry.is_expired,
+        _may_expire(expire_batch.record)
+        & all_of(s, _may_expire(s).implies(position(s) >= position(expire_batch.record))),
+        because="A system has no time: the oldest batch of a partition may expire at any moment.",
+    ),
+    StandsFor(
+        completed_batch(expiry.batch, client.FAILED),
+        client.Batch(status=client.FAILED),
+        because=_FORGOTTEN,
+    ),
+    Instead(
+        "producer.batch expires/in-retry-fatal",
+        (
+            Row(
+                "in-retry-fatal",
+                "Nobody knows whether the batch was appended: the client can't go on",
+                when=expiry.batch.in_retry,
+                during=transactional & ~client_epoch_bump & sequence_used_when_sent,
+                goto=client.FATAL_ERROR,
+                set={
+                    last_error: some(Errors.KAFKA_EXCEPTION),
+                    client.txn: None,
+                    client.batches: client.forgotten_batches,
+                    client.ending: False,
+                    client.adding: set_of(),
+                    client.added: set_of(),
+                    client.bump_asked: False,
+                    client.unresolved: each(q, None),
+                    client.bump_for: set_of(),
+                },
+                source="Sender.run before 2.5",
+            ),
+        ),
+        because=_FATAL,
+    ),
+    Instead(
+        "producer.batch expires/in-retry-abortable",
+        (
+            Row(
+                "in-retry-abortable",
+                "The transaction can only be aborted, and the sequence behind the batch is "
+                "unresolved",
+                when=expiry.batch.in_retry & (RECORDS > 1),
+                during=transactional & client_epoch_bump,
+                goto=TO_ABORTABLE,
+                set={
+                    last_error: abortable_cause(batch_error(Errors.TIMEOUT)),
+                    expiry.batch: client.Batch(status=client.FAILED),
+                    client.unresolved[expire_batch.partition]: expiry.behind_batch,
+                    client.must_bump: must_bump_after_abort,
+                    client.ending: client.ending & (client.state == client.ABORTING),
+                    client.bump_asked: client.bump_asked & (client.state == client.ABORTING),
+                },
+                source="TransactionManager.markSequenceUnresolved",
+            ),
+        ),
+        because="With one record for a partition the mark of an unresolved sequence shows nowhere: "
+        "nothing is sent after the expiry, and resolving it finds the error that there is.",
+    ),
+)
+
+# TransactionManager.maybeResolveSequences -------------------------------------------------------
+
+OF_RESOLVE = (
+    Instead(
+        "producer.resolve sequences/order-lost-fatal",
+        (
+            Row(
+                "order-lost-fatal",
+                "The order is lost, and there can be no new epoch: the client can't go on",
+                during=transactional,
+                goto=client.FATAL_ERROR,
+                set={
+                    last_error: some(Errors.KAFKA_EXCEPTION),
+                    client.txn: None,
+                    client.batches: client.forgotten_batches,
+                    client.ending: False,
+                    client.adding: set_of(),
+                    client.added: set_of(),
+                    client.bump_asked: False,
+                    client.unresolved: each(q, None),
+                    client.bump_for: set_of(),
+                },
+                source="TransactionManager.transitionToAbortableErrorOrFatalError",
+            ),
+        ),
+        because=_FATAL,
+    ),
+)
+
+BATCHES = OF_DRAIN + OF_PRODUCE_RESPONSE + OF_EXPIRY + OF_RESOLVE
+"""The reductions of a client that writes batches of its own."""
