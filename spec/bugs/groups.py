@@ -17,7 +17,7 @@ BUGS = (
         constants={**exactly_once(inputs=2), "own_id": 1},
         takes=(
             "EndTxnResponse/ended",
-            "SyncGroup answered/assigned, and the producer stays",
+            "SyncGroup answered/assigned-same-producer",
             "OffsetFetch/no-offset",
         ),
         source="KIP-447, KAFKA-8587",
@@ -58,7 +58,7 @@ BUGS = (
         constants=exactly_once(),
         takes=(
             "TxnOffsetCommit/ask",
-            "rebalance/a new generation without the others",
+            "rebalance/next-generation-alone",
             "AddPartitionsByLeaderResponse/offset-append",
         ),
         source="commit e4249b69",

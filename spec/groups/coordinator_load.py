@@ -1,8 +1,7 @@
-"""A coordinator of offsets that starts: it reads the log of the broker before it, record by record,
-and answers once it is done.
+"""A group's coordinator that starts: it reads the log record by record, then answers requests.
 
-What it reads goes through the rows by which it hears of records later on. The log is what the next
-leader has: all that is replicated, and perhaps some records more, which are replicated later.
+A record that is read and one that is replicated later take the same rows. The log is that of the
+new leader: all replicated records, and perhaps some more, which are replicated later.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ FAILOVERS = constant(
 )
 Load = enum("OffsetsLoad", "LOADED", "READING", "READ")
 
-load = store.field("load", Load, doc="READ: it has reached the end of the log.")
+load = store.field("load", Load, doc="READ: the coordinator has reached the end of the log.")
 read = store.field("read", OFFSET, doc="Records that this coordinator has read as it started.")
 inherited = store.field(
     "inherited", OFFSET, doc="Records that were in the log before this coordinator."
@@ -48,8 +47,8 @@ fetched = store.field(
 is_loaded = load == Load.LOADED
 is_reading = load == Load.READING
 takes_markers = is_loaded | ~group_coordinator_service
-"""Whether a marker is appended: before 4.0 the partition's leader did so, which doesn't wait for
-the coordinator (NOT_LEADER_OR_FOLLOWER from then on)."""
+"""Whether a marker is appended. Before 4.0 the partition's leader doesn't wait for the coordinator;
+from 4.0 on it answers NOT_LEADER_OR_FOLLOWER."""
 
 
 def counts(item: Expression) -> Expression:
@@ -69,14 +68,14 @@ def is_read(item: Expression) -> Expression:
 
 
 hears_while_loading = ~loaded_once_replicated & (~completed_by_scheduler | ~offsets_in_place_first)
-"""Whether a marker that is replicated while the log is read comes to anybody: from 3.9.1 on its
-answer waits for the thread that reads."""
+"""Whether the coordinator handles a marker that is replicated while the log is read. From 3.9.1 on
+the marker's answer waits for the thread that reads."""
 
 # Another broker -------------------------------------------------------------------------------
 
 fail_over = event(
     "group coordinator failover", kept=OFFSET,
-    event_doc="Another broker leads the partition, with so many of its records.",
+    event_doc="Another broker leads the partition. It has `kept` of its records.",
 )  # fmt: skip
 _e = element("e", log)
 fails_over = Table(
@@ -87,7 +86,8 @@ fails_over = Table(
     & all_of(_e, is_replicated(_e).implies(_e.place < fail_over.kept)),
     rows=(
         Row(
-            "the next one begins to read",
+            "begin-loading",
+            "The next broker begins to read the log",
             set={
                 log: log[: fail_over.kept],
                 inherited: fail_over.kept,
@@ -102,20 +102,22 @@ fails_over = Table(
         ),
     ),
 )
-read_on = event("read on", event_doc="The coordinator that starts takes its next step.")
+read_on = event("read on", event_doc="The coordinator takes the next step of its load.")
 reads_on = Table(
     store,
     on=read_on,
     when=is_reading,
     rows=(
         Row(
-            "the end of the log",
+            "end-of-log",
+            "The coordinator has read all records",
             when=read == size(log),
             set={load: Load.READ},
             source="GroupMetadataManager.doLoadGroupsAndOffsets, CoordinatorLoaderImpl",
         ),
         Row(
-            "not replicated yet",
+            "not-replicated",
+            "The record isn't replicated yet, and is replayed once it is",
             when=loaded_once_replicated & ~read.is_in(replicated),
             set={read: read + 1},
             source="CoordinatorRuntime.CoordinatorContext.updateLastCommittedOffset",
@@ -128,7 +130,8 @@ loads = Table(
     on=register,
     rows=(
         Row(
-            "it answers from now on",
+            "loaded",
+            "The coordinator answers from now on",
             when=load == Load.READ,
             set={load: Load.LOADED},
             source="GroupMetadataManager.loadGroup, CoordinatorRuntime.CoordinatorContext",

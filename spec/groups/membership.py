@@ -1,7 +1,7 @@
 """Who is in a group's generation, and when members hear of it.
 
-A rebalance is one step here, from JoinGroup to SyncGroup: until a member hears of it, it goes on as
-before, as one that has been left out for its silence does.
+A rebalance is one step, from JoinGroup to SyncGroup. A member that hasn't heard of it continues. So
+does a member that the coordinator has removed for its silence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from ..messages import PRODUCER, connection, producer
 from .state import (
     GENERATIONS,
     OWN_ID,
-    begins,
     consumer,
     generation,
     group,
@@ -26,8 +25,8 @@ from .state import (
 
 rebalance = event(
     "rebalance", member=PRODUCER, others_stay=Bool(),
-    event_doc="A generation begins, in which the `member` has the input's partition. The others "
-    "have joined as well, or are left out.",
+    event_doc="The next generation begins, and assigns the input to `member`. The other members "
+    "have joined as well, or are removed.",
 )  # fmt: skip
 rebalances = Table(
     group,
@@ -35,52 +34,74 @@ rebalances = Table(
     when=generation < GENERATIONS,
     rows=(
         Row(
-            "a new generation",
+            "next-generation",
+            "The next generation begins; the other members have joined as well",
             set={
-                **begins(set_of(rebalance.member) | members),
+                generation: generation + 1,
+                members: set_of(rebalance.member) | members,
                 owner: some(rebalance.member),
             },
             when=rebalance.others_stay,
             source="GroupCoordinator.onCompleteJoin, GroupMetadata.initNextGeneration",
         ),
         Row(
-            "a new generation without the others",
-            set={**begins(set_of(rebalance.member)), owner: some(rebalance.member)},
+            "next-generation-alone",
+            "The next generation begins; the other members have left",
+            set={
+                generation: generation + 1,
+                members: set_of(rebalance.member),
+                owner: some(rebalance.member),
+            },
             source="GroupCoordinator.onExpireHeartbeat, GroupMetadata.initNextGeneration",
         ),
     ),
 )
 
 hear = event("SyncGroup answered", event_doc="An instance hears of the group's generation.")
-_me = producer.this
-_NOTHING_FETCHED = {position.at(_me): None, heard.at(_me): generation}
-# nothing is in flight to a client between calls, so that it keeps its connection
-_NEW_CLIENT = {name: value for name, value in FORGOTTEN.items() if name is not connection}
-_is_owner = (owner == some(_me)) & _me.is_in(members)
+instance = producer.this
+# nothing is in flight between calls, so the connection is the same
+NEW_PRODUCER = {name: value for name, value in FORGOTTEN.items() if name is not connection}
+is_owner = (owner == some(instance)) & instance.is_in(members)
 hears = Table(
     producer,
     on=hear,
     others=(group, consumer),
-    when=(heard.at(_me) < generation) & state.is_in(UNINITIALIZED, READY),
-    doc="It looks for that between its transactions. Who is assigned the input makes a producer "
-    "for it, whose transactional id is the input's.",
+    when=(heard.at(instance) < generation) & state.is_in(UNINITIALIZED, READY),
+    doc="The instance polls between its transactions. The transactional id of a new producer is "
+    "that of the input.",
     rows=(
         Row(
-            "assigned, and the producer stays",
-            when=_is_owner & (OWN_ID == 1),
-            set={**_NOTHING_FETCHED, is_assigned.at(_me): True},
+            "assigned-same-producer",
+            "The input is assigned, and the instance keeps its producer",
+            when=is_owner & (OWN_ID == 1),
+            set={
+                position.at(instance): None,
+                heard.at(instance): generation,
+                is_assigned.at(instance): True,
+            },
             source="ConsumerCoordinator.onJoinComplete, KIP-447",
         ),
         Row(
-            "assigned",
-            when=_is_owner,
+            "assigned-new-producer",
+            "The input is assigned, and the instance makes a producer for it",
+            when=is_owner,
             goto=UNINITIALIZED,
-            set={**_NEW_CLIENT, **_NOTHING_FETCHED, is_assigned.at(_me): True},
+            set={
+                **NEW_PRODUCER,
+                position.at(instance): None,
+                heard.at(instance): generation,
+                is_assigned.at(instance): True,
+            },
             source="ConsumerCoordinator.onJoinComplete, TaskManager (Kafka Streams) before KIP-447",
         ),
         Row(
-            "nothing assigned",
-            set={**_NOTHING_FETCHED, is_assigned.at(_me): False},
+            "not-assigned",
+            "The input is assigned to another instance",
+            set={
+                position.at(instance): None,
+                heard.at(instance): generation,
+                is_assigned.at(instance): False,
+            },
             source="ConsumerCoordinator.onJoinComplete, onJoinPrepare",
         ),
     ),

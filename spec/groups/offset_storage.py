@@ -1,8 +1,7 @@
-"""The offsets of one partition that a group commits: in the log, and as the coordinator has them.
+"""The log of a group's offsets, with which the system `group-offsets` explores the coordinator.
 
-What the group's tables for offsets are explored with. A record counts for the coordinator once it
-is replicated, and again as a coordinator that starts reads the log. A producer waits for the answer
-to each of its requests.
+The coordinator replays a record once it is replicated, and again when it loads the log. A producer
+waits for the response to each of its requests.
 """
 
 from __future__ import annotations
@@ -73,7 +72,8 @@ written = Table(
     when=is_loaded & (size(log) < RECORDS),
     rows=(
         Row(
-            "in the log",
+            "append",
+            "The offset is in the log",
             set={log: _appended(Kind.OFFSET, None, write.offset)},
             source="GroupMetadataManager.storeOffsets",
         ),
@@ -89,7 +89,8 @@ written_in_transaction = Table(
     when=is_loaded & (size(log) < RECORDS),
     rows=(
         Row(
-            "in the log",
+            "append",
+            "The offset is in the log",
             set={log: _appended(Kind.TRANSACTION_OFFSET, some(_txn.producer_id), _txn.offset)},
             source="GroupMetadataManager.storeOffsets",
         ),
@@ -106,7 +107,8 @@ finished = Table(
     & ~any_of(_e, is_open(_e) & (_e.producer_id == _its) & ~is_replicated(_e)),
     rows=(
         Row(
-            "its marker",
+            "append-marker",
+            "The marker is in the log",
             set={
                 log: _appended(
                     if_(finish.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT), _its, lift(0)
@@ -167,7 +169,8 @@ silently_replicated = Table(
     rows=only(
         ~loaded_once_replicated,
         Row(
-            "nobody hears of it",
+            "unheard",
+            "The record is replicated, and the coordinator had read it before",
             set={replicated: replicated | set_of(_unheard.value.place)},
             source="Partition.maybeIncrementLeaderHW",
         ),

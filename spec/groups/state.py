@@ -25,7 +25,6 @@ from ...language import (
     message,
     record,
 )
-from ...language.expressions import Operand
 from ..errors import Errors
 from ..messages import (
     CONNECTION,
@@ -201,8 +200,3 @@ TxnOffsetCommitResponse = message(
 def offset_of(txn: Expression) -> Expression:
     """The offset that a transaction commits."""
     return processed.at(txn) + 1
-
-
-def begins(those: Expression) -> dict[Expression, Operand]:
-    """The next generation, of `those` members."""
-    return {generation: generation + 1, members: those}

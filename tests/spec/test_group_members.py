@@ -98,7 +98,7 @@ def test_before_4_0_what_was_told_may_be_lost_with_the_next_leader() -> None:
     found = run(OFFSETS, "3.9", quiet, "FetchedKept")
     assert found.trace is not None
     rows = [step.row for step in found.trace.steps]
-    assert rows.count("the next one begins to read") == 2
+    assert rows.count("begin-loading") == 2
     assert (
         run(OFFSETS, "3.9", quiet | {"group_failovers": 1}, "FetchedKept").verdict is Verdict.HOLDS
     )
@@ -151,9 +151,9 @@ _CHANGES: list[tuple[System, str, str, dict[str, Any], str]] = [
     (OFFSETS, "group.OffsetFetch", "pending-transaction", NEVER, "StableFetch"),
     (OFFSETS, "group.transaction ended", "replayed", {"updates": {committed: committed}},
      "TransactionKept"),
-    (OFFSETS, "offsets.read on", "the end of the log", {"when": True}, "CommittedKept"),
-    (OFFSETS, "offsets.read on", "not replicated yet", {"when": True}, "FetchedKept"),
-    (OFFSETS, "offsets.loaded", "it answers from now on", {"when": True}, "FetchedKept"),
+    (OFFSETS, "offsets.read on", "end-of-log", {"when": True}, "CommittedKept"),
+    (OFFSETS, "offsets.read on", "not-replicated", {"when": True}, "FetchedKept"),
+    (OFFSETS, "offsets.loaded", "loaded", {"when": True}, "FetchedKept"),
 ]  # fmt: skip
 CHANGES = [
     pytest.param(
