@@ -306,9 +306,9 @@ class CheckOptions(RunOptions):
         progress: bool = False,
         meanwhile: Callable[[], object] | None = None,
     ) -> Instance:
-        """The system of that name, with at least one property to check; exits with one line that
-        says what is wrong. With `progress`, its progress properties are included. A FILE.py may use
-        `memory` bytes while it runs (None: a default), and `meanwhile` is called."""
+        """The system of that name, with at least one property to check; exits with a one-line
+        error. With `progress`, its progress properties are included. A FILE.py may use `memory`
+        bytes while it runs (None: a default), and `meanwhile` is called."""
         try:
             found = instantiate(
                 load_system(system, memory, meanwhile),

@@ -149,6 +149,6 @@ class Command(TyperCommand):
             raise
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs it, unless what it prints has no place."""
+        """Runs it, unless its output has no place."""
         refuse_full_output()
         return super().invoke(ctx)

@@ -1,7 +1,7 @@
 """Differences between two releases: rows added, removed and changed, table by table.
 
 A row is there in a release if its features have it, its condition can hold below the rows before
-it, and its event can happen. What it says is compared with the release's features settled.
+it, and its event can happen. Its text is compared with the release's features settled.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _SIGNS: dict[Change, str] = {"added": "+", "removed": "-", "changed": "~"}
 
 @dataclass(frozen=True)
 class Told:
-    """A row, or a table's own condition, as a release has it: when it holds, what it does and
-    what it replies."""
+    """A row, or a table's own condition, as a release has it: its condition, its updates and its
+    reply."""
 
     when: str
     does: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ def _condition(expression: Expression) -> str:
 
 
 def _parts(table: Table, row: Row) -> Iterator[Expression]:
-    """Every expression that decides whether the row exists and what it does."""
+    """Every expression that decides whether the row exists and its effect."""
     yield from (row.during, row.guard)
     for update in table.updates(row):
         yield from update

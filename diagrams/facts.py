@@ -1,9 +1,9 @@
 """Derives facts about a row from partial knowledge, such as its machine's state.
 
-Facts give, for some expressions, the values that they may have. From the state of a machine
-follows that some guards can't hold; a guard that holds, or doesn't, is a fact in turn: of two
-rows the second is taken only where the first one's guard is false. Everything errs on the side
-of "possible": what is excluded never happens.
+Facts give, for some expressions, the values that they may have. From the state of a machine follows
+that some guards can't hold; a guard that holds, or doesn't, is a fact in turn: of two rows the
+second is taken only where the first one's guard is false. Everything errs on the side of
+"possible": an excluded value never occurs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _kind = cache(type_of)
 
 
 class _Known(dict[Expression, Values]):
-    """Facts that keep what was found out with them: they don't change."""
+    """Facts that cache their conclusions: they don't change."""
 
     __slots__ = ("found", "inside")
 

@@ -22,11 +22,11 @@ def find_graph(
     all_rows: bool = False,
     event: str | None = None,
 ) -> Graph:
-    """The drawing of a shipped system, of a machine of one, or of what `FILE.py[:NAME]` declares.
+    """The drawing of a shipped system, of a machine of one, or of the system in `FILE.py[:NAME]`.
 
     `machine` names a machine of the system, `protocol` a single release to draw. A machine is drawn
     at a glance, or with `rows`: each row that moves it, with `all_rows` each row, or those of one
-    `event`. Raises DeclarationError, which names what there is, for a name that nothing has.
+    `event`. Raises DeclarationError, which lists the known names, for an unknown name.
     """
     system, found = find(name, machine)
     if protocol is not None:

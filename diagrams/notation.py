@@ -22,7 +22,7 @@ def readable(expression: Expression, width: int = WIDTH) -> list[str]:
 
 def in_brief(expression: Expression, on: Event) -> Expression:
     """The expression with parameters as `request.epoch`, not as `AddPartitionsToTxn.epoch`, and
-    without what constants decide."""
+    without parts that constants decide."""
     kind = (
         "event" if not isinstance(on, Message) else "request" if on.answers is None else "response"
     )

@@ -1,4 +1,4 @@
-"""The generated pages: what the shipped systems declare, drawn and in tables."""
+"""The generated pages: the shipped systems, drawn and in tables."""
 
 from __future__ import annotations
 

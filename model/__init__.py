@@ -1,4 +1,4 @@
-"""Kafka's exactly-once protocol, executable: what a broker must answer, at real ranges.
+"""Kafka's exactly-once protocol, executable: the answers that a broker must give, at real ranges.
 
 Names are loaded when they are first used, so that importing this is cheap.
 """

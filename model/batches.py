@@ -1,4 +1,4 @@
-"""Batches for a leader, which asks the coordinator about them first, and what a consumer keeps of a
+"""Batches for a leader, which asks the coordinator about them first, and a consumer's view of a
 log."""
 
 from __future__ import annotations

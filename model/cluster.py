@@ -1,4 +1,5 @@
-"""Brokers in memory: a coordinator, and a leader for each partition, with what goes between them.
+"""Brokers in memory: a coordinator, and a leader for each partition, with the messages between
+them.
 
 Every append is replicated at once, and markers go out when a transaction ends, unless the caller
 holds them back. Only the caller moves the clock.
@@ -47,7 +48,8 @@ class Cluster(GroupRequests):
 
     `hold` has the thread of the next request held on its way, until `release`.
 
-    With `acls`, requests of a `principal` need what Kafka's need; one without is the cluster's own.
+    With `acls`, requests of a `principal` need the same permissions as Kafka's; one without is the
+    cluster's own.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class Cluster(GroupRequests):
 
     def update_features(self, *, transaction_version: int) -> None:
         """An upgrade or a downgrade of transaction.version, from 0 to 2. The brokers hear of it at
-        once; a request still does what its own version says. Raises ModelError for another one.
+        once; a request still follows its own version. Raises ModelError for another one.
 
         KIP-584, UpdateFeatures
         """
@@ -115,7 +117,7 @@ class Cluster(GroupRequests):
         self.transaction_version = transaction_version
 
     def log_refuses(self, refuses: bool) -> None:
-        """From now on the transaction log refuses what requests append (max.message.bytes of
+        """From now on the transaction log refuses the records of requests (max.message.bytes of
         __transaction_state is too small), or it doesn't."""
         self.coordinator.log_refuses = refuses
 
@@ -134,8 +136,8 @@ class Cluster(GroupRequests):
         leader.delete_records(leader.high_watermark)
 
     def restart(self, *, clean: bool = True) -> None:
-        """The brokers stop and start again, each partition where it was: what was in memory alone
-        is lost. `clean` if they had time to take snapshots of the producers."""
+        """The brokers stop and start again, each partition where it was: everything that was only
+        in memory is lost. `clean` if they had time to take snapshots of the producers."""
         self._due.clear()
         self._held.clear()
         self.coordinator.restart()
@@ -163,7 +165,7 @@ class Cluster(GroupRequests):
 
     def fail_over(self, transactional_id: str) -> Callable[[], None]:
         """Another broker takes over the id, and all that lie in the same partition of the log. It
-        loads that partition until what is returned here is called, and then goes on with the ends
+        loads that partition until the returned function is called, and then goes on with the ends
         that were decided."""
         coordinator = self.coordinator
         partition = coordinator.state_partition_of(transactional_id)
@@ -367,7 +369,7 @@ class Cluster(GroupRequests):
     def _append_marker(
         self, partition: Any, *, producer_id: int, result: str, **marker: int
     ) -> str:
-        """Writes a marker, which is replicated at once, and ends what is pending with it."""
+        """Writes a marker, which is replicated at once, and ends pending transactions with it."""
         if not self.takes_markers(partition):
             return "NOT_LEADER_OR_FOLLOWER"
         leader = self.leader(partition)
@@ -382,7 +384,7 @@ class Cluster(GroupRequests):
     def serve(
         self, client: ProducerClient, *, rounds: int = 1000, principal: str | None = None
     ) -> None:
-        """Answers what a client of a principal sends, until it sends nothing more or has been
+        """Answers a client's requests, as of a principal, until it sends nothing more or has been
         answered so many times; the time here is the client's."""
         for _ in range(rounds):
             sent = client.run()
@@ -476,7 +478,7 @@ class Cluster(GroupRequests):
         api_version: int | None = None, principal: str | None = None,
     ) -> str:  # fmt: skip
         """TxnOffsetCommit of `offsets` by partition, for a topic that was read, where one is given:
-        an error. What a group's coordinator appends is a transactional batch without sequence."""
+        an error. A group's coordinator appends a transactional batch without sequence."""
         refusal = self.may_commit_offsets(principal, transactional_id, group_id)
         if refusal == "NONE" and topic is not None:
             refusal = self.use_of(principal, topic, "READ")

@@ -49,7 +49,7 @@ class GroupRequests(Permissions):
 
     def fail_over_group(self, group_id: str) -> Callable[[], None]:
         """Another broker takes over the group, and all that lie in the same partition of their log.
-        It reads that partition until what is returned here is called."""
+        It reads that partition until the returned function is called."""
         partition = offsets_partition(group_id)
         self.groups.fail_over(partition)
 
@@ -104,8 +104,8 @@ class GroupRequests(Permissions):
         group_instance_id: str | None = None, session_timeout_ms: int = 45_000,
         api_version: int | None = None, principal: str | None = None,
     ) -> JoinGroupResponse:  # fmt: skip
-        """JoinGroup with these protocols to assign by, the one that it likes best first. Where it
-        waits for the others, the same request learns later what has become of it."""
+        """JoinGroup with these protocols to assign by, the one that it likes best first. If it
+        waits for the others, the same request gets its result later."""
         refusal = self.use_of_group(principal, group_id, "READ")
         if refusal != "NONE":
             return JoinGroupResponse(refusal)

@@ -62,7 +62,7 @@ class Permissions:
         return self.authorize(principal, "FindCoordinator asks", **about)
 
     def may_describe(self, principal: str | None, transactional_id: str) -> str:
-        """Whether a principal may see what becomes of a transactional id."""
+        """Whether a principal may see the state of a transactional id."""
         return self.authorize(
             principal, "DescribeTransactions asks", transactional_id=transactional_id
         )

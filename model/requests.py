@@ -320,7 +320,7 @@ def read(trace: str) -> list[Line]:
 
 
 def run(requests: Iterable[Line], protocol: str | None = None) -> list[Answer]:
-    """What a cluster of a release answers to each request.
+    """The answers of a cluster of a release to each request.
 
     Raises ModelError, which names the request by its place, for a wrong request.
     """

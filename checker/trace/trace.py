@@ -29,10 +29,10 @@ class ReplayError(Exception):
 @dataclass(frozen=True)
 class TraceStep:
     """A step as shown: `actor` did `action` by `row`, sent `sends`, dropped `loses` from the
-    network, and changed `changes`, each where, before and after. What only grew or shrank has just
-    what came (+) or went (-) as after. As data, `about` is the message that it took, `sent` and
-    `dropped` are the others: each its `message`, whom it is `from` (null where that isn't known)
-    and `to`, and its `fields`.
+    network, and changed `changes`, each where, before and after. A value that only grew or shrank
+    has only the additions (+) or removals (-) as after. As data, `about` is the message that it
+    took, `sent` and `dropped` are the others: each its `message`, whom it is `from` (null where
+    that isn't known) and `to`, and its `fields`.
     """
 
     actor: str
@@ -55,10 +55,10 @@ class Trace(Rendered):
     `states` are plain values by variable, `data` the same as JSON has them; there is one more of
     them than of `steps`, unless the last step leaves a range and reaches no state. `initial` shows
     the first one; `chosen` are the variables of it that may begin with another value. From the
-    state of index `loop` on a run repeats for ever what follows; `fair` says what has to happen
-    along the loop, where it is possible. `why` are the parts of a broken property that are false;
-    for a deadlock, who waits for what. The `refused` are the rows that it would need then, each
-    with its table.
+    state of index `loop` on a run repeats its last steps for ever; `fair` lists the events that
+    must happen along the loop, if possible. `why` are the parts of a broken property that are
+    false; for a deadlock, who waits and for which event. The `refused` are the rows that it would
+    need then, each with its table.
     """
 
     initial: tuple[tuple[str, str], ...]
@@ -310,7 +310,7 @@ def _fields(kind: Type | None, value: Value) -> list[str]:
 
 
 def differences(kind: Type, where: str, before: Value, after: Value) -> list[tuple[str, str, str]]:
-    """Only what changed, as (where, before, after), down to the smallest part."""
+    """Only the changes, as (where, before, after), down to the smallest part."""
     if before == after:
         return []
     if isinstance(before, tuple) and isinstance(after, tuple):

@@ -38,7 +38,7 @@ class RuledOut:
 
 def ruled_out(instance: Instance) -> RuledOut:
     """Rows whose own condition or budget is false by the settings alone, rows on messages that no
-    other row sends then, and so on. What is so at any settings is not among it."""
+    other row sends then, and so on. Rows that are unreached at any settings aren't included."""
     return _Search(instance).run()
 
 

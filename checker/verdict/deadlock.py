@@ -1,4 +1,4 @@
-"""Who waits for what in a deadlock: the event nearest to each machine, and what refuses it."""
+"""Who waits in a deadlock: the event nearest to each machine, and the conditions that refuse it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def told(found: Sequence[Waiting]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Near:
-    """What refuses an event, and how many parts of conditions are false."""
+    """The conditions that refuse an event, and how many of their parts are false."""
 
     distance: tuple[int, int]
     table: str
@@ -134,7 +134,7 @@ class _Search:
         return [f"{machine.key}{at}" for at in range(machine.key.count(self.instance.constants))]
 
     def near(self, action: Action, bound: Scope) -> _Near:
-        """What refuses an action for these values."""
+        """The conditions that refuse an action for these values."""
         in_flight = action.message is not None
         if not self.holds(action.when, bound):
             away = self.away(action.when, bound)

@@ -45,8 +45,8 @@ def why_broken(
 ) -> tuple[str, ...]:  # fmt: skip
     """Lines that say which parts of a false condition make it so, in a state or in the step from it
     to the `following` one, each with the values of both sides. A line `for ...:` names instances,
-    and what is about them is indented below it. At most so many. Variables that are `bound` around
-    the condition are named nowhere.
+    and the lines about them are indented below it. At most so many. Variables that are `bound`
+    around the condition are named nowhere.
     """
     values = Values.of(instance, state, following)
     lines: list[str] = []

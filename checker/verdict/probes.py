@@ -39,11 +39,11 @@ class Probe:
     """A condition that is met: by some state, some step, some state with a step (a `start`) or
     without one (an `end`), or on some `way`, where a row of the table `about` can be taken.
 
-    What is `said` behind all premises isn't looked for: its condition is that of the last one.
-    Otherwise `about` is the property's or message's name, or `terminal`; `shown` is the premise as
-    it was declared, the collection that must have an element, or what is told of a `part` of a
-    property that could say more. `behind` is the condition of the probe around it, without which
-    this one can't be met.
+    A conclusion behind all premises isn't checked: its condition is that of the last one. Otherwise
+    `about` is the property's or message's name, or `terminal`; `shown` is the premise as it was
+    declared, the collection that must have an element, or what is told of a `part` of a property
+    that could say more. `behind` is the condition of the probe around it, without which this one
+    can't be met.
 
     What a run shouldn't meet, but may, is that rows `wait` for a channel whose capacity nobody
     chose, and a message that is `untaken`, as no row of its table is for it: `about` is the table.
@@ -78,8 +78,9 @@ def is_untested(name: str, expression: Expression, unmet: Container[Expression])
 
 
 def _terminal(instance: Instance) -> Iterator[Probe]:
-    """What `terminal` should accept: some ends, an end by each of its parts, and no state in which
-    the protocol has a step. Faults, which have a budget, and losses are no steps of it."""
+    """The states that `terminal` should accept: some ends, an end by each of its parts, and no
+    state in which the protocol has a step. Faults, which have a budget, and losses are no steps of
+    it."""
     accepted = instance.terminal
     if accepted.op == "const":
         return
@@ -210,7 +211,7 @@ def _alternatives(e: Expression) -> list[Expression]:
 
 
 def is_implication(e: Expression) -> bool:
-    """Whether a condition has the form of a premise and what follows from it."""
+    """Whether a condition has the form of a premise and a conclusion."""
     return e.op == "or" and len(e.args) == 2 and e.args[0].op == "not"
 
 

@@ -37,8 +37,7 @@ def tell_each(
 ) -> None:
     """Puts a shortest counterexample of each thing that is wrong into the result of a search that
     went on; without a `path`, which finds it, only its length. All else stays as the result has it,
-    but is unknown if a step left a range: nothing is known of what comes after. Raises
-    ReplayError."""
+    but is unknown if a step left a range: nothing is known of later states. Raises ReplayError."""
     every = _lengths(prepared, carrier) if path is None else _shown(prepared, carrier, path)
     found = {item.name: item for item in every}
     names = dict.fromkeys((*(item.name for item in result.properties), *found))
@@ -84,7 +83,8 @@ def _by_flag(instance: Instance) -> dict[int, Property]:
 
 def judge(instance: Instance, result: Result) -> None:
     """Makes the verdict that of the gravest that is broken, and a shortest run of that kind the
-    counterexample; what ended a search early is a note then, unless it was interrupted."""
+    counterexample; the limit that ended a search early is a note then, unless it was
+    interrupted."""
     broken = [item for item in result.properties if item.verdict == "broken"]
     if not broken or result.verdict is Verdict.INTERRUPTED:
         return

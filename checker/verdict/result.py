@@ -90,7 +90,7 @@ class Enumeration:
     """Counterexamples, the shortest first; `wanted` is the number requested. Each is the shortest
     that avoids a row of every earlier one. `are_all`: every run that breaks something takes all
     rows of one of these. `searches` counts the searches after the first, `states` their states;
-    `stopped` says what ended them early."""
+    `stopped` is the limit that ended them early."""
 
     wanted: int
     found: list[Counterexample]

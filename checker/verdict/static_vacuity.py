@@ -1,4 +1,4 @@
-"""Finds without a run what is vacuous in every run, from the values that each part can have.
+"""Finds vacuity without a run, from the values that each part can have.
 
 A part of the state has its initial values and those that rows write into it. A row whose condition
 none of these values meets is never taken, and writes nothing. All that is reported is certain. Only
@@ -24,8 +24,8 @@ _NEVER, _ALWAYS, _EITHER = frozenset({0}), frozenset({1}), frozenset({0, 1})
 
 
 def foreseen(instance: Instance, tables: Collection[Table] | None = None) -> list[Vacuity]:
-    """What is vacuous in every run of the instance, as far as that shows without a run. With only
-    some of the `tables`, it is what concerns their rows.
+    """The items that are vacuous in every run of the instance, as far as that is visible without a
+    run. With only some of the `tables`, the items about their rows.
 
     Raises DeclarationError where the instance can't be grounded.
     """
@@ -61,7 +61,7 @@ class _Foreseen:
         return vacuities(instance, taken, unmet, list(self._unbreakable()))
 
     def _unbreakable(self) -> Iterator[str]:
-        """Properties that are true of what no row changes."""
+        """Properties that hold and whose fields no row changes."""
         one_value = {at for at, values in self.leaves.items() if values and len(values) == 1}
         changing = {str(x.path[0]) for x in self.grounded.leaves if x.index not in one_value}
         invariants = iter(self.grounded.invariants)
@@ -85,7 +85,8 @@ class _Foreseen:
         return any(self.of(node) != _NEVER for node in action.possible)
 
     def _grows(self) -> bool:
-        """Adds what possible rows write to the values of leaves; whether there was something."""
+        """Adds the updates of possible rows to the values of leaves; whether there was
+        something."""
         known = dict(self.leaves)
         for row in self._possible_rows():
             for at, node in row.updates.items():

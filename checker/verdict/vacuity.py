@@ -55,8 +55,8 @@ class Vacuity:
 def vacuities(
     instance: Instance, taken: Sequence[int], unmet: Sequence[Probe], unbreakable: Sequence[str]
 ) -> list[Vacuity]:
-    """Lists what is vacuous in a run. `taken` counts how often each row was taken, `unmet` are the
-    probes that no state met, and `unbreakable` the properties that no row can break."""
+    """Lists the vacuous items of a run. `taken` counts how often each row was taken, `unmet` are
+    the probes that no state met, and `unbreakable` the properties that no row can break."""
     found: list[Vacuity] = []
     if not instance.properties and not instance.progress:
         found.append(Vacuity("run", "the run", "checks no property"))
@@ -199,7 +199,7 @@ class _Rows:
         self.declared = declared_unreached(instance)
 
     def found(self) -> Iterator[Vacuity]:
-        """First the messages, then the events, then what is left row by row."""
+        """First the messages, then the events, then the remaining rows one by one."""
         for channel in self.instance.system.channels:
             yield from self._of_message(channel.message)
         for table in self.instance.system.tables:

@@ -148,7 +148,7 @@ class SparkRun(EngineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FoundOptions:
-    """The properties to look for, and what to show of them."""
+    """The properties to check, and the parts to show."""
 
     progress: Annotated[bool, typer.Option("--progress", help="Check progress properties too.")] = (
         False
@@ -239,7 +239,7 @@ def check(
 
 
 def _load() -> None:
-    """Imports what the search needs, while a FILE.py runs in a process of its own."""
+    """Imports the modules of the search, while a FILE.py runs in a process of its own."""
     with suppress(ImportError):  # it is told where they are used
         for module in ("check", "output.progress_line", "output.summary", "many.baseline"):
             import_module(f"...checker.{module}", __package__)
@@ -314,7 +314,7 @@ def _options(
 def _print_moved(
     result: Result, baseline: dict[str, Any], name: str, console: Console
 ) -> dict[str, Any]:
-    """Prints what changed since the baseline; returns the keys that it adds to the JSON result."""
+    """Prints the changes since the baseline; returns the keys that it adds to the JSON result."""
     from ...checker.many.baseline import MOVED, compare
     from ...checker.output import report
 

@@ -115,7 +115,7 @@ class _Run:
         return next((name for name in self.broken if name in known), "".join(self.broken[:1]))
 
     def reason(self, broken: str) -> str:
-        """A sentence about what the run shows."""
+        """A sentence about the run."""
         of = f"{self.instance.system.name} at {self.instance.protocol}"
         return f"{broken} is broken. This is a run of {of}, in {len(self.chart.steps)} steps."
 

@@ -84,7 +84,7 @@ def bound(
 
 @dataclass(frozen=True, kw_only=True)
 class ProofOptions(RunOptions):
-    """What is proved, and how."""
+    """The properties to prove, and the method."""
 
     constants: Ranges = None
     properties: Annotated[
@@ -166,7 +166,7 @@ def prove(
 
 
 def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, object]]:
-    """Proves it for each combination of constants, and prints what comes of it."""
+    """Proves it for each combination of constants, and prints the results."""
     from ...checker.many import sweep as sweeps
     from ...checker.output import report
     from ...checker.solver.obligations import Answers

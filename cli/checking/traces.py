@@ -110,8 +110,8 @@ def explain(
 def taken(
     file: Path, system: str | None = None, asked: RunOptions | None = None
 ) -> tuple[str, Instance, Outcome]:
-    """The name of the system, its instance, and the replayed trace of a file; exits with one line
-    that says what is wrong."""
+    """The name of the system, its instance, and the replayed trace of a file; exits with a one-line
+    error."""
     with needing("check"):
         from ...checker.trace.itf import read_trace
         from ...checker.trace.replay import replay as run
@@ -145,7 +145,7 @@ def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedul
 
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
     """The run of a trace of this system, called `name` on the command line, at this release if one
-    is given; exits with one line that says what is wrong. It loads no file that the trace names.
+    is given; exits with a one-line error. It loads no file that the trace names.
     """
     from ...checker.trace.itf import read_trace
     from ...checker.trace.replay import replay as run

@@ -36,7 +36,7 @@ MOST_BYTES = 16 << 20  # of searches that are kept
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerOptions:
-    """Which broker is asked, and what may be done to it."""
+    """The broker, and the permitted changes to it."""
 
     bootstrap: Annotated[
         str,
@@ -92,7 +92,7 @@ class BrokerOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestOptions:
-    """Which requests are sent, and what counts as an answer."""
+    """The requests, and the accepted answers."""
 
     protocol: Annotated[
         str | None,
@@ -268,7 +268,7 @@ def _known(path: Path | None) -> list[str]:
 
 
 def _close(cluster: LiveCluster, *, keeps: bool) -> None:
-    """Removes what was made, and disconnects. A second Ctrl-C leaves it."""
+    """Removes the run's topics and groups, and disconnects. A second Ctrl-C leaves it."""
     try:
         for line in cluster.close(keeps=keeps):
             print(f"epochfence: {in_a_line(line)}", file=sys.stderr)
@@ -324,7 +324,7 @@ def _progress() -> Generator[Callable[[str], None]]:
 def _told(
     found: Report, save: Path | None, junit: Output | None, output: Output | None
 ) -> NoReturn:
-    """Prints and writes what was found, and ends with its exit code."""
+    """Prints and writes the findings, and ends with their exit code."""
     from ...model.conformance.live import report
 
     if found.internal is not None:

@@ -266,7 +266,7 @@ def proxy(
 
 
 def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | None) -> None:
-    """Serves until a signal or the time limit, then prints what became of the faults."""
+    """Serves until a signal or the time limit, then prints the faults' outcomes."""
     from ...model.serve.faults.faults import script_text
     from ...model.serve.history import History
     from ...model.wire.listener import CantListen

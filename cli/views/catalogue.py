@@ -1,4 +1,4 @@
-"""What a system offers, for a person to read."""
+"""The description of a system, as text."""
 
 from __future__ import annotations
 

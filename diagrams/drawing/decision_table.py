@@ -32,7 +32,7 @@ def decision_table(
     happens: Collection[str] | None = None,
     seen: Seen | None = None,
 ) -> str:
-    """The rows in order, in Markdown: name, releases, source, what decides and what follows.
+    """The rows in order, in Markdown: name, releases, source, condition and effect.
 
     `happens` are the releases in which the event can happen (none: all of them). A row is there in
     those of them in which it can be taken under one of the protocols, which have the same releases.
@@ -97,7 +97,7 @@ def wrapped(text: str) -> str:
 
 
 class _Told(NamedTuple):
-    """A row in lines: when it is taken (none: always), and what it does."""
+    """A row in lines: when it is taken (none: always), and its effect."""
 
     when: list[str]
     does: list[str]

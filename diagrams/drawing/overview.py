@@ -1,6 +1,6 @@
 """A machine's states at a glance: one arrow for each pair of states, named by its events.
 
-What a picture leaves out to be read at a glance, a line below it says.
+A line below a picture lists the parts that it leaves out.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Overview:
         names.setdefault(event, set()).update(transition.releases)
 
     def gather(self, target: str) -> None:
-        """Draws what leads to the state from all others once."""
+        """Draws an arrow once that leads to the state from all others."""
         others = [n for n, s in self.states.items() if n != target and not s.prepared]
         ways = [self.arrows.get((other, target)) for other in others]
         if len(others) < ENOUGH or None in ways:
@@ -151,7 +151,7 @@ class _Overview:
                 self.tell(target, widest, ", ".join(names))
 
     def tell(self, target: str, arrow: _Arrow, sources: str) -> None:
-        """Writes into a state what leads there."""
+        """Writes the incoming events into a state."""
         lines = self.inside[target]
         of = frozenset(arrow.releases)
         lines += [("", of)] if lines else []
@@ -164,7 +164,7 @@ class _Overview:
         return when and f"in {when}"
 
     def label(self, arrow: _Arrow) -> list[_Line]:
-        """What stands on an arrow."""
+        """The text on an arrow."""
         when = self.when(arrow)
         of = {**arrow.faults, **arrow.names}
         texts = [*named(arrow.names, arrow.faults), *([when] if when else [])]
@@ -237,7 +237,7 @@ class _Overview:
         return set(pairwise(trail))
 
     def notes(self, edges: list[Edge]) -> Iterator[str]:
-        """The meaning of the styles, and what isn't drawn."""
+        """The meaning of the styles, and the parts that aren't drawn."""
         diagram = self.diagram
         styles = [
             ("bold: the normal path", any(edge.main for edge in edges)),

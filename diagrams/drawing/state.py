@@ -63,8 +63,8 @@ class Transition:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a machine is drawn, by what its `fields` hold: the state field, then those that hold a
-    state as well. A state that is `only_prepared` counts while one of them has it."""
+    """Where a machine is drawn, by the values of its `fields`: the state field, then those that
+    hold a state as well. A state that is `only_prepared` counts while one of them has it."""
 
     fields: tuple[str, ...]
     only_prepared: frozenset[str]
@@ -97,8 +97,8 @@ class StateDiagram:
     aftermath: frozenset[str] = frozenset()
 
     def graph(self, *, all_rows: bool = False, event: str | None = None) -> Graph:
-        """As nodes and edges, with every row, or those of an event and what follows from it; rows
-        that don't update the state are left out, or not."""
+        """As nodes and edges, with every row, or those of an event and its consequences; rows that
+        don't update the state are left out, or not."""
         nodes = {state.name: self._node(state) for state in self.states}
         joined: dict[tuple[str, str], list[Transition]] = {}
         for transition in self._gathered():
@@ -240,7 +240,7 @@ class _Search:
         return steps
 
     def leaving(self, release: str, known: Known) -> Iterator[tuple[Known, Transition]]:
-        """The rows that may be taken, each with what the fields hold after it."""
+        """The rows that may be taken, each with the fields' values after it."""
         for table in self.tables[release]:
             for place in self.places[table]:
                 fields = [Expression("field", place, field.data) for field in self.fields]

@@ -1,4 +1,4 @@
-"""A system's machines, and who sends what to whom."""
+"""A system's machines, and the messages between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .graph import Edge, Graph, Node, span
 
 
 def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph:
-    """Machines as nodes, with what happens to them from outside; messages as edges.
+    """Machines as nodes, with the events from outside; messages as edges.
 
     A message is on an edge in the releases in which some row sends it. A machine that reads or sets
     fields of another one, without a message, has an edge for that as well. Events that share a

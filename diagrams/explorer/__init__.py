@@ -1,1 +1,2 @@
-"""A system explored by hand in a browser: states, what can happen there, and why the rest can't."""
+"""A system explored by hand in a browser: states, the possible steps, and why the others aren't
+possible."""

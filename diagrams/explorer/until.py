@@ -167,7 +167,7 @@ def _sides(e: Expression, sign: str, kind: Type, value: str, text: str) -> Expre
 @dataclass(frozen=True)
 class Found:
     """The states of a shortest run to the goal, none of them where there is no such run; `why`
-    says what was looked at."""
+    describes the explored part."""
 
     states: tuple[FullState, ...]
     why: str

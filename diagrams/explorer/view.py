@@ -101,7 +101,7 @@ class Views:
         }  # fmt: skip
 
     def blocked(self, run: Run) -> str:
-        """Why what isn't possible isn't."""
+        """Why impossible steps are impossible."""
         by_machine: dict[str, list[BlockedTable]] = {}
         for table in self.session.blocked(run.state):
             by_machine.setdefault(table.table.partition(".")[0], []).append(table)

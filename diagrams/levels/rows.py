@@ -1,5 +1,5 @@
-"""The second level of a state diagram: the rows that lead from one state to another, and of each
-row its guard, what it does, its source and its releases."""
+"""The second level of a state diagram: the rows that lead from one state to another, each with its
+guard, effect, source and releases."""
 
 from __future__ import annotations
 

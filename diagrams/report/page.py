@@ -41,7 +41,7 @@ class CoveredRow:
 
 @dataclass(frozen=True)
 class Told:
-    """A property with what it means and what became of it."""
+    """A property with its meaning and its verdict."""
 
     name: str
     verdict: str

@@ -1,6 +1,6 @@
 """A broker's authorizer: which requests a principal may send, by a table of ACLs.
 
-The rows are those of `spec.authorization`, and what an ACL allows those of `spec.acls`.
+The rows are those of `spec.access.authorization`, and those of `spec.access.acls` for ACLs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A group coordinator to send requests to: members, and the offsets that they commit.
 
-The rows are those of `spec.groups`. Kept here is what they leave to the broker: how the members'
-protocols go together, assignments as they are carried, the time, and who waits for an answer.
+The rows are those of `spec.groups`. The broker's own part is kept here: how the members' protocols
+go together, assignments as they are carried, the time, and who waits for an answer.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class GroupCoordinator:
         ).reply.error  # fmt: skip
 
     def told(self, error: str, api_version: int | None) -> str:
-        """What a client is told for an error of TxnOffsetCommit."""
+        """The error that a client gets for an error of TxnOffsetCommit."""
         older = api_versions.without("TxnOffsetCommit", api_version)
         knows = load_error_known.data.name not in older
         return self._blank.handle(
@@ -209,8 +209,8 @@ class GroupCoordinator:
         session_timeout_ms: int = DEFAULT_SESSION_MS, rebalance_timeout_ms: int = -1,
         new_member_id: str | None = None, api_version: int | None = None,
     ) -> JoinGroupResponse:  # fmt: skip
-        """JoinGroup. `protocols` have names and what the member says in each,
-        the one that it likes best first; `new_member_id` is what a member without an id gets."""
+        """JoinGroup. `protocols` have names and the member's metadata in each, the preferred one
+        first; `new_member_id` is the id for a member without one."""
         error = self.validate("JoinGroup", group_id)
         if error != "NONE":
             return JoinGroupResponse(error, member_id=member_id)

@@ -1,9 +1,9 @@
 """A partition's leader to send batches and markers to: its log, and the machine that judges them.
 
-The rows are those of `spec.leader`. Kept here is what they leave to the broker: batches,
-segments, the index of aborted transactions, the high watermark, and what happens after what (a
-marker that was taken completes its transaction; a log that was cut is read again). UnifiedLog does
-so in Kafka, with a ProducerStateManager as `producer_state_manager` has it.
+The rows are those of `spec.leader`. The broker's own part is kept here: batches, segments, the
+index of aborted transactions, the high watermark, and the order of steps (a marker that was taken
+completes its transaction; a log that was cut is read again). UnifiedLog does so in Kafka, with a
+ProducerStateManager as `producer_state_manager` has it.
 """
 
 from __future__ import annotations
@@ -464,7 +464,7 @@ class PartitionLeader:
         self._rebuild(end, is_fresh=True, clean=clean)
 
     def _rebuild(self, end: int, *, is_fresh: bool = False, clean: bool = False) -> None:
-        """The producer state at this offset, from a snapshot and what lies behind it; `is_fresh`
+        """The producer state at this offset, from a snapshot and the batches behind it; `is_fresh`
         in a new instance, `clean` after a clean shutdown (UnifiedLog.rebuildProducerState)."""
         states, newest = self.producer_state_manager, self.segments[-2:]
         if clean and not states.snapshots:

@@ -1,8 +1,8 @@
 """Sources of producer ids: a broker's manager, the controller, and before it ZooKeeper.
 
-The rows are those of `spec.producer_ids`. This module adds what they leave open: which step of a
-call comes next. A manager has one thread, which makes one call at a time; requests and answers are
-the caller's to carry.
+The rows are those of `spec.producer_ids`. This module adds the rest: which step of a call comes
+next. A manager has one thread, which makes one call at a time; requests and answers are the
+caller's to carry.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A leader's bookkeeping around its producer state (ProducerStateManager): transactions by their
-first offset, and snapshots. The rows of `spec.leader` decide what is accepted and refused; this
-module does what follows from that.
+first offset, and snapshots. The rows of `spec.leader` decide which batches are accepted; this
+module carries out the consequences.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class NotStarted(ModelError):
 class ProducerStateManager:
     """The producers of a partition, in the machine that judges their batches.
 
-    Raises WrongType and OutOfRange for what can't be, as `Machine` does.
+    Raises WrongType and OutOfRange for impossible values, as `Machine` does.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -241,7 +241,7 @@ class ProducerStateManager:
         self.snapshots = [one for one in self.snapshots if not first <= one.offset <= last]
 
     def truncate_and_reload(self, log_start: int, log_end: int, *, is_fresh: bool = False) -> None:
-        """What lies outside is gone. The log from `map_end_offset` on is then to be appended again,
+        """Batches outside are gone. The log from `map_end_offset` on is then to be appended again,
         as REPLICATION. `is_fresh`: by a new instance, which knows only the snapshots."""
         self.snapshots = [one for one in self.snapshots if log_start < one.offset <= log_end]
         if log_end == self.map_end_offset and not is_fresh:

@@ -8,7 +8,7 @@ from ..engine.errors import ModelError
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction: its first and last offset, and what was stable behind it."""
+    """An aborted transaction: its first and last offset, and the last stable offset behind it."""
 
     producer_id: int
     first_offset: int

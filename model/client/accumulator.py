@@ -1,4 +1,4 @@
-"""A client's batches: the records in them, which of them are sent when, and what became of them.
+"""A client's batches: their records, the order of their sending, and their results.
 
 The rows are `spec.client.accumulator`'s and `spec.client.sender`'s, on the client's machine, which
 knows a batch by its number. Kept here are the records, how many bytes a batch is expected to have,
@@ -28,8 +28,8 @@ _DONE = ("ACKNOWLEDGED", "FAILED")
 
 @dataclass(eq=False)
 class Batch:
-    """A batch's records; `ratio` is what compression was expected to come to, `limit` how many
-    bytes it may have, and `memory` how many it has taken: none, once they are given back."""
+    """A batch's records; `ratio` is the expected compression ratio, `limit` its largest size in
+    bytes, and `memory` its taken size: none, once they are given back."""
 
     partition: Any
     records: list[Record]
@@ -58,8 +58,8 @@ class Accumulator:
     """The batches of a client, by number, on its `machine`.
 
     `batch_size` is how many bytes a batch may have, `free_memory` how many there are for all of
-    them, `max_request_size` for those of one request. `compression_ratio` is what compression comes
-    to; None: there is none.
+    them, `max_request_size` for those of one request. `compression_ratio` is the actual compression
+    ratio; None: there is none.
     """
 
     def __init__(
@@ -288,7 +288,7 @@ class Accumulator:
         return HEADER + int(size * (self.compression_ratio or 1))
 
     def expired(self) -> Iterator[tuple[int, Any]]:
-        """Batches whose time is up, with what comes of it: first those that wait, the oldest of a
+        """Batches whose time is up, with the consequence: first those that wait, the oldest of a
         partition first."""
         for is_sent in (False, True):
             stopped: set[Any] = set()

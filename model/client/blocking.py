@@ -1,6 +1,6 @@
 """Sends that wait: for their topic's metadata, then for memory, for max.block.ms in all; and flush.
 
-`spec.client.blocking` says what comes of it. A send that waits is a thread of its own of the
+`spec.client.blocking` has the outcomes. A send that waits is a thread of its own of the
 application; the others go on.
 """
 
@@ -29,9 +29,9 @@ class Limits:
 
 @dataclass(eq=False)
 class Waiting:
-    """A send that waits: since `called_ms` in all, since `since_ms` for what it waits for now; of
-    the bytes of memory that are `wanted` it has `held` some back by now. `adds`: the partition is
-    still to be registered."""
+    """A send that waits: since `called_ms` in all, since `since_ms` for the present reason; of the
+    bytes of memory that are `wanted` it has `held` some back by now. `adds`: the partition is still
+    to be registered."""
 
     record: Record
     called_ms: int
@@ -63,8 +63,8 @@ class Sends:
         return sum(waiting.record.waits_for == "memory" for waiting in self.waiting)
 
     def send(self, record: Record, now_ms: int) -> Record:
-        """KafkaProducer.doSend. Raises CallFailed for what it throws; other errors are the
-        record's, as those of a record that waits are."""
+        """KafkaProducer.doSend. Raises CallFailed for an exception of Kafka's client; other errors
+        are the record's, as those of a record that waits are."""
         waiting = Waiting(record, now_ms, now_ms)
         if topic_of(record.partition) in self.unknown_topics:
             return self._waits(waiting, "metadata", now_ms)
@@ -81,7 +81,7 @@ class Sends:
         return waiting.record
 
     def flush(self, result: CallResult) -> CallResult:
-        """Has what is in batches sent at once; the result is there when all of it has its fate.
+        """Has all batches sent at once; the result is there when all of it has its fate.
 
         RecordAccumulator.beginFlush, awaitFlushCompletion
         """
@@ -90,7 +90,7 @@ class Sends:
         return result
 
     def settle(self) -> None:
-        """Completes what `flush` waits for no longer."""
+        """Completes finished calls of `flush`."""
         for flush in list(self._flushes):
             result, records = flush
             if all(record.is_done for record in records):
@@ -138,7 +138,8 @@ class Sends:
         return record
 
     def _throws(self, record: Record, error: str) -> None:
-        """For what is no ApiException: the send itself raises it, and the client goes on."""
+        """For an exception that is no ApiException: the send itself raises it, and the client goes
+        on."""
         self.metrics.record("errors")
         record.is_done, record.error = True, error
         raise CallFailed(error)
@@ -154,7 +155,8 @@ class Sends:
     # Waiting ----------------------------------------------------------------------------------
 
     def go_on(self, now_ms: int) -> bool:
-        """Sends go on that have what they wait for, or have waited for too long; whether any."""
+        """Sends go on that got the awaited metadata or memory, or have waited for too long; whether
+        any."""
         found = False
         for waiting in list(self.waiting):
             found |= self._goes_on(waiting, now_ms)
@@ -202,7 +204,7 @@ class Sends:
                 record.is_done, record.error = True, failed.error
 
     def _wakes(self, waiting: Waiting, now_ms: int) -> None:
-        """It waits for memory no longer. Other batches may use what it held back."""
+        """It waits for memory no longer. Other batches may use its memory."""
         self._leaves(waiting)
         self.accumulator.give_back(waiting.held)
         waited = (now_ms - waiting.since_ms) * NS_PER_MS

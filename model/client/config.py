@@ -61,10 +61,10 @@ def resolve(
 ) -> dict[str, Value]:
     """The effective settings of a producer of the release `protocol` (the newest unless given).
 
-    `given` are settings as a user gives them: text as in a file, or values of their type. What
-    isn't given has the release's default; names that the release doesn't know are passed over, as
-    Kafka does with a warning. `acks` is a number, -1 for all; `client.id` is what the client is
-    called, for which it may need to be the `number`th of its process.
+    `given` are settings as a user gives them: text as in a file, or values of their type. A missing
+    setting has the release's default; names that the release doesn't know are passed over, as Kafka
+    does with a warning. `acks` is a number, -1 for all; `client.id` is the client's name; a default
+    name needs its `number` in the process.
 
     Raises ConfigError where the client throws ConfigException, for the same reason; of several,
     for the one that it finds first. Raises DeclarationError for an unknown release.
@@ -88,7 +88,7 @@ def resolve_consumer(
     given: Mapping[str, Any], protocol: str | None = None, *, number: int = 1
 ) -> dict[str, Value]:
     """The effective settings of a consumer: as `resolve`. Its error may be of another class than
-    ConfigException: what KafkaConsumer throws, or the cause of it."""
+    ConfigException: the exception of KafkaConsumer, or its cause."""
     features = CONSUMERS.features_at(protocol or CONSUMERS.newest)
     values = _values(CONSUMER_SETTINGS, CONSUMERS, features, given)
     first: dict[str, Any] = {name: values.get(_setting(name)) for name in consumer_config.fields}
@@ -102,8 +102,8 @@ def resolve_consumer(
 
 
 def resolve_broker(given: Mapping[str, Any], protocol: str | None = None) -> dict[str, Value]:
-    """The settings of a broker that transactions, groups and replicas depend on: as `resolve`. What
-    they mean together no broker checks."""
+    """The settings of a broker that transactions, groups and replicas depend on: as `resolve`. No
+    broker checks combinations."""
     features = BROKERS.features_at(protocol or BROKERS.newest)
     return _values(BROKER_SETTINGS, BROKERS, features, given)
 

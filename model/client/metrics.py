@@ -1,4 +1,5 @@
-"""What a client has measured, as Kafka's sensors and statistics count it: in samples of 30 s each.
+"""The measurements of a client, as Kafka's sensors and statistics count them: in samples of 30 s
+each.
 
 The names are `spec.client.metrics`'.
 """
@@ -35,7 +36,7 @@ class Sample:
 
 
 class Sensor:
-    """What is recorded under one name: its newest samples, and the sum of all.
+    """The measurements under one name: its newest samples, and the sum of all.
 
     `overlaps`: a sample is kept while its last value is young enough (otherwise its start).
     SampledStat, CumulativeSum.

@@ -1,6 +1,6 @@
 """The producer's partitioner: a given partition, a key's hash, or one that records stick to.
 
-`spec.client.partitioner` says what decides; here are the hash and the choice of the next partition.
+`spec.client.partitioner` has the decisions; here are the hash and the choice of the next partition.
 """
 
 from __future__ import annotations

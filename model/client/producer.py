@@ -1,8 +1,8 @@
-"""A producer client to call and to answer: what it sends, and what its calls and records come to.
+"""A producer client to call and to answer: its requests, and the results of its calls and records.
 
-The rows are those of `spec.client`. Kept here is what they leave to the client: the queue of its
-requests, the results that the application waits for, and the sending loop, which does things in the
-order in which Kafka's does them.
+The rows are those of `spec.client`. The client's own part is kept here: the queue of its requests,
+the results that the application waits for, and the sending loop, which does things in the order in
+which Kafka's does them.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ class ProducerClient:
 
     `protocol` is the client's release; `now_ms` is the time, which the caller moves, and `run`
     where the client waits before it tries again. The other numbers are the producer's settings
-    under their own names. `compression_ratio` is what compression comes to; None: there is none.
-    What the brokers can do: the highest versions of requests, and the `transaction_version`.
+    under their own names. `compression_ratio` is the actual compression ratio; None: there is none.
+    The capabilities of the brokers: the highest versions of requests, and the
+    `transaction_version`.
 
     Calls raise CallFailed. `initTransactions`, commit, abort and offsets go on in the background,
-    and answer a `CallResult`. `run` answers what was sent, in order; each of it is then answered
-    with `answer`, `disconnect` or `reject_version`.
+    and answer a `CallResult`. `run` answers requests in order; each of it is then answered with
+    `answer`, `disconnect` or `reject_version`.
 
     Raises WrongType or OutOfRange for a setting that can't be so.
     """
@@ -163,8 +164,8 @@ class ProducerClient:
         """send, to a given partition, of a record that takes `size` bytes of a batch.
 
         It waits while its topic is one of `sends.unknown_topics`, or its batch has no memory:
-        `Record.waits_for` says so, and `run` goes on with it. What isn't thrown but is the
-        record's, `Record.error` has.
+        `Record.waits_for` says so, and `run` goes on with it. `Record.error` has errors of records,
+        which aren't thrown.
         """
         return self.sends.send(Record(partition, size), self._now_ms)
 
@@ -234,7 +235,7 @@ class ProducerClient:
         return bool(may_be and waited >= self.limits.max_block_ms)
 
     def close(self, *, force: bool = False) -> None:
-        """Not by force, `run` from now on finishes what there is, and aborts a transaction."""
+        """Without force, `run` finishes the present requests, and aborts a transaction."""
         self.machine.handle("close")
         self.sends.close(self._now_ms)
         if force:
@@ -472,7 +473,7 @@ class ProducerClient:
         base_offset: int = -1, log_start_offset: int = -1,
     ) -> None:  # fmt: skip
         """The answer to something sent: with an error for each of its partitions where it has
-        several, or one for all. Raises NotNow for what has been answered."""
+        several, or one for all. Raises NotNow for an answered request."""
         self._take(sent)
         if isinstance(sent, Produce):
             self.sender.answer(sent.batch, error, base_offset, log_start_offset)
@@ -511,7 +512,7 @@ class ProducerClient:
         self._disconnected(sent)
 
     def lose_connections(self) -> None:
-        """All connections close. `run` finds out when it has sent what it can."""
+        """All connections close. `run` finds out when it has sent everything possible."""
         self._lost += self.outstanding
         self.outstanding.clear()
 

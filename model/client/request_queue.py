@@ -1,7 +1,6 @@
 """A client's requests to coordinators that wait to be sent, by their priority.
 
-What goes next and what becomes of it, the rows of `spec.client.queue` and `spec.client.requests`
-say.
+The rows of `spec.client.queue` and `spec.client.requests` decide the next request and its outcome.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ class RequestQueue:
 
     @property
     def version(self) -> int:
-        """The transaction version of what is sent."""
+        """The transaction version of requests."""
         return 2 if self.machine.value(manager.adds_implicitly) else 0
 
     def request(self, api: str, result: CallResult, /, **fields: Any) -> Request:
-        """A request with what all of them have."""
+        """A request with the common fields."""
         named: dict[str, Any] = {
             "producer_id": self.producer_id, "producer_epoch": self.machine["producer_epoch"],
             "transactional_id": self.transactional_id, "transaction_version": self.version,
@@ -93,7 +92,7 @@ class RequestQueue:
         self.add(self.request("FIND_COORDINATOR", CallResult(), key_type=kind, key=key))
 
     def ask_for_partitions(self) -> None:
-        """AddPartitionsToTxn, for what is written to and not in the transaction."""
+        """AddPartitionsToTxn, for written partitions that aren't in the transaction."""
         if self.machine.attempt("ask for partitions") is not None:
             asked = self.machine["adding"]
             self.add(self.request("ADD_PARTITIONS_TO_TXN", CallResult(), partitions=asked))

@@ -34,7 +34,7 @@ class CallResult:
         return self.is_completed and self.error is None
 
     def complete(self, error: str | None = None) -> None:
-        """It is there from now on; a later error takes the place of what it was."""
+        """It is there from now on; a later error replaces the earlier one."""
         self.error = error if error is not None else self.error
         self.is_completed = True
 
@@ -54,8 +54,8 @@ class Request:
 
 @dataclass(eq=False)
 class Record:
-    """A record and what became of it: its `offset` (-1: not known), or an `error`, with Kafka's
-    `message` where it is too large. `waits_for`: its send waits for "metadata" or "memory"."""
+    """A record and its result: its `offset` (-1: not known), or an `error`, with Kafka's `message`
+    where it is too large. `waits_for`: its send waits for "metadata" or "memory"."""
 
     partition: Any
     size: int

@@ -1,7 +1,6 @@
-"""A client's batches on their way: what is sent of them, and what becomes of their records.
+"""A client's batches on their way: which are sent, and the results of their records.
 
-The rows are `spec.client.sender`'s and `spec.client.expiry`'s. What is measured of
-them is measured here.
+The rows are `spec.client.sender`'s and `spec.client.expiry`'s. Their metrics are recorded here.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .requests import Produce
 class Sender:
     """Sends the batches of an `accumulator`, and takes the answers.
 
-    `react` is told what an answer means for the client as a whole, and `is_awaited` says of a
+    `react` gets the consequence of an answer for the whole client, and `is_awaited` says of a
     batch's number whether an answer may still come.
     """
 
@@ -103,7 +102,7 @@ class Sender:
         self._release(number)
 
     def fail(self, number: int, error: str, reaction: Any) -> None:
-        """A batch has failed; `reaction` is what that means for the client.
+        """A batch has failed; `reaction` is the consequence for the client.
 
         Sender.failBatch
         """

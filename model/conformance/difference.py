@@ -1,4 +1,4 @@
-"""What a disagreement shows, without its numbers: two runs with the same one have one cause."""
+"""A disagreement without its numbers: two runs with the same one have one cause."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _BY = "by "
 
 
 class Difference(NamedTuple):
-    """The last request of a run, what it was given, and what is expected.
+    """The last request of a run, its answer, and the expected answers.
 
     `given` and `expected` are errors; where the error is right, `given` are fields and how they are
     wrong: `base_offset: -1 expected`. `rows` are those that give the expected answers, with their
-    source. Without an answer, `given` says what came instead, and there are no rows.
+    source. Without an answer, `given` says why, and there are no rows.
     """
 
     request: str
@@ -85,8 +85,8 @@ def _compared(given: Any, expected: Any) -> str:
 
 
 def _lists(given: list[Any], expected: list[Any]) -> str:
-    """What a list has or lacks; of entries for the same thing, which come first in it, their parts
-    that differ."""
+    """The extra and missing elements of a list; of entries for the same thing, which come first in
+    it, their parts that differ."""
     told, wanted = Counter(map(str, given)), Counter(map(str, expected))
     if not told - wanted or not wanted - told:
         return "some missing" if wanted - told else "too many"

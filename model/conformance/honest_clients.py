@@ -1,8 +1,8 @@
-"""Clients that keep to the protocol: what one may send next, after what it was answered.
+"""Clients that keep to the protocol: the requests that one may send next, after its last answers.
 
-Each starts by InitProducerId and has one request on its way at a time. It sends what its own
-identity, transaction and sequences allow, and repeats a request whose answer is lost. A newer
-instance of its transactional id makes it a zombie, and it goes on until a broker tells it so.
+Each starts by InitProducerId and has one request on its way at a time. Its requests follow its own
+identity, transaction and sequences; it repeats a request whose answer is lost. A newer instance of
+its transactional id makes it a zombie, and it goes on until a broker tells it so.
 
 TransactionManager; KIP-890 for clients that use transaction version 2
 """

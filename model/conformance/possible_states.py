@@ -1,8 +1,8 @@
-"""All states that a correct system may be in, after what it was asked and has answered.
+"""All states that a correct system may be in, after its requests and answers.
 
-A request is put to each of them: the answers are what is allowed, and the states that gave the
-system's answer are those that are left. There is more than one where an answer was lost, after a
-restart (a snapshot remembers less than the log), and where markers and timeouts take their time.
+A request is put to each of them: their answers are allowed, and the states that gave the system's
+answer remain. There is more than one where an answer was lost, after a restart (a snapshot
+remembers less than the log), and where markers and timeouts take their time.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class PossibleState:
             self.ids[its] = mine
 
     def steps(self) -> Iterator[PossibleState]:
-        """What may happen by itself, one step each: a transaction is aborted that is older than its
+        """Steps that may happen by themselves: a transaction is aborted that is older than its
         timeout, a marker is written, a transaction is completed."""
         if self.cluster.coordinator.timed_out():
             made = self.copy()
@@ -131,9 +131,9 @@ class PossibleState:
 class PossibleStates:
     """The states that are left of a system at `protocol`.
 
-    A `prompt` system aborts what has timed out as soon as time goes by, and writes the markers of
-    an end before it answers; otherwise both may happen at any later time. Errors in `passing` may
-    be answered at any time, whatever the request has done.
+    A `prompt` system aborts timed-out transactions as soon as time goes by, and writes the markers
+    of an end before it answers; otherwise both may happen at any later time. Errors in `passing`
+    may be answered at any time, whatever the request has done.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class PossibleStates:
         return first.intersection(*others)
 
     def ask(self, request: Line, response: Line | None) -> list[Answer]:
-        """Takes a request and what the system has answered to it (None: the answer was lost).
+        """Takes a request and the system's answer (None: the answer was lost).
 
         The answers that are allowed in its place, in the system's producer ids; none where it is.
         Raises TooManyStates, and ModelError for a wrong request.
@@ -180,8 +180,8 @@ class PossibleStates:
     def _taken(
         self, request: Line, *, with_rows: bool = False
     ) -> Iterator[tuple[PossibleState, PossibleState, Answer, list[Taken]]]:
-        """The states that the request may come to, what each becomes by it, the answer, and the
-        rows that were taken for it, if they are asked for."""
+        """The possible states before the request, the states after it, the answers, and the rows
+        that were taken, if requested."""
 
         def taken_by(made: PossibleState, line: Line) -> tuple[Answer, list[Taken]]:
             if not with_rows:
@@ -227,8 +227,8 @@ class PossibleStates:
                 state.cluster.pass_time(ms)
 
     def restart(self) -> None:
-        """The system has stopped and started again: each leader remembers of a producer what its
-        log says, or a snapshot, which has the last batch alone."""
+        """The system has stopped and started again: each leader knows a producer by its log, or by
+        a snapshot, which has only the last batch."""
         found: list[PossibleState] = []
         for state in self._reachable():
             for clean in (True, False):
@@ -288,7 +288,7 @@ def _distinct(states: list[PossibleState]) -> list[PossibleState]:
 
 
 def _state(machine: Machine) -> Hashable:
-    """A machine's state, without what is made anew before it is used."""
+    """A machine's state, without values that are set before each use."""
     return machine.kept(_MADE_ANEW, frozen)
 
 

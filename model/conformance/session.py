@@ -1,4 +1,4 @@
-"""A system under test beside the oracle: what it is asked, what it answers, and what was allowed.
+"""A system under test beside the oracle: its requests, its answers, and the allowed answers.
 
     class MyBroker(System):
         def ask(self, request, fields):
@@ -36,8 +36,8 @@ class Unanswered(Exception):
     """A system gives a request no answer, or one that can't be read. An adapter raises it where
     that is the system's fault; a lost answer is None.
 
-    `request` is the request's name, also where the adapter needs it for itself, and `what` says in
-    a few words what came instead: "the connection was closed".
+    `request` is the request's name, also where the adapter needs it for itself, and `what`
+    describes the failure in a few words: "the connection was closed".
     """
 
     def __init__(self, message: str, request: str, what: str) -> None:
@@ -48,10 +48,11 @@ class Unanswered(Exception):
 class System(ABC):
     """An adapter to a system under test, which starts with nothing when one is made.
 
-    What says how the system is: `transaction_version`, the finalized feature level (the release's
-    own if none is given); `prompt` if it aborts what has timed out as soon as time goes by,
-    and writes an end's markers before it answers; `passing`, the errors that it may answer at any
-    time, whatever the request has done, such as NOT_COORDINATOR; `requests`, those that it takes.
+    The line that describes the system: `transaction_version`, the finalized feature level (the
+    release's own if none is given); `prompt` if it aborts timed-out transactions as soon as time
+    goes by, and writes an end's markers before it answers; `passing`, the errors that it may answer
+    at any time, whatever the request has done, such as NOT_COORDINATOR; `requests`, those that it
+    takes.
     """
 
     transaction_version: int | None = None
@@ -63,8 +64,8 @@ class System(ABC):
 
     @abstractmethod
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The response to a request, as `model.requests` has both; None where it was lost. What it
-        lacks isn't compared, so that an error alone is a response. Raises Unanswered."""
+        """The response to a request, as `model.requests` has both; None where it was lost. Missing
+        fields aren't compared, so an error alone is a response. Raises Unanswered."""
 
     def sleep(self, ms: int) -> None:
         """Time goes by. Without this method it never does."""
@@ -132,9 +133,9 @@ class Exchange(NamedTuple):
 
 
 class Disagreement(AssertionError):
-    """The last answer of a trace isn't allowed; `allowed` are those that are, and `reasons` for
-    each of them the row that gives it and what is nearest to the answer that was given. The last
-    request may be one that the adapter sends for itself (`is_beside`), and that has no answer."""
+    """The last answer of a trace isn't allowed; `allowed` are the allowed ones, and `reasons` has
+    for each of them its row and the conditions nearest to the actual answer. The last request may
+    be one that the adapter sends for itself (`is_beside`), and that has no answer."""
 
     def __init__(
         self, trace: list[Exchange], allowed: list[Answer], protocol: str,
@@ -154,7 +155,7 @@ class Disagreement(AssertionError):
 
     @property
     def no_answer(self) -> str | None:
-        """What came instead of the last answer; None if one came."""
+        """The failure in place of the last answer; None if one came."""
         return (self.trace[-1].response or {}).get(NO_ANSWER)
 
     def lines(self) -> str:
@@ -167,10 +168,10 @@ class Disagreement(AssertionError):
 class Session:
     """A system that is asked, and all that it may answer at `protocol`.
 
-    `trace` has what happened. There, producer ids are numbered as a cluster in memory does it that
-    takes the same requests. `compared` counts the answers that say something: none that was lost,
-    nor an error that the system may give at any time. With `keeps_rows`, `possible.rows` are those
-    that were surely taken.
+    `trace` has the run. There, producer ids are numbered as a cluster in memory does it that takes
+    the same requests. `compared` counts the answers that say something: none that was lost, nor an
+    error that the system may give at any time. With `keeps_rows`, `possible.rows` are those that
+    were surely taken.
     """
 
     def __init__(

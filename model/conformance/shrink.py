@@ -1,9 +1,9 @@
 """The smallest run that shows a disagreement, looked for among parts of the one that was found.
 
-A line is left out, or made simpler, and what is left is put to a new system. It counts if it shows
-the same `Difference`. Whose a request was is kept apart from what ids and epochs were called: a
-line that names what an earlier one was told names what that one is told now. Where that one is left
-out, it goes as well, or names what the one before it was told.
+A line is left out, or made simpler, and the rest is put to a new system. It counts if it shows the
+same `Difference`. The sender of a request is kept apart from the values of ids and epochs: a line
+that names an earlier answer's value names the new answer's value. If that one is left out, the line
+goes as well, or names the value of the answer before it.
 """
 
 from __future__ import annotations
@@ -157,9 +157,9 @@ def _smaller(steps: list[Step]) -> Iterator[list[Step]]:
 
 
 def _without(steps: Sequence[Step], gone: set[int]) -> Iterator[list[Step]]:
-    """The run without these steps and those that name what they were told; and with these, which
-    name what was told before. Of each the same with later sequences moved to where the batches now
-    are comes first."""
+    """The run without these steps and those that name their answers; and with these, which name
+    earlier answers. Of each the same with later sequences moved to where the batches now are comes
+    first."""
     for left in (_dropped(steps, gone), _retold(steps, gone) if len(gone) < 3 else []):
         if left and left[-1].number == steps[-1].number:
             moved = _moved(steps, left)
@@ -180,7 +180,7 @@ def _dropped(steps: Sequence[Step], gone: set[int]) -> list[Step]:
 
 
 def _retold(steps: Sequence[Step], gone: set[int]) -> list[Step]:
-    """Without the steps that are gone. Others name what the step before told the same id."""
+    """Without the steps that are gone. Others name the previous answer to the same id."""
     by_number = {step.number: step for step in steps}
     left: list[Step] = []
     for step in steps:
@@ -202,7 +202,7 @@ def _retold(steps: Sequence[Step], gone: set[int]) -> list[Step]:
 
 
 def _moved(steps: Sequence[Step], left: Sequence[Step]) -> list[Step]:
-    """What is left, with sequences moved to where its batches are."""
+    """The rest, with sequences moved to its batches."""
     kept = {step.number: step for step in left}
     moved: list[Step] = []
     removed: dict[tuple[Any, ...], int] = {}

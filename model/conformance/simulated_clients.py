@@ -1,4 +1,4 @@
-"""Requests of simulated clients: with what they know, right or wrong."""
+"""Requests of simulated clients: with their knowledge, right or wrong."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
     TestMyBroker = MyBrokerConforms.TestCase
 
 It plays the clients: instances of a few transactional ids, old ones among them, and idempotent
-producers. Most of what they send is right; the rest is late, repeated, out of order, of another
+producers. Most of their requests are right; the rest is late, repeated, out of order, of another
 producer, or at the end of a range. The smallest run that shows a disagreement is printed and saved.
 `model.conformance.shrink` finds it: it knows requests, and needs far fewer of them than Hypothesis.
 """
@@ -142,7 +142,7 @@ def search(of: type[Conformance], settings: Settings) -> None:
 
 
 class Conformance(RuleBasedStateMachine):
-    """Generated requests to a system, and its answers beside what is allowed.
+    """Generated requests to a system, and its answers beside the allowed ones.
 
     A subclass names its `system`, and may set the release (`protocol`, the newest if None), the
     transactional ids and partitions, where the smallest disagreement is saved (`saves_to`), and
@@ -265,7 +265,7 @@ class Conformance(RuleBasedStateMachine):
         plain: bool, lost: bool,
     ) -> None:  # fmt: skip
         """A client sends a batch, having added the partition and without its transactional id where
-        these say so. What the end of the range needs is sent as well."""
+        these say so. Requests for the end of the range are sent as well."""
         sender = self.client(client)
         to = self.partitions[partition % len(self.partitions)]
         if adds:

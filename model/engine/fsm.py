@@ -44,7 +44,7 @@ def goals(row: Row) -> tuple[str, ...]:
 
 
 class States:
-    """The model of a `transitions` machine: a `Machine` and what its last event did."""
+    """The model of a `transitions` machine: a `Machine` and the outcome of its last event."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine

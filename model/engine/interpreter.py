@@ -19,7 +19,7 @@ FullState: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """A step taken: the row's index in `Instance.row_names`, what was bound, the state reached.
+    """A step taken: the row's index in `Instance.row_names`, the bindings, the state reached.
 
     `out_of_range` says which update leaves its type's range; the step then reaches no state.
     """

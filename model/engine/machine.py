@@ -39,8 +39,8 @@ class Outcome(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A row that was taken: the machine as it was before, what it took, what it sent, and what of
-    that is the reply."""
+    """A row that was taken: the machine as it was before, the row, the messages, and the reply
+    among them."""
 
     machine: Machine
     table: Table
@@ -91,11 +91,11 @@ def is_watched() -> bool:
 class Machine:
     """One instance of a declared machine, at real ranges.
 
-    `tables` say what it does, one table for each event. `protocol` is the release of `protocols`
-    (the newest), `switch_on` and `switch_off` name single features. `this` is its identity, where
-    rows use one, `constants` overrides numbers such as a broker's settings. A `bounded` machine has
-    the fields that a system under check has, with the tables of one. `reductions` leave out fields
-    and messages that the caller doesn't need.
+    `tables` define it, one table for each event. `protocol` is the release of `protocols` (the
+    newest), `switch_on` and `switch_off` name single features. `this` is its identity, where rows
+    use one, `constants` overrides numbers such as a broker's settings. A `bounded` machine has the
+    fields that a system under check has, with the tables of one. `reductions` leave out fields and
+    messages that the caller doesn't need.
 
     Raises DeclarationError for an unknown protocol or feature, or where rows look at more keys
     than can be told apart.
@@ -143,8 +143,8 @@ class Machine:
     def kept(
         self, but: frozenset[str], of_map: Callable[[Sparse], Hashable]
     ) -> tuple[Hashable, ...]:
-        """Every field but these as it is kept, to compare by: quicker than `state`. `of_map` is
-        what tells one map from another."""
+        """Every field but these as it is kept, to compare by: quicker than `state`. `of_map`
+        distinguishes one map from another."""
         known = self._program.kept.get(but)
         if known is None:
             known = self._program.kept[but] = self._program.places_but(but)
@@ -238,8 +238,8 @@ class Machine:
         return made
 
     def mapped(self, of: Type, change: Callable[[Any], Any]) -> Self:
-        """Another machine in which every value of a type, in fields and in records that they hold,
-        is what `change` makes of it."""
+        """Another machine with `change` applied to every value of a type, in fields and in records
+        that they hold."""
         made, kinds = self.copy(), self._program.infos.values()
         made._s = [
             mapped(info.type, of, change, value) for info, value in zip(kinds, made._s, strict=True)
@@ -310,8 +310,8 @@ class Machine:
         """Takes an event; `switch_off` names features that this event does without, as a request
         of an older version does.
 
-        Raises UnknownEvent, UnknownField, MissingField, WrongType or OutOfRange for what can't
-        be, NotNow where the event can't happen in this state; the state is then as before.
+        Raises UnknownEvent, UnknownField, MissingField, WrongType or OutOfRange for a wrong call,
+        NotNow where the event can't happen in this state; the state is then as before.
         """
         outcome = self._take(event, switch_off, fields)
         if outcome is None:

@@ -1,4 +1,4 @@
-"""Why the oracle answers as it does: the row that decides, and what other answers would need."""
+"""Why the oracle answers as it does: the row that decides, and the conditions of other answers."""
 
 from __future__ import annotations
 

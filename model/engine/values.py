@@ -148,7 +148,7 @@ class Ranges:
                 return (inner,) * (self.keys(kind.key) or 0)
 
     def expected(self, kind: Type) -> str:
-        """What the type takes, in words."""
+        """The values of the type, in words."""
         match kind:
             case Bool():
                 return "true or false"
@@ -230,7 +230,7 @@ class Unbounded(DeclarationError):
 def tells_apart(
     bound: Expression, body: Expression, free: Callable[[Expression], bool]
 ) -> tuple[list[Expression], list[Expression], list[Expression]]:
-    """What in `body` tells one value of the key variable `bound` from another: maps read there,
+    """The parts of `body` that distinguish values of the key variable `bound`: maps read there,
     values that it is compared with, and sets that it may be in. `free` says whether an expression
     can be evaluated outside of the quantifier.
 

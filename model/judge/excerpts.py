@@ -59,7 +59,7 @@ class UnknownCoordinator(Coordinator):
         return False
 
     def outcomes(self, request: Any) -> Iterable[tuple[Coordinator, bool]]:
-        """See Judged. An operation without an answer is part of what isn't known."""
+        """See Judged. An operation without an answer is unknown."""
         error, told = request.response.get("error"), request.response.get("producer_epoch")
         if error is None:
             return ()
@@ -164,7 +164,7 @@ class UnknownLeader(Leader):
     def events(
         self, since: float, until: float, rest: Rest | None = None
     ) -> Iterator[tuple[Leader, None] | None]:
-        """See Judged. What happens before the log's end is known is part of what isn't known."""
+        """See Judged. Operations before the log's end is known are unknown."""
         return iter(()) if self.start is None else super().events(since, until, rest)
 
     def _all(self, operation: Operation) -> Iterator[tuple[Leader, Mapping[str, Any]]]:

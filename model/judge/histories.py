@@ -31,7 +31,7 @@ MOST_TOLD = 300
 
 
 class BadLine(ValueError):
-    """A line that is no line of a history: which, and the reason, with what to do."""
+    """A line that is no line of a history: which, and the reason, with a remedy."""
 
     def __init__(self, path: Path | str, number: int, what: str, remedy: str) -> None:
         super().__init__(f"{path}, line {number}: {what}: {remedy}")
@@ -116,8 +116,8 @@ def _remedy(line: Any, schema: str) -> str:
 
 def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """The files that paths stand for, a folder for all `*.jsonl` in it and below, by their names;
-    and what is left out of folders. Raises NoHistory for a folder without any, and for a file that
-    is there twice."""
+    and the files of folders that are left out. Raises NoHistory for a folder without any, and for a
+    file that is there twice."""
     found: list[Path] = []
     others: list[Path] = []
     for path in paths:
@@ -138,7 +138,7 @@ def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
 
 
 class NoHistory(ValueError):
-    """Files that can't be judged together, or none, with what to do."""
+    """Files that can't be judged together, or none, with a remedy."""
 
 
 def read_history(paths: Iterable[Path], runs: str | None = None) -> dict[str, list[Operation]]:

@@ -55,7 +55,7 @@ class Record:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordBatch:
-    """A batch, without what follows from its content: lengths, counts and the CRC.
+    """A batch, without fields that follow from its content: lengths, counts and the CRC.
 
     -1 stands for no producer, epoch, sequence or timestamp. `last_offset_delta` may be above
     that of the last record, where compaction has removed some.
@@ -171,7 +171,7 @@ def decode_batch(data: bytes, at: int = 0, limit: int = LIMIT) -> tuple[RecordBa
 
 
 class BatchTooLarge(RecordError):
-    """A batch that is larger than it may be. What is behind it can be read."""
+    """A batch that is larger than it may be. The bytes behind it can be read."""
 
     def __init__(self, field: str, what: str, limit: int, at: int) -> None:
         super().__init__(field, f"{what} more than the limit of {limit / 2**20:,g} MiB", at)

@@ -1,4 +1,4 @@
-"""A broker's files, decoded as they are read: rows as long as they are good, and what is wrong.
+"""A broker's files, decoded as they are read: rows as long as they are good, then the error.
 
 Log segments, those of `__transaction_state`, `__consumer_offsets` and `__cluster_metadata` with
 what the records mean, producer state snapshots and transaction indexes.
@@ -35,7 +35,7 @@ from .transaction_log import decode_key, decode_value
 
 
 class Kind(Enum):
-    """What a file holds."""
+    """The kinds of files."""
 
     LOG = "log"
     TRANSACTION_LOG = "transaction-log"
@@ -47,7 +47,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """Something good: what it is, the offset of its first byte in the file, and its fields.
+    """Something good: its kind, the offset of its first byte in the file, and its fields.
 
     What a compressed batch holds stands where the batch's records begin.
     """
@@ -105,10 +105,10 @@ def read_file(
     """The rows of a file in their order, one batch or entry in memory at a time; `path` may be a
     pipe or device as well.
 
-    What is wrong comes as an error in its place. A batch that is wrong inside, or larger than
-    `limit` (see `decode_batch`), is passed over; where lengths make no sense nothing comes behind
-    the error. `kind` overrides what the name says. Raises ValueError for a name that says nothing,
-    OSError for a file that can't be read.
+    An error comes as a row in its place. A batch that is wrong inside, or larger than `limit` (see
+    `decode_batch`), is passed over; where lengths make no sense nothing comes behind the error.
+    `kind` overrides the name. Raises ValueError for a name that says nothing, OSError for a file
+    that can't be read.
     """
     chosen = kind or kind_of(path)
     with path.open("rb") as file:

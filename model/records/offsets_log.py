@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`: what a group coordinator keeps of groups and their offsets.
+"""Records of `__consumer_offsets`: a group coordinator's groups and their offsets.
 
 The number before a key says what kind of record it is, the number before a value its version; no
 value (a tombstone) says that it is gone. Values of groups in which the broker assigns have one
@@ -111,7 +111,7 @@ RECORD_TYPES: Final[Mapping[int, RecordType]] = {
 
 @dataclass(frozen=True)
 class GroupValue:
-    """A value, its version, and what tagged fields it has that aren't declared."""
+    """A value, its version, and its undeclared tagged fields."""
 
     version: int
     value: Entity

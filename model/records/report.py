@@ -19,7 +19,7 @@ LONGEST = 60  # characters of a key or value that a table shows
 
 
 def tell(rows: Iterable[Row], console: Console) -> None:
-    """Prints rows as tables, a page at a time; what is -1, Kafka's none, is left out."""
+    """Prints rows as tables, a page at a time; fields of -1, Kafka's none, are left out."""
     left = ((str(row.byte), row.what, _line(row.fields)) for row in rows)
     while page := list(islice(left, PAGE)):
         table = Table(box=None, pad_edge=False, header_style="bold")
@@ -32,8 +32,8 @@ def tell(rows: Iterable[Row], console: Console) -> None:
 
 
 def json_line(item: Row | RecordError, **place: str) -> str:
-    """A row, or what is wrong, as an object on one line; bytes are hexadecimal digits. `place` says
-    in which file it is, where there are several."""
+    """A row, or an error, as an object on one line; bytes are hexadecimal digits. `place` says in
+    which file it is, where there are several."""
     if isinstance(item, RecordError):
         found: dict[str, Any] = {"what": "error", "field": item.field, "reason": item.reason}
         return json.dumps({**place, "byte": item.at, **found})

@@ -1,4 +1,4 @@
-"""Producer state snapshots: what a partition knows of its producers, in a `.snapshot` file.
+"""Producer state snapshots: a partition's producers, in a `.snapshot` file.
 
 Source: ProducerStateManager.writeSnapshot and readSnapshot, ProducerSnapshot.json.
 """

@@ -1,4 +1,4 @@
-"""Records of `__transaction_state`: what a transaction coordinator keeps of a transactional id.
+"""Records of `__transaction_state`: a transaction coordinator's entries.
 
 A key names the transactional id, a value its producer, state and partitions; no value (a
 tombstone) says that it is gone. Source: TransactionLog, TransactionLogKey.json,
@@ -41,7 +41,7 @@ class UnknownVersion(RecordError):
 
 @dataclass(frozen=True)
 class DecodedValue:
-    """A value, its version, and what tagged fields it has that aren't declared."""
+    """A value, its version, and its undeclared tagged fields."""
 
     version: int
     value: TransactionLogValue

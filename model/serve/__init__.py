@@ -1,7 +1,7 @@
 """A cluster in memory behind Kafka's wire protocol: unmodified clients run transactions on it.
 
-Needs the extra `broker`. What happens to transactions is the oracle's to say; topics, bytes and
-consumer groups are kept here.
+Needs the extra `broker`. The oracle decides about transactions; topics, bytes and consumer groups
+are kept here.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Served:
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong on demand."""
+        """The faults on demand."""
         return self._faulted.faults
 
     def record_in(self, history: History) -> None:

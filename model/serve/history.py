@@ -203,7 +203,7 @@ def _fetched(
 
 
 def _answers(told: Mapping[str, Any] | None) -> _Answers:
-    """What is said of each partition, by topic and number."""
+    """The entry of each partition, by topic and number."""
     return {
         (_topic(topic), part["partition_index"]): part
         for topic in (() if told is None else told.get("topics") or ())

@@ -109,7 +109,7 @@ class Server(Served):
         self._faulted.later(self._watches())
 
     async def _watches(self) -> None:
-        """Aborts what has timed out, from time to time."""
+        """Aborts timed-out transactions, from time to time."""
         while True:
             await asyncio.sleep(LOOK_S)
             self._tick()

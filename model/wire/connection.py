@@ -1,6 +1,6 @@
 """A connection to one broker: requests of any version as plain dictionaries (see `shapes`).
 
-TLS and SASL are those of a client's properties; what is secret in them is never told.
+TLS and SASL are those of a client's properties; its secrets are never shown.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Security:
 
 def security(properties: Mapping[str, str]) -> Security:
     """What a client's properties say of it: the names of Kafka's Java client, with PEM files, or
-    those of librdkafka. Raises BrokerError for what is not known here."""
+    those of librdkafka. Raises BrokerError for an unknown property."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         raise BrokerError(f"security.protocol {protocol}: no client knows it")

@@ -65,8 +65,8 @@ def salted_password(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 def scram_proofs(mechanism: str, salted: bytes, signed: str) -> tuple[str, str]:
-    """What shows that a client, and that a broker, knows the password, in base64: `signed` are the
-    messages (RFC 5802, 3: AuthMessage, ClientProof, ServerSignature)."""
+    """The proofs that client and broker know the password, in base64: `signed` are the messages
+    (RFC 5802, 3: AuthMessage, ClientProof, ServerSignature)."""
     hashed, message = _hash_of(mechanism), signed.encode()
     key = hmac.digest(salted, b"Client Key", hashed)
     signature = hmac.digest(hashlib.new(hashed, key).digest(), message, hashed)

@@ -1,4 +1,4 @@
-"""SASL as a broker speaks it: what it says to a client, message by message, and who that is.
+"""SASL as a broker speaks it: its messages to a client, and the client's user name.
 
 Sources: RFC 4616 and PlainSaslServer; RFC 5802, RFC 7677 and ScramSaslServer; RFC 7628,
 OAuthBearerSaslServer and OAuthBearerUnsecuredJws.
@@ -126,6 +126,6 @@ def _object_of(part: str) -> dict[str, Any]:
 
 
 def _without_header(message: str) -> tuple[str, str]:
-    """A first message's GS2 header, and what is behind it (RFC 5801, 4)."""
+    """A first message's GS2 header, and the rest (RFC 5801, 4)."""
     parts = message.split(",", 2)
     return ",".join(parts[:2]) + ",", parts[2] if len(parts) == 3 else ""

@@ -1,9 +1,9 @@
 """A transaction coordinator to send requests to.
 
-The rows are those of `spec.coordinator`. Kept here, and in the managers that it is made of, is what
-they leave to the broker: the entries by their transactional ids, the queues of markers by leader,
-and what happens after what (a fence goes on to an abort; a record that was appended takes effect;
-an end that was decided sends its markers).
+The rows are those of `spec.coordinator`. The broker's own part is kept here, and in the managers:
+the entries by their transactional ids, the queues of markers by leader, and the order of steps (a
+fence goes on to an abort; a record that was appended takes effect; an end that was decided sends
+its markers).
 """
 
 from __future__ import annotations
@@ -73,10 +73,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
     partitions. With `holds_completions` the completion of an end that needs no marker is `PENDING`.
     A new coordinator owns nothing: see `elect`.
 
-    Requests are methods; each takes `append`, what the transaction log answers to the record that
-    it brings about: NONE, an error, or `PENDING` (see `acknowledge`). `appends` counts the records
-    of requests that were tried; `records` lists all records since it was cleared, where
-    `keeps_records` is set.
+    Requests are methods; each takes `append`, the transaction log's answer to its record: NONE, an
+    error, or `PENDING` (see `acknowledge`). `appends` counts the records of requests that were
+    tried; `records` lists all records since it was cleared, where `keeps_records` is set.
 
     Where `log_refuses`, no record of a request is taken, as it is too large; where it `lacks_ids`,
     there is no producer id to be had.
@@ -213,8 +212,8 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return PENDING if self.is_held(transactional_id) else super()._completion(transactional_id)
 
     def release(self, place: str) -> list[Any]:
-        """The thread that is held there goes on: what is sent to who waits for its answer. Raises
-        NotNow where none is."""
+        """The thread that is held there goes on: the message to the client that waits for its
+        answer. Raises NotNow where none is."""
         if place not in self.held:
             raise NotNow(f"no thread is held at {place}")
         held = self.held.pop(place)
@@ -422,7 +421,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
     def _offer_id(
         self, entry: Machine, event: str, fields: Mapping[str, Any], off: tuple[str, ...] = ()
     ) -> None:
-        """Gets a producer id where there being one decides what becomes of the event."""
+        """Gets a producer id if the event's outcome depends on having one."""
         if not entry.value(transaction.exhausted):
             return
         rows: list[str | None] = []

@@ -1,4 +1,5 @@
-"""The markers that end transactions: which wait for which broker, and what their answers bring."""
+"""The markers that end transactions: which wait for which broker, and the effects of their
+answers."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
 
 
 class TransactionMetadata(NamedTuple):
-    """An entry, or a record of it, under Kafka's names; -1 for what is absent."""
+    """An entry, or a record of it, under Kafka's names; -1 for absent values."""
 
     transactional_id: str
     producer_id: int

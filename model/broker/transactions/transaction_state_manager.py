@@ -151,7 +151,7 @@ class TransactionStateManager:
 
     @property
     def owner(self) -> Machine:
-        """The machine of what it owns."""
+        """The machine of its owned partitions."""
         return self._lookup
 
     def new_entry(self, txn_timeout_ms: int) -> Machine:
@@ -162,7 +162,7 @@ class TransactionStateManager:
         return self._at_now(entry_of(new, self._blank))
 
     def machines(self) -> tuple[Machine, Machine]:
-        """The machines of what it owns and of an entry, as they begin."""
+        """The machines of its owned partitions and of an entry, in their initial states."""
         return self._lookup.copy(), self._blank.copy()
 
     # Entries ----------------------------------------------------------------------------------

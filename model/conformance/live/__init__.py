@@ -1,4 +1,5 @@
-"""A real broker beside the oracle: asked over its own protocol, and held to what is allowed.
+"""A real broker beside the oracle: asked over its own protocol, and checked against the allowed
+answers.
 
 Needs the extra `broker`, as `model.records` does.
 """

@@ -1,7 +1,7 @@
-"""What brokers tell, as the oracle says it: identities, errors of partitions, batches.
+"""Answers of brokers in the oracle's terms: identities, errors of partitions, batches.
 
-A response may have any shape that its schema allows. One that doesn't answer what was asked counts
-as no answer.
+A response may have any shape that its schema allows. A response to something else counts as no
+answer.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ...wire.connection import NoAnswer
 
 
 def misshapen(request: str, wanted: str) -> NoAnswer:
-    """What is raised where a response is about something else than its request."""
+    """The exception for a response about something else than its request."""
     return NoAnswer("the broker", request, f"its response isn't about {wanted}")
 
 
 def only(request: str, entries: Sequence[Any] | None, **wanted: Any) -> dict[str, Any]:
-    """The only entry of a list in a response, which is about what is wanted: the fields that it
-    must have. Raises NoAnswer."""
+    """The only entry of a list in a response, with the wanted fields: the fields that it must have.
+    Raises NoAnswer."""
     if entries is None or len(entries) != 1:
         what = f"its response has {len(entries or ())} entries where 1 was asked for"
         raise NoAnswer("the broker", request, what)
@@ -34,7 +34,7 @@ def part_of(
     request: str, topics: Sequence[Any] | None, topic: Mapping[str, str],
     partitions: str = "partitions", /, **wanted: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """What a response has about the only partition that was asked for. Raises NoAnswer."""
+    """The entry of a response about the only requested partition. Raises NoAnswer."""
     return only(request, only(request, topics, **topic)[partitions], **wanted)
 
 

@@ -130,7 +130,7 @@ class BrokerSystem(System):
     # Threads that are held --------------------------------------------------------------------
 
     def warm_up(self) -> None:
-        """Begins a transaction, for which the broker loads what it takes: in a class that isn't
+        """Begins a transaction, for which the broker loads its classes: in a class that isn't
         loaded no thread can be held."""
         ask = self._requests.ask
         told = ask("InitProducerId", {"transactional_id": "warm"})
@@ -239,7 +239,7 @@ class BrokerSystem(System):
             time.sleep(0.02)
 
     def close(self) -> None:
-        """Lets every thread go on, and sets back what was changed."""
+        """Lets every thread go on, and restores changed settings."""
         with suppress(BrokerError):
             if self._refuses:
                 self._refuse(False)
@@ -267,8 +267,8 @@ class BrokerSystem(System):
             )
 
     def elapsed_ms(self) -> int:
-        """What went by since it was asked last, and the time that the last answer took once more: a
-        transaction may have begun as soon as it was asked for."""
+        """The time since the last call, and the time of the last answer once more: a transaction
+        may have begun as soon as it was asked for."""
         now = time.monotonic()
         ms = (now - self._told + self._latency) * 1000
         self._told = now

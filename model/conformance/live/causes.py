@@ -97,7 +97,7 @@ def rank_of(found: Disagreement) -> Rank:
 
 
 def name_of(found: Disagreement) -> str:
-    """The cause of a disagreement: the row that should decide, and what came instead; of a refusal
+    """The cause of a disagreement: the row that should decide, and the actual answer; of a refusal
     that is a wrong one, or has a wrong field, the same for all rows."""
     difference, error = Difference.of(found), _error(found)
     if found.no_answer is not None:

@@ -1,5 +1,5 @@
-"""The clients of a run: the versions that each release's client sends, and what honest ones do
-next."""
+"""The clients of a run: the versions that each release's client sends, and the next requests of
+honest ones."""
 
 from __future__ import annotations
 

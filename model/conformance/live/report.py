@@ -18,7 +18,7 @@ _NOT_RUN: Final = "the directed suite, which tests each row, didn't finish"
 
 
 def text(report: Report) -> str:
-    """What is printed."""
+    """The printed lines."""
     mode = "settled: each end is over before the next request" if report.is_settled else (
         "raw: while an end is in progress, both answers are allowed; races aren't distinguished"
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A run against real brokers: the directed suite, then random requests, and what came of both."""
+"""A run against real brokers: the directed suite, then random requests, and the results of both."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def why_not(row: RowName) -> str | None:
 
 
 class Run:
-    """Suites against a cluster. `report` grows; what it has is kept where the cluster goes away.
+    """Suites against a cluster. `report` grows; its results are kept if the cluster goes away.
 
     `protocol` is the release that the cluster is held to, `level` which requests are sent. With
     `settles` each end is over before anything else is asked, else answers of both kinds are
@@ -372,7 +372,7 @@ class Run:
             self._count(session)
 
     def _shrink(self) -> None:
-        """Keeps what was found on ways, which takes requests and restarts of its own."""
+        """Keeps the findings of ways, which takes requests and restarts of its own."""
         while self._unshrunk:
             self._found("directed", self._unshrunk.pop(0))
 
@@ -508,7 +508,7 @@ class Run:
         self._kept(START, Disagreement([last], [], self.protocol, is_beside=True))
 
     def keep(self, suite: str) -> None:
-        """Keeps what is still to be shrunk as it was found: the brokers are gone."""
+        """Keeps unshrunk findings as they were found: the brokers are gone."""
         for found in self._unshrunk:
             self._kept(suite, found)
         self._unshrunk.clear()

@@ -1,1 +1,1 @@
-"""Vectors for implementations in other languages: what each row does, as data."""
+"""Vectors for implementations in other languages: the effect of each row, as data."""

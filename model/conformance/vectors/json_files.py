@@ -1,4 +1,4 @@
-"""Vectors as JSON: what a file has is in `vectors.schema.json`."""
+"""Vectors as JSON: `vectors.schema.json` has the format."""
 
 from __future__ import annotations
 

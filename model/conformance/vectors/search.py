@@ -64,7 +64,7 @@ WHO: Final = ("producer", "connection")
 
 
 class Event(NamedTuple):
-    """An event of a machine: what it is without, what it brings, and what is outside."""
+    """An event of a machine: its missing fields, its parameters, and the fields outside."""
 
     name: str
     without: tuple[str, ...]
@@ -72,7 +72,7 @@ class Event(NamedTuple):
     outside: Mapping[str, Any]
 
     def happens(self, machine: Machine) -> tuple[Any, ...] | None:
-        """Takes it: what is sent, None where it can't happen."""
+        """Takes it: its messages, None if it can't happen."""
         machine.outside(**self.outside)
         outcome = machine.attempt(self.name, switch_off=self.without, **self.arguments)
         return None if outcome is None else outcome.sent
@@ -130,7 +130,7 @@ def first(protocol: str) -> Cluster:
 
 
 def machines(cluster: Cluster) -> dict[str, Machine]:
-    """The machines of a cluster by what they are of."""
+    """The machines of a cluster by their owners."""
     found = {f"partition {name}": leader.machine for name, leader in cluster.leaders.items()}
     found["coordinator"] = cluster.coordinator.owner
     found |= {f"id {name}": entry for name, entry in cluster.coordinator.entries.items()}
@@ -350,8 +350,8 @@ def _domain(name: str, kind: Type, machine: Machine, known: Mapping[Any, None]) 
 
 
 def own_number(machine: Machine, name: str, arguments: Mapping[str, Any]) -> int | None:
-    """The number of the machine's own that an argument is compared with: the field of the name,
-    or what is known of the producer id."""
+    """The number of the machine's own that an argument is compared with: the field of the name, or
+    the entry of the producer id."""
     own = {"expected_id": "producer_id", "expected_epoch": "producer_epoch"}.get(name, name)
     names = machine.names
     if own in names and type(value := machine[own]) is int:

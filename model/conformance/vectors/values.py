@@ -27,7 +27,7 @@ def plain(value: Any) -> Any:
 
 
 def mapping(value: Sparse) -> dict[str, Any]:
-    """A map: pairs of key and value, and what every other key has."""
+    """A map: pairs of key and value, and the value of every other key."""
     pairs = [[plain(key), plain(part)] for key, part in sorted(value.items(), key=repr)]
     return {"pairs": pairs, "others": plain(value.default)}
 

@@ -1,7 +1,7 @@
 """Rows as plain Python functions: expressions become source text, and that is compiled once.
 
-`evaluate` says what an expression means; a test compares the two. What occurs more than once in a
-table's rows is computed once, before the first row that needs it: expressions have no effects.
+`evaluate` defines an expression's meaning; a test compares the two. A common part of a table's rows
+is computed once, before the first row that needs it: expressions have no effects.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PLAIN = {"const", "constant", "parameter", "this", "variable", "element"}
 
 @dataclass(frozen=True)
 class Sent:
-    """A message that a row sends: what makes it of its fields, these, for which values of the
-    variables `to_each`, and under which condition."""
+    """A message that a row sends: its constructor, its fields, the values of the variables
+    `to_each`, and its condition."""
 
     make: Callable[..., Any]
     fields: tuple[Expression, ...]
@@ -65,8 +65,8 @@ class Compiler(Source):
     """Turns tables into functions, for one layout of state and one choice of ranges.
 
     A function is called with the machine's fields `s` (a list, changed in place), the fields
-    outside of it `o`, its identity `this`, and the event's parameters. It answers the row's index
-    and what was sent, or None where the event can't happen.
+    outside of it `o`, its identity `this`, and the event's parameters. It returns the row's index
+    and the messages, or None if the event can't happen.
     """
 
     def __init__(

@@ -234,15 +234,14 @@ class Program:
         return variables | dict(parameters_of(table.on, self.bounded))
 
     def names(self, table: Table) -> dict[Expression, str]:
-        """The Python names of what an event brings."""
+        """The Python names of an event's parameters."""
         found = {name: name.data.name for name in table.on.variables}
         for name, _ in parameters_of(table.on, self.bounded):
             found[getattr(table.on, name)] = name
         return found
 
     def settled(self, expression: Expression, features: frozenset[str]) -> Expression:
-        """The expression with features and numbers compared as truths, and what they decide
-        gone."""
+        """The expression with features and numbers compared as truths, and decided parts folded."""
 
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":

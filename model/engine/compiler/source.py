@@ -23,15 +23,15 @@ _INFIX = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Where things are: each field's place in the state, or in what is outside of the machine, and
-    the name of each parameter."""
+    """Where things are: each field's place in the state, or outside of the machine, and the name of
+    each parameter."""
 
     places: Mapping[tuple[str, str], str]
     names: Mapping[Expression, str]
 
 
 class Source:
-    """The lines of a function that is being written, and what they name.
+    """The lines of a function that is being written, and their names.
 
     Expressions in `shared` are put into a local variable where they come first.
     """

@@ -1,4 +1,4 @@
-"""A system's steps by compiled rows: what `Interpreter` means, some hundred times as fast.
+"""A system's steps by compiled rows: the meaning of `Interpreter`, some hundred times as fast.
 
 It runs the same functions as a `Machine` at real ranges does, on a bounded system's states: that is
 how the explorer's runs are replayed on the executable machines, and how the two are compared.

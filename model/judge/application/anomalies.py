@@ -52,8 +52,8 @@ class Unjudged(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """What an application's history comes to, and how much there was of what. Where there is an
-    anomaly, nothing explains it; where nobody sent or nobody read, nothing was judged."""
+    """The verdict on an application's history, and its counts. Where there is an anomaly, nothing
+    explains it; where nobody sent or nobody read, nothing was judged."""
 
     finding: Finding
     anomalies: Sequence[Anomaly]
@@ -88,7 +88,7 @@ class _Transaction:
 
 
 class _History:
-    """The lines of a history, each put where it belongs. Raises BadLine for what contradicts an
+    """The lines of a history, each put where it belongs. Raises BadLine for a contradiction of an
     earlier line: no order of lines says which of the two is so."""
 
     def __init__(self) -> None:

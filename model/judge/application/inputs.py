@@ -50,8 +50,8 @@ class Known(Enum):
 
 
 class Take(NamedTuple):
-    """A line that says that a transaction takes an input. `record` is what it sends for it; None:
-    nothing comes of the input."""
+    """A line that says that a transaction takes an input. `record` is its output; None: nothing
+    comes of the input."""
 
     transaction: str
     place: Place
@@ -135,8 +135,8 @@ class _Judged:
 
 
 class Inputs:
-    """The lines of a history that are about inputs. Raises BadLine for what contradicts an earlier
-    line."""
+    """The lines of a history that are about inputs. Raises BadLine for a contradiction of an
+    earlier line."""
 
     def __init__(self) -> None:
         self.takes: dict[Input, dict[str, list[Take]]] = {}
@@ -194,8 +194,8 @@ class Inputs:
     def findings(
         self, reads: Reads, there: Mapping[str, Mapping[int, tuple[str, int, str]]]
     ) -> Iterator[Finding]:
-        """All that is wrong or can't be judged. `there` has what was read of each partition, by
-        offset."""
+        """All that is wrong or can't be judged. `there` has the records of each partition that were
+        read, by offset."""
         groups = {group for group, _ in self.group_of.values()} or {""}
         self._group = {name: group for name, (group, _) in self.group_of.items()}
         self._only = next(iter(groups)) if len(groups) == 1 else None

@@ -81,8 +81,8 @@ def read_partition(
 
 @dataclass
 class _Stored:
-    """A batch as it lies in a segment, and what its records tell: whether they are one behind the
-    other, and whether any has no key, in all and before the first that is missing."""
+    """A batch in a segment, and the content of its records: whether they are one behind the other,
+    and whether any has no key, in all and before the first that is missing."""
 
     row: Row
     marker: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -279,7 +279,7 @@ class _Reading:
         return None
 
     def _note(self, batch: Batch, log: Path, byte: int) -> None:
-        """What is compared with snapshots, and with other partitions."""
+        """The data for comparisons with snapshots and other partitions."""
         found, epoch = self.found, batch.producer_epoch
         found.producers.add(batch.producer_id)
         is_marker = batch.kind == "marker"

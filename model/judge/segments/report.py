@@ -14,7 +14,7 @@ MOST = 50  # findings of a partition in print; --json has them all
 
 
 def lines(found: Segments) -> Iterator[str]:
-    """A line for each partition and for each finding, then what it comes to."""
+    """A line for each partition and for each finding, then the verdict."""
     for log in found.transactions:
         yield _of_transactions(log)
         yield from _findings(log.findings)

@@ -1,4 +1,4 @@
-"""The transaction log's partitions: each transactional id's records, and what was decided."""
+"""The transaction log's partitions: each transactional id's records, and the decisions."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Newest:
 
 @dataclass
 class TransactionLog:
-    """What a partition of the transaction log holds. It `is_whole` where nothing was compacted or
-    deleted, as far as offsets show. It `has_newest` where it has the newest record of each
+    """The content of a partition of the transaction log. It `is_whole` where nothing was compacted
+    or deleted, as far as offsets show. It `has_newest` where it has the newest record of each
     transactional id: compaction keeps these."""
 
     name: str

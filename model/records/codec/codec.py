@@ -1,9 +1,9 @@
-"""kio's codec, a field at a time: what is wrong has a name and an offset, and nothing is lost.
+"""kio's codec, a field at a time: an error has a field and an offset, and nothing is lost.
 
 kio reads an entity whole. It doesn't say where that failed, it refuses tags that it doesn't know,
-which Kafka keeps, and it makes room for as many elements as a length claims. Here lengths are
-compared with what is left, and kio reads the rest. It doesn't write an entity that may be null into
-a tag as Kafka does, with a number before it.
+which Kafka keeps, and it makes room for as many elements as a length claims. Lengths are compared
+with the rest here, and kio reads the fields. It doesn't write an entity that may be null into a tag
+as Kafka does, with a number before it.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def encode(entity: Entity, kind: type[Entity] | None = None) -> bytes:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a field's declaration says: its type on the wire (none for an entity), the class of
-    an entity, whether it is an array, and whether it may be null."""
+    """A field's declaration: its type on the wire (none for an entity), the class of an entity,
+    whether it is an array, and whether it may be null."""
 
     wire: str | None
     entity: type[Entity] | None
@@ -296,7 +296,7 @@ def _nullable(writer: Writer, is_tag: bool) -> Writer:
 
 
 def _check(kind: type[Entity], entity: Entity, path: str) -> None:
-    """kio writes what it is given: numbers out of range are found here, by name."""
+    """kio writes any value: numbers out of range are found here, by name."""
     for name, shape in shapes(kind):
         value: Any = getattr(entity, name)
         if value is None and shape.nullable:

@@ -1,4 +1,4 @@
-"""What compresses the records of a batch, by its number in the batch's attributes.
+"""The compression of a batch's records, by its number in the batch's attributes.
 
 Whatever sizes compressed data claims, it is decompressed into a place of a fixed size.
 """
@@ -71,7 +71,7 @@ def compress(codec: int, data: bytes) -> bytes:
 
 
 def decompress(codec: int, data: memoryview, most: int) -> memoryview:
-    """What was compressed: at most `most` bytes, whatever it says of itself.
+    """The decompressed bytes: at most `most` bytes, whatever it says of itself.
 
     Raises TooLarge where it has more, ValueError where it can't be told.
     """

@@ -1,4 +1,4 @@
-"""The one error of bytes that are not what they should be."""
+"""The error of malformed bytes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class RecordError(Exception):
     """Bytes that can't be read, or values that can't be written.
 
-    `at` is the offset of the first wrong byte, counted from the start of what was given (none
-    where values are at fault), `field` the name of what stands there.
+    `at` is the offset of the first wrong byte, counted from the start of the input (none where
+    values are at fault), `field` the name of the field there.
     """
 
     def __init__(self, field: str, reason: str, at: int | None = None) -> None:

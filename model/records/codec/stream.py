@@ -11,7 +11,7 @@ PIECE = 1 << 20  # bytes asked for at once: a length that makes no sense costs n
 
 class Stream:
     """A file, pipe or device that is read from its start to its end, whatever its size is said to
-    be. `at` is the offset of what comes next."""
+    be. `at` is the offset of the next byte."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.at = file, 0

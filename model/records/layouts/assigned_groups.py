@@ -1,8 +1,8 @@
 """The layouts of `__consumer_offsets` of groups in which the broker assigns, declared as `schema`.
 
 Consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071) keep the same: the
-group, its members, what it is meant to assign (the target) and what each member has. What a tag
-holds that isn't there is the default; null is written.
+group, its members, the target assignment, and each member's present one. What a tag holds that
+isn't there is the default; null is written.
 
 Source: ConsumerGroup*Value.json, ShareGroup*Value.json and StreamsGroup*Value.json of Kafka 4.3.
 What is called state: MemberState of each kind of group.
@@ -112,7 +112,7 @@ class ClassicMemberMetadata(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupMemberMetadata(Flexible):
-    """A member of a consumer group, and what it subscribes to."""
+    """A member of a consumer group, and its subscription."""
 
     instance_id: str | None = field(metadata=STRING)
     rack_id: str | None = field(metadata=STRING)
@@ -137,7 +137,8 @@ class AssignedPartitions(TopicPartitions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupCurrentMemberAssignment(Flexible):
-    """The present assignment of a member of a consumer group, and what it still has to give up."""
+    """The present assignment of a member of a consumer group, and the partitions that it still has
+    to give up."""
 
     member_epoch: int = field(metadata=INT32)
     previous_member_epoch: int = field(metadata=INT32)
@@ -168,7 +169,7 @@ class ShareGroupMetadata(Flexible):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareGroupMemberMetadata(Flexible):
-    """A member of a share group, and what it subscribes to."""
+    """A member of a share group, and its subscription."""
 
     rack_id: str | None = field(metadata=STRING)
     client_id: str = field(metadata=STRING)
@@ -280,7 +281,8 @@ class AssignedTaskIds(TaskIds):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsGroupCurrentMemberAssignment(Flexible):
-    """The present assignment of a member of a streams group, and what it still has to give up."""
+    """The present assignment of a member of a streams group, and the partitions that it still has
+    to give up."""
 
     member_epoch: int = field(metadata=INT32)
     previous_member_epoch: int = field(metadata=INT32)

@@ -28,14 +28,14 @@ class OffsetCommitKey(Layout):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKey(Layout):
-    """The key of what concerns a whole group."""
+    """The key of a record about a whole group."""
 
     group: str = field(metadata=STRING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberKey(GroupKey):
-    """The key of what concerns a member of a group."""
+    """The key of a record about a member of a group."""
 
     member_id: str = field(metadata=STRING)
 
@@ -90,7 +90,7 @@ class OffsetCommitValue(OffsetCommitValueV3):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberV0(Layout):
-    """A member of a group; what it subscribes to and what it is assigned are its protocol's."""
+    """A member of a group; its protocol defines its subscription and its assignment."""
 
     member_id: str = field(metadata=STRING)
     client_id: str = field(metadata=STRING)

@@ -1,6 +1,6 @@
 """The layouts of Kafka's records on disk, declared as kio declares messages.
 
-A field's metadata says how it is written: `kafka_type`, and `tag` for what is in a tagged section.
+A field's metadata says how it is written: `kafka_type`, and `tag` for a field of a tagged section.
 No `from __future__ import annotations` here: kio reads the types.
 """
 

@@ -37,7 +37,7 @@ class Actions:
         }
 
     def act(self, fault: Fault, transactional_id: str | None) -> None:
-        """Does what a fault does to the cluster."""
+        """Applies a fault to the cluster."""
         if transactional_id is None:
             failed = "no transactional id is named: give the fault one"
         elif transactional_id not in self._cluster.coordinator.entries:

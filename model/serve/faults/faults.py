@@ -1,4 +1,4 @@
-"""Faults on demand: which request they are for, what they do, and whether they came about.
+"""Faults on demand: their requests, their effects, and whether they fired.
 
 A fault is an object of JSON, valid under fault.schema.json.
 """
@@ -92,7 +92,7 @@ _SAID: Final = ("transactional_id", "client_id", "topic", "group_id")
 
 
 def _said_of(request: Request) -> dict[str, set[str]]:
-    """What a request names."""
+    """The names in a request."""
     fields = request.fields
     ids = {fields.get("transactional_id"), fields.get("v3_and_below_transactional_id")}
     ids |= {one["transactional_id"] for one in fields.get("transactions", ())}

@@ -1,7 +1,7 @@
 """Consumer groups, of the protocol in which the client that leads a group assigns partitions:
 JoinGroup, SyncGroup, Heartbeat, LeaveGroup and DeleteGroups.
 
-What is answered is the cluster's group coordinator's to say; here is who waits for it.
+The cluster's group coordinator decides the answers; here is who waits for it.
 """
 
 from __future__ import annotations

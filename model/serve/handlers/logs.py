@@ -1,5 +1,5 @@
 """The requests to partition leaders: Produce, Fetch, ListOffsets, WriteTxnMarkers and
-DescribeProducers. What becomes of a batch is the oracle's to say."""
+DescribeProducers. The oracle decides about batches."""
 
 from __future__ import annotations
 

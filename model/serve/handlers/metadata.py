@@ -18,8 +18,8 @@ _NO_AUTHORITY: Final = -(2**31)  # authorized operations, where nobody asked for
 
 @dataclass
 class Nodes:
-    """The brokers by their numbers, and which of them leads and coordinates what. A partition that
-    coordinates transactional ids may have moved to another broker."""
+    """The brokers by their numbers, and the partitions that they lead and coordinate. A partition
+    that coordinates transactional ids may have moved to another broker."""
 
     count: int
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])

@@ -1,7 +1,7 @@
 """The offsets of consumer groups: OffsetCommit, OffsetFetch and TxnOffsetCommit.
 
-Who may commit and what is told is the cluster's to say; here is what goes with an offset on the
-wire, by where the offset stands in the log.
+The cluster decides who may commit, and the answers; here is what goes with an offset on the wire,
+by where the offset stands in the log.
 """
 
 from __future__ import annotations

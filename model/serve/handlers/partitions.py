@@ -38,7 +38,7 @@ class Read(NamedTuple):
 
 @dataclass
 class Partitions:
-    """The topics with their counts of partitions, and what was written to these.
+    """The topics with their counts of partitions, and the bytes of these.
 
     `made` is how many partitions a topic gets that a client asks for by name.
     """

@@ -1,4 +1,5 @@
-"""The APIs that a run sends: those that it needs, and what it leaves out where one is missing."""
+"""The APIs that a run sends: the required ones, and the parts that are left out if one is
+missing."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class Lacking(NamedTuple):
 
 def limits(without: Iterable[str], caps: Iterable[str]) -> dict[str, int]:
     """The newest version of each API that is named: -1 for one that isn't sent, and of `caps` what
-    each says (REQUEST=VERSION). Raises BrokerError for what is none."""
+    each says (REQUEST=VERSION). Raises BrokerError for an invalid one."""
     found: dict[str, int] = {}
     for name in without:
         _check("--without", name)

@@ -67,7 +67,7 @@ def _permission(name: str, version: int, fields: Mapping[str, Any], error: str) 
 
 
 def addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """The hosts and ports of HOST:PORT[,HOST:PORT]... Raises BrokerError for what is none."""
+    """The hosts and ports of HOST:PORT[,HOST:PORT]... Raises BrokerError for an invalid one."""
     found: list[tuple[str, int]] = []
     for part in bootstrap.split(","):
         host, colon, port = part.strip().rpartition(":")
@@ -303,7 +303,7 @@ class LiveCluster:
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        """Meanwhile, what this thread asks goes over connections of its own: the answer may take
+        """Meanwhile, requests of this thread go over connections of its own: the answer may take
         its time."""
         with self.own_number() as number:
             self._aside.number = number
@@ -508,7 +508,7 @@ class LiveCluster:
 
     def close(self, *, keeps: bool = False) -> list[str]:
         """Removes the topics and groups that were made, unless it `keeps` them, and disconnects:
-        what wasn't removed all the same, in lines. Transactional ids go by themselves, after
+        the remaining topics and groups, in lines. Transactional ids go by themselves, after
         transactional.id.expiration.ms."""
         left: list[str] = []
         with suppress(BrokerError):

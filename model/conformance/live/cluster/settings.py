@@ -38,7 +38,7 @@ class NotTold(BrokerError):
 
 
 class Brokers(Protocol):
-    """What settings need of a cluster: its brokers by their ids, and requests to them."""
+    """A cluster as settings use it: its brokers by their ids, and requests to them."""
 
     any: int
     controller: int
@@ -113,7 +113,7 @@ class Settings:
         self._set(name, value)
 
     def restore(self) -> None:
-        """Sets back what was changed."""
+        """Restores changed settings."""
         while self._restores:
             self._set(*self._restores[-1])
             self._restores.pop()

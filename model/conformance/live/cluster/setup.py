@@ -27,9 +27,9 @@ def begin(cluster: LiveCluster) -> None:
 
 
 def warm_up(cluster: LiveCluster) -> None:
-    """Prepares a cluster. What the user may not ask is left out from then on (`without`), and so is
-    what has no answer, if a run can do without it (`unusable`). `silences` has what had none.
-    Raises BrokerError."""
+    """Prepares a cluster. Requests that the user may not send are left out from then on
+    (`without`), as are optional requests without an answer (`unusable`). `silences` has requests
+    without one. Raises BrokerError."""
     _leave_out(cluster)
     try:
         _give_out_ids(cluster)

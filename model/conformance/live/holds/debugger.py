@@ -1,7 +1,7 @@
 """A debugger of a JVM: a thread that comes to a method is held there until it is let go.
 
-What is spoken is the Java Debug Wire Protocol. Nothing of the program is changed, and no other
-thread is stopped.
+It speaks the Java Debug Wire Protocol. Nothing of the program is changed, and no other thread is
+stopped.
 """
 
 from __future__ import annotations

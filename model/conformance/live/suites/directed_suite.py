@@ -1,7 +1,7 @@
 """The shortest requests that reach each row of a coordinator and a leader from outside.
 
-They are searched for on the oracle: breadth first over what a client may send next, right or wrong.
-Of states that differ in numbers alone one is gone on from.
+They are searched for on the oracle: breadth first over a client's next requests, right or wrong. Of
+states that differ in numbers alone one is gone on from.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _switched_off(event: str, cluster: Cluster, versions: Versions) -> set[tuple
 
 @dataclass
 class Node:
-    """Where some lines lead: a cluster, what its clients were told by transactional id (none:
+    """Where some lines lead: a cluster, its clients' last answers by transactional id (none:
     idempotent), and the next sequence by producer id and epoch."""
 
     cluster: Cluster
@@ -232,8 +232,8 @@ def _rounded(value: Any) -> Hashable:
 
 class Held(NamedTuple):
     """A search in which requests are held on their way: at which places, so many at once at most,
-    and among which requests. `at_last`: at the last epochs of an id. `lines` are what else may
-    happen."""
+    and among which requests. `at_last`: at the last epochs of an id. `lines` are the other possible
+    events."""
 
     places: tuple[str, ...]
     most: int

@@ -48,7 +48,7 @@ class DrawnHonest:
         self.releases, self.restarts = releases, restarts
 
     def step(self) -> None:
-        """Has some client send what it may send next, or somebody look how things are."""
+        """Has some client send a possible next request, or an observer read the state."""
         if self.restarts and self.draw.random() < RESTARTS:
             return self.session.restart()
         able = [client for client in self.clients if not client.is_over]

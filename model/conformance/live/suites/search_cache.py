@@ -1,4 +1,4 @@
-"""Searches of the directed suite that are kept: what was found once isn't searched for again."""
+"""A cache of the directed suite's searches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Cache(Protocol):
     """Bytes under keys; a key is a hexadecimal digest."""
 
     def get(self, key: str) -> bytes | None:
-        """What is kept under the key, if anything is."""
+        """The bytes under the key, if there are some."""
         ...
 
     def put(self, key: str, code: bytes, /) -> None:
@@ -29,7 +29,7 @@ class Cache(Protocol):
 
 
 class Searches:
-    """The results of searches in a cache, under what was searched for and the sources."""
+    """The results of searches in a cache, under the searched rows and the sources."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
