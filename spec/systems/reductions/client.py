@@ -67,6 +67,7 @@ OF_DRAIN = (
         & ~((client.state == client.COMMITTING) & client.ending),
         because="The application writes a record when its batch is drained. Before, a record has "
         "no effect.",
+        refined_by="tests/spec/test_client_refinement.py",
     ),
     NotOffered(
         producer,
@@ -82,12 +83,14 @@ OF_DRAIN = (
         ),
         because="Sender.runOnce bumps the epoch and adds partitions before it drains. Whoever "
         "drives the client at real ranges takes these steps in their order.",
+        refined_by="tests/spec/test_client_refinement.py",
     ),
     StandsFor(
         accumulator.is_send_to_partition_allowed(drain.partition),
         (client.state != client.FATAL_ERROR)
         & (~transactional | (drain.partition.is_in(client.added) | transaction_version_2)),
         because="A client of transactions of version 2 adds a partition with its first batch.",
+        refined_by="tests/spec/test_client_refinement.py",
     ),
 )
 
