@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from epochfence import language as lang
 from epochfence.language import Event, Expression, Machine, Message, Property, Row, Table
 from epochfence.language.expressions import Operand, resolve
+from epochfence.language.places import Place
 from epochfence.language.typecheck import type_of
 from epochfence.language.types import Type
 from epochfence.tests.checker.drawn_expressions import (
@@ -40,6 +41,7 @@ from epochfence.tests.checker.drawn_expressions import (
 )
 
 PROTOCOLS = lang.Protocols(("1", "2"), (FAST, OLD))
+DRAWN = Place("<drawn>", 1)
 CARRIED: tuple[Type, ...] = (
     BIT, lang.Bool(), MARK, lang.Optional(BIT), lang.Set(A), COLOUR, A,
     POINT, lang.Optional(POINT), lang.Map(A, BIT), lang.Bag(BIT, 2), lang.Sequence(BIT, 2),
@@ -270,7 +272,15 @@ class SystemDrawing(Drawing):
         rows = [self.row(f"row {at}", machine, on, scope, response)
                 for at in range(self.number(1, 3))]  # fmt: skip
         when = self.truth(scope, 1) if self.chance(15) else lang.lift(True)
-        made = Table(machine, on, tuple(rows), response, when, others=tuple(elsewhere))
+        made = Table(
+            machine,
+            on,
+            tuple(rows),
+            response,
+            when,
+            others=tuple(elsewhere),
+            declared=DRAWN,  # rows that are drawn may hide each other
+        )
         self.tables.append(made)
 
     def row(
