@@ -26,6 +26,7 @@ from epochfence.language import (
     instantiate,
     invariant,
 )
+from epochfence.language.places import Place
 from epochfence.tests.checker.output.test_result_schema import SCHEMA
 
 N = constant("N", 2, 1, 3, meaning="how far it counts")
@@ -35,10 +36,12 @@ up, down = event("up"), event("down")
 SMALL = invariant("Small", x <= 3, "x is at most 3.")
 UP = Row("up", when=x < N, set={x: x + 1})
 DOWN = Row("down", when=x == N, set={x: 0})
+UNCHECKED = Place("<here>", 1)
+"""The place of a table with rows that hide each other, which a declaration refuses."""
 
 
 def counting(*rows: Row, name: str = "counts", most: int = 2) -> Instance:
-    tables = (Table(counter, up, (UP,)), Table(counter, down, rows))
+    tables = (Table(counter, up, (UP,)), Table(counter, down, rows, declared=UNCHECKED))
     system = System(name, tables, (SMALL,), constants=(N,), terminal=True)
     return instantiate(system, constants={"N": most})
 

@@ -34,6 +34,7 @@ from epochfence.language import (
     size,
     step_property,
 )
+from epochfence.language.places import Place
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.plain_search import search
 
@@ -68,6 +69,10 @@ VOTE = Table(
 ELECT = Table(server, Granted, rows=(Row("elected", goto=State.ELECTED),))
 CHANNELS = (Channel(Vote), Channel(Granted))
 FEW = invariant("Few", granted <= NODES, "No more is granted than there are servers.")
+
+
+UNCHECKED = Place("<here>", 1)
+"""The place of a table with rows that hide each other, which a declaration refuses."""
 
 
 def system(*tables: Table, properties: Any = (FEW,), **parts: Any) -> Instance:
@@ -398,7 +403,8 @@ def test_rows_behind_one_that_a_release_always_takes_are_told_apart() -> None:
     ))  # fmt: skip
     assert lines_of(system(some, protocol="1")) == []
     assert explained(system(some, protocol="1")).keys() == {"judge.Vote/from 2 on is never taken"}
-    plain = Table(judge, Vote, response=Granted, rows=(*VOTE.rows, Row("hidden")))
+    rows = (*VOTE.rows, Row("hidden"))
+    plain = Table(judge, Vote, response=Granted, rows=rows, declared=UNCHECKED)
     assert lines_of(system(plain, protocol="1")) == ["judge.Vote/hidden is never taken"]
 
 
@@ -406,7 +412,8 @@ def test_a_row_of_another_release_rules_out_none_that_has_its_name() -> None:
     never = Row("refuse", when=granted > 3, during=~fast, reply=Granted())
     granted_at_1 = Row("grant", when=~fast, set={granted: granted + 1}, reply=Granted())
     at_2 = (Row("refuse", during=fast), Row("grant at 2", during=fast, reply=Granted()))
-    vote = Table(judge, Vote, response=Granted, rows=(never, granted_at_1, *at_2))
+    rows = (never, granted_at_1, *at_2)
+    vote = Table(judge, Vote, response=Granted, rows=rows, declared=UNCHECKED)
     assert "judge.Vote/refuse is never taken" in lines_of(system(vote, protocol="1"))
 
 
