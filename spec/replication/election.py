@@ -315,7 +315,7 @@ restarts = Table(
                 ),
             },
             during=eligible_leader_replicas,
-            source="KIP-966, ReplicationControlManager.handleUncleanBrokerShutdown",
+            source="KIP-966, ReplicationControlManager.handleBrokerShutdown",
             note="PreviousBrokerEpoch differs from the epoch that the controller knows: the log "
             "may have lost records that others rely on.",
         ),
