@@ -6,7 +6,6 @@ from ...language import Row, Table, constant, event
 from ..messages import ID_EXPIRIES, clock, is_past, producer_id_manager, transaction
 from ..releases.features import unused_id_expires
 from .entry import DEAD, is_known, is_settled, pending, txn_last_update_timestamp
-from .log import may_come_back
 
 expiry = event("transactional id expiry", event_doc="The id hasn't been in use for long.")
 
@@ -26,17 +25,13 @@ expires = Table(
     when=(ID_EXPIRIES > 0)
     & is_settled
     & ~pending.is_set
-    & may_come_back
     & is_past(txn_last_update_timestamp + ID_EXPIRATION - 1),
-    bounded_when=is_known,
-    doc="In a bounded run an id without an epoch isn't there.",
     rows=(
         Row(
             "no-epoch",
             "An id without an epoch can't expire, and ends the pass over the expired ids",
             when=~is_known,
             during=~unused_id_expires,
-            only_real=True,
             source="TransactionMetadata.prepareTransitionTo in 3.4.0, IllegalArgumentException",
         ),
         Row(

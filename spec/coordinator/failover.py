@@ -45,7 +45,6 @@ from .log import (
     kept_previous_id,
     logged_epoch,
     logged_partitions,
-    may_come_back,
     rotates,
     unsettled,
 )
@@ -316,7 +315,7 @@ fails_over_late = Table(
     transaction,
     on=late_failover,
     others=(producer, producer_id_manager, clock),
-    when=unsettled.is_set & ((found.state != DEAD) | may_come_back),
+    when=unsettled.is_set,
     doc="The failure of an append and of its coordinator are one fault.",
     source="TransactionStateManager.loadTransactionsForTxnTopicPartition",
     set=MEMORY_LOST,

@@ -48,7 +48,6 @@ init_producer_id = Table(
     transaction,
     on=InitProducerId,
     others=(producer, clock, producer_id_manager),
-    bounded_when=~((entry.state == entry.ONGOING) & ~entry.pending.is_set & entry.fence_to_come),
     source="TransactionCoordinator.prepareInitProducerIdTransit",
     rows=(
         Row(

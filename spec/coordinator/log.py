@@ -31,13 +31,11 @@ from ..messages import (
     APPEND_FAILURES,
     EPOCH,
     FAILOVERS,
-    LATEST,
     NO_EPOCH,
     NO_TIMESTAMP,
     PARTITION,
     PARTITIONS,
     PRODUCER_ID,
-    REAL,
     AddPartitionsByLeaderResponse,
     AddPartitionsToTxnResponse,
     EndTxnResponse,
@@ -70,7 +68,6 @@ from .entry import (
     c,
     p,
 )
-from .markers import completion_dropped
 
 logged_epoch = transaction.field(
     "logged_epoch", EPOCH, NO_EPOCH, doc="The producer epoch of the log's last record."
@@ -104,11 +101,9 @@ begin_completion = event("begin completion", event_doc="After the Prepare record
 append_failure = event(
     "append failure",
     record_kept=Truth(),
+    error=Errors,
     event_doc="The append fails, or takes too long; the record may be in the log all the same.",
-).at_real_ranges(error=(Errors, Errors.COORDINATOR_NOT_AVAILABLE))
-
-may_come_back = (LATEST > 0) | offered_id.is_set
-"""Whether a forgotten id can be used again: a bounded run needs a producer id for it."""
+)
 
 # Answers to the requests that wait for a record -------------------------------------------------
 
@@ -207,7 +202,6 @@ log_appended = Table(
     on=log_append,
     others=(producer, producer_id_manager),
     when=entry.in_transition & (~entry.completing | (size(entry.partitions) == 0)),
-    bounded_when=~completion_dropped,
     source="TransactionMetadata.completeTransitionTo",
     set={
         entry.pending: None,
@@ -459,9 +453,8 @@ append_fails = Table(
     others=(producer,),
     when=(APPEND_FAILURES > 0)
     & entry.in_transition
-    & (~entry.completing | ((REAL == 1) & ~append_failure.record_kept))
+    & (~entry.completing | ~append_failure.record_kept)
     & ((FAILOVERS > 0) | ~append_failure.record_kept),
-    doc="A Complete record is appended again, so that its failure is a delay in a bounded run.",
     source="TransactionStateManager.appendTransactionToLog",
     set={
         entry.pending: None,

@@ -169,7 +169,7 @@ answers_lost = Table(
 
 caller = Machine("caller", doc="A client that asks the coordinator at real ranges.")
 Outcome = enum("MarkerOutcome", "IGNORED", "DONE", "RETRY", "CANCEL", "ILLEGAL_STATE")
-MarkerVerdict = message("MarkerVerdict", caller, only_real=True, outcome=Outcome)
+MarkerVerdict = message("MarkerVerdict", caller, outcome=Outcome)
 
 markers_answered = Table(
     transaction,

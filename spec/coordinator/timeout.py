@@ -14,9 +14,8 @@ transaction_timeout = Table(
     & (entry.state == entry.ONGOING)
     & ~entry.pending.is_set
     & is_past(entry.txn_start_timestamp + entry.txn_timeout_ms)
-    & ~(two_phase_commit & (LONGEST > 0) & (entry.txn_timeout_ms == LONGEST))
+    & ~(two_phase_commit & (entry.txn_timeout_ms == LONGEST))
     & (rotation_on_fence | (entry.producer_epoch < LARGEST_EPOCH)),
-    bounded_when=~entry.fence_to_come,
     others=(clock,),
     source="KAFKA-6119, TransactionCoordinator.abortTimedOutTransactions",
     rows=(

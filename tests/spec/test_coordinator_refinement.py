@@ -3,21 +3,49 @@
 import pytest
 
 from epochfence.checker.refinement import refine
-from epochfence.language.reductions import LeftOut, Reduction
+from epochfence.language.reductions import LeftOut, Never, NotOffered, Reduction
 from epochfence.spec.systems.coordinators import system as coordinators
-from epochfence.spec.systems.reductions.coordinator import OWNERSHIP
+from epochfence.spec.systems.reductions.coordinator import ENTRY, ENTRY_FAULTS, OWNERSHIP
+from epochfence.spec.systems.transactions import system as transactions
 
-COMPARED = [one for one in OWNERSHIP if not isinstance(one, LeftOut)]
+RELEASES = ("2.5", "3.6", "4.0.1", "4.4")
+BROKERS = [one for one in OWNERSHIP if not isinstance(one, LeftOut)]
 """A message that is left out has no channel in the system."""
+ENTRIES = [
+    one
+    for one in (*ENTRY, *ENTRY_FAULTS)
+    if isinstance(one, NotOffered | Never) or getattr(one, "refined_by", "")
+]
+ONE_OF_EACH = {"producers": 1, "transactions": 1, "faults": 1}
 
 
-@pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.4"])
-@pytest.mark.parametrize(
-    "reduction", COMPARED, ids=["is_loading", "offered", "is_known", "is_dead"]
-)
-def test_a_broker_of_the_transaction_log_is_reduced_without_a_difference(
+def _name(reduction: Reduction) -> str:
+    return f"{type(reduction).__name__}, {reduction.because}"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("reduction", BROKERS, ids=_name)
+def test_brokers_of_the_transaction_log_refine_their_reductions(
     reduction: Reduction, release: str
 ) -> None:
-    found = refine(coordinators, reduction, protocol=release, bounds="small", most=300)
+    found = refine(coordinators, reduction, protocol=release, bounds="small", most=100)
     assert found.mismatch is None
-    assert found.steps > 1000
+    assert found.steps > 500
+
+
+@pytest.mark.parametrize("reduction", ENTRIES, ids=_name)
+def test_an_entry_refines_its_reductions_at_first(reduction: Reduction) -> None:
+    found = refine(
+        transactions, reduction, protocol="4.4", bounds="small", constants=ONE_OF_EACH, most=200
+    )
+    assert found.mismatch is None
+    assert found.steps > 200
+
+
+@pytest.mark.slow(60)
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("reduction", ENTRIES, ids=_name)
+def test_an_entry_refines_its_reductions(reduction: Reduction, release: str) -> None:
+    found = refine(transactions, reduction, protocol=release, bounds="small", constants=ONE_OF_EACH)
+    assert found.mismatch is None
+    assert found.exhaustive

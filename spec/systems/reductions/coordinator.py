@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ....language.reductions import LeftOut, NotOffered, Reduction, StandsFor
+from ....language.reductions import LeftOut, Never, NotOffered, Reduction, StandsFor
+from ...coordinator import entry
+from ...coordinator.expiration import expiry
+from ...coordinator.failover import late_failover
+from ...coordinator.log import append_failure, log_append, unsettled
+from ...coordinator.markers import MarkerVerdict, completion_dropped
 from ...coordinator.ownership import (
     LeaderAndIsr,
     Loaded,
@@ -12,7 +17,10 @@ from ...coordinator.ownership import (
     known,
     lookup,
 )
+from ...messages import LONGEST, Errors, InitProducerId, offered_id, transaction
 
+_ONE_FENCE = "the thread of one fence at a time is between its two steps"
+_IDS_LEFT = "a forgotten id comes back with a new producer id, and the system has few"
 _CHECK = "tests/spec/test_coordinator_refinement.py"
 
 OWNERSHIP: tuple[Reduction, ...] = (
@@ -44,6 +52,62 @@ OWNERSHIP: tuple[Reduction, ...] = (
     LeftOut(LookupResponse, because="no machine of the system reads the answer"),
 )
 """The brokers of `coordinators`."""
+
+ENTRY: tuple[Reduction, ...] = (
+    NotOffered(
+        transaction,
+        InitProducerId,
+        when=(entry.state == entry.ONGOING) & ~entry.pending.is_set & entry.fence_to_come,
+        because=_ONE_FENCE,
+    ),
+    NotOffered(transaction, entry.timeout, when=entry.fence_to_come, because=_ONE_FENCE),
+    StandsFor(
+        entry.txn_timeout_ms == LONGEST,
+        False,
+        because="all times are one number, and two-phase commit is a system of its own",
+    ),
+    NotOffered(
+        transaction,
+        log_append,
+        when=completion_dropped,
+        because="nobody writes a completion whose thread was cancelled",
+    ),
+    LeftOut(MarkerVerdict, because="the thread that reads it is part of the entry"),
+)
+"""The entry of a transactional id and its log."""
+
+ENTRY_FAULTS: tuple[Reduction, ...] = (
+    NotOffered(
+        transaction,
+        append_failure,
+        when=entry.completing,
+        because="a Complete record is appended again, so that its failure is a delay",
+    ),
+    NotOffered(
+        transaction,
+        append_failure,
+        when=append_failure.error != Errors.COORDINATOR_NOT_AVAILABLE,
+        because="one error is offered, after which a client asks again",
+    ),
+    StandsFor(
+        append_failure.error,
+        Errors.COORDINATOR_NOT_AVAILABLE,
+        because="no other error is offered",
+        refined_by=_CHECK,
+    ),
+    NotOffered(
+        transaction,
+        late_failover,
+        when=(unsettled.value.state == entry.DEAD) & ~offered_id.is_set,
+        because=_IDS_LEFT,
+    ),
+    NotOffered(transaction, expiry, when=~entry.is_known | ~offered_id.is_set, because=_IDS_LEFT),
+    Never(
+        "transaction.transactional id expiry/no-epoch",
+        because="an id without an epoch isn't there, and isn't asked to expire",
+    ),
+)
+"""Faults of the log of that entry."""
 
 OWNERSHIP_ALONE: tuple[Reduction, ...] = (
     LeftOut(known, because="each entry is a machine of its own, and `is_known` says whether it is"),
