@@ -44,6 +44,7 @@ from ..properties import progress
 from ..properties.exactly_once import PROPERTIES
 from ..releases.features import KAFKA, transactional
 from .reductions import client as client_reductions
+from .reductions.coordinator import ENTRY
 from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 
@@ -66,7 +67,11 @@ base = System(
         init_producer_id.initialized,
         sender.completed,
     ),
-    reductions=client_reductions.OF_DRAIN + client_reductions.OF_PRODUCE_RESPONSE,
+    reductions=(
+        *ENTRY,
+        *client_reductions.OF_DRAIN,
+        *client_reductions.OF_PRODUCE_RESPONSE,
+    ),
     properties=(),
     constants=(
         PRODUCERS,
