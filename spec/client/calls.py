@@ -265,14 +265,6 @@ commit = Table(
     when=in_order,
     rows=(
         Row(
-            "closed",
-            "The producer is closed",
-            during=close_ends,
-            when=is_closed,
-            reply=RAISES_ILLEGAL_STATE,
-            source="KafkaProducer.throwIfProducerClosed",
-        ),
-        Row(
             "not-transactional",
             "The producer has no transactional id",
             during=~transactional,

@@ -320,19 +320,6 @@ def test_what_is_left_of_a_closed_clients_transaction(release: str, told: str | 
         assert client.machine["state"] == "IN_TRANSACTION"
 
 
-@pytest.mark.parametrize(("release", "error"), [("2.2", None), ("2.3", "ILLEGAL_STATE")])
-def test_a_closed_client_commits_no_transaction(release: str, error: str | None) -> None:
-    """KAFKA-6635: KafkaProducer.commitTransaction, throwIfProducerClosed"""
-    client = transactional_of(release)
-    client.close()
-    if error is None:
-        client.commit_transaction()
-        assert client.machine["state"] == "COMMITTING_TRANSACTION"
-    else:
-        assert raised(client.commit_transaction) == (error, None)
-        assert client.machine["state"] == "IN_TRANSACTION"
-
-
 def test_before_2_1_a_batch_expires_only_while_it_waits() -> None:
     """KIP-91; RecordAccumulator.expiredBatches, ProducerBatch.maybeExpire in 2.0"""
     client = idempotent("2.0", delivery_timeout_ms=10, request_timeout_ms=1_000)
