@@ -8,6 +8,7 @@ from pkgutil import walk_packages
 from typing import NamedTuple, TypeAlias
 
 from ...language import Row, System, Table
+from ...language.reductions import Instead
 from .unexplored import UNEXPLORED, Unexplored
 
 
@@ -20,8 +21,7 @@ class Place(NamedTuple):
 
 
 def declared_tables() -> list[Table]:
-    """Every table that a module of `spec/` declares, but for those of variants, which are in theirs
-    alone."""
+    """Every table that a module of `spec/` declares, but for those of `spec/changes`."""
     home = __name__.split(".systems")[0]
     found: dict[int, Table] = {}
     for module in walk_packages(import_module(home).__path__, f"{home}."):
@@ -33,11 +33,16 @@ def declared_tables() -> list[Table]:
 
 
 def places(
-    tables: Iterable[Table], systems: Iterable[System],
+    tables: Iterable[Table],
+    systems: Iterable[System],
     unexplored: Iterable[Unexplored] = UNEXPLORED,
-) -> Iterator[Place]:  # fmt: skip
-    """The systems that explore each row of these tables, and of those that only systems name. A row
-    that a change adds updates to counts as the row that it was made of."""
+) -> Iterator[Place]:
+    """The systems that explore each row of these tables, and of those that only systems name.
+
+    A row that a change adds updates to counts as the row that it was made of. A row whose place
+    other rows take in a system, by a reduction, counts as explored there. A row of a table that is
+    part of another one, as EndTxn's version 1, is listed under the whole table's label.
+    """
     every, reasons = list(systems), list(unexplored)
     known = [*tables, *(table for system in every for table in system.tables)]
     systems_of: dict[_Declared, list[str]] = {}
@@ -46,15 +51,25 @@ def places(
             for row in table.rows:
                 if has_row(system, row):
                     systems_of.setdefault(_declared(table, row), []).append(system.name)
+    replaced = {
+        system: {one.row for one in system.reductions if isinstance(one, Instead)}
+        for system in every
+    }
     listed: set[_Declared] = set()
-    for table in sorted(known, key=lambda table: table.name):
+    # the whole table before its parts
+    for table in sorted(known, key=lambda table: (table.name, -len(table.rows))):
         for row in table.rows:
             which = _declared(table, row)
             if which in listed:
                 continue
             listed.add(which)
             names = (table.machine.name, table.name, table.label(row))
-            found = tuple(dict.fromkeys(systems_of.get(which, ())))
+            reduced = (
+                system.name
+                for system in every
+                if f"{table.name}/{row.id}" in replaced[system] and has_row(system, row)
+            )
+            found = tuple(dict.fromkeys((*systems_of.get(which, ()), *reduced)))
             why = tuple(each.reason for each in reasons if {*names} & {*each.names})
             yield Place(table.label(row), found, () if found else why)
 

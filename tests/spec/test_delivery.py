@@ -283,7 +283,7 @@ def test_the_command_prints_a_cell_and_its_run() -> None:
     assert table.exit_code == 0
     assert re.search(r"acks0\.isr1\.clean\.before +yes +no, 5 +no +no, 5 +yes", table.stdout)
     shown = CliRunner().invoke(app, ["semantics", "--show", "acks0.isr1.clean.before"])
-    assert "disconnect [sent for good]" in shown.stdout
+    assert "disconnect [nothing-awaited]" in shown.stdout
 
 
 def test_a_cell_without_an_end_is_inconclusive() -> None:
