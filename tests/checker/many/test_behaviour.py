@@ -115,9 +115,8 @@ def test_what_is_in_a_replicas_log_differs() -> None:
     pair = instantiate(system, "1.1", constants), instantiate(system, "2.0", constants)
     (only,) = compare(*pair, 700).found
     assert (only.action, len(only.run.steps)) == ("replica.OffsetForLeaderEpoch", 9)
-    assert (only.before, only.after) == (
-        Answer("to the leader's offset", ()), Answer("ask again", ()),
-    )  # fmt: skip
+    assert only.before == Answer("truncate-to-leader", ())
+    assert only.after == Answer("ask-again", ())
     unseen = replace(system, observed=())
     pair = instantiate(unseen, "1.1", constants), instantiate(unseen, "2.0", constants)
     assert not compare(*pair, 700).found

@@ -27,7 +27,7 @@ import threading
 atexit.register(lambda: print(threading.active_count()))  # what is registered first runs last
 
 from epochfence.checker.check import prepare
-from epochfence.checker.native import machine_code
+from epochfence.checker.native.cache import machine_code
 from epochfence.checker.native.cache.object_code import BEST
 from epochfence.language import instantiate
 from epochfence.spec.systems import shipped

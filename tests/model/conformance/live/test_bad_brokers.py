@@ -240,7 +240,8 @@ def test_requests_are_left_out_and_capped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (["--without", "Fletch"], "--without Fletch: choose one of Produce, Fetch, "),
+        (["--without", "Fletch"], "--without Fletch: did you mean Fetch?"),
+        (["--without", "Other"], "--without Other: choose one of Produce, Fetch, "),
         (["--without", "Fetch"], "--without Fetch: every run needs Produce, Fetch, "),
         (["--cap", "EndTxn"], "--cap EndTxn: write REQUEST=VERSION"),
         (["--cap", "EndTxn=new"], "--cap EndTxn=new: write REQUEST=VERSION"),
