@@ -10,10 +10,12 @@ from epochfence.diagrams.drawing.graph import Graph
 from epochfence.diagrams.drawing.overview import NAMES, named, overview
 from epochfence.diagrams.drawing.state import state_diagram
 from epochfence.language import Machine, Optional, Row, System, Table, enum, event
+from epochfence.tests.generated import generated, recorded
 
-ROOT = Path(__file__).parents[3]
 ORDERS = load_system(str(Path(__file__).parents[1] / "orders.py"))
-DRAWN = sorted(path.name for path in (ROOT / "docs" / "diagrams").glob("*.svg"))
+DRAWN = sorted(
+    name for name in recorded() if name.startswith("diagrams/") and name.endswith(".svg")
+)
 LEAST_PRINT = 9  # px
 MOST_WORDS = 12
 PAGE_WIDTH = 815  # px, in a window of 1,280: docs/tables.css; GitHub and GitLab have 830
@@ -166,7 +168,7 @@ def measured(browser: Any, svg: str, width: int) -> tuple[float, list[list[str]]
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_picture_can_be_read_at_the_width_of_a_page(name: str, browser: Any) -> None:
-    svg = (ROOT / "docs" / "diagrams" / name).read_text(encoding="utf-8")
+    svg = generated()[name].decode()
     least, over, crossed, words = measured(browser, svg, PAGE_WIDTH)
     assert least >= LEAST_PRINT
     assert over == []
