@@ -68,7 +68,7 @@ TRANSACTIONS = (
         (
             "producer.InitProducerIdResponse/abortable",
             "producer.InitProducerIdResponse/unauthorized",
-            "producer.AddPartitionsToTxnResponse/unknown-id-fatal",
+            "producer.AddPartitionsToTxnResponse/abortable",
             "producer.AddPartitionsToTxnResponse/unauthorized-topic",
             "producer.AddPartitionsToTxnResponse/partition-error",
         ),

@@ -41,7 +41,7 @@ def refusing(table: str, row: str, like: str) -> System:
     return with_rows(SYSTEM, found, tuple(map(changed, found.rows)))
 
 
-HONEST_REFUSALS = ("stale epoch", "pending", "prepared")
+HONEST_REFUSALS = ("stale-epoch", "pending", "prepared")
 BUSY = "pending"
 
 
@@ -62,8 +62,8 @@ FAULTS = (
         "GetsEpoch", "transaction.InitProducerId", "new-producer", BUSY,
         ("new-producer", "retry"),
     ),
-    Fault("EndIsAnswered", "transaction.EndTxn", "prepare", BUSY, ("end", "retry")),
-    Fault("NeverStuck", "transaction.EndTxn", "prepare", BUSY, ("end", "retry")),
+    Fault("EndIsAnswered", "transaction.EndTxn", "prepare", BUSY, ("prepare", "retry")),
+    Fault("NeverStuck", "transaction.EndTxn", "prepare", BUSY, ("prepare", "retry")),
     Fault("ProduceIsAnswered", "transaction.AddPartitionsByLeader", "add", BUSY, ("add",)),
     Fault(
         "PrepareCompletes", "partition.WriteTxnMarkers", "end-transaction", "stale-epoch"

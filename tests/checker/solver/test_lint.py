@@ -160,7 +160,7 @@ HIDDEN = {
 HIDDEN_IN = {
     "2.5": {
         "producer.InitProducerIdResponse/unauthorized",
-        "producer.AddPartitionsToTxnResponse/unknown-id-fatal",  # an error of 3.8 and above
+        "producer.AddPartitionsToTxnResponse/abortable",  # an error of 3.8 and above
     },
     "4.3": {
         "transaction.continue the fence/largest-epoch",  # it takes a producer id
