@@ -1,4 +1,4 @@
-"""The generated pages are those of the recorded digests, digests_of_a_new_process, and the site is built with them."""
+"""The generated pages are those of the recorded digests, and the site is built with them."""
 
 from pathlib import Path
 
@@ -6,7 +6,14 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from epochfence.tests.generated import DOCS, ROOT, TRACKED, generated, recorded
+from epochfence.tests.generated import (
+    DOCS,
+    ROOT,
+    TRACKED,
+    digests_of_a_new_process,
+    generated,
+    recorded,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.together]  # the pages are generated once
 RENEW = "python tests/generated.py renews it"
