@@ -6,9 +6,6 @@ The site is built with them (docs/.theme/hooks.py). The repository has their dig
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -37,17 +34,6 @@ def generated() -> dict[str, bytes]:
 def digests() -> dict[str, str]:
     """The digest of each generated file, as it is now."""
     return {name: sha256(content).hexdigest() for name, content in generated().items()}
-
-
-def digests_of_a_new_process() -> dict[str, str]:
-    """The digests as `python tests/generated.py` finds them: nothing was loaded before."""
-    program = (
-        "import json; from epochfence.tests.generated import digests; print(json.dumps(digests()))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=True, cwd=ROOT
-    )
-    return json.loads(done.stdout)
 
 
 def recorded() -> dict[str, str]:

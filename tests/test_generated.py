@@ -6,21 +6,14 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
-from epochfence.tests.generated import (
-    DOCS,
-    ROOT,
-    TRACKED,
-    digests_of_a_new_process,
-    generated,
-    recorded,
-)
+from epochfence.tests.generated import DOCS, ROOT, TRACKED, digests, generated, recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.together]  # the pages are generated once
 RENEW = "python tests/generated.py renews it"
 
 
 def test_the_digests_are_those_of_the_pages() -> None:
-    old, new = recorded(), digests_of_a_new_process()
+    old, new = recorded(), digests()
     changed = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     assert changed == [], RENEW
 

@@ -56,6 +56,7 @@ from ..releases.features import (
     transaction_version_2,
 )
 from . import entry
+from . import markers as markers  # its fields of the entry come first
 from .end_txn import answer_fencers
 from .entry import (
     COMPLETE_ABORT,
