@@ -157,10 +157,10 @@ class Run(NamedTuple):
     keys: dict[str, list[Operation]]
     names: dict[str, dict[str, str]]
 
-    def decisions(self) -> Decisions:
-        """The possible decisions of its transactional ids."""
+    def decisions(self, protocol: str) -> Decisions:
+        """The possible decisions of its transactional ids, by brokers of a release."""
         ids = self.names.get("transactional_id", {})
-        return Decisions({name: self.keys[key] for key, name in ids.items()})
+        return Decisions({name: self.keys[key] for key, name in ids.items()}, protocol)
 
 
 def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:

@@ -55,7 +55,7 @@ def judge_run(
 ) -> Iterator[tuple[str, Judgement]]:
     """Judges each key of a run, partitions together with their transactional ids. Raises as
     `judge`."""
-    decisions = run.decisions()
+    decisions = run.decisions(settings.protocol)
     partitions = run.names.get("partition", {})
     for key, operations in run.keys.items():
         offsets = OFFSETS if key in run.names.get("group_id", {}) else None

@@ -321,7 +321,7 @@ def _verdict(judging: Judging, key: str, lines: Iterator[Any]) -> tuple[Any, ...
         first = next(lines)
     line = json.loads(first[-1])
     log = OFFSETS if kind_of(line) == "group_id" else line.get("partition")
-    about = None if log is None else Decisions(ids).at(log)
+    about = None if log is None else Decisions(ids, judging.settings.protocol).at(log)
     coming = starmap(_operation, chain([first], lines))
     operations = list(islice(coming, judging.window))
     try:

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from ....spec.coordinator import tables
+from ....spec.releases.features import KAFKA
 from ..operations import Operation
 from .coordinator import harmless
 
@@ -57,8 +58,13 @@ class _Id:
 class Decisions:
     """The possible decisions of the transactional ids of a run, by their lines."""
 
-    def __init__(self, ids: Mapping[str, Sequence[Operation]]) -> None:
-        """`ids` has the operations of each transactional id by its name."""
+    def __init__(self, ids: Mapping[str, Sequence[Operation]], protocol: str) -> None:
+        """`ids` has the operations of each transactional id by its name, `protocol` is the brokers'
+        release."""
+        features = KAFKA.features_at(protocol)
+        takes_two = "transaction_version_2" in features and "single_fence_bump" not in features
+        self._most_bumps = 1 + takes_two
+        """So many epochs after the client's may the marker of a fencing abort have."""
         unchanged = harmless(tables.DRIVEN)
         self._ids: dict[int, _Id | None] = {}  # by producer ids; None: of more than one
         for name, operations in ids.items():
@@ -95,7 +101,8 @@ class Decisions:
             found = [o.start for o in asked if o.fields["result"] == result]
             if result == "ABORT":
                 found += (o.start for o in one.inits if _may_fence(o, producer_id, epoch))
-                found += (self._times_out(one, (producer_id, e)) for e in (epoch - 1, epoch))
+                ended = (epoch - bumps for bumps in range(self._most_bumps + 1))
+                found += (self._times_out(one, (producer_id, e)) for e in ended)
             self._from[about] = min(found, default=NEVER)
         return self._from[about]
 
