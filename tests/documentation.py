@@ -49,6 +49,7 @@ PAGES = [
     *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),
 ]
 EXAMPLE = Path("docs/examples/lease.py")
+OF_PYTEST = Path("docs/examples/pytest/test_orders.py")
 
 # Pages whose commands draw the pictures that they show: what these are called there, and here.
 CHARTS = ROOT / "docs" / "charts"
@@ -452,8 +453,8 @@ def _row() -> str:
     return f"```py\n{formatted.stdout}```"
 
 
-def _example() -> str:
-    return f"```python\n{(ROOT / EXAMPLE).read_text(encoding='utf-8')}```"
+def _example(file: Path) -> str:
+    return f"```python\n{(ROOT / file).read_text(encoding='utf-8')}```"
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -483,7 +484,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of group-offsets": lambda: _sources(GROUP_OFFSETS),
     "constants of authorization": lambda: _constants(AUTHORIZATION),
     "sources of authorization": lambda: _sources(AUTHORIZATION),
-    EXAMPLE.as_posix(): _example,
+    EXAMPLE.as_posix(): lambda: _example(EXAMPLE),
+    OF_PYTEST.as_posix(): lambda: _example(OF_PYTEST),
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,
     "settings by release": lambda: _settings(SETTINGS, CLIENTS),

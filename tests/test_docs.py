@@ -247,7 +247,9 @@ def unknown(piece: str) -> Iterator[str]:
 @cache
 def program() -> str:
     """The program's text."""
-    files = [ROOT / name for name in ("Makefile", "pyproject.toml", "strict_json.py")]
+    files = [
+        ROOT / name for name in ("Makefile", "pyproject.toml", "pytest_plugin.py", "strict_json.py")
+    ]
     for room in (*ROOMS, "bench", "docs/examples"):
         files += (ROOT / room).rglob("*.py")
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
