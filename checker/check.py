@@ -37,7 +37,7 @@ from .spark.options import SparkOptions
 from .state_tables import Found
 from .trace.counterexamples import Tried, broken_by, enumerate_from
 from .verdict.property_results import check_number, judge, tell_each
-from .verdict.result import PropertyVerdict, Result, Verdict, counterexample_of
+from .verdict.result import Outcome, PropertyVerdict, Result, Verdict, counterexample_of
 from .verdict.vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
 from .verdict.violation import Kind, set_violation, violating_steps
 
@@ -86,7 +86,7 @@ def _check(
     instance = prepared.instance
     if options.spark is not None:
         return _checked_on_spark(prepared, options, options.spark, on_progress)
-    explorer = _explorer(prepared, options)
+    explorer = explorer_of(prepared, options)
     try:
         _search(prepared, explorer, options, on_progress)
         engine = {"name": "local", "threads": options.threads}
@@ -134,10 +134,10 @@ def _without(
         if on_progress is not None:
             on_progress(replace(progress, search=number + 1))
 
-    explorer = _explorer(prepared, options)
+    explorer = explorer_of(prepared, options)
     try:
         explorer.switch_off([at for at, label in enumerate(prepared.labels) if label.row in off])
-        _begin(prepared, explorer)
+        insert_initials(prepared, explorer)
         search(
             explorer, on_round=on_round, is_violation=is_violation, depth=options.depth,
             until=options.until,
@@ -146,7 +146,7 @@ def _without(
         if not found.wrong:
             return Tried(None, found.stopped, found.states)
         outcome = replace(first)
-        _set_violation(prepared, explorer, outcome, off)
+        set_shortest(prepared, explorer, outcome, off)
     finally:
         explorer.close()
     assert outcome.trace is not None
@@ -154,7 +154,8 @@ def _without(
     return Tried(counterexample_of(outcome, outcome.trace, without), "", found.states)
 
 
-def _explorer(prepared: Prepared, options: Options) -> Explorer:
+def explorer_of(prepared: Prepared, options: Options) -> Explorer:
+    """An explorer without states, within the options' limits."""
     return Explorer(
         prepared.kernel,
         prepared.packing.stride,
@@ -165,7 +166,7 @@ def _explorer(prepared: Prepared, options: Options) -> Explorer:
     )
 
 
-def _begin(prepared: Prepared, explorer: Explorer) -> None:
+def insert_initials(prepared: Prepared, explorer: Explorer) -> None:
     """The initial states are the first level."""
     explorer.insert(prepared.initials())
     explorer.begin_level()
@@ -180,8 +181,8 @@ def _checked_on_spark(
     from .spark.search.engine import SparkRun
 
     def begin() -> Explorer:
-        explorer = _explorer(prepared, options)
-        _begin(prepared, explorer)
+        explorer = explorer_of(prepared, options)
+        insert_initials(prepared, explorer)
         return explorer
 
     def tell(carrier: Carrier, figures: dict[str, Any], notes: list[str]) -> Result:
@@ -207,7 +208,7 @@ def _search(
 ) -> None:
     folder = options.resume or options.checkpoint
     if folder is None:
-        _begin(prepared, explorer)
+        insert_initials(prepared, explorer)
         leave_out = _leave_out(prepared, explorer, options) if options.keep_going else None
         search(
             explorer, on_level=on_progress, on_round=on_progress, leave_out=leave_out,
@@ -227,7 +228,7 @@ def _search(
     with closing(checkpoint):
         if options.resume is None:
             checkpoint.begin()
-            _begin(prepared, explorer)
+            insert_initials(prepared, explorer)
         elif not _taken_over(prepared, explorer, checkpoint):
             return
         search(
@@ -355,7 +356,7 @@ def _result(
         progress_left=len(instance.system.progress) - len(instance.progress),
     )
     if found.wrong and not options.keep_going:
-        _set_violation(prepared, carrier, result)
+        set_shortest(prepared, carrier, result)
     elif found.stopped:
         interrupted = found.stopped == INTERRUPTED
         result.verdict = Verdict.INTERRUPTED if interrupted else Verdict.INCONCLUSIVE
@@ -389,19 +390,25 @@ def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result
     ]
 
 
-def _set_violation(
-    prepared: Prepared, carrier: Carrier, result: Result, off: Collection[int] = ()
+def set_shortest(
+    prepared: Prepared, carrier: Carrier, result: Outcome, off: Collection[int] = ()
 ) -> None:
     """The shortest counterexample: an invariant or a deadlock first, as a faulty step is longer."""
-    invariants = Flags(prepared.instance).invariants
-    kinds = {invariants: Kind.STATE, DEADLOCK: Kind.DEADLOCK, ~(invariants | DEADLOCK): Kind.STEP}
     wrong = carrier.found.wrong
-    flags = next(flags for flags in kinds if any(flag & flags for flag in wrong))
+    kind, flags = kind_in(prepared.instance, sum(wrong))
     found = [wrong[flag] for flag in wrong if flag & flags]
     level = min(level for level, _ in found)
     states = {state for at, states in found if at == level for state in states}
     path = _path(carrier, level, nsmallest(MOST_KEPT, states))
-    set_violation(prepared.instance, kinds[flags], path, prepared.pack, result, off=off)
+    set_violation(prepared.instance, kind, path, prepared.pack, result, off=off)
+
+
+def kind_in(instance: Instance, flags: int) -> tuple[Kind, int]:
+    """The kind of violation to show of several, and all flags of that kind: an invariant first,
+    then a deadlock."""
+    invariants = Flags(instance).invariants
+    kinds = {invariants: Kind.STATE, DEADLOCK: Kind.DEADLOCK, ~(invariants | DEADLOCK): Kind.STEP}
+    return next((kind, of) for of, kind in kinds.items() if flags & of)
 
 
 def _path(carrier: Carrier, level: int, states: list[bytes]) -> list[set[bytes]]:

@@ -23,6 +23,7 @@ PANELS: dict[str, dict[str, str]] = {
         "new": "views.new",
         "check": "checking.check",
         "sweep": "checking.check",
+        "simulate": "checking.simulate",
         "bound": "checking.solve",
         "prove": "checking.solve",
         "lint": "checking.solve",

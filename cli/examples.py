@@ -14,6 +14,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sweep": (
         "sweep docs/examples/lease.py --protocols 1..2 --set leases=2..3 --results sweep.jsonl",
     ),
+    "simulate": (
+        "simulate docs/examples/lease.py --protocol 1 --seed 1 --trace lease.itf.json",
+        "simulate transactions --seed 1 --steps 500000",
+    ),
     "matrix": (
         "matrix transactions --protocols 4.1..4.2 --property MarkersMatchDecision --no-deadlock",
     ),

@@ -1,9 +1,10 @@
-"""The result page of `check` and `bound`: verdict, the checked parts, the parts that were not
-checked."""
+"""The result page of `check`, `simulate` and `bound`: verdict, the checked parts, the parts that
+were not checked."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from ..verdict.vacuity import ENDED_EARLY, NO_REASON, by_reason, reason, vacuous
 from ..verdict.violation import DEADLOCK
 from .lines import grid, wrapped
 from .report import (
+    SHORTEST,
     TITLES,
     named,
     print_size,
@@ -24,9 +26,12 @@ from .report import (
 )
 
 if TYPE_CHECKING:
+    from ..simulation.simulate import Simulation, Walked
     from ..solver.bound import Bounded
 
 GRAVE = ("property", "premise", "run")  # kinds of vacuity that come before single rows
+SHOWN_EVERY = 5.0  # seconds
+MOST_ROWS, MOST_POINTS, BAR = 10, 10, 40  # rows and points of a curve that are shown, columns
 BROKEN = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
 
 
@@ -57,10 +62,79 @@ def print_bounded(result: Bounded, console: Console) -> None:
     _items("Not checked", _unknown(result), console)
 
 
+def show_walks(console: Console) -> Callable[[Walked], None]:
+    """Prints the progress of walks every five seconds."""
+    shown_at = time.monotonic()
+
+    def show(now: Walked) -> None:
+        nonlocal shown_at
+        if time.monotonic() - shown_at < SHOWN_EVERY:
+            return
+        shown_at = time.monotonic()
+        line = f"{now.walks:,} walks, {now.steps:,} steps, {now.rows} rows taken"
+        console.print(f"{line}, {now.seconds:.0f} s", highlight=False, soft_wrap=True)
+
+    return show
+
+
+def print_simulated(result: Simulation, console: Console, *, coverage: bool = False) -> None:
+    """Prints the result of random walks; with `coverage` how often each row was taken."""
+    if result.trace is not None:
+        _verdict(result, console, SHORTEST if result.is_shortest else "Counterexample")
+    else:
+        code = f"(exit {result.exit_code}, {result.verdict.name})"
+        reason = result.reason[0].upper() + result.reason[1:]
+        console.print(Text.assemble((f"{reason}.", "bold"), f" {code}"))
+    _items("Walked", _walked(result), console)
+    _items("Rows taken, by steps", _curve(result), console)
+    never = result.never_taken
+    shown = never if coverage else never[:MOST_ROWS]
+    more = [f"and {len(never) - len(shown)} more (--coverage lists them)"] * (shown != never)
+    _items(
+        f"Taken by no walk: {_count(len(never), 'row', 'rows')}",
+        [*shown, *more] if never else (),
+        console,
+    )
+    if coverage:
+        taken = sorted((times, name) for name, times in result.rows if times)
+        _items("Taken, the rarest first", (f"{name}: {times:,}" for times, name in taken), console)
+    rest = "the states that no walk came to: walks prove nothing, check explores all"
+    _items("Not checked", [rest, *_unknown(result, listed=False)], console)
+
+
+def _walked(result: Simulation) -> Iterator[str]:
+    yield named(result, settings(result.constants))
+    rate = result.steps / result.seconds if result.seconds else 0
+    threads = _count(result.engine["threads"], "thread", "threads")
+    yield (
+        f"{result.walks:,} walks of up to {result.depth:,} steps: {result.steps:,} steps, "
+        f"{result.seconds:.2f} s ({rate:,.0f} steps/s on {threads})"
+    )
+    yield f"--seed {result.seed} repeats them"
+    if result.trace is not None:
+        steps = _count(result.found_after or 0, "step", "steps")
+        yield f"found by walk {result.found_in} after {steps}, shown in {len(result.trace.steps)}"
+        short = "no run is shorter" if result.is_shortest else "a shorter run may exist"
+        yield f"{short} ({'the explorer says so' if result.is_shortest else 'see --shorter'})"
+    yield from _left_out(result)
+
+
+def _curve(result: Simulation) -> Iterator[str]:
+    """At most so many points of the curve, each as a bar."""
+    points = result.curve
+    every = len(result.rows)
+    last = len(points) - 1
+    chosen = sorted({round(at * last / max(1, MOST_POINTS - 1)) for at in range(MOST_POINTS)})
+    width = max((len(f"{steps:,}") for steps, _ in points), default=0)
+    for steps, rows in (points[at] for at in chosen if at <= last):
+        bar = "█" * round(BAR * rows / max(1, every))
+        yield f"{steps:>{width},} {bar} {rows} of {every}"
+
+
 # The verdict --------------------------------------------------------------------------------------
 
 
-def _verdict(result: Outcome, console: Console) -> None:
+def _verdict(result: Outcome, console: Console, trace_title: str = SHORTEST) -> None:
     colour = "green" if result.verdict is Verdict.HOLDS else "red"
     is_broken = result.verdict in BROKEN and result.reason
     title, text = _title(result), result.reason
@@ -78,7 +152,7 @@ def _verdict(result: Outcome, console: Console) -> None:
     every = result.counterexamples if isinstance(result, Result) else []
     if result.trace is not None and len(every) < 2:
         console.print()
-        show_trace(result.trace, console)
+        show_trace(result.trace, console, trace_title)
     for number, item in enumerate(every if len(every) > 1 else (), 1):
         which = f" without {' and '.join(item.without)}" if item.without else ""
         if isinstance(result, Result) and result.each:
@@ -239,9 +313,9 @@ def _not_checked(result: Result, *, listed: bool) -> Iterator[str]:
             yield f"  {count:>{width}} {why}"
 
 
-def _unknown(result: Outcome) -> Iterator[str]:
+def _unknown(result: Outcome, *, listed: bool = True) -> Iterator[str]:
     items = [item for item in result.properties if item.verdict == "unknown"]
-    if items:
+    if items and listed:
         one = _count(len(items), "property", "properties")
         yield f"{one}, because the search ended early: {_names(items)}"
     if not result.deadlocks:

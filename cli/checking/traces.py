@@ -20,6 +20,7 @@ from ..options import Json, RunOptions, output_of
 from ..screen import screen
 
 if TYPE_CHECKING:
+    from ...checker.simulation.simulate import Simulation
     from ...checker.trace.itf import Settings
     from ...checker.trace.schedule.schedule import Schedule
     from ...checker.trace.trace import Trace
@@ -220,7 +221,9 @@ def _beside(first: Path, number: int) -> Path:
     return first.with_name(f"{name}-{number}{dot}{ending}")
 
 
-def write_traces(places: list[Output], result: Result, instance: Instance, system: str) -> None:
+def write_traces(
+    places: list[Output], result: Result | Simulation, instance: Instance, system: str
+) -> None:
     """Writes each counterexample to its output, if there is one."""
     if not places:
         return

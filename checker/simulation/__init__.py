@@ -1,0 +1,1 @@
+"""Random walks through a system, and their result."""

@@ -1,0 +1,388 @@
+"""Random walks through a system, on all cores, where no search can visit every state.
+
+Walks are numbered and taken in rounds. All that guides the walks of a round follows from the rounds
+before, so a seed gives the same walks for any number of threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from itertools import count, takewhile
+from math import inf, isqrt
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ...language import DeclarationError, Instance, Loss
+from ...language.instance import ending_anywhere, ends_anywhere
+from ...language.systems import events_of
+from ..check import explorer_of, identity, insert_initials, kind_in, set_shortest
+from ..native.jit.functions import compiling_seconds
+from ..native.jit.interrupts import unbroken
+from ..native.search.explore import DEPTH, IMPROVED_FROM, search
+from ..native.search.worker import ALL
+from ..native.walks.walks import RARE, SCHEDULED, UNIFORM, Walker
+from ..prepare import Options, Prepared, prepare
+from ..verdict.result import Counterexample, Outcome, PropertyVerdict, Verdict, counterexample_of
+from ..verdict.violation import set_violation
+
+PART = 32  # walks that a thread takes at a time
+ROUND = 1 << 19  # steps of a round, about
+HEAVIEST = 1 << 10  # weight of a row that was never taken
+DEPTH_OF_WALKS = 1_000
+SECONDS = 60.0
+MOST_SEED = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Walks:
+    """How to walk.
+
+    Without a `seed` one is drawn; it may name the declaration that it is for, as a Simulation's
+    does. Walks end after `depth` steps, all of them at `steps` in all, after `seconds`, or after
+    `idle` steps in which no walk took a new row: SECONDS if nothing is given. Walks that are not
+    `guided` choose each successor alike. `shorter` are the seconds in which the explorer looks for
+    a shorter counterexample. With `strict`, finding nothing has the exit code of an inconclusive
+    result.
+    """
+
+    seed: str | None = None
+    depth: int = DEPTH_OF_WALKS
+    steps: int | None = None
+    seconds: float | None = None
+    idle: int | None = None
+    guided: bool = True
+    threads: int = 1
+    memory: int | None = None
+    slicing: bool = True
+    deadlock: bool = True
+    shorter: float = 10.0
+    strict: bool = False
+
+    @property
+    def until(self) -> float:
+        """The seconds after which no further walk begins."""
+        ends = self.seconds is not None or self.steps is not None or self.idle is not None
+        return SECONDS if not ends else inf if self.seconds is None else self.seconds
+
+
+@dataclass(frozen=True)
+class Walked:
+    """Progress: the walks and steps so far, and how many rows were taken."""
+
+    walks: int
+    steps: int
+    rows: int
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class Simulation(Outcome):
+    """The result of random walks. Its verdict is never HOLDS.
+
+    `seed` repeats the walks. `rows` says how often the walks took each row, `curve` how many rows
+    had been taken after how many steps. A counterexample was `found_in` the walk of that number,
+    with `found_after` steps before it was shrunk; `is_shortest` says that no run is shorter.
+    """
+
+    seed: str
+    walks: int = 0
+    steps: int = 0
+    rows: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    curve: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    found_in: int | None = None
+    found_after: int | None = None
+    is_shortest: bool = False
+    strict: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """The process's exit code: 0 where walks found nothing, which isn't strict."""
+        nothing = self.verdict is Verdict.INCONCLUSIVE and self.steps > 0
+        return 0 if nothing and not self.strict else self.verdict.value
+
+    @property
+    def never_taken(self) -> list[str]:
+        """The rows that no walk took."""
+        return [name for name, taken in self.rows if not taken]
+
+    @property
+    def counterexamples(self) -> list[Counterexample]:
+        """The counterexample, if one was found."""
+        return [] if self.trace is None else [counterexample_of(self, self.trace)]
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain data."""
+        return super().as_json() | {
+            "exit_code": self.exit_code,
+            "seed": self.seed,
+            "walks": self.walks,
+            "steps": self.steps,
+            "steps_per_second": round(self.steps / self.seconds) if self.seconds else 0,
+            "rows": [{"name": name, "taken": taken} for name, taken in self.rows],
+            "curve": [{"steps": steps, "rows": rows} for steps, rows in self.curve],
+            "found_in_walk": self.found_in,
+            "found_after_steps": self.found_after,
+            "is_shortest": self.is_shortest,
+        }
+
+
+def simulate(
+    instance: Instance,
+    options: Walks | None = None,
+    on_round: Callable[[Walked], None] | None = None,
+) -> Simulation:
+    """Walks until something is broken, or up to a limit.
+
+    Raises DeclarationError for a faulty declaration and for a seed of another one, ReplayError
+    where native code and the executable model differ.
+    """
+    options = options or Walks()
+    if not options.deadlock:
+        instance = ending_anywhere(instance)
+    prepared = prepare(instance, symmetry=False, slicing=options.slicing)
+    number, seed = _seed(prepared, options.seed)
+    outcome = _begun(instance, prepared, options, seed)
+    try:
+        with _Run(prepared, options, number) as run:
+            found = run.walk(outcome, on_round)
+            if found is not None:
+                _set_counterexample(run, found, outcome)
+    except KeyboardInterrupt:
+        if outcome.trace is None:
+            outcome.verdict = Verdict.INTERRUPTED
+    if outcome.trace is None:
+        outcome.reason = _nothing(outcome)
+    return outcome
+
+
+def _seed(prepared: Prepared, given: str | None) -> tuple[int, str]:
+    """The number of a seed, and the seed with the declaration that it is for. Raises
+    DeclarationError."""
+    settings = json.dumps(identity(prepared), sort_keys=True).encode()
+    digest = hashlib.sha256(settings).hexdigest()[:8]
+    number, _, of = (given or str(secrets.randbelow(10**6))).partition("-")
+    if not (number.isascii() and number.isdigit()) or int(number) > MOST_SEED:
+        raise DeclarationError(f"seed {given}: it must be a whole number, as 17 or 17-{digest}")
+    if of not in ("", digest):
+        raise DeclarationError(
+            f"seed {given} is of another declaration, release or bounds, or of another version of "
+            f"this program: {int(number)}-{digest} is the one here"
+        )
+    return int(number), f"{int(number)}-{digest}"
+
+
+def _begun(instance: Instance, prepared: Prepared, options: Walks, seed: str) -> Simulation:
+    return Simulation(
+        system=instance.system.name,
+        protocol=instance.protocol,
+        constants=instance.chosen,
+        features=sorted(instance.features),
+        switched=instance.switched,
+        verdict=Verdict.INCONCLUSIVE,
+        reason="",
+        properties=[PropertyVerdict(p.name, "unknown") for p in instance.properties],
+        depth=options.depth,
+        seconds=0.0,
+        deadlocks=instance.may_deadlock,
+        ends_anywhere=not instance.may_deadlock and ends_anywhere(instance),
+        left_out=list(prepared.left_out),
+        engine={"name": "walks", "threads": options.threads, "guided": options.guided},
+        seed=seed,
+        rows=[(name, 0) for name in instance.row_names],
+        strict=options.strict,
+    )
+
+
+def _nothing(outcome: Simulation) -> str:
+    taken, every = len(outcome.rows) - len(outcome.never_taken), len(outcome.rows)
+    walks = f"{outcome.walks:,} walk{'s' * (outcome.walks != 1)}"
+    if outcome.verdict is Verdict.INCONCLUSIVE and outcome.walks and not outcome.steps:
+        return "nothing can happen: no row can be taken in an initial state"
+    return f"nothing found in {outcome.steps:,} steps of {walks}; {taken} of {every} rows taken"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A walk at whose end something is broken: its number, its rows, and the violations."""
+
+    walk: int
+    rows: list[int]
+    flags: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some walks, up to one that found something."""
+
+    walks: int
+    steps: int
+    taken: Any
+    found: _Found | None
+
+
+Parts: TypeAlias = "dict[int, _Part]"
+
+
+class _Run:
+    """Walks in rounds, each divided into parts that threads take."""
+
+    def __init__(self, prepared: Prepared, options: Walks, seed: int) -> None:
+        self.prepared = prepared
+        self.options = options
+        self.seed = seed
+        faults = np.array([*_faults(prepared)], dtype=np.uint8)
+        initials, stride = prepared.initials(), prepared.packing.stride
+        self.walkers = [
+            Walker(prepared.kernel, stride, initials, options.depth, faults)
+            for _ in range(options.threads)
+        ]
+        kinds = [UNIFORM]
+        if options.guided:
+            kinds += [RARE, SCHEDULED] if faults.any() else [RARE]
+        self.ways = np.array(kinds, dtype=np.int64)
+        self.taken = np.zeros(len(prepared.labels), dtype=np.int64)
+        self.weights = np.full(len(prepared.labels), HEAVIEST, dtype=np.int64)
+        self.span = options.depth  # steps among which a schedule draws
+        self.pool = ThreadPoolExecutor(options.threads)
+        self.until = inf
+
+    def __enter__(self) -> _Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.shutdown()
+
+    def walk(self, outcome: Simulation, on_round: Callable[[Walked], None] | None) -> _Found | None:
+        """Walks until something is found, or up to a limit; the outcome has the figures."""
+        options = self.options
+        begun, before = time.perf_counter(), compiling_seconds()
+        self.until = begun + options.until
+        rows, new_at, wanted = 0, 0, 1
+        while True:
+            found, is_whole = self._round(outcome, wanted)
+            compiling = compiling_seconds() - before
+            outcome.seconds = time.perf_counter() - begun - compiling
+            self.until = begun + options.until + compiling
+            taken = self.prepared.by_row(self.taken.tolist())
+            outcome.rows = list(zip(self.prepared.instance.row_names, taken, strict=True))
+            reached = sum(map(bool, taken))
+            if reached > rows or found is not None:
+                outcome.curve.append((outcome.steps, reached))
+                rows, new_at = reached, outcome.steps
+            if on_round is not None:
+                on_round(Walked(outcome.walks, outcome.steps, rows, outcome.seconds))
+            if found is not None or not is_whole or not outcome.steps:
+                break
+            if options.steps is not None and outcome.steps >= options.steps:
+                break
+            if options.idle is not None and outcome.steps - new_at >= options.idle:
+                break
+            self._guide(outcome)
+            wanted = self._parts(outcome, wanted)
+        if outcome.curve and outcome.curve[-1][0] < outcome.steps:
+            outcome.curve.append((outcome.steps, rows))
+        return found
+
+    def _parts(self, outcome: Simulation, before: int) -> int:
+        """The parts of the next round: twice as many, up to ROUND steps, and to those wanted."""
+        per_part = max(1, PART * outcome.steps // outcome.walks)
+        steps = ROUND if self.options.steps is None else self.options.steps - outcome.steps
+        return min(2 * before, -(-min(ROUND, steps) // per_part))
+
+    def _guide(self, outcome: Simulation) -> None:
+        """Weighs rows by how rarely they were taken, and has schedules draw among the steps of a
+        usual walk. Asks for faster code where it pays."""
+        most = int(self.taken.max())
+        for row, taken in enumerate(self.taken.tolist()):
+            self.weights[row] = max(1, min(HEAVIEST, isqrt(most // (1 + taken))))
+        self.span = max(1, min(self.options.depth, outcome.steps // outcome.walks))
+        for effort, steps in IMPROVED_FROM.items():
+            if outcome.steps >= steps:
+                self.prepared.kernel.improve(effort, one_by_one=True)
+
+    def _round(self, outcome: Simulation, wanted: int) -> tuple[_Found | None, bool]:
+        """Takes so many parts, and counts them in their order, up to the first one that found
+        something or that reaches the limit of steps; whether all were taken in time."""
+        first, turns = outcome.walks, count()
+        parts: Parts = {}
+        running: list[Future[None]] = []
+        with unbroken():
+            try:
+                for walker in self.walkers:
+                    running.append(
+                        self.pool.submit(self._take, walker, first, turns, wanted, parts)
+                    )
+            finally:
+                wait(running)
+        for each in running:
+            each.result()
+        for turn in range(wanted):
+            part = parts.get(turn)
+            if part is None:
+                return None, False
+            outcome.walks += part.walks
+            outcome.steps += part.steps
+            self.taken += part.taken
+            if part.found is not None:
+                return part.found, True
+            if self.options.steps is not None and outcome.steps >= self.options.steps:
+                break
+        return None, True
+
+    def _take(
+        self, walker: Walker, first: int, turns: Iterator[int], wanted: int, parts: Parts
+    ) -> None:
+        for turn in takewhile(wanted.__gt__, turns):
+            late = time.perf_counter() > self.until and (turn or first)
+            if late or any(p.found for at, p in [*parts.items()] if at < turn):
+                return
+            taken = np.zeros_like(self.taken)
+            number, found = first + turn * PART, None
+            walks, steps, last, flags = walker.take(
+                self.seed, number, PART, self.ways, self.weights, self.span, taken
+            )
+            if flags:
+                found = _Found(number + walks - 1, walker.chosen[:last].tolist(), flags)
+            parts[turn] = _Part(walks, steps, taken, found)
+
+
+def _faults(prepared: Prepared) -> Iterator[int]:
+    """For each of the kernel's rows 1 if it is of an event that is a fault: one with a budget, or
+    the loss of a message."""
+    system = prepared.instance.system
+    budgeted = {event for events in system.budgets for event in events_of(events)}
+    faults = {t.name for t in system.tables if t.on in budgeted or isinstance(t.on, Loss)}
+    for name in prepared.taken_names:
+        yield int(name.partition("/")[0] in faults)
+
+
+def _set_counterexample(run: _Run, found: _Found, outcome: Simulation) -> None:
+    """Puts the run that was found into the outcome: shrunk, as the executable model takes it, or a
+    shorter one that the explorer finds."""
+    instance, options = run.prepared.instance, run.options
+    _, of_kind = kind_in(instance, found.flags)
+    path, _, flags = run.walkers[0].shrunk(found.rows, found.flags & of_kind)
+    kind, of_kind = kind_in(instance, flags)
+    set_violation(instance, kind, [{state} for state in path], run.prepared.pack, outcome)
+    outcome.found_in, outcome.found_after = found.walk, len(found.rows)
+    outcome.is_shortest = len(path) == 1
+    if outcome.is_shortest or not options.shorter:
+        return
+    whole = prepare(instance, slicing=options.slicing)
+    explorer = explorer_of(whole, Options(options.threads, options.memory))
+    try:
+        explorer.leave_out(ALL & ~(flags & of_kind))
+        insert_initials(whole, explorer)
+        search(explorer, depth=len(path) - 2, until=time.monotonic() + options.shorter)
+        if explorer.found.wrong:
+            set_shortest(whole, explorer, outcome)
+        outcome.is_shortest = bool(explorer.found.wrong) or explorer.found.stopped in ("", DEPTH)
+    finally:
+        explorer.close()

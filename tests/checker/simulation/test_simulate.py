@@ -1,0 +1,239 @@
+"""Random walks: each is a run of the executable model, and finds only violations that are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.native.walks.walks import RARE, SCHEDULED, UNIFORM, Walker
+from epochfence.checker.prepare import Prepared, prepare
+from epochfence.checker.simulation.simulate import Simulation, Walks, simulate
+from epochfence.checker.verdict.result import Verdict
+from epochfence.language import (
+    DeclarationError,
+    Instance,
+    Int,
+    Machine,
+    Row,
+    System,
+    Table,
+    event,
+    instantiate,
+    invariant,
+)
+from epochfence.model.engine.interpreter import FullState, Interpreter
+from epochfence.tests.checker.drawn_systems import instances
+from epochfence.tests.checker.plain_search import search
+from epochfence.tests.checker.test_random_systems import expected
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+SMALL = Walks(seed="1", steps=20_000, shorter=0)
+
+
+def example(name: str, protocol: str | None = None) -> Instance:
+    return instantiate(load_system(str(EXAMPLES / f"{name}.py")), protocol)
+
+
+def counting(*, most: int = 20) -> Instance:
+    """A counter from 0 to 15."""
+    counter = Machine("counter")
+    x = counter.field("x", Int(0, 20))
+    table = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 15)
+    small = invariant("Small", x <= most, "x is small.")
+    return instantiate(System("counting", (table,), (small,), terminal=x == 15))
+
+
+def reachable(instance: Instance) -> set[FullState]:
+    machine = Interpreter(instance)
+    seen = set(machine.initial_states())
+    left = [*seen]
+    while left:
+        for step in machine.steps(left.pop()):
+            if step.state is not None and step.state not in seen:
+                seen.add(step.state)
+                left.append(step.state)
+    return seen
+
+
+def walker_of(prepared: Prepared, depth: int = 50) -> Walker:
+    faults = np.zeros(len(prepared.labels), dtype=np.uint8)
+    faults[::3] = 1
+    return Walker(prepared.kernel, prepared.packing.stride, prepared.initials(), depth, faults)
+
+
+def is_run(prepared: Prepared, path: list[bytes], rows: list[int]) -> bool:
+    """Whether the executable model takes these steps through these states."""
+    machine = Interpreter(prepared.instance)
+    here = [s for s in machine.initial_states() if prepared.pack(s) == path[0]]
+    for packed, row in zip(path[1:], rows, strict=True):
+        here = [
+            step.state
+            for state in here
+            for step in machine.steps(state)
+            if step.row == row and step.state is not None and prepared.pack(step.state) == packed
+        ]
+    return bool(here)
+
+
+def comparable(result: Simulation) -> dict[str, Any]:
+    """The result without its times."""
+    data = result.as_json()
+    for name in ("seconds", "steps_per_second", "engine"):
+        del data[name]
+    return data
+
+
+@pytest.mark.parametrize("way", [UNIFORM, RARE, SCHEDULED])
+@pytest.mark.parametrize("name", ["lease", "peterson", "token_ring", "resend"])
+def test_walks_are_runs_of_the_model(name: str, way: int) -> None:
+    prepared = prepare(example(name), symmetry=False, slicing=False)
+    walker, ways = walker_of(prepared), np.array([way], dtype=np.int64)
+    weights = np.arange(1, 1 + len(prepared.labels), dtype=np.int64)
+    known = {prepared.pack(state) for state in reachable(prepared.instance)}
+    taken, total = np.zeros(len(weights), dtype=np.int64), 0
+    for number in range(30):
+        walks, steps, last, flags = walker.take(7, number, 1, ways, weights, 20, taken)
+        assert (walks, steps, flags) == (1, last, 0)
+        total += steps
+        path = walker.path(steps)
+        assert known.issuperset(path)
+        assert is_run(prepared, path, walker.chosen[:steps].tolist())
+        ended = next(Interpreter(prepared.instance).steps(_state(prepared, path[-1])), None) is None
+        assert ended or steps == walker.depth
+    assert taken.sum() == total > 0
+
+
+def _state(prepared: Prepared, packed: bytes) -> FullState:
+    first = prepared.grounded.initials[0]
+    return prepared.grounded.plain(prepared.packing.unpack(packed, first))
+
+
+@pytest.mark.parametrize("guided", [True, False])
+@pytest.mark.parametrize("system", [("lease", "1"), ("lease", "2"), ("raft_log", None)])
+def test_a_seed_gives_the_same_walks_for_any_number_of_threads(
+    system: tuple[str, str | None], guided: bool
+) -> None:
+    instance = example(*system)
+
+    def walked(threads: int, seed: str = "5") -> dict[str, Any]:
+        options = Walks(seed=seed, steps=20_000, threads=threads, guided=guided, shorter=0)
+        return comparable(simulate(instance, options))
+
+    assert walked(1) == walked(2) == walked(4)
+    assert walked(1)["rows"] != walked(1, "6")["rows"]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(instances(60))
+def test_on_random_systems(instance: Instance) -> None:
+    try:
+        reference = search(instance, 400)
+    except ValueError:
+        reject()
+    wanted = expected(reference, instance)
+    found = simulate(instance, Walks(seed="3", steps=100_000, depth=60))
+    if found.trace is not None:
+        assert wanted.steps is not None
+        assert len(found.trace.steps) >= wanted.steps
+    else:
+        assert wanted.steps is None or wanted.steps > 1
+
+
+def test_a_broken_system_is_found() -> None:
+    result = simulate(example("lease", "1"), Walks(seed="2", steps=1_000_000))
+    assert (result.verdict, result.exit_code) == (Verdict.BROKEN, 12)
+    assert result.trace is not None
+    assert (len(result.trace.steps), result.is_shortest) == (11, True)
+
+
+def test_a_long_walk_is_shrunk() -> None:
+    counter = Machine("counter")
+    x, y = counter.field("x", Int(0, 3)), counter.field("y", Int(0, 9))
+    table = Table(counter, event("tick"), (
+        Row("up", when=(x < 3) & (y == 9), set={x: x + 1, y: 0}), Row("other", set={y: (y + 1)}),
+    ), when=y < 10)  # fmt: skip
+    # only two of ten steps matter: those with which `x` grows need the others
+    small = invariant("Small", x < 2, "x is small.")
+    result = simulate(instantiate(System("counting", (table,), (small,))), SMALL)
+    assert result.verdict is Verdict.BROKEN
+    assert result.trace is not None
+    assert len(result.trace.steps) == 20
+
+
+def test_detours_are_left_out() -> None:
+    counter = Machine("counter")
+    x, y = counter.field("x", Int(0, 3)), counter.field("y", Int(0, 1))
+    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 3)
+    turn = Table(counter, event("turn"), (Row("turn", set={y: 1 - y}),))
+    small = invariant("Small", x < 3, "x is small.")
+    instance = instantiate(System("counting", (up, turn), (small,)))
+    results = [simulate(instance, Walks(seed=str(n), steps=5_000, shorter=0)) for n in range(5)]
+    assert [len(r.trace.steps) if r.trace else 0 for r in results] == [3] * 5
+    assert any((r.found_after or 0) > 3 for r in results)
+
+
+def test_steps_end_walks() -> None:
+    result = simulate(counting(), Walks(seed="1", steps=1_000))
+    assert 1_000 <= result.steps < 1_000 + 32 * 15
+    assert result.verdict is Verdict.INCONCLUSIVE
+    assert result.reason.startswith("nothing found in ")
+    assert result.reason.endswith("; 1 of 1 rows taken")
+    assert (result.exit_code, Verdict.HOLDS.value) == (0, 0)
+    assert result.as_json()["verdict"] == "inconclusive"
+
+
+def test_strict_walks_that_find_nothing_are_inconclusive() -> None:
+    assert simulate(counting(), Walks(seed="1", steps=100, strict=True)).exit_code == 20
+
+
+def test_walks_end_without_new_rows() -> None:
+    result = simulate(counting(), Walks(seed="1", idle=5_000, seconds=60))
+    assert 5_000 <= result.steps < 1 << 20
+    assert result.curve[0][1] == 1
+
+
+def test_seconds_end_walks() -> None:
+    result = simulate(counting(), Walks(seed="1", seconds=0.2))
+    assert result.seconds < 5
+    assert result.steps > 0
+
+
+def test_a_deadlock_and_a_value_out_of_range_are_found() -> None:
+    counter = Machine("counter")
+    x = counter.field("x", Int(0, 5))
+    fine = invariant("Small", x <= 5, "x is small.")
+    stuck = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 4)
+    result = simulate(instantiate(System("stuck", (stuck,), (fine,), terminal=x == 5)), SMALL)
+    assert (result.verdict, result.exit_code) == (Verdict.DEADLOCK, 11)
+    leaving = Table(counter, event("tick"), (Row("up", set={x: x + 1}),))
+    result = simulate(instantiate(System("leaving", (leaving,), (fine,))), SMALL)
+    assert result.verdict is Verdict.BROKEN
+    assert "out of range" in result.reason
+
+
+def test_where_nothing_can_happen_is_said() -> None:
+    counter = Machine("counter")
+    x = counter.field("x", Int(0, 5))
+    never = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x > 4)
+    fine = invariant("Small", x <= 5, "x is small.")
+    result = simulate(instantiate(System("still", (never,), (fine,), terminal=True)), SMALL)
+    assert result.reason.startswith("nothing can happen")
+    assert result.exit_code == 20
+
+
+def test_a_seed_of_another_declaration_is_refused() -> None:
+    seed = simulate(counting(), SMALL).seed
+    assert simulate(counting(), Walks(seed=seed, steps=100)).seed == seed
+    with pytest.raises(DeclarationError, match="is of another declaration"):
+        simulate(counting(most=19), Walks(seed=seed, steps=100))
+
+
+@pytest.mark.parametrize("seed", ["", "x", "-1", "1.5", "٣", str(1 << 63)])
+def test_a_seed_that_is_no_number_is_refused(seed: str) -> None:
+    with pytest.raises(DeclarationError, match="must be a whole number"):
+        simulate(counting(), Walks(seed=seed or "-", steps=100))
