@@ -1,6 +1,6 @@
 """A run whose driver is killed with signal 9 at ten moments, each time resumed from there.
 
-    .venv/bin/python tests/checker/spark/killed.py FOLDER
+    .venv/bin/python tests/checker/spark/search/killed.py FOLDER
 
 Spark's part is played by the driver's own process, so that its tasks die with it, in the middle of
 a level. Each driver is a fork of this process, which has no threads. Ends with 1 where the last
@@ -23,7 +23,7 @@ from epochfence.language import Instance, instantiate
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 
-KTX = Path(__file__).parents[3] / "bench" / "ktx.py"
+KTX = Path(__file__).parents[4] / "bench" / "ktx.py"
 MOMENTS = (1, 6, 4, 9, 7, 2, 12, 11, 5, 14)
 """Before which of its tasks each driver is killed; a level has two, its first one two more."""
 
