@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from ..engine.reasons import reasons
 from .machines.decisions import AtPartition
@@ -133,17 +133,21 @@ def _against(operation: Operation, machine: Judged) -> str:
 
 def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Judgement:
     """The judgement, but for what is counted."""
-    whole = Search(dict(enumerate(history)), carried.ways, budget)
-    try:
-        if (end := whole.found()) is not None:
-            return Judgement(Finding.EXPLAINED, open=tuple(end.machine.open()))
-    except Limit:
-        return Judgement(Finding.GAVE_UP)
-    if not carried.is_whole:
-        return Judgement(Finding.GAVE_UP)
     answered = sorted((o for o in history if o.end is not None), key=lambda o: (o.end or 0, o.line))
-    # the first so many answers are explained, and the first so many aren't
-    good, bad = sum((o.end or 0) < whole.reached for o in answered), len(answered)
+    # The first `good` answers are explained, and the first `bad` aren't.
+    good, bad = 0, _until_impossible(answered, carried.ways[0].machine)
+    if bad is None:
+        whole = Search(dict(enumerate(history)), carried.ways, budget)
+        try:
+            if (end := whole.found()) is not None:
+                return Judgement(Finding.EXPLAINED, open=tuple(end.machine.open()))
+        except Limit:
+            return Judgement(Finding.GAVE_UP)
+        if not carried.is_whole:
+            return Judgement(Finding.GAVE_UP)
+        good, bad = sum((o.end or 0) < whole.reached for o in answered), len(answered)
+    else:
+        budget = Budget(min(budget.left, MOST_OF_IMPOSSIBLE))
     ahead, allowed, why = 1, list[Mapping[str, Any]](), list[tuple[str, ...]]()
     note = ""
     try:
@@ -167,6 +171,17 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
     )
 
 
+def _until_impossible(answered: Sequence[Operation], machine: Judged) -> int | None:
+    """The number of answers up to the first that no broker of the release gives, if there is one.
+    No state explains it."""
+    for number, operation in enumerate(answered, 1):
+        if (operation.response or {}).get("error", "NONE") not in machine.errors(operation.request):
+            return number
+    return None
+
+
+MOST_OF_IMPOSSIBLE: Final = 10_000
+"""So many steps the searches take at most if an answer is impossible: the verdict needs none."""
 NOT_FIRST = "this response or an earlier one: the search for the first took too many steps"
 NOT_ALL = "there may be others: the search for them took too many steps"
 

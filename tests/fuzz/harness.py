@@ -36,7 +36,8 @@ class Case:
 
     `bound` is the verdict of the undamaged input, where damage can only make it worse (REFUSED:
     the damage must be noticed). `exactly` is the exit code where the input means the same as
-    before. A refusal names `place`, if there is one.
+    before. `worst` is the worst verdict of an input that is right. A refusal names `place`, if it
+    has one.
     """
 
     words: tuple[str, ...]
@@ -44,6 +45,7 @@ class Case:
     stdin: bytes = b""
     bound: int | None = None
     exactly: int | None = None
+    worst: int | None = None
     place: str = ""
     many_lines: bool = False
     """Whether more than one thing may be told to be wrong."""
@@ -139,6 +141,8 @@ def problem(case: Case, ended: Ended) -> str | None:
         return f"exit {ended.code} where {case.exactly} is meant: {ended.err[:300]}"
     if case.bound is not None and RANKS[ended.code] < RANKS[case.bound]:
         return f"exit {ended.code} is a better verdict than {case.bound}"
+    if case.worst is not None and RANKS[ended.code] > RANKS[case.worst]:
+        return f"exit {ended.code} is a worse verdict than {case.worst}, and the input is right"
     return _refusal(case, ended.err) if ended.code == REFUSED else None
 
 

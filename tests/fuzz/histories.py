@@ -18,7 +18,8 @@ from epochfence.tests.fuzz.mutations import (
     unreadable,
 )
 from epochfence.tests.model.judge.application.test_inputs import application
-from epochfence.tests.model.judge.honest import without_markers
+from epochfence.tests.model.judge.honest import Line, eventful, without_markers
+from epochfence.tests.model.judge.machines.test_group import eventful as eventful_offsets
 from epochfence.tests.model.judge.machines.test_group import steady
 
 HISTORIES = Path(__file__).parents[2] / "docs" / "examples" / "histories"
@@ -77,8 +78,54 @@ def never_committed(random: Random, lines: list[bytes]) -> list[bytes]:
     return made
 
 
+RELEASES = ("0.11.0.0", "2.5", "3.6", "4.0.0", "4.0.1", KAFKA.newest)
+STEPS = 12  # of a run: few enough that each search comes to an end
+PAUSES_MS = (1, 1_000, 60_000, 86_400_000, 8 * 86_400_000)
+IMPOSSIBLE = (
+    "VOTER_NOT_FOUND",
+    "INVALID_REPLICATION_FACTOR",
+    "FENCED_LEADER_EPOCH",
+    "NO_SUCH_ERROR",
+)
+"""Errors that no broker answers a request of the protocol with."""
+
+
+def recorded(random: Random) -> Case:
+    """A run as it was recorded, from its beginning or from the middle on, in one go or with a
+    pause, with an answer that no broker gives, or without."""
+    release = random.choice(RELEASES)
+    run = random.choice((eventful, eventful_offsets))
+    lines: list[Line] = run(release, Random(random.random()), STEPS)
+    words = ["judge", FILE, "--protocol", release]
+    exactly: int | None = None
+    worst: int | None = 20
+    if random.random() < 0.5:
+        lines = without_markers(lines)
+    match random.randrange(4):
+        case 0:
+            lines = lines[random.randrange(len(lines)) :]
+            words.append("--excerpt")
+        case 1:
+            at, by = random.randrange(len(lines)), random.choice(PAUSES_MS)
+            lines = [*lines[:at], *(_moved(line, by) for line in lines[at:])]
+        case 2:
+            exactly, worst = 12, None
+            at = random.randrange(len(lines))
+            lines[at] |= {"response": {"error": random.choice(IMPOSSIBLE)}}
+        case _:
+            pass
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    return Case(tuple(words), {FILE: text.encode()}, exactly=exactly, worst=worst, place=FILE)
+
+
+def _moved(line: Line, by: int) -> Line:
+    return line | {name: line[name] + by for name in ("start", "end") if name in line}
+
+
 def generate(random: Random) -> Case:
     """A history, and what its verdict may be."""
+    if random.random() < 0.3:
+        return recorded(random)
     _, lines, code = random.choice(examples())
     application = is_application(lines)
     words = ["judge", FILE, *(["--application"] if application else [])]
@@ -96,7 +143,7 @@ def generate(random: Random) -> Case:
             exactly = None if limited else code
         case 1:
             made = [] if random.random() < 0.1 else later(random, lines)
-            bound = 20 if limited or not made else code  # nobody knows within a limit
+            bound = 20 if not made or (limited and code) else code  # nobody knows in a limit
             exactly = code if made and not limited else None
         case 2 | 3:
             made, bound = changed_lines(random, lines, unreadable), REFUSED

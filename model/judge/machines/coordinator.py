@@ -69,6 +69,8 @@ def answers_of(
         for version in versions_of(request, machine.features)
         for row in machine.rows_of(on, switch_off=api_versions.without(request, version))
     }
+    if not rows:  # no broker of the release takes this request
+        return frozenset()
     return said(replace(table, rows=tuple(rows)) for table in machine.tables if table.on.name == on)
 
 
