@@ -51,7 +51,7 @@ LARGEST_EPOCH = constant(
     "largest_epoch",
     3,
     2,
-    1000,
+    32767,
     real=32767,
     meaning="the largest producer epoch, reserved for the coordinator",
 )
@@ -70,7 +70,7 @@ FAULTS = constant(
     "faults",
     1,
     0,
-    6,
+    10,
     real=2**31 - 1,
     meaning="faults in a run, of all kinds together; recovery has no bound",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
 from ...language import Bag, DeclarationError, Expression, Instance, Sequence, Set
@@ -15,9 +15,25 @@ MOST = 10_000_000  # parts of expressions, which take minutes; shipped systems h
 
 
 def check_effort(instance: Instance) -> None:
-    """Raises DeclarationError, naming table or property, if grounding would take more than
-    minutes."""
-    weighing = _Weighing({**instance.constants, **{info.name: info.low for info in instance.open}})
+    """Raises DeclarationError, naming table or property and the constant that is too large, if
+    grounding would take more than minutes."""
+    constants = {**instance.constants, **{info.name: info.low for info in instance.open}}
+
+    def heaviest() -> str:
+        """The constant whose least value would save most, with its value."""
+        saved = {
+            info.name: _weighed(instance, _Weighing({**constants, info.name: info.low})).total
+            for info in instance.system.constant_infos
+            if constants.get(info.name, info.low) > info.low
+        }
+        name = min(saved, key=saved.__getitem__, default="")
+        return f", above all of {name} ({constants[name]})" if name else ""
+
+    _weighed(instance, _Weighing(constants, heaviest))
+
+
+def _weighed(instance: Instance, weighing: _Weighing) -> _Weighing:
+    """Adds all expressions of an instance."""
     for item in instance.properties:
         weighing.add(f"property {item.name}", item.declared, [item.expression])
     for item in instance.progress:
@@ -31,13 +47,18 @@ def check_effort(instance: Instance) -> None:
             each += [row.guard, row.room, *(part for update in row.updates for part in update)]
         times = prod(weighing.size(bound.data.type) for bound in action.bounds)
         weighing.add(f"table {action.table}", action.declared, each, times)
+    return weighing
 
 
 class _Weighing:
-    """The parts of expressions, where those under a quantifier count for each of its cases."""
+    """The parts of expressions, where those under a quantifier count for each of its cases. With
+    `heaviest`, there is a limit: it says which bound to make smaller."""
 
-    def __init__(self, constants: Mapping[str, int]) -> None:
+    def __init__(
+        self, constants: Mapping[str, int], heaviest: Callable[[], str] | None = None
+    ) -> None:
         self.constants = constants
+        self.heaviest = heaviest
         self.known: dict[Expression, int] = {}
         self.total = 0
 
@@ -47,10 +68,10 @@ class _Weighing:
         """Counts the nodes of one place, for each of so many bindings."""
         here = times * self.weight(every)
         self.total += here
-        if self.total > MOST:
+        if self.heaviest is not None and self.total > MOST:
             raise DeclarationError(
                 f"{here:,} parts of expressions, with what quantifiers and parameters range over, "
-                f"where {MOST:,} in all are the most: use smaller bounds"
+                f"where {MOST:,} in all are the most: use smaller bounds{self.heaviest()}"
             ).within(where, place)
 
     def weight(self, every: Iterable[Expression]) -> int:

@@ -154,6 +154,16 @@ system = System(
         DEFAULT: {LARGEST_SEQUENCE: 7, DELETIONS: 0, PRODUCER_EXPIRIES: 0},
         "small": {PARTITIONS: 1},
         "large": {PARTITIONS: 1, FAULTS: 3, DELETIONS: 1, PRODUCER_EXPIRIES: 1},
+        "real": {
+            PRODUCERS: 4,
+            PARTITIONS: 4,
+            RECORDS: 5,
+            IN_FLIGHT: 5,
+            PRODUCER_IDS: 4,
+            LARGEST_EPOCH: 32767,
+            CACHED_BATCHES: 5,
+            FAULTS: 10,
+        },
     },
     protocols=KAFKA.settling({transactional: True}),
     channels=CHANNELS,
@@ -196,5 +206,7 @@ system = System(
     "flight (early_ends=1, of interest before version 2), a leader that forgets (deletions=1, "
     "producer_expiries=1, with partitions=1), replication (transactions+replication does), or "
     "consumer offsets. The large bounds "
-    "reach any three faults, of leaders that forget as well, on one partition.",
+    "reach any three faults, of leaders that forget as well, on one partition. The real bounds "
+    "are for random walks (simulate): four instances, four partitions, five batches in flight, "
+    "ten faults, and Kafka's largest epoch. Sequence numbers still wrap after 7.",
 )

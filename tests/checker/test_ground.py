@@ -399,6 +399,22 @@ def test_what_is_too_much_to_ground_is_refused_at_once(case: str) -> None:
         ground(lang.instantiate(parts))
 
 
+def test_the_constant_that_is_too_large_is_named() -> None:
+    few, many = lang.constant("few", 2, 1, 9), lang.constant("many", 1000, 1, 1000)
+    nodes, groups = lang.Key("node", many), lang.Key("group", few)
+    a, b, c = (nodes.variable(name) for name in "abc")
+    machine = lang.Machine("crowd")
+    present = machine.field("present", lang.Set(nodes))
+    machine.field("other", lang.Set(groups))
+    everyone = lang.all_of(a, lang.all_of(b, lang.all_of(c, (a == b).implies(c.is_in(present)))))
+    parts = lang.System(
+        "s", (lang.Table(machine, tell, (lang.Row("r"),)),),
+        (lang.invariant("P", everyone, "It holds."),), constants=(few, many), terminal=True,
+    )  # fmt: skip
+    with pytest.raises(DeclarationError, match=r"use smaller bounds, above all of many \(1000\)$"):
+        ground(lang.instantiate(parts))
+
+
 def test_a_substitution_leaves_nothing_for_the_garbage_collector() -> None:
     graph = Graph()
     leaf, two = graph.leaf(0, 0, 9, is_truth=False), graph.number(2)
