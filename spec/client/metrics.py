@@ -18,7 +18,7 @@ from ..releases.client_features import (
     blocked_time_measured,
     metadata_wait_measured,
     no_deprecated_totals,
-    prepares,
+    prepare_measured,
     totals_measured,
 )
 from ..releases.features import KAFKA
@@ -117,7 +117,7 @@ METRICS: Final = (
     Metric(
         "txn-prepare-time-ns-total",
         CLIENT,
-        during=prepares,
+        during=prepare_measured,
         reason="ProducerClient has no prepareTransaction",
     ),
     *_none("there is no metadata that could be old", "metadata-age"),

@@ -31,6 +31,7 @@ from ..messages import (
 )
 from ..releases.features import (
     failed_fence_kept,
+    late_commit_fenced,
     late_fence_end_refused,
     rotation_on_fence,
     single_fence_bump,
@@ -258,6 +259,14 @@ end_txn_tv2 = Table(
             "A retry, and the transaction has ended with this result",
             when=is_retry & (entry.state == complete_state),
             reply=answer(Errors.NONE, producer_epoch=entry.producer_epoch),
+        ),
+        Row(
+            "commit-after-abort",
+            "A retry of a commit, but the transaction has been aborted",
+            when=is_retry & commits & (entry.state == COMPLETE_ABORT),
+            during=late_commit_fenced,
+            reply=answer(entry.fenced),
+            source="KAFKA-20785",
         ),
         Row(
             "complete-otherwise",

@@ -67,8 +67,8 @@ UNWATCHED: Final = (
             "init_waits_so_long", "end_waits_so_long", "offsets_wait_so_long",
             "request_limit_named", "close_wakes", "exhausted_by_name", "memory_kept_in_flight",
             "totals_measured", "none_is_no_number", "blocked_time_measured",
-            "metadata_wait_measured", "overlapping_samples", "prepares", "no_deprecated_totals",
-            "assignments_skipped",
+            "metadata_wait_measured", "overlapping_samples", "prepare_measured",
+            "no_deprecated_totals", "assignments_skipped",
         ),
     ),
     Unwatched(

@@ -89,11 +89,12 @@ overlapping_samples = _of_clients(
     "began late enough.",
     source="SampledStat.purgeObsoleteSamples",
 )
-prepares = _of_clients(
-    "prepares",
+prepare_measured = _of_clients(
+    "prepare_measured",
     "4.1",
-    sentence="A producer can prepare a transaction for two-phase commit.",
-    source="KIP-939, KafkaProducer.prepareTransaction",
+    sentence="A client has a metric for prepareTransaction. The method itself was removed before "
+    "each release (KAFKA-19414).",
+    source="KIP-939, KafkaProducerMetrics",
 )
 no_deprecated_totals = _of_clients(
     "no_deprecated_totals",
@@ -105,6 +106,6 @@ no_deprecated_totals = _of_clients(
 OF_CLIENTS: Final[tuple[Expression, ...]] = (
     init_waits_so_long, end_waits_so_long, offsets_wait_so_long, request_limit_named, close_wakes,
     exhausted_by_name, memory_kept_in_flight, totals_measured, none_is_no_number,
-    blocked_time_measured, metadata_wait_measured, overlapping_samples, prepares,
+    blocked_time_measured, metadata_wait_measured, overlapping_samples, prepare_measured,
     no_deprecated_totals,
 )  # fmt: skip

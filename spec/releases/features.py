@@ -173,6 +173,13 @@ late_fence_end_refused = _of_coordinators(
     "the fence asks again.",
     source="TransactionCoordinator.endTransaction, a way to fix it (docs/findings.md, 8)",
 )
+late_commit_fenced = _of_coordinators(
+    "late_commit_fenced",
+    None,
+    sentence="A commit that comes after the coordinator's own abort gets PRODUCER_FENCED. Before, "
+    "INVALID_TXN_STATE. Merged in 2026: no release up to 4.4 has it, nor the trunk of 22 August.",
+    source="KAFKA-20785, pull request 23204",
+)
 own_completion_cancelled = _of_coordinators(
     "own_completion_cancelled",
     "3.8",
