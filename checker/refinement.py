@@ -16,11 +16,19 @@ from typing import Any
 
 from ..language import Instance, System, instantiate
 from ..language.errors import DeclarationError
-from ..language.expressions import Bound, Expression, field_set, lift, rewrite
-from ..language.reductions import Canonical, Never, NotOffered, Reduction
+from ..language.expressions import (
+    Bound,
+    Expression,
+    Operand,
+    children_first,
+    field_set,
+    lift,
+    rewrite,
+)
+from ..language.reductions import Canonical, Never, NotOffered, Reduction, Settled
 from ..language.typecheck import type_of
-from ..language.types import Bag, Map, Optional, Record, Sequence, Set, Type, Value
-from ..language.values import evaluate
+from ..language.types import Bag, Map, Optional, Record, Sequence, Set, Type, Value, choices
+from ..language.values import evaluate, field_name
 from ..model.engine.compiler.stepper import Stepper
 from ..model.engine.interpreter import FullState, Step
 
@@ -96,6 +104,8 @@ class _Both:
         """The state of the reduced system that a state of the whole one maps to."""
         values = tuple(projected(state[at], own, to) for at, own, to in self.parts)
         form = self.reduction
+        if isinstance(form, Settled):
+            return self._settled(form, values)
         if not isinstance(form, Canonical):
             return values
         data = field_set(form.of)
@@ -104,6 +114,41 @@ class _Both:
         at = names.index(name)
         made = self._canonical(form, values[at])
         return (*values[:at], made, *values[at + 1 :])
+
+    def _settled(self, form: Settled, state: FullState) -> FullState:
+        """The state with the values of fields that are settled in it."""
+        reduced, constants = self.reduced, self.reduced.constants
+        names = [variable.name for variable in reduced.variables]
+        before = dict(zip(names, state, strict=True))
+        key = next(iter(form.set)).data.key
+        instance = None if key is None else key.variable("settled_instance")
+
+        def of_features(node: Expression) -> Expression | None:
+            return lift(node.data.name in reduced.features) if node.op == "feature" else None
+
+        def read(value: Operand, bound: dict[Expression, Value]) -> Value:
+            # constants of a field's type have no instance
+            whole = rewrite(lift(value), of_features)
+            if instance is not None and any(n.op == "field" for n in children_first(whole)):
+                whole = whole.at(instance)
+            return evaluate(whole, before, constants, bound)
+
+        after: dict[str, Any] = dict(before)
+        for place, one in enumerate([None] if key is None else choices(key, constants)):
+            bound: dict[Expression, Value] = {} if instance is None else {instance: one}
+            if not read(form.when, bound):
+                continue
+            for of, value in form.set.items():
+                name = field_name(of.data)
+                if name not in after:
+                    continue
+                made = read(value, bound)
+                if key is None:
+                    after[name] = made
+                else:
+                    held = after[name]
+                    after[name] = (*held[:place], made, *held[place + 1 :])
+        return tuple(after[name] for name in names)
 
     def _canonical(self, form: Canonical, value: Value) -> Value:
         keys = 0

@@ -415,6 +415,8 @@ def folded(e: Expression) -> Expression:
             return lift(args[0].data == args[1].data and type(args[0].data) is type(args[1].data))
         case "eq" if args[0] is args[1]:
             return lift(True)
+        case "is_set" if args[0].op == "const":
+            return lift(args[0].data is not None)
         case "add" if args[1].op == "const" and args[1].data == 0:
             return args[0]
         case _:

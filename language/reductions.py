@@ -11,6 +11,9 @@ Rows state the behaviour of a machine at real ranges. A system lists its reducti
             Never("client.ProduceResponse/too-large", because="a batch has one record"),
             Instead("client.EndTxn/lost", (Row(...),), because="it is sent again at once"),
             Canonical(client.batches[p][r], Batch(status=...), when=..., because="nobody reads it"),
+            Settled({client.added: set_of()}, when=client.state == FATAL, because="it has failed"),
+            Before("client.EndTxn/ended", (Row(...),), because="the network drops it"),
+            Also("client.EndTxn/retry", send=EndTxn(...), because="there is no queue"),
         ),
     )
 
@@ -171,7 +174,76 @@ class Canonical(_Reduction):
             )
 
 
-Reduction: TypeAlias = StandsFor | LeftOut | NotOffered | Never | Instead | Canonical
+@dataclass(frozen=True, eq=False)
+class Settled(_Reduction):
+    """Fields of a machine have the values `set` in each state where `when` holds.
+
+    A row after which `when` holds for certain, whatever was before, sets them instead of its own
+    updates of these fields. `when` reads fields of the machine, and the values are those of the
+    state before the row. Of two such reductions that apply to a row, the first one decides.
+    """
+
+    set: Mapping[Expression, Operand]
+    when: Operand
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.set:
+            raise DeclarationError("Settled: name at least one field")
+        for of in self.set:
+            check_kind("Settled", of, Expression)
+            if of.op != "field":
+                raise DeclarationError(f"Settled: `{of}` is no field")
+
+    @property
+    def machine(self) -> str:
+        """The name of the machine. Raises DeclarationError for fields of more than one."""
+        read = [*self.set, *(n for n in children_first(lift(self.when)) if n.op == "field")]
+        names = {of.data.machine for of in read}
+        if len(names) > 1:
+            raise DeclarationError(f"Settled: fields of {' and '.join(sorted(names))}: take one")
+        return names.pop()
+
+
+@dataclass(frozen=True, eq=False)
+class Before(_Reduction):
+    """The reduced system has the rows `rows` before the row `machine.event/row-id`."""
+
+    row: str
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "rows", items(f"Before {self.row}", self.rows, Row, "row"))
+
+
+@dataclass(frozen=True, eq=False)
+class Also(_Reduction):
+    """These rows (`machine.event/row-id`) have more updates and messages in the reduced system."""
+
+    rows: str | tuple[str, ...]
+    set: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
+    send: Sending | tuple[Sending, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.set and not self.sendings:
+            raise DeclarationError(f"Also, {self.rows}: give set= or send=")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The rows as a tuple."""
+        return (self.rows,) if isinstance(self.rows, str) else self.rows
+
+    @property
+    def sendings(self) -> tuple[Sending, ...]:
+        """The messages as a tuple."""
+        return (self.send,) if isinstance(self.send, Sending) else self.send
+
+
+Reduction: TypeAlias = (
+    StandsFor | LeftOut | NotOffered | Never | Instead | Canonical | Settled | Before | Also
+)
 
 
 class Reduced:
@@ -189,6 +261,9 @@ class Reduced:
         self.rows: dict[str, tuple[Row, ...]] = {}
         self.offers: dict[tuple[str, Event], list[NotOffered]] = {}
         self.forms: dict[Field, Canonical] = {}
+        self.settled: dict[str, list[Settled]] = {}
+        self.before: dict[str, tuple[Row, ...]] = {}
+        self.also: dict[str, Also] = {}
         for one in self.reductions:
             check_kind("reductions", one, _Reduction)
             self._add(one)
@@ -196,10 +271,14 @@ class Reduced:
         self._tables: dict[Table, Table] = {}
         self._events: dict[Event, Event] = {}
         self._done: set[Row] = set()
+        self._first: dict[tuple[str, Place | None], Row] = {}
         self._put = {
-            row.declared for one in self.reductions if isinstance(one, Instead) for row in one.by
+            row.declared
+            for one in self.reductions
+            if isinstance(one, (Instead, Before))
+            for row in (one.by if isinstance(one, Instead) else one.rows)
         }
-        """The places of rows that stand instead of others. A change may have rewritten them."""
+        """The places of rows that only systems have. A change may have rewritten them."""
         self.given: dict[str, Any] = {}
         """The parts of the system before its reductions, by name."""
 
@@ -233,13 +312,21 @@ class Reduced:
                 data = field_set(one.of)
                 twice = data in self.forms
                 self.forms[data] = one
+            case Settled():
+                self.settled.setdefault(one.machine, []).append(one)
+            case Before():
+                twice = one.row in self.before
+                self.before[one.row] = one.rows
+            case Also():
+                twice = any(row in self.also for row in one.labels)
+                self.also |= dict.fromkeys(one.labels, one)
             case _:
                 pass
         if twice:
             match one:
-                case Never():
+                case Never() | Also():
                     name = ", ".join(one.labels)
-                case Instead():
+                case Instead() | Before():
                     name = one.row
                 case _:
                     name = str(getattr(one, "of", ""))
@@ -328,13 +415,7 @@ class Reduced:
             if offered not in _conjuncts(when):
                 when = folded(when & offered)
         rows = [
-            self._row(table, row)
-            for given in table.rows
-            for row in (
-                (given,)
-                if given in self._done or given.declared in self._put
-                else self.rows.get(f"{table.name}/{given.id}", (given,))
-            )
+            self._row(table, row) for given in table.rows for row in self._rows_for(table, given)
         ]
         response = table.response
         if response is not None:
@@ -347,6 +428,24 @@ class Reduced:
             raise DeclarationError(f"table {table.name}: reductions leave no row of it")
         return dataclasses.replace(table, on=on, rows=tuple(rows), response=response, when=when)
 
+    def _rows_for(self, table: Table, row: Row) -> tuple[Row, ...]:
+        """The rows that stand for a row of the whole system, before those of `Settled`."""
+        if row in self._done or row.declared in self._put:
+            return (row,)
+        label = f"{table.name}/{row.id}"
+        rows = self.rows.get(label, (row,))
+        if self._first.setdefault((label, row.declared), row) is not row:
+            return rows  # a change has rewritten the row, which has these additions
+        more = self.also.get(label)
+        if more is not None:
+            rows = tuple(
+                dataclasses.replace(
+                    one, set={**one.set, **more.set}, send=(*one.send, *more.sendings)
+                )
+                for one in rows
+            )
+        return (*self.before.get(label, ()), *rows)
+
     def are_done(self, tables: Iterable[Table]) -> None:
         """Marks the rows of these tables as reduced: they stay as they are from now on."""
         self._done |= {row for table in tables for row in table.rows}
@@ -354,6 +453,7 @@ class Reduced:
     def _row(self, table: Table, row: Row) -> Row:
         if row in self._done:
             return row
+        given, row = row, self._settled(table, row)
         reply = row.reply
         if isinstance(reply, Sending):
             reply = None if reply.message in self.messages else self._sending(reply)
@@ -379,11 +479,28 @@ class Reduced:
             and len(updates) == len(row.set) and (goto is None or goto is lift(row.goto))
             and all(t in updates and updates[t] is lift(v) for t, v in row.set.items())
         )  # fmt: skip
-        if same:
+        if same and row is given:
             return row
         return dataclasses.replace(
             row, when=when, goto=goto, set=updates, reply=reply, send=send, drop=drop
         )
+
+    def _settled(self, table: Table, row: Row) -> Row:
+        """The row with the values of fields that `Settled` decides about."""
+        updates: dict[Expression, Operand] = {}
+        for one in self.settled.get(table.machine.name, ()):
+            next_values = {
+                target: lift(value) for target, value in row.set.items() if target.op == "field"
+            }
+            if row.goto is not None and table.machine.state is not None:
+                next_values[table.machine.state] = lift(row.goto)
+            if folded(rewrite(lift(one.when), next_values.get)) is TRUE:
+                updates = {**one.set, **updates}
+        if not updates:
+            return row
+        fields = {field_set(of) for of in updates}
+        kept = {of: value for of, value in row.set.items() if field_set(of) not in fields}
+        return dataclasses.replace(row, set=kept | updates)
 
     def _goto(self, table: Table, value: Expression) -> Operand:
         assert table.machine.state is not None
@@ -511,7 +628,7 @@ class Reduced:
         """Raises DeclarationError for a reduction of a row or an event that no table has."""
         tables = tuple(tables)
         rows = {f"{table.name}/{row.id}" for table in tables for row in table.rows}
-        for name in self.rows:
+        for name in (*self.rows, *self.before, *self.also):
             if name not in rows:
                 raise DeclarationError(f"reductions: no table has the row {name!r}")
         taken = {(table.machine.name, table.on) for table in tables}

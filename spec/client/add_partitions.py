@@ -6,36 +6,26 @@ the handler the first error that decides about all of them (`partition_step`).
 
 from __future__ import annotations
 
-from ...language import Expression, Row, Sending, Table, each, enum, if_, set_of, size, some
+from ...language import Expression, Row, Sending, Table, enum, if_, set_of, size, some
 from ..errors import Errors, asks_again
 from ..messages import (
-    REAL,
     AddPartitionsToTxn,
     AddPartitionsToTxnResponse,
-    connection,
-    moved,
     producer,
 )
 from ..releases.features import client_epoch_bump, retried_by_kind
 from .answers import is_abortable, is_unknown_id, unknown_id_error, wrapped_before
-from .queue import Coordinator, Request, answered, at_once, current, queued, sought
+from .queue import Coordinator, Request, answered, current, queued, sought
 from .state import (
-    ABORTABLE_ERROR,
     FATAL_ERROR,
     added,
     adding,
-    batches,
     bump_asked,
-    bump_for,
     ending,
-    forgotten_batches,
     must_bump,
     producer_epoch,
     producer_id,
-    q,
-    state,
     txn,
-    unresolved,
 )
 from .transaction_manager import (
     RETRY_BACKOFF,
@@ -118,20 +108,6 @@ added_to_transaction = Table(
     response=Reaction,
     rows=(
         Row(
-            "closed-connection",
-            "The request came on a connection that is closed",
-            when=AddPartitionsToTxnResponse.connection != connection,
-            only_bounded=True,
-            source="NetworkClient.handleDisconnections",
-        ),
-        Row(
-            "failed-before",
-            "The client has failed for good before",
-            when=state == FATAL_ERROR,
-            only_bounded=True,
-            source="TransactionManager.transitionTo",
-        ),
-        Row(
             "added",
             "The partition is in the transaction",
             when=add_error == Errors.NONE,
@@ -147,17 +123,6 @@ added_to_transaction = Table(
             source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
         ),
         Row(
-            "not-retried",
-            "In an error state the request isn't sent again",
-            when=asks_again(
-                add_error, *moved, Errors.CONCURRENT_TRANSACTIONS, by_kind=retried_by_kind
-            )
-            & state.is_in(ABORTABLE_ERROR, FATAL_ERROR),
-            only_bounded=True,
-            set={adding: set_of()},
-            source="TransactionManager.maybeTerminateRequestWithError",
-        ),
-        Row(
             "coordinator-moved",
             "The coordinator is looked up, then asked again",
             when=add_error.is_in(Errors.COORDINATOR_NOT_AVAILABLE, Errors.NOT_COORDINATOR),
@@ -170,7 +135,6 @@ added_to_transaction = Table(
                 answered: False,
             },
             reply=react(ClientStep.LOOK_UP),
-            send=(at_once(add(AddPartitionsToTxnResponse.partition, connection)),),
             source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
         ),
         Row(
@@ -187,7 +151,6 @@ added_to_transaction = Table(
                 ClientStep.RETRY,
                 backoff_ms=if_(RETRY_BACKOFF < SHORT_BACKOFF, RETRY_BACKOFF, SHORT_BACKOFF),
             ),
-            send=(at_once(add(AddPartitionsToTxnResponse.partition, connection)),),
             source="TransactionManager.AddPartitionsToTxnHandler.maybeOverrideRetryBackoffMs",
         ),
         Row(
@@ -207,7 +170,6 @@ added_to_transaction = Table(
                 answered: False,
             },
             reply=react(ClientStep.RETRY),
-            send=(at_once(add(AddPartitionsToTxnResponse.partition, connection)),),
             source="TransactionManager.AddPartitionsToTxnHandler.handleResponse",
         ),
         Row(
@@ -217,13 +179,8 @@ added_to_transaction = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.PRODUCER_FENCED),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -245,13 +202,8 @@ added_to_transaction = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(wrapped_before(add_error)),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -283,7 +235,6 @@ added_to_transaction = Table(
             goto=TO_ABORTABLE,
             set={
                 last_error: abortable_cause(add_error),
-                adding: if_(REAL == 0, set_of(), adding),
                 must_bump: must_bump | ~adds_implicitly,
                 request_in_flight: False,
                 current: None,
@@ -299,13 +250,8 @@ added_to_transaction = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(unknown_id_error(add_error)),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -324,7 +270,6 @@ added_to_transaction = Table(
             goto=TO_ABORTABLE,
             set={
                 last_error: abortable_cause(add_error),
-                adding: if_(REAL == 0, set_of(), adding),
                 request_in_flight: False,
                 current: None,
                 answered: False,

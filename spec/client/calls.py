@@ -7,9 +7,9 @@ The sending thread does the rest (`requests`). A system without the queue of req
 
 from __future__ import annotations
 
-from ...language import Bool, Row, Table, each, event, if_, set_of, size, some
+from ...language import Bool, Row, Table, event, if_, set_of, size, some
 from ..errors import Errors
-from ..messages import PARTITION, REAL, producer
+from ..messages import PARTITION, producer
 from ..releases.features import (
     calls_in_turn,
     close_ends,
@@ -39,16 +39,11 @@ from .state import (
     UNINITIALIZED,
     added,
     adding,
-    batches,
     bump_asked,
-    bump_for,
     ending,
-    forgotten_batches,
     must_bump,
-    q,
     state,
     txn,
-    unresolved,
 )
 from .transaction_manager import (
     CallResponse,
@@ -667,13 +662,8 @@ aborted_at_close = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.KAFKA_EXCEPTION),
                 new_partitions: set_of(),
                 call_result: CallResult.FAILED,

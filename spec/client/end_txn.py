@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import Expression, Row, Sending, Table, each, if_, set_of, some, those
 from ..errors import Errors, asks_again
 from ..messages import (
     NO_EPOCH,
     NO_OFFSET,
-    REAL,
     EndTxn,
     EndTxnResponse,
     Result,
-    connection,
     producer,
 )
 from ..releases.features import (
@@ -27,15 +23,13 @@ from ..releases.features import (
 from ..releases.proposals import downgrade_waits
 from .answers import is_abortable, is_unknown_id, unknown_id_error
 from .application import Outcome, acknowledged, application, outcome
-from .init_producer_id import init
-from .queue import Coordinator, Request, answered, at_once, current, queued, sought
+from .queue import Coordinator, Request, answered, current, queued, sought
 from .state import (
     ABORTING,
     ACKNOWLEDGED,
     COMMITTING,
     FATAL_ERROR,
     INITIALIZING,
-    NO_BATCHES,
     NO_ID,
     NO_SEQUENCE,
     READY,
@@ -43,11 +37,9 @@ from .state import (
     adding,
     batches,
     bump_asked,
-    bump_for,
     ending,
     entry_epoch,
     entry_id,
-    forgotten_batches,
     is_completing,
     last_acked,
     last_acked_offset,
@@ -99,8 +91,6 @@ result = if_(state == COMMITTING, Result.COMMIT, Result.ABORT)
 version_after_end = if_(downgrade_waits, finalized_version, transaction_version)
 
 AFTER_END = if_(must_bump, INITIALIZING, READY)
-BUMP_NEXT = dataclasses.replace(at_once(init(connection)), when=bump_asked)
-"""InitProducerId, where it waits behind EndTxn."""
 
 may_complete = if_(
     must_bump & ~commit_may_bump,
@@ -126,13 +116,6 @@ ended = Table(
     others=(application,),
     rows=(
         Row(
-            "closed-connection",
-            "The request came on a connection that is closed",
-            when=EndTxnResponse.connection != connection,
-            only_bounded=True,
-            source="NetworkClient.handleDisconnections",
-        ),
-        Row(
             "invalid-transition-fatal",
             "The client may not go on to the next state: that is fatal",
             during=illegal_state_fatal,
@@ -140,13 +123,8 @@ ended = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.ILLEGAL_STATE),
                 call_result: lost_result,
                 request_in_flight: False,
@@ -165,7 +143,6 @@ ended = Table(
                 outcome.at(txn.value): reported_outcome,
                 acknowledged.at(txn.value): reported_records,
                 txn: None,
-                batches: if_(REAL == 0, NO_BATCHES, batches),
                 ending: False,
                 call_result: lost_result,
                 request_in_flight: False,
@@ -173,7 +150,6 @@ ended = Table(
                 answered: False,
             },
             reply=react(ClientStep.WAIT),
-            send=(BUMP_NEXT,),
             source="TransactionManager.completeTransaction",
             note="Nothing was completed, as where an abort has failed; the next request goes out.",
         ),
@@ -195,7 +171,6 @@ ended = Table(
                 outcome.at(txn.value): reported_outcome,
                 acknowledged.at(txn.value): reported_records,
                 txn: None,
-                batches: if_(REAL == 0, NO_BATCHES, batches),
                 ending: False,
                 adding: set_of(),
                 added: set_of(),
@@ -209,7 +184,6 @@ ended = Table(
                 answered: False,
             },
             reply=react(ClientStep.GO_ON),
-            send=(BUMP_NEXT,),
             source="TransactionManager.EndTxnHandler.handleResponse, KIP-890",
         ),
         Row(
@@ -221,7 +195,6 @@ ended = Table(
                 outcome.at(txn.value): reported_outcome,
                 acknowledged.at(txn.value): reported_records,
                 txn: None,
-                batches: if_(REAL == 0, NO_BATCHES, batches),
                 ending: False,
                 adding: set_of(),
                 added: set_of(),
@@ -235,7 +208,6 @@ ended = Table(
                 answered: False,
             },
             reply=react(ClientStep.DONE),
-            send=(BUMP_NEXT,),
             source="TransactionManager.EndTxnHandler.handleResponse, completeTransaction; KIP-360",
             note="If batches expired while aborting, the client needs a new epoch. Nobody has "
             "asked for it, so the client waits for good.",
@@ -253,7 +225,6 @@ ended = Table(
                 answered: False,
             },
             reply=react(ClientStep.LOOK_UP),
-            send=(at_once(end(result, connection)),),
             source="TransactionManager.EndTxnHandler.handleResponse",
         ),
         Row(
@@ -272,7 +243,6 @@ ended = Table(
                 answered: False,
             },
             reply=react(ClientStep.RETRY),
-            send=(at_once(end(result, connection)),),
             source="TransactionManager.EndTxnHandler.handleResponse",
         ),
         Row(
@@ -282,13 +252,8 @@ ended = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.PRODUCER_FENCED),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -310,13 +275,8 @@ ended = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(end_error),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -333,13 +293,8 @@ ended = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(unknown_id_error(end_error)),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -359,13 +314,8 @@ ended = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.KAFKA_EXCEPTION),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -401,7 +351,6 @@ ended = Table(
                 outcome.at(txn.value): reported_outcome,
                 acknowledged.at(txn.value): reported_records,
                 txn: None,
-                batches: if_(REAL == 0, NO_BATCHES, batches),
                 ending: False,
                 must_bump: must_bump | (is_unknown_id(end_error) & ~adds_implicitly),
                 request_in_flight: False,
@@ -409,7 +358,6 @@ ended = Table(
                 answered: False,
             },
             reply=react(ClientStep.FAIL, end_error),
-            send=(BUMP_NEXT,),
             source="TransactionManager.transitionToAbortableError",
             note="The error is ignored and the next request is sent. The client's state doesn't "
             "change. No transaction was completed, so its partitions and the need for a new epoch "
@@ -422,10 +370,7 @@ ended = Table(
             when=can_abort,
             set={
                 txn: None,
-                batches: if_(REAL == 0, NO_BATCHES, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 must_bump: must_bump | (is_unknown_id(end_error) & ~adds_implicitly),
                 request_in_flight: False,
                 current: None,
@@ -441,13 +386,8 @@ ended = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.KAFKA_EXCEPTION),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from ...language import Bool, Expression, Row, Table, each, event, if_, set_of, some
+from ...language import Bool, Expression, Row, Table, event, some
 from ..errors import Errors
-from ..messages import REAL, producer
+from ..messages import producer
 from ..releases.features import failed_send_counts, transactional
 from ..releases.proposals import failed_send_leaves_end
 from . import state as client
 from .queue import batches_are_left, in_order, is_distinguished
-from .state import q
 from .transaction_manager import (
     TO_ABORTABLE,
     CallResult,
@@ -61,13 +60,8 @@ send_failed = Table(
                 last_error: some(fatal_error(send_failure.error)),
                 call_result: CallResult.FAILED,
                 client.txn: None,
-                client.batches: if_(REAL == 0, client.forgotten_batches, client.batches),
                 client.ending: False,
-                client.adding: if_(REAL == 0, set_of(), client.adding),
-                client.added: if_(REAL == 0, set_of(), client.added),
                 client.bump_asked: False,
-                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
-                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
             },
             reply=react(
                 ClientStep.FAIL, fatal_error(send_failure.error), ends_call=pending_call.is_set
@@ -128,13 +122,8 @@ error_raised = Table(
                 last_error: some(raise_error.error),
                 call_result: CallResult.FAILED,
                 client.txn: None,
-                client.batches: if_(REAL == 0, client.forgotten_batches, client.batches),
                 client.ending: False,
-                client.adding: if_(REAL == 0, set_of(), client.adding),
-                client.added: if_(REAL == 0, set_of(), client.added),
                 client.bump_asked: False,
-                client.unresolved: each(q, if_(REAL == 0, None, client.unresolved[q])),
-                client.bump_for: if_(REAL == 0, set_of(), client.bump_for),
             },
             reply=react(ClientStep.FAIL, raise_error.error, ends_call=pending_call.is_set),
             source="TransactionManager.transitionToFatalError",

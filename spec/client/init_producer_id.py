@@ -10,10 +10,8 @@ from ..errors import Errors, asks_again, is_retriable
 from ..messages import (
     NO_EPOCH,
     NO_OFFSET,
-    REAL,
     InitProducerId,
     InitProducerIdResponse,
-    connection,
     producer,
 )
 from ..releases.features import (
@@ -25,22 +23,17 @@ from ..releases.features import (
     version_looked_up,
 )
 from .answers import is_abortable
-from .queue import Coordinator, Request, answered, at_once, current, queued, sought
+from .queue import Coordinator, Request, answered, current, queued, sought
 from .state import (
     FATAL_ERROR,
     INITIALIZING,
     NO_ID,
     NO_SEQUENCE,
     READY,
-    added,
-    adding,
-    batches,
     bump_asked,
-    bump_for,
     ending,
     entry_epoch,
     entry_id,
-    forgotten_batches,
     is_completing,
     last_acked,
     last_acked_offset,
@@ -99,13 +92,6 @@ initialized = Table(
     on=InitProducerIdResponse,
     response=Reaction,
     rows=(
-        Row(
-            "closed-connection",
-            "The request came on a connection that is closed",
-            when=InitProducerIdResponse.connection != connection,
-            only_bounded=True,
-            source="NetworkClient.handleDisconnections",
-        ),
         Row(
             "invalid-transition",
             "The client may not become ready",
@@ -195,13 +181,8 @@ initialized = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(init_error),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -224,7 +205,6 @@ initialized = Table(
                 answered: False,
             },
             reply=react(ClientStep.LOOK_UP),
-            send=(at_once(init(connection)),),
             source="TransactionManager.InitProducerIdHandler.handleResponse",
         ),
         Row(
@@ -243,7 +223,6 @@ initialized = Table(
                 answered: False,
             },
             reply=react(ClientStep.RETRY),
-            send=(at_once(init(connection)),),
             source="TransactionManager.InitProducerIdHandler.handleResponse",
         ),
         Row(
@@ -254,13 +233,8 @@ initialized = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(init_error),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -294,13 +268,8 @@ initialized = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.PRODUCER_FENCED),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,
@@ -316,13 +285,8 @@ initialized = Table(
             goto=FATAL_ERROR,
             set={
                 txn: None,
-                batches: if_(REAL == 0, forgotten_batches, batches),
                 ending: False,
-                adding: if_(REAL == 0, set_of(), adding),
-                added: if_(REAL == 0, set_of(), added),
                 bump_asked: False,
-                unresolved: each(q, if_(REAL == 0, None, unresolved[q])),
-                bump_for: if_(REAL == 0, set_of(), bump_for),
                 last_error: some(Errors.KAFKA_EXCEPTION),
                 call_result: CallResult.FAILED,
                 request_in_flight: False,

@@ -7,13 +7,10 @@ systems a request is sent at once, and sent again at once.
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import (
     Bool,
     Expression,
     Optional,
-    Sending,
     Set,
     constant,
     enum,
@@ -150,8 +147,3 @@ def is_first(request: Expression, bump_asked: Expression) -> Expression:
         | (is_end & adds)
         | (is_bump & (size(queued) > 1))
     )
-
-
-def at_once(sending: Sending) -> Sending:
-    """The message, where requests aren't queued."""
-    return dataclasses.replace(sending, only_bounded=True)

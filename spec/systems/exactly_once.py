@@ -44,6 +44,7 @@ from ..properties import progress
 from ..properties.exactly_once import PROPERTIES
 from ..releases.features import KAFKA, transactional
 from .reductions import client as client_reductions
+from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY
 from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
@@ -69,8 +70,10 @@ base = System(
     ),
     reductions=(
         *ENTRY,
+        client_reductions.FATAL_ERROR,
         *client_reductions.OF_DRAIN,
         *client_reductions.OF_PRODUCE_RESPONSE,
+        *request_reductions.REQUESTS,
     ),
     properties=(),
     constants=(

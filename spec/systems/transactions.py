@@ -62,6 +62,7 @@ from ..properties import progress
 from ..properties.transactions import PROPERTIES
 from ..releases.features import KAFKA, transactional
 from .reductions import client as client_reductions
+from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY, ENTRY_FAULTS
 from .unreached import TRANSACTIONS as UNREACHED
 
@@ -122,7 +123,12 @@ system = System(
     + producer.TABLES
     + sender.TABLES
     + expiry.TABLES,
-    reductions=(*ENTRY, *ENTRY_FAULTS, *client_reductions.BATCHES),
+    reductions=(
+        *ENTRY,
+        *ENTRY_FAULTS,
+        *client_reductions.BATCHES,
+        *request_reductions.REQUESTS,
+    ),
     properties=PROPERTIES,
     lemmas=coordinator.LEMMAS
     + clients.LEMMAS

@@ -23,6 +23,7 @@ from epochfence.language.reductions import (
     Never,
     NotOffered,
     Reduction,
+    Settled,
     StandsFor,
 )
 from epochfence.language.types import Optional, Sequence
@@ -111,3 +112,21 @@ def test_values_are_projected_by_their_types() -> None:
     small = record("Batch", status=Status)
     assert projected((("DONE", 1),), Sequence(Batch, 2), Sequence(small, 2)) == (("DONE",),)
     assert projected(None, Optional(Batch), Optional(small)) is None
+
+
+def counters(settled: Settled) -> System:
+    """A counter whose parity nobody reads once it has reached its end."""
+    rows = (
+        Row("end", when=count == 2, set={count: 3}),
+        Row("next", set={count: count + 1, is_even: 1 - is_even}),
+    )
+    table = Table(counter, on=tick, when=count < 3, rows=rows)
+    return System("ends", (table,), (), terminal=True, reductions=(settled,))
+
+
+def test_fields_that_nobody_reads_are_settled() -> None:
+    found = refine(counters(fine := Settled({is_even: 0}, when=count == 3, **REASON)), fine)
+    assert (found.mismatch, found.exhaustive) == (None, True)
+    early = Settled({is_even: 0}, when=count >= 1, **REASON)
+    found = refine(counters(early), early)
+    assert found.mismatch is not None  # not every row that leads there says so

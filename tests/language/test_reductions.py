@@ -24,6 +24,7 @@ from epochfence.language import (
     append,
     enum,
     event,
+    if_,
     instantiate,
     invariant,
     message,
@@ -33,12 +34,16 @@ from epochfence.language import (
 from epochfence.language import replace as changed
 from epochfence.language.expressions import folded, lift
 from epochfence.language.reductions import (
+    Also,
+    Before,
     Canonical,
     Instead,
     LeftOut,
     Never,
     NotOffered,
+    Reduced,
     Reduction,
+    Settled,
     StandsFor,
 )
 from epochfence.model.machine import Machine as Driven
@@ -85,6 +90,7 @@ finished = Table(
         ),
     ),
 )
+Color = enum("Color", "RED", "GREEN")
 REASON: dict[str, Any] = {"because": "the test says so"}
 REDUCTIONS: tuple[Reduction, ...] = (
     StandsFor(end_offset, size(entries), read_by=("Ends",), **REASON),
@@ -145,6 +151,58 @@ def test_rows_stand_in_the_place_of_another() -> None:
     assert [row.id for row in replace(small, name="again").tables[0].rows] == ["huge", "append"]
     with pytest.raises(DeclarationError, match=r"`log\.write/large` is reduced twice"):
         system(*reductions, Never("log.write/large", **REASON))
+
+
+def test_rows_stand_before_another_and_have_more() -> None:
+    reductions = (
+        LeftOut(Reply, **REASON),
+        Before("log.write/append", (Row("first", when=size(entries) == 0),), **REASON),
+        Also("log.write/append", set={is_busy: True}, **REASON),
+    )
+    small = system(*reductions, properties=())
+    again = replace(small, name="again")
+    for rows in (small.tables[0].rows, again.tables[0].rows):
+        assert [row.id for row in rows] == ["large", "first", "append"]
+        assert rows[2].set[is_busy] is True or str(rows[2].set[is_busy]) == "True"
+    for twice in (
+        Before("log.write/append", (Row("second"),), **REASON),
+        Also("log.write/append", set={is_busy: False}, **REASON),
+    ):
+        with pytest.raises(DeclarationError, match=r"`log\.write/append` is reduced twice"):
+            system(*reductions, twice, properties=())
+    with pytest.raises(DeclarationError, match=r"no table has the row 'log\.write/other'"):
+        system(Also("log.write/other", set={is_busy: True}, **REASON))
+    with pytest.raises(DeclarationError, match="give set= or send="):
+        Also("log.write/append", **REASON)
+
+
+def test_a_row_settles_fields_once_it_makes_the_condition_true() -> None:
+    light = Machine("light")
+    color = light.state_field("color", Color)
+    count = light.field("count", Int(0, 3))
+    phase = light.field("phase", Int(0, 3))
+    on, maybe = event("on"), event("maybe", number=Int(0, 1))
+    tables = (
+        Table(light, on, (Row("turn", goto=Color.GREEN, set={count: 3, phase: 2}),)),
+        Table(light, maybe, (Row("turn", goto=if_(maybe.number == 0, Color.GREEN, Color.RED)),)),
+    )
+    green = Settled({count: 0}, when=color == Color.GREEN, **REASON)
+    second = Settled({count: 1, phase: 1}, when=(phase == 2) & (color == Color.GREEN), **REASON)
+    small = System("lights", tables, (), terminal=True, reductions=(green, second))
+    (settled,), (kept,) = (table.rows for table in small.tables)
+    assert {str(of): str(value) for of, value in settled.set.items()} == {
+        "count": "0",
+        "phase": "1",
+    }
+    assert not kept.set
+    other = Machine("other").field("number", Int(0, 1))
+    for of, when, error in (
+        ({}, True, "at least one field"),
+        ({count + 1: 0}, True, "is no field"),
+        ({count: 0, other: 1}, True, "fields of light and other"),
+    ):
+        with pytest.raises(DeclarationError, match=error):
+            Reduced((Settled(of, when, **REASON),))
 
 
 def test_another_expression_stands_for_one_that_is_replaced() -> None:

@@ -9,6 +9,7 @@ from epochfence.spec.client import epochs as epoch_bump
 from epochfence.spec.client import expiry, producer, sender
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions.client import BATCHES
+from epochfence.spec.systems.reductions.requests import REQUESTS
 from epochfence.tests.spec.alone import Alone
 
 BOUNDS = {
@@ -18,7 +19,7 @@ BOUNDS = {
 _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client",
-    tables=producer.TABLES + sender.TABLES + expiry.TABLES, reductions=BATCHES,
+    tables=producer.TABLES + sender.TABLES + expiry.TABLES, reductions=BATCHES + REQUESTS,
     properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,

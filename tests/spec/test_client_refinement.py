@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from epochfence.checker.refinement import refine
-from epochfence.language.reductions import NotOffered
+from epochfence.language import System
+from epochfence.language.reductions import NotOffered, Settled
+from epochfence.spec.client.producer import request_overtaken
+from epochfence.spec.client.state import FATAL_ERROR, state
+from epochfence.spec.messages import producer
 from epochfence.spec.systems import shipped
+from epochfence.spec.systems.reductions import client, requests
 from epochfence.spec.systems.reductions.client import OF_DRAIN
 
 SMALL = {
@@ -53,3 +60,46 @@ def test_with_version_2_a_batch_adds_its_partition() -> None:
 def test_restrictions_of_the_environment_say_so() -> None:
     """Every other reduction of `drain` only leaves steps out."""
     assert all(isinstance(one, NotOffered) for one in OF_DRAIN if one is not ALLOWED)
+
+
+NEVER_OVERTAKEN = NotOffered(
+    producer,
+    request_overtaken,
+    when=state == FATAL_ERROR,
+    because="A client in FATAL_ERROR waits for no answer, and none can be overtaken.",
+)
+
+
+def without_late_requests(name: str) -> System:
+    """The system, whose clients in FATAL_ERROR send no request again. In the shipped system such a
+    client has no partition to ask for, which is the reduction to be compared."""
+    system = shipped(name)
+    assert system.reduced is not None
+    if name == "idempotence":
+        return system
+    reductions = (*system.reductions, NEVER_OVERTAKEN)
+    return replace(system, **system.reduced.given, reductions=reductions, reduced=None)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("protocol", ["2.5", "3.6", "4.0.1", "4.4"])
+@pytest.mark.parametrize(
+    ("name", "reduction", "producers"),
+    [
+        ("idempotence", client.FATAL_ERROR, 1),
+        ("transactions", client.FATAL_ERROR, 2),
+        ("transactions", requests.NO_TRANSACTION, 1),
+    ],
+)
+def test_fields_that_are_settled_have_no_effect(
+    name: str, reduction: Settled, producers: int, protocol: str
+) -> None:
+    """Both systems take the same steps in both directions. With two clients one is fenced."""
+    more = {} if name == "idempotence" else {"producers": producers, "faults": 2 - producers}
+    constants = SMALL[name] | more
+    most = 1_200 if producers == 2 else 300
+    found = refine(
+        without_late_requests(name), reduction, protocol=protocol, constants=constants, most=most
+    )
+    assert found.mismatch is None, f"{reduction.because}: {found.mismatch}"
+    assert found.steps > 200

@@ -15,10 +15,9 @@ from ....language import (
     replace,
     set_of,
     size,
-    some,
 )
 from ....language.expressions import Expression
-from ....language.reductions import Instead, NotOffered, StandsFor
+from ....language.reductions import Instead, NotOffered, Settled, StandsFor
 from ...answers import awaits, compares_offsets
 from ...client import accumulator, expiry, sender
 from ...client import state as client
@@ -38,8 +37,6 @@ from ...client.transaction_manager import (
     TO_ABORTABLE,
     abortable_cause,
     batch_error,
-    fatal_error,
-    is_fatal,
     last_error,
     must_bump_after_abort,
 )
@@ -50,9 +47,27 @@ from ...releases.features import (
     client_epoch_bump,
     expires_in_flight,
     renumbered_in_order,
-    sequence_used_when_sent,
     transaction_version_2,
     transactional,
+)
+
+# TransactionManager.transitionToFatalError --------------------------------------------------------
+
+FATAL_ERROR = Settled(
+    {
+        client.txn: None,
+        client.batches: client.forgotten_batches,
+        client.ending: False,
+        client.adding: set_of(),
+        client.added: set_of(),
+        client.bump_asked: False,
+        client.unresolved: each(q, None),
+        client.bump_for: set_of(),
+    },
+    when=client.state == client.FATAL_ERROR,
+    because="A client in FATAL_ERROR sends nothing any more, and the batches in flight have "
+    "failed: the rest of its fields has no effect.",
+    refined_by="tests/spec/test_client_refinement.py",
 )
 
 # RecordAccumulator.drainBatchesForOneNode --------------------------------------------------------
@@ -132,10 +147,6 @@ _SENT_AT_ONCE = (
     "sequence goes first. It would be sent later in any case, and a request may be in flight for "
     "any time."
 )
-_FATAL = (
-    "A client in FATAL_ERROR sends nothing any more, and the batches in flight have failed: the "
-    "rest of its fields has no effect."
-)
 
 OF_PRODUCE_RESPONSE = (
     StandsFor(
@@ -176,30 +187,6 @@ OF_PRODUCE_RESPONSE = (
         ),
         because="A client in a system has no connections to leaders: the answer to a request that "
         "it has given up arrives, and is ignored.",
-    ),
-    Instead(
-        "producer.ProduceResponse/fatal",
-        (
-            Row(
-                "fatal",
-                "The client is fenced, or isn't authorized: it can't go on",
-                when=is_fatal(ProduceResponse.error),
-                goto=client.FATAL_ERROR,
-                set={
-                    last_error: some(fatal_error(ProduceResponse.error)),
-                    client.txn: None,
-                    client.batches: client.forgotten_batches,
-                    client.ending: False,
-                    client.adding: set_of(),
-                    client.added: set_of(),
-                    client.bump_asked: False,
-                    client.unresolved: each(q, None),
-                    client.bump_for: set_of(),
-                },
-                source="TransactionManager.maybeTransitionToErrorState, KIP-588, KAFKA-18019",
-            ),
-        ),
-        because=_FATAL,
     ),
     Instead(
         "producer.ProduceResponse/retriable",
@@ -349,31 +336,6 @@ OF_EXPIRY = (
         because=_FORGOTTEN,
     ),
     Instead(
-        "producer.batch expires/in-retry-fatal",
-        (
-            Row(
-                "in-retry-fatal",
-                "Nobody knows whether the batch was appended: the client can't go on",
-                when=expiry.batch.in_retry,
-                during=transactional & ~client_epoch_bump & sequence_used_when_sent,
-                goto=client.FATAL_ERROR,
-                set={
-                    last_error: some(Errors.KAFKA_EXCEPTION),
-                    client.txn: None,
-                    client.batches: client.forgotten_batches,
-                    client.ending: False,
-                    client.adding: set_of(),
-                    client.added: set_of(),
-                    client.bump_asked: False,
-                    client.unresolved: each(q, None),
-                    client.bump_for: set_of(),
-                },
-                source="Sender.run before 2.5",
-            ),
-        ),
-        because=_FATAL,
-    ),
-    Instead(
         "producer.batch expires/in-retry-abortable",
         (
             Row(
@@ -399,34 +361,5 @@ OF_EXPIRY = (
     ),
 )
 
-# TransactionManager.maybeResolveSequences -------------------------------------------------------
-
-OF_RESOLVE = (
-    Instead(
-        "producer.resolve sequences/order-lost-fatal",
-        (
-            Row(
-                "order-lost-fatal",
-                "The order is lost, and there can be no new epoch: the client can't go on",
-                during=transactional,
-                goto=client.FATAL_ERROR,
-                set={
-                    last_error: some(Errors.KAFKA_EXCEPTION),
-                    client.txn: None,
-                    client.batches: client.forgotten_batches,
-                    client.ending: False,
-                    client.adding: set_of(),
-                    client.added: set_of(),
-                    client.bump_asked: False,
-                    client.unresolved: each(q, None),
-                    client.bump_for: set_of(),
-                },
-                source="TransactionManager.transitionToAbortableErrorOrFatalError",
-            ),
-        ),
-        because=_FATAL,
-    ),
-)
-
-BATCHES = OF_DRAIN + OF_PRODUCE_RESPONSE + OF_EXPIRY + OF_RESOLVE
+BATCHES = (FATAL_ERROR, *OF_DRAIN, *OF_PRODUCE_RESPONSE, *OF_EXPIRY)
 """The reductions of a client that writes batches of its own."""
