@@ -411,8 +411,9 @@ class Reduced:
     def _table(self, table: Table) -> Table:
         when = self.expression(table.guard)
         for offer in self.offers.get((table.machine.name, table.on), ()):
-            offered = folded(~self.expression(lift(offer.when)))
-            if offered not in _conjuncts(when):
+            withheld = self.expression(lift(offer.when))
+            offered = withheld.args[0] if withheld.op == "not" else folded(~withheld)
+            if not _conjuncts(offered) <= _conjuncts(when):
                 when = folded(when & offered)
         rows = [
             self._row(table, row) for given in table.rows for row in self._rows_for(table, given)

@@ -14,7 +14,7 @@ from ..messages import (
     connection,
     producer,
 )
-from .queue import Request, answered, current, is_answer
+from .queue import Request, answered, current
 from .transaction_manager import request_in_flight
 
 broker = Machine("broker", doc="A broker that answers with any error.")
@@ -31,6 +31,34 @@ answer_end = event(
     bumps=Bool(),
     event_doc="`bumps`: with a new epoch, as from version 2 of transactions on.",
 )
+
+
+DISTINGUISHED_ERRORS = (
+    Errors.COORDINATOR_NOT_AVAILABLE,
+    Errors.COORDINATOR_LOAD_IN_PROGRESS,
+    Errors.CONCURRENT_TRANSACTIONS,
+    Errors.INVALID_PRODUCER_EPOCH,
+    Errors.PRODUCER_FENCED,
+    Errors.INVALID_TXN_STATE,
+    Errors.INVALID_PRODUCER_ID_MAPPING,
+    Errors.UNKNOWN_PRODUCER_ID,
+    Errors.TRANSACTION_ABORTABLE,
+    Errors.TOPIC_AUTHORIZATION_FAILED,
+    Errors.GROUP_AUTHORIZATION_FAILED,
+    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Errors.UNKNOWN_MEMBER_ID,
+    Errors.UNKNOWN_SERVER_ERROR,
+)
+
+
+def is_distinguished(error: Expression) -> Expression:
+    """Whether a system has the error. Every other error has the same effect as one of these."""
+    return error.is_in(*DISTINGUISHED_ERRORS)
+
+
+def is_answer(error: Expression) -> Expression:
+    """Whether a system has this in an answer."""
+    return (error == Errors.NONE) | is_distinguished(error)
 
 
 def passes(error: Expression) -> Expression:

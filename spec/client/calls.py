@@ -27,7 +27,7 @@ from .application import (
     init_transactions,
     outcome,
 )
-from .queue import QUEUE, Request, answered, current, in_order, queued
+from .queue import Request, current, queued
 from .state import (
     ABORTABLE_ERROR,
     ABORTING,
@@ -110,7 +110,6 @@ initialize = Table(
     producer,
     on=init_transactions,
     response=CallResponse,
-    when=in_order,
     rows=(
         Row(
             "closed",
@@ -196,7 +195,6 @@ begin = Table(
     producer,
     on=begin_transaction,
     response=CallResponse,
-    when=in_order,
     others=(application,),
     rows=(
         Row(
@@ -263,7 +261,6 @@ commit = Table(
     producer,
     on=commit_transaction,
     response=CallResponse,
-    when=in_order,
     rows=(
         Row(
             "not-transactional",
@@ -348,7 +345,6 @@ abort = Table(
     producer,
     on=abort_transaction,
     response=CallResponse,
-    when=in_order,
     rows=(
         Row(
             "not-transactional",
@@ -438,7 +434,6 @@ send = Table(
     producer,
     on=call_send,
     response=CallResponse,
-    when=in_order,
     rows=(
         Row(
             "closed",
@@ -530,7 +525,6 @@ send_offsets = Table(
     producer,
     on=call_offsets,
     response=CallResponse,
-    when=in_order,
     rows=(
         Row(
             "no-group",
@@ -624,7 +618,6 @@ is_over = pending_call.is_set & ~(
 acknowledged = Table(
     producer,
     on=acknowledge,
-    when=(QUEUE == 0) | (is_over & ~answered),
     rows=(
         Row(
             "acknowledge",
@@ -638,7 +631,6 @@ acknowledged = Table(
 close = Table(
     producer,
     on=call_close,
-    when=in_order,
     rows=(
         Row(
             "close",

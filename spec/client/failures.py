@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ...language import Bool, Expression, Row, Table, event, some
+from ...language import Bool, Row, Table, event, some
 from ..errors import Errors
 from ..messages import producer
 from ..releases.features import failed_send_counts, transactional
 from ..releases.proposals import failed_send_leaves_end
 from . import state as client
-from .queue import batches_are_left, in_order, is_distinguished
 from .transaction_manager import (
     TO_ABORTABLE,
     CallResult,
@@ -26,12 +25,6 @@ from .transaction_manager import (
     react,
 )
 
-
-def may_occur(error: Expression) -> Expression:
-    """Whether a system has this error now."""
-    return (error != Errors.NONE) & is_distinguished(error) & in_order
-
-
 send_failure = event(
     "send failed",
     error=Errors,
@@ -41,7 +34,7 @@ send_failed = Table(
     producer,
     on=send_failure,
     response=Reaction,
-    when=may_occur(send_failure.error),
+    when=send_failure.error != Errors.NONE,
     doc="KafkaProducer.doSend calls TransactionManager.maybeTransitionToErrorState.",
     rows=(
         Row(
@@ -111,7 +104,7 @@ error_raised = Table(
     producer,
     on=raise_error,
     response=Reaction,
-    when=may_occur(raise_error.error) & (raise_error.is_fatal | batches_are_left),
+    when=raise_error.error != Errors.NONE,
     rows=(
         Row(
             "fatal",

@@ -12,16 +12,11 @@ from ...language import (
     Expression,
     Optional,
     Set,
-    constant,
     enum,
     lift,
     size,
-    some,
 )
-from ..errors import Errors
 from ..messages import producer
-from .state import INITIALIZING, state
-from .transaction_manager import pending_call, request_in_flight
 
 Request = enum(
     "ClientRequest",
@@ -46,14 +41,6 @@ in which they came; in a system, in any order."""
 BUMP_PRIORITY = 4
 """The place of an InitProducerId for a new epoch: behind the end of its transaction."""
 
-QUEUE = constant(
-    "queue",
-    0,
-    0,
-    1,
-    real=0,
-    meaning="1: the client's machine has the queue of its requests; 0: whoever drives it keeps it",
-)
 queued = producer.field(
     "queued", Set(Request), only_real=True, only_bounded=True, doc="Requests that wait."
 )
@@ -80,48 +67,6 @@ sought = producer.field(
     doc="The coordinators that FindCoordinator looks for.",
 )
 QUEUE_FIELDS = (queued, current, answered, sought)
-
-DISTINGUISHED_ERRORS = (
-    Errors.COORDINATOR_NOT_AVAILABLE,
-    Errors.COORDINATOR_LOAD_IN_PROGRESS,
-    Errors.CONCURRENT_TRANSACTIONS,
-    Errors.INVALID_PRODUCER_EPOCH,
-    Errors.PRODUCER_FENCED,
-    Errors.INVALID_TXN_STATE,
-    Errors.INVALID_PRODUCER_ID_MAPPING,
-    Errors.UNKNOWN_PRODUCER_ID,
-    Errors.TRANSACTION_ABORTABLE,
-    Errors.TOPIC_AUTHORIZATION_FAILED,
-    Errors.GROUP_AUTHORIZATION_FAILED,
-    Errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    Errors.UNKNOWN_MEMBER_ID,
-    Errors.UNKNOWN_SERVER_ERROR,
-)
-
-in_order = (QUEUE == 0) | ~answered
-"""Whether another event may happen: an answer in flight comes first. It doesn't depend on the
-client's state. The broker may as well have sent it later."""
-
-
-is_initializing_first = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
-batches_are_left = (QUEUE == 0) | ((current != some(Request.END_TXN)) & ~is_initializing_first)
-"""Whether a batch may still fail: there is none while initTransactions is in progress. The end of a
-transaction is sent when all of them are done."""
-
-
-def is_distinguished(error: Expression) -> Expression:
-    """Whether a system has the error. Every other error has the same effect as one of these."""
-    return (QUEUE == 0) | error.is_in(*DISTINGUISHED_ERRORS)
-
-
-def is_answer(error: Expression) -> Expression:
-    """Whether a system has this in an answer."""
-    return (error == Errors.NONE) | is_distinguished(error)
-
-
-def is_asked(request: Expression) -> Expression:
-    """Whether the request may be answered now."""
-    return (QUEUE == 0) | ((current == some(request)) & request_in_flight & ~answered)
 
 
 def is_first(request: Expression, bump_asked: Expression) -> Expression:

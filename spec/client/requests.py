@@ -23,15 +23,10 @@ from .answers import is_abortable, is_unknown_id, unknown_id_error, wrapped_befo
 from .end_txn import AFTER_END, ended, may_complete, version_after_end
 from .init_producer_id import initialized, is_unauthorized
 from .queue import (
-    QUEUE,
     Coordinator,
     Request,
     answered,
     current,
-    in_order,
-    is_answer,
-    is_asked,
-    is_first,
     queued,
     sought,
 )
@@ -105,7 +100,7 @@ want_id = event("want a producer id")
 id_wanted = Table(
     producer,
     on=want_id,
-    when=~transactional & ~has_id & (state != INITIALIZING) & in_order,
+    when=~transactional & ~has_id & (state != INITIALIZING),
     rows=(
         Row(
             "initialize",
@@ -132,7 +127,7 @@ ask_for_partitions = event("ask for partitions")
 partitions_asked = Table(
     producer,
     on=ask_for_partitions,
-    when=(size(new_partitions) > 0) & in_order,
+    when=size(new_partitions) > 0,
     rows=(
         Row(
             "add-partitions",
@@ -154,12 +149,10 @@ next_request = event(
     event_doc="A request is the first of those that wait.",
 )
 ends = next_request.request == Request.END_TXN
-may_take_next = ~current.is_set & (size(new_partitions) == 0)
 request_chosen = Table(
     producer,
     on=next_request,
     response=Reaction,
-    when=(QUEUE == 0) | (may_take_next & is_first(next_request.request, bump_asked)),
     rows=(
         Row(
             "wait-for-batches",
@@ -242,7 +235,6 @@ request_sent = Table(
     producer,
     on=send_request,
     response=Reaction,
-    when=(QUEUE == 0) | ((current == some(send_request.request)) & ~request_in_flight),
     rows=(
         Row(
             "coordinator-unknown",
@@ -325,7 +317,6 @@ answer_was_lost = Table(
     producer,
     on=answer_lost,
     response=Reaction,
-    when=is_asked(answer_lost.request),
     rows=(
         Row(
             "retry",
@@ -362,7 +353,6 @@ version_unknown = Table(
     producer,
     on=version_mismatch,
     response=Reaction,
-    when=is_asked(version_mismatch.request),
     rows=(
         Row(
             "unsupported",
@@ -390,7 +380,6 @@ coordinator_found = Table(
     producer,
     on=found,
     response=Reaction,
-    when=is_asked(Request.FIND_COORDINATOR) & ((QUEUE == 0) | found.coordinator.is_in(sought)),
     rows=(
         Row(
             "found",
@@ -482,7 +471,6 @@ given_up = Table(
     on=unauthorized,
     response=Reaction,
     when=unauthorized_abortable
-    & ((QUEUE == 0) | ~request_in_flight)
     & (state == ABORTABLE_ERROR)
     & last_error.is_set
     & is_unauthorized(last_error.value),
@@ -503,7 +491,6 @@ offsets_added = Table(
     producer,
     on=offsets_answered,
     response=Reaction,
-    when=is_asked(Request.ADD_OFFSETS_TO_TXN) & is_answer(offsets_answered.error),
     rows=(
         Row(
             "added",
@@ -677,7 +664,6 @@ offset_committed = Table(
     producer,
     on=offset_answered,
     response=Reaction,
-    when=is_asked(Request.TXN_OFFSET_COMMIT) & is_answer(offset_answered.error),
     rows=(
         Row(
             "committed",

@@ -24,6 +24,7 @@ from ..messages import (
 )
 from ..properties.calls import PROGRESS, PROPERTIES
 from ..releases.features import CLIENT, COORDINATOR, KAFKA, transactional
+from .reductions.calls import CALLS
 from .unreached import CALLS as UNREACHED
 
 _CHANNELS = (
@@ -77,6 +78,7 @@ system = System(
         *failures.TABLES,
         *any_broker.TABLES,
     ),
+    reductions=CALLS,
     properties=PROPERTIES,
     progress=PROGRESS,
     fairness=_OF_THE_CLIENT + _OF_BROKERS,
@@ -87,7 +89,6 @@ system = System(
     ),
     fixed={
         REAL: 1,
-        queue.QUEUE: 1,
         FIRST_EPOCH: NO_EPOCH,
         transaction_manager.NEWEST_VERSION: 3,
         PRODUCERS: 1,

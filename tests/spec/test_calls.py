@@ -9,6 +9,7 @@ import pytest
 from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, instantiate
+from epochfence.language.reductions import NotOffered
 from epochfence.spec.client.queue import current, queued
 from epochfence.spec.client.requests import next_request
 from epochfence.spec.client.transaction_manager import last_error
@@ -38,7 +39,13 @@ def in_any_order(system: System) -> System:
     """The system where any request of the queue may be the next one."""
     (table,) = (table for table in system.tables if table.on is next_request)
     first = replace(table, when=next_request.request.is_in(queued) & ~current.is_set)
-    return replace(system, tables=tuple(first if each is table else each for each in system.tables))
+    tables = tuple(first if each is table else each for each in system.tables)
+    reductions = tuple(
+        one
+        for one in system.reductions
+        if not (isinstance(one, NotOffered) and one.event is next_request)
+    )
+    return replace(system, tables=tables, reductions=reductions)
 
 
 def without(table: str, row: str) -> System:

@@ -1,0 +1,131 @@
+"""The order of events in the system `calls`, which has the queue of the client's requests.
+
+At real ranges whoever drives the client keeps the queue, and brings about each event in its turn.
+"""
+
+from __future__ import annotations
+
+from ....language import Event, Expression, size, some
+from ....language.reductions import NotOffered
+from ...client import calls, failures, requests
+from ...client.any_broker import is_answer, is_distinguished
+from ...client.queue import Request, answered, current, is_first, sought
+from ...client.state import INITIALIZING, bump_asked, state
+from ...client.transaction_manager import new_partitions, pending_call, request_in_flight
+from ...messages import producer
+
+_CHECK = "tests/model/test_client_replay.py"
+_AFTER_ANSWER = (
+    "An answer in flight comes first. It doesn't depend on the client's state: the broker may as "
+    "well have sent it later."
+)
+_ERRORS = "Every other error has the same effect as one of these."
+_ITS_TURN = "TransactionManager.nextRequest and Sender.runOnce bring about each step in its turn."
+_ANSWERED = "A request has at most one answer, while it is in flight."
+
+_EVENTS: tuple[Event, ...] = (
+    requests.want_id,
+    requests.ask_for_partitions,
+    calls.init_transactions,
+    calls.begin_transaction,
+    calls.commit_transaction,
+    calls.abort_transaction,
+    calls.call_send,
+    calls.call_offsets,
+    calls.call_close,
+)
+
+_is_initializing_first = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
+_batches_are_left = (current != some(Request.END_TXN)) & ~_is_initializing_first
+
+
+def _is_asked(request: Expression) -> Expression:
+    """Whether the request may be answered now."""
+    return (current == some(request)) & request_in_flight & ~answered
+
+
+CALLS = (
+    *(NotOffered(producer, event, when=answered, because=_AFTER_ANSWER) for event in _EVENTS),
+    NotOffered(
+        producer,
+        failures.send_failure,
+        when=~is_distinguished(failures.send_failure.error),
+        because=_ERRORS,
+    ),
+    NotOffered(producer, failures.send_failure, when=answered, because=_AFTER_ANSWER),
+    NotOffered(
+        producer,
+        failures.raise_error,
+        when=~is_distinguished(failures.raise_error.error),
+        because=_ERRORS,
+    ),
+    NotOffered(producer, failures.raise_error, when=answered, because=_AFTER_ANSWER),
+    NotOffered(
+        producer,
+        failures.raise_error,
+        when=~(failures.raise_error.is_fatal | _batches_are_left),
+        because="There is no batch while initTransactions is in progress, and the end of a "
+        "transaction is sent when all batches are done.",
+    ),
+    NotOffered(
+        producer,
+        requests.next_request,
+        when=~(
+            ~current.is_set
+            & (size(new_partitions) == 0)
+            & is_first(requests.next_request.request, bump_asked)
+        ),
+        because=_ITS_TURN,
+        refined_by=_CHECK,
+    ),
+    NotOffered(
+        producer,
+        requests.send_request,
+        when=~((current == some(requests.send_request.request)) & ~request_in_flight),
+        because=_ITS_TURN,
+        refined_by=_CHECK,
+    ),
+    NotOffered(
+        producer,
+        requests.answer_lost,
+        when=~_is_asked(requests.answer_lost.request),
+        because=_ANSWERED,
+    ),
+    NotOffered(
+        producer,
+        requests.version_mismatch,
+        when=~_is_asked(requests.version_mismatch.request),
+        because=_ANSWERED,
+    ),
+    NotOffered(
+        producer,
+        requests.found,
+        when=~(_is_asked(Request.FIND_COORDINATOR) & requests.found.coordinator.is_in(sought)),
+        because=_ANSWERED,
+    ),
+    NotOffered(
+        producer,
+        requests.unauthorized,
+        when=request_in_flight,
+        because=_ITS_TURN,
+    ),
+    NotOffered(
+        producer,
+        requests.offsets_answered,
+        when=~(_is_asked(Request.ADD_OFFSETS_TO_TXN) & is_answer(requests.offsets_answered.error)),
+        because=f"{_ANSWERED} {_ERRORS}",
+    ),
+    NotOffered(
+        producer,
+        requests.offset_answered,
+        when=~(_is_asked(Request.TXN_OFFSET_COMMIT) & is_answer(requests.offset_answered.error)),
+        because=f"{_ANSWERED} {_ERRORS}",
+    ),
+    NotOffered(
+        producer,
+        calls.acknowledge,
+        when=~(calls.is_over & ~answered),
+        because="A call returns when its result is there.",
+    ),
+)
+"""The reductions of `calls`."""
