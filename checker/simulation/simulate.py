@@ -19,21 +19,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...language import DeclarationError, Instance, Loss
+from ...language import DeclarationError, Instance, Int, Loss
+from ...language.expressions import resolve
 from ...language.instance import ending_anywhere, ends_anywhere
-from ...language.systems import events_of
+from ...language.systems import BUDGET, events_of
 from ..check import explorer_of, identity, insert_initials, kind_in, set_shortest
+from ..native.cache.object_code import BEST
 from ..native.jit.functions import compiling_seconds
 from ..native.jit.interrupts import unbroken
-from ..native.search.explore import DEPTH, IMPROVED_FROM, search
+from ..native.search.explore import DEPTH, search
 from ..native.search.worker import ALL
-from ..native.walks.walks import RARE, SCHEDULED, UNIFORM, Walker
+from ..native.walks.walks import MOST_FAULTS, PRIORITY, RARE, SCHEDULED, UNIFORM, Walker
 from ..prepare import Options, Prepared, prepare
 from ..verdict.result import Counterexample, Outcome, PropertyVerdict, Verdict, counterexample_of
 from ..verdict.violation import set_violation
 
 PART = 32  # walks that a thread takes at a time
 ROUND = 1 << 19  # steps of a round, about
+FASTER_FROM = 1 << 20  # steps from which on better code pays
 HEAVIEST = 1 << 10  # weight of a row that was never taken
 DEPTH_OF_WALKS = 1_000
 SECONDS = 60.0
@@ -238,14 +241,15 @@ class _Run:
         self.options = options
         self.seed = seed
         faults = np.array([*_faults(prepared)], dtype=np.uint8)
+        of_rows = [name.partition("/")[0] for name in prepared.taken_names]
+        number_of = {name: at for at, name in enumerate(dict.fromkeys(of_rows))}
+        tables = np.array([number_of[name] for name in of_rows], dtype=np.int64)
         initials, stride = prepared.initials(), prepared.packing.stride
-        self.walkers = [
-            Walker(prepared.kernel, stride, initials, options.depth, faults)
-            for _ in range(options.threads)
-        ]
+        given = (prepared.kernel, stride, initials, options.depth, faults, tables)
+        self.walkers = [Walker(*given, _most_faults(prepared)) for _ in range(options.threads)]
         kinds = [UNIFORM]
         if options.guided:
-            kinds += [RARE, SCHEDULED] if faults.any() else [RARE]
+            kinds += [RARE, SCHEDULED, PRIORITY]
         self.ways = np.array(kinds, dtype=np.int64)
         self.taken = np.zeros(len(prepared.labels), dtype=np.int64)
         self.weights = np.full(len(prepared.labels), HEAVIEST, dtype=np.int64)
@@ -303,9 +307,8 @@ class _Run:
         for row, taken in enumerate(self.taken.tolist()):
             self.weights[row] = max(1, min(HEAVIEST, isqrt(most // (1 + taken))))
         self.span = max(1, min(self.options.depth, outcome.steps // outcome.walks))
-        for effort, steps in IMPROVED_FROM.items():
-            if outcome.steps >= steps:
-                self.prepared.kernel.improve(effort, one_by_one=True)
+        if outcome.steps >= FASTER_FROM:
+            self.prepared.kernel.improve(BEST, one_by_one=True)
 
     def _round(self, outcome: Simulation, wanted: int) -> tuple[_Found | None, bool]:
         """Takes so many parts, and counts them in their order, up to the first one that found
@@ -361,6 +364,17 @@ def _faults(prepared: Prepared) -> Iterator[int]:
     faults = {t.name for t in system.tables if t.on in budgeted or isinstance(t.on, Loss)}
     for name in prepared.taken_names:
         yield int(name.partition("/")[0] in faults)
+
+
+def _most_faults(prepared: Prepared) -> int:
+    """How many faults a walk plans at most: those that all budgets allow."""
+    instance = prepared.instance
+    budgets = (
+        resolve(variable.type.high, instance.constants)
+        for variable in instance.variables
+        if variable.name.startswith(f"{BUDGET}.") and isinstance(variable.type, Int)
+    )
+    return min(MOST_FAULTS, max(1, sum(budgets)))
 
 
 def _set_counterexample(run: _Run, found: _Found, outcome: Simulation) -> None:

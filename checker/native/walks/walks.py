@@ -29,10 +29,11 @@ from ..store.packed_records import copy_exactly, same_state
 from ..store.store import SLACK
 
 GAMMA = uint64(0x9E3779B97F4A7C15)
-UNIFORM, RARE, SCHEDULED = range(3)
-"""How a walk chooses a step: each successor alike, rarely taken rows more often, or faults at drawn
-steps only."""
+UNIFORM, RARE, SCHEDULED, PRIORITY = range(4)
+"""How a walk chooses a step: each successor alike; rarely taken rows more often; faults at drawn
+steps only; or, besides, tables in a drawn order of priority."""
 MOST_FAULTS = 8  # in the schedule of a walk
+CHANGES = 3  # steps at which a walk draws a new order of priority
 BEAM = 64  # states in which rows are followed at once
 
 
@@ -50,22 +51,65 @@ def below(drawn, limit):
     return np.int64(((drawn >> uint64(32)) * uint64(limit)) >> uint64(32))
 
 
+@compiled(inline="always")
+def points(schedule, first, several, span, step):
+    """How many of `several` drawn points, numbered from `first` on, are at this step."""
+    found = 0
+    for each in range(several):
+        found += below(splitmix(schedule + uint64(first + each)), span) == step
+    return found
+
+
+@compiled(inline="always")
+def weight(way, row, weights, faults, due, tables, order, highest):
+    """How much a row counts among those that a step is chosen from."""
+    if way == RARE:
+        return weights[row]
+    if (faults[row] != 0) != (due > 0):
+        return np.int64(0)
+    return np.int64(way == SCHEDULED or splitmix(order + uint64(tables[row])) == highest)
+
+
+@compiled(inline="always")
+def guided(way, drawn, new, rows, weights, faults, due, tables, order, place):
+    """The place of the successor that a guided walk takes, of `new` ones; `place` if none fits."""
+    here, highest = way, uint64(0)
+    if way == PRIORITY:
+        if drawn & uint64(3) == uint64(0):  # else a table may be taken for ever
+            here = SCHEDULED
+        for each in range(new):
+            row = rows[each]
+            if (faults[row] != 0) == (due > 0):
+                highest = max(highest, splitmix(order + uint64(tables[row])))
+    total = 0
+    for each in range(new):
+        total += weight(here, rows[each], weights, faults, due, tables, order, highest)
+    if total:  # else all successors are faults that aren't due, or none is one that is
+        left = below(drawn, total)
+        for each in range(new):
+            left -= weight(here, rows[each], weights, faults, due, tables, order, highest)
+            if left < 0:
+                return each
+    return place
+
+
 @compiled
 def walk(
-    expand, initials, count, stride, depth, seed, number, way, weights, faults, span, path, out,
-    rows, bad, notes, groups, taken, chosen,
+    expand, initials, count, stride, depth, seed, number, way, weights, faults, most_faults, tables,
+    span, path, out, rows, bad, notes, groups, taken, chosen,
 ):  # fmt: skip
     """Takes the walk of that number, of up to `depth` steps, from one of `count` initial states.
 
     Writes its packed states to `path` and its rows to `chosen`, and counts these in `taken`.
-    `weights` are those of rows in a RARE walk; `faults` are the rows that a SCHEDULED one takes at
-    most MOST_FAULTS times, at drawn steps below `span`. `groups` are the words that each group of
-    properties reads (see `property_groups`). Returns the number of steps, and the violations that
-    were found in the last state.
+    `weights` are those of rows in a RARE walk. A SCHEDULED or PRIORITY walk takes `faults` at up to
+    `most_faults` drawn steps below `span`; `tables` has the number of each row's table. `groups`
+    are the words that each group of properties reads (see `property_groups`). Returns the number of
+    steps, and the violations that were found in the last state.
     """
     draws = splitmix(uint64(seed) + GAMMA * splitmix(uint64(number) + GAMMA))
-    schedule, due = draws, 0
-    planned = below(splitmix(schedule ^ GAMMA), MOST_FAULTS + 1) if way == SCHEDULED else 0
+    schedule, order, due, planned = draws, draws, 0, 0
+    if way >= SCHEDULED:
+        planned = below(splitmix(schedule ^ GAMMA), most_faults + 1)
     draws += GAMMA
     copy_exactly(initials + below(splitmix(draws), count) * stride, path, stride)
     steps, known, state = 0, np.int64(0), path
@@ -82,24 +126,11 @@ def walk(
         drawn = splitmix(draws)
         place = below(drawn, new)
         if way != UNIFORM:
-            for fault in range(planned):
-                due += below(splitmix(schedule + uint64(fault)), span) == steps
-            total = 0
-            for each in range(new):
-                row = rows[each]
-                fits = way == RARE or (faults[row] != 0) == (due > 0)
-                total += weights[row] if way == RARE else np.int64(fits)
-            if way == SCHEDULED and total == 0:
-                pass  # all successors are faults that aren't due, or none is one that is
-            else:
-                left = below(drawn, total)
-                for each in range(new):
-                    row = rows[each]
-                    fits = way == RARE or (faults[row] != 0) == (due > 0)
-                    left -= weights[row] if way == RARE else np.int64(fits)
-                    if left < 0:
-                        place = each
-                        break
+            if way >= SCHEDULED:
+                due += points(schedule, 0, planned, span, steps)
+                if points(schedule, MOST_FAULTS, CHANGES, span, steps):
+                    order = draws
+            place = guided(way, drawn, new, rows, weights, faults, due, tables, order, place)
             due -= due > 0 and faults[rows[place]] != 0
         row = rows[place]
         taken[row] += 1
@@ -118,8 +149,8 @@ def walk(
 
 @compiled
 def walks(
-    expand, initials, count, stride, depth, seed, first, several, ways, weights, faults, span,
-    path, out, rows, bad, notes, groups, taken, chosen,
+    expand, initials, count, stride, depth, seed, first, several, ways, weights, faults,
+    most_faults, tables, span, path, out, rows, bad, notes, groups, taken, chosen,
 ):  # fmt: skip
     """Takes `several` walks, one after the other, up to one that finds a violation. Each takes the
     next of the `ways`. Returns the number of walks, of all steps and of those of the last walk, and
@@ -129,7 +160,8 @@ def walks(
         number = first + done
         steps, flags = walk(
             expand, initials, count, stride, depth, seed, number, ways[number % ways.size],
-            weights, faults, span, path, out, rows, bad, notes, groups, taken, chosen,
+            weights, faults, most_faults, tables, span, path, out, rows, bad, notes, groups, taken,
+            chosen,
         )  # fmt: skip
         total += steps
         if flags:
@@ -184,18 +216,22 @@ def follow(
 
 class Walker:
     """One thread's buffers for walks of up to `depth` steps from packed initial states, which lie
-    one behind the other. `faults` has 1 for each row that is a fault, by the kernel's numbers.
+    one behind the other. By the kernel's numbers of rows, `faults` has 1 for each one that is a
+    fault, of which a walk plans up to `most_faults`, and `tables` the number of its table.
 
     Raises MemoryError where a walk's states take too much.
     """
 
     def __init__(
-        self, kernel: Kernel, stride: int, initials: bytes, depth: int, faults: Any
-    ) -> None:
+        self, kernel: Kernel, stride: int, initials: bytes, depth: int, faults: Any, tables: Any,
+        most_faults: int = MOST_FAULTS,
+    ) -> None:  # fmt: skip
         self.kernel = kernel
         self.stride = stride
         self.depth = depth
         self.faults = faults
+        self.tables = tables
+        self.most_faults = most_faults
         self.count = len(initials) // stride
         self.initials = Region(len(initials) + SLACK)
         self.initials.array[: len(initials)] = np.frombuffer(initials, dtype=np.uint8)
@@ -216,8 +252,9 @@ class Walker:
         """Takes walks (see the function `walks`)."""
         return walks(
             self.kernel.address, self.initials.address, self.count, self.stride, self.depth, seed,
-            first, several, ways, weights, self.faults, span, self.path_region.address,
-            self.out.address, self.rows, self.bad, self.notes, self.groups, taken, self.chosen,
+            first, several, ways, weights, self.faults, self.most_faults, self.tables, span,
+            self.path_region.address, self.out.address, self.rows, self.bad, self.notes,
+            self.groups, taken, self.chosen,
         )  # fmt: skip
 
     def path(self, steps: int) -> list[bytes]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native.walks.walks import RARE, SCHEDULED, UNIFORM, Walker
+from epochfence.checker.native.walks.walks import PRIORITY, RARE, SCHEDULED, UNIFORM, Walker
 from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.simulation.simulate import Simulation, Walks, simulate
 from epochfence.checker.verdict.result import Verdict
@@ -63,7 +63,9 @@ def reachable(instance: Instance) -> set[FullState]:
 def walker_of(prepared: Prepared, depth: int = 50) -> Walker:
     faults = np.zeros(len(prepared.labels), dtype=np.uint8)
     faults[::3] = 1
-    return Walker(prepared.kernel, prepared.packing.stride, prepared.initials(), depth, faults)
+    tables = np.arange(len(faults), dtype=np.int64)
+    stride, initials = prepared.packing.stride, prepared.initials()
+    return Walker(prepared.kernel, stride, initials, depth, faults, tables, 3)
 
 
 def is_run(prepared: Prepared, path: list[bytes], rows: list[int]) -> bool:
@@ -88,7 +90,7 @@ def comparable(result: Simulation) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize("way", [UNIFORM, RARE, SCHEDULED])
+@pytest.mark.parametrize("way", [UNIFORM, RARE, SCHEDULED, PRIORITY])
 @pytest.mark.parametrize("name", ["lease", "peterson", "token_ring", "resend"])
 def test_walks_are_runs_of_the_model(name: str, way: int) -> None:
     prepared = prepare(example(name), symmetry=False, slicing=False)
