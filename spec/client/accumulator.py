@@ -43,7 +43,6 @@ from ..releases.features import (
     several_in_flight,
     transactional,
 )
-from . import queue as queue  # its fields of the client come first
 from . import state as client
 from .state import s
 from .transaction_manager import API_VERSION, completing, has_id, is_closed
