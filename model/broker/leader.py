@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from ...language import lift
 from ...spec.leader import produce
-from ...spec.leader.state import asks_coordinator, last_stable_offset
+from ...spec.leader.state import asks_coordinator, asks_coordinator_now, last_stable_offset
 from ...spec.leader.tables import DRIVEN
-from ...spec.leader.verification import asks_about_offsets
+from ...spec.leader.verification import asks_about_offsets_now
 from ...spec.messages import Errors
 from ...spec.releases import api_versions
 from ...spec.releases.features import KAFKA
@@ -101,10 +102,11 @@ class PartitionLeader:
         DynamicProducerStateManagerConfig, UnifiedLog.batchMissingRequiredVerification
         """
         self.machine.put(verification_enabled=enabled)
-        self._asks = {
-            "CLIENT": enabled and self.machine.value(asks_coordinator),
-            "COORDINATOR": enabled and self.machine.value(asks_about_offsets),
-            "REPLICATION": False,
+        fields = _transactional(0, 0)
+        self._asks: dict[tuple[str, tuple[str, ...]], bool] = {
+            (origin, off): self.machine.meaning("Produce", asks, off, fields)
+            for origin, asks in _ASKS.items()
+            for off in ((), api_versions.VERSION_1)
         }
 
     def copy(self) -> PartitionLeader:
@@ -206,7 +208,7 @@ class PartitionLeader:
             return Refused()
         last = -1 if base_sequence < 0 else (base_sequence + count - 1) % 2**31
         off = api_versions.before(transaction_version)
-        if transactional and self._asks[origin]:
+        if transactional and self._asks[origin, off]:
             asked = self.machine.at("verification_states", producer_id)
             answer = self.machine.handle(
                 "AddPartitionsByLeaderResponse", switch_off=off, producer=0, partition=0,
@@ -338,9 +340,9 @@ class PartitionLeader:
         """Whether the coordinator is to be asked about a batch, and under which guard;
         `transaction_version` as in `append`."""
         fields = _transactional(producer_id, producer_epoch, base_sequence)
-        if not self.machine.meaning("Produce", produce.needs_verification, (), fields):
-            return GuardResponse("NONE", None)
         off = api_versions.before(transaction_version)
+        if not self.machine.meaning("Produce", produce.needs_verification, off, fields):
+            return GuardResponse("NONE", None)
         answer = self.machine.handle("Produce", switch_off=off, **fields).reply
         return GuardResponse(answer.error, answer.guard)
 
@@ -515,6 +517,12 @@ class PartitionLeader:
 
 
 _KNOWN = frozenset(Errors.bounded_names())
+_ASKS: Final = {
+    "CLIENT": asks_coordinator_now,
+    "COORDINATOR": asks_about_offsets_now,
+    "REPLICATION": lift(False),
+}
+"""Whether the leader asks the coordinator about transactional batches, by their origin."""
 
 
 def _transactional(producer_id: int, producer_epoch: int, base_sequence: int = 0) -> dict[str, Any]:

@@ -84,8 +84,7 @@ from_client_or_coordinator = Produce.from_client | (
 in_transaction = leader.has_ongoing_transaction(Produce.producer_id, Produce.producer_epoch)
 """Whether the batch belongs to the transaction that is open."""
 needs_verification = (
-    leader.asks_coordinator
-    & leader.verification_enabled
+    leader.asks_coordinator_now
     & from_client_or_coordinator
     & is_transactional
     & ~Produce.beneath_log

@@ -189,6 +189,11 @@ UnifiedLog.lastStableOffset, maybeIncrementFirstUnstableOffset
 # version 2 adds the partition by asking, with verification or without
 asks_coordinator = verification | transaction_version_2
 """Whether a leader asks the coordinator about a transaction's first batch."""
+asks_coordinator_now = (verification & verification_enabled) | transaction_version_2
+"""The same by its setting: a batch of version 2 is added even if verification is off.
+
+ReplicaManager.maybeSendPartitionsToTransactionCoordinator
+"""
 
 
 def is_idle(timestamp: Expression) -> Expression:

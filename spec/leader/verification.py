@@ -54,6 +54,7 @@ from .state import (
     LogEntry,
     ProducerStateEntry,
     asks_coordinator,
+    asks_coordinator_now,
     duplicate_batch,
     has_ongoing_transaction,
     is_empty,
@@ -64,11 +65,14 @@ from .state import (
     orphaned,
     producers,
     unguarded,
+    verification_enabled,
     verification_states,
 )
 
 asks_about_offsets = asks_coordinator & offsets_verified
 """Whether a leader asks the coordinator about the offsets that a group's coordinator appends."""
+asks_about_offsets_now = asks_coordinator_now & offsets_verified
+"""The same by its setting."""
 
 
 # The answer ---------------------------------------------------------------------------------------
@@ -201,7 +205,7 @@ verified = Table(
         Row(
             "guard-mismatch",
             "The verification guard is no longer the one that counts",
-            when=is_first & ~answer.guarded,
+            when=is_first & verification_enabled & ~answer.guarded,
             set={waiting_batch: None},
             reply=produce_response(Errors.INVALID_TXN_STATE),
             send=(append_response(Errors.INVALID_TXN_STATE),),

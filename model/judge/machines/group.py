@@ -15,7 +15,7 @@ from typing import Any, Final
 from ....spec.coordinator import tables
 from ....spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
 from ....spec.leader.tables import DRIVEN as LEADER_TABLES
-from ....spec.leader.verification import asks_about_offsets
+from ....spec.leader.verification import asks_about_offsets_now
 from ....spec.releases import api_versions
 from ....spec.releases.features import KAFKA
 from ....spec.releases.group_features import group_coordinator_service
@@ -85,7 +85,8 @@ class Offset:
             max_transaction_timeout_ms=settings.transaction_max_timeout_ms,
         )  # fmt: skip
         machine = self.leader.machine
-        self.asks = settings.verification and bool(machine.value(asks_about_offsets))
+        self.verifies = settings.verification
+        self.asks = bool(machine.value(asks_about_offsets_now))
         self.adds = "transaction_version_2" in machine.features
         self.stages = not self.offset.value(group_coordinator_service) and any(
             (o.response or {}).get("error") == "UNSTABLE_OFFSET_COMMIT" for o in operations
@@ -130,7 +131,7 @@ class Offset:
         """See Judged."""
         if self.about is None or operation.request != "TxnOffsetCommit":
             return ""
-        is_added = not self.asks or self._may_be_added(operation)
+        is_added = not (self.asks and self.verifies) or self._may_be_added(operation)
         return "" if is_added else self.about.against_batch(operation)
 
     def rank(self, operation: Operation) -> float:

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Self
 
 from ....spec.coordinator import tables
+from ....spec.leader.state import asks_coordinator_now
 from ....spec.leader.tables import DRIVEN as LEADER_TABLES
 from ...broker.leader import PartitionLeader
 from ...engine.machine import Taken, watched
@@ -54,7 +55,8 @@ class Leader:
             max_transaction_timeout_ms=settings.transaction_max_timeout_ms,
         )  # fmt: skip
         features = self.leader.machine.features
-        self.asks = settings.verification and "verification" in features
+        self.verifies = settings.verification
+        self.asks = bool(self.leader.machine.value(asks_coordinator_now))
         self.adds = "transaction_version_2" in features
         self.relayed = _relayed(settings.protocol) if self.asks else []
         self.harmless = harmless(self.leader.machine.tables)
@@ -239,7 +241,7 @@ class Leader:
             return ""
         if operation.request == "WriteTxnMarkers":
             return self.about.against_marker(operation)
-        is_asked = self.asks and bool(operation.fields.get("transactional"))
+        is_asked = self.asks and self.verifies and bool(operation.fields.get("transactional"))
         if not is_asked or self._may_be_added(self.read(operation)):
             return ""
         return self.about.against_batch(operation)

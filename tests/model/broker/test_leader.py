@@ -328,3 +328,20 @@ def test_verification_may_be_switched_off_at_runtime(release: str) -> None:
         transaction_version=0, guard=asked.guard,
     )  # fmt: skip
     assert again.error == "INVALID_TXN_STATE"
+
+
+@pytest.mark.parametrize(("release", "version", "asks"), [
+    ("3.9", 0, False), ("4.0.1", 0, False), ("4.0.1", 2, True), ("4.4", 2, True),
+])  # fmt: skip
+def test_version_2_adds_the_partition_even_without_verification(
+    release: str, version: int, *, asks: bool
+) -> None:
+    """ReplicaManager.maybeSendPartitionsToTransactionCoordinator. No batch needs a guard."""
+    one = leader(release, verification=False)
+    batch: dict[str, Any] = {"producer_id": ID, "producer_epoch": 0, "base_sequence": 0}
+    asked = one.maybe_start_transaction_verification(**batch, transaction_version=version)
+    assert (asked.error, asked.guard is not None) == ("NONE", asks)
+    taken = one.append(**batch, count=1, transactional=True, transaction_version=version)
+    assert (taken.error, taken.first_offset) == ("NONE", 0)
+    again = one.maybe_start_transaction_verification(**batch, transaction_version=version)
+    assert again.guard is None  # the transaction is open

@@ -564,3 +564,19 @@ def test_reasons_of_a_coordinator_are_those_of_the_very_epochs_and_ids() -> None
     assert deciding.startswith("by transaction: AddPartitionsToTxn, row other-epoch (")
     assert other.startswith("not NONE: transaction: AddPartitionsToTxn, row add (")
     assert why or other.endswith("as row other-epoch comes first")
+
+
+@pytest.mark.parametrize(("version", "explained"), [(11, False), (12, True)])
+def test_version_2_relays_the_coordinators_error_without_verification(
+    version: int, *, explained: bool
+) -> None:
+    """The leader of a broker without verification asks about a batch of version 2 alone."""
+    fields = {
+        "producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "count": 1,
+        "transactional": True, "api_version": version,
+    }  # fmt: skip
+    answer = {"error": "CONCURRENT_TRANSACTIONS", "base_offset": -1}
+    found = judge(
+        [Operation("Produce", fields, 0, 1, answer)], Settings(protocol="4.4", verification=False)
+    )
+    assert (found.finding is Finding.EXPLAINED) == explained
