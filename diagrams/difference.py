@@ -199,7 +199,7 @@ def _above(table: Table, row: Row) -> Iterator[Expression]:
 
 
 def tell(found: list[TableDifference], before: str, after: str, console: Console) -> None:
-    """Prints the differences, a table each: what only `before` has by -, what only `after` by +."""
+    """Prints one table of differences per declared table: - marks `before`, + marks `after`."""
     for table in found:
         title = Text.assemble((f"{table.machine}, {table.event}", "bold"))
         if table.only_in is not None:

@@ -69,8 +69,8 @@ def feature_facts(protocols: Protocols, release: str) -> Facts:
 def taken(
     table: Table, protocols: Protocols, release: str, facts: Facts
 ) -> tuple[tuple[Row, Facts], ...]:
-    """The rows that may be taken in a release where `facts` hold, each with what the table asks for
-    and is known then."""
+    """The rows that may be taken in a release where `facts` hold. Each comes with the facts that
+    are known when it is taken."""
     asked = _features_asked(table)
     features = feature_facts(protocols, release).items()
     known = {feature: truth for feature, truth in features if feature in asked}
@@ -203,7 +203,7 @@ def settled(e: Expression, facts: Facts) -> Expression:
             case "if" if (truth := possible(args[0], facts)) and len(truth) == 1:
                 return settled(args[1] if True in truth else args[2], facts)
             case "and" | "or" if isinstance(_kind(node), Bool):
-                # what decides it would have decided the whole
+                # an argument that decides it would have decided the whole expression
                 left = [argument for argument in args if len(possible(argument, facts) or BOTH) > 1]
                 return settled(left[0], facts) if len(left) == 1 else None
             case op if op in QUANTIFIERS and (inside := _inside(args[0], facts)) is not facts:
@@ -215,7 +215,7 @@ def settled(e: Expression, facts: Facts) -> Expression:
 
 
 def rewritten(row: Row, change: Callable[[Expression], Expression]) -> Row:
-    """The row with each expression of what it asks for and does changed."""
+    """The row with each expression of its condition and of its effect changed."""
 
     def sent(sending: Sending) -> Sending:
         fields = tuple((name, change(value)) for name, value in sending.fields)
@@ -287,7 +287,7 @@ def _derived(e: Expression, facts: Facts) -> Values | None:
 
 
 def _read_of_none(e: Expression, inner: Values) -> Values | None:
-    """The values of `e`, what an optional holds, where it may be none: engines read that as the
+    """The values of `e`, the content of an optional that may be none. Engines read none as the
     type's initial value."""
     kind = _kind(e)
     if not isinstance(kind, Bool | Enum):

@@ -99,7 +99,7 @@ def _(shown: Outcome) -> str:
 
 
 class StatesTable:
-    """States or steps as a table: the first rows of what a run has found (`Result.data`), of a
+    """States or steps as a table: the first rows of a run's result (`Result.data`), of a
     table of Arrow, or of a data frame of pandas or Spark, with a column for each instance."""
 
     def __init__(self, data: Any, most: int = MOST) -> None:
@@ -134,7 +134,7 @@ def _chart(trace: Trace) -> str:
 
 
 def _inner(svg: bytes) -> str:
-    """A drawing without what only a file of its own begins with."""
+    """A drawing without the header that only a separate file needs."""
     return svg[svg.index(b"<svg") :].decode()
 
 
@@ -153,7 +153,7 @@ def _table_of(data: Any, most: int) -> str:
 
 
 def _states(rows: Iterable[Mapping[str, Any]], count: int | None) -> str:
-    """Rows with what an instance has in a column of its own; `count` is of all rows."""
+    """Rows with a column for each instance; `count` is of all rows."""
     shown = list(rows)
     heads: dict[str, list[str]] = {}
     for row in shown:

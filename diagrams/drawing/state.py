@@ -263,7 +263,7 @@ class _Search:
         return dict.fromkeys((*own, *others))
 
     def follow(self, release: str) -> None:
-        """Goes through a release's steps again, keeping in mind which rows prepared what."""
+        """Goes through a release's steps again, and records which rows prepared each change."""
         waiting: list[tuple[Known, str, Steps]]
         waiting = [(known, str(known[0]), ()) for known in product(*self.initials)]
         seen = set(waiting)

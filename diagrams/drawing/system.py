@@ -17,7 +17,8 @@ def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph
 
     A message is on an edge in the releases in which some row sends it. A machine that reads or sets
     fields of another one, without a message, has an edge for that as well. Events that share a
-    bound, and messages of some releases or that may be lost, stand below what they have in common.
+    bound stand below that bound. Messages stand below their releases, or below the note that they
+    may be lost.
     """
     shown = tuple(releases or system.protocols.releases)
     sent: _Found[tuple[str, str], Message] = {}

@@ -1,6 +1,6 @@
 """A system walked through by paths: the number of the first state, then those of steps taken.
 
-A path is all that a view needs: so a link to it is one to what is seen.
+A view needs only its path. A link that contains the path opens the same view.
 """
 
 from __future__ import annotations

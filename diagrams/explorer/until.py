@@ -34,7 +34,7 @@ from ...language.given import meant
 from ...language.types import Type, choices, literal
 from ...model.engine.interpreter import FullState
 
-LONGEST = 300  # characters of what is asked for
+LONGEST = 300  # characters of a condition
 SECONDS, MEMORY = 30.0, 2 << 30
 STUCK = "stuck"
 COMPARED = re.compile(r"(?P<name>\S+?)\s*(?P<sign>!=|<=|>=|==|=|<|>)\s*(?P<value>\S+)")
@@ -179,7 +179,7 @@ def until(instance: Instance, state: FullState, text: str, known: Mapping[str, P
 
     def hurry(_: Any) -> None:
         if time.monotonic() - begun > SECONDS:
-            raise KeyboardInterrupt  # which ends a search with what it knows
+            raise KeyboardInterrupt  # ends a search, which keeps its results
 
     try:
         goal, is_stuck = goal_of(instance, text, known)

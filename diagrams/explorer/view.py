@@ -26,8 +26,8 @@ HERE = File(__file__).parent
 
 @dataclass(frozen=True)
 class Offer:
-    """A step that is possible: its number in the path, and what it would do, or that the state
-    `stays`. `other` says what is otherwise in the release beside, where there is one."""
+    """A possible step: its number in the path and its effect. With `stays`, the state doesn't
+    change. `other` has the differences in the second release, if one is shown."""
 
     number: int
     step: TraceStep

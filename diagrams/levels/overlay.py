@@ -25,7 +25,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Overlay:
-    """The instances' first states, by machine and name, and what each step moves."""
+    """The instances' first states, by machine and name, and the moves of each step."""
 
     first: dict[str, dict[str, str]]
     steps: tuple[tuple[Move, ...], ...]

@@ -1,6 +1,8 @@
-"""State diagrams as one HTML file, in levels: an edge opens its rows, a row its guard and source; a
-slider fades what a release doesn't have, and a trace can be laid over it. It needs no network, and
-takes nothing of a declaration for markup."""
+"""State diagrams as one HTML file, in levels: an edge opens its rows, a row its guard and source.
+
+A slider fades the parts that a release doesn't have. A trace can be laid over the diagrams. The
+file needs no network, and takes nothing of a declaration for markup.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Drawn:
-    """A machine with its picture, its fields, and what edges and fields open, in this order."""
+    """A machine with its picture, its fields, and the pairs that edges and fields open."""
 
     machine: Machine
     pairs: list[Pair]

@@ -16,7 +16,7 @@ SVG = "http://www.w3.org/2000/svg"
 
 
 def picture(graph: Graph, diagram: StateDiagram, pairs: Iterable[Pair]) -> str:
-    """The picture as markup. `pairs` are what its edges open, by their number."""
+    """The picture as markup. Its edges open `pairs`, by their number."""
     return _Picture(graph, diagram, list(pairs)).drawn()
 
 
