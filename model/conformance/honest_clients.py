@@ -2,7 +2,7 @@
 
 Each starts by InitProducerId and has one request on its way at a time. Its requests follow its own
 identity, transaction and sequences; it repeats a request whose answer is lost. A newer instance of
-its transactional id makes it a zombie, and it goes on until a broker tells it so.
+its transactional id makes it a zombie, and it continues until a broker fences it.
 
 TransactionManager; KIP-890 for clients that use transaction version 2
 """

@@ -70,13 +70,13 @@ class PossibleState:
         )
 
     def inward(self, line: Line) -> dict[str, Any]:
-        """A line in the system's producer ids, in those of the cluster. One that nobody told, which
-        a client made up, is the same in both."""
+        """A line in the system's producer ids, in those of the cluster. An id that
+        a client made up is the same in both."""
         return _renamed(line, self.ids)
 
     def outward(self, line: Line, unknown: Any = NEW) -> dict[str, Any]:
         """A line or an answer in the cluster's producer ids, in those of the system; `unknown`
-        stands for one that the system hasn't told, if it isn't None."""
+        stands for one that the system hasn't given out, if it isn't None."""
         told = {mine: its for its, mine in self.ids.items()}
         return _renamed(line, told, unknown)
 

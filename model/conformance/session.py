@@ -91,8 +91,8 @@ class System(ABC):
         raise NotImplementedError
 
     def elapsed_ms(self) -> int:
-        """The time that went by since this was asked last, of a system with a clock of its own.
-        Without this method none does, but where it is told to sleep."""
+        """The time since the last call, for a system with a clock of its own. Without this method,
+        time passes only when a line makes the system sleep."""
         raise NotImplementedError
 
     def settle(self) -> bool:
@@ -299,9 +299,10 @@ class Session:
 
 
 def replay(lines: Iterable[Line], system: System, protocol: str | None = None) -> list[Exchange]:
-    """Puts the lines of a trace, as `model.requests.read` reads them, to a system; what happened.
+    """Puts the lines of a trace, as `model.requests.read` reads them, to a system.
 
-    Raises Disagreement at the first answer that isn't allowed, and ModelError for a wrong line.
+    Returns the session's exchanges. Raises Disagreement at the first answer that isn't allowed, and
+    ModelError for a wrong line.
     """
     session = Session(system, protocol)
     try:

@@ -29,7 +29,7 @@ class Client:
         return (base + count) % (LARGEST_SEQUENCE + 1)
 
     def learn(self, answer: Answer | None) -> None:
-        """Takes a new producer id or epoch from an answer; sequences start anew."""
+        """Takes a new producer id or epoch from an answer, and restarts its sequences."""
         if answer is None or answer["error"] != "NONE" or answer.get("producer_epoch", -1) < 0:
             return
         told = (answer["producer_id"], answer["producer_epoch"])

@@ -1,7 +1,7 @@
 """A proxy between clients and real brokers, in which requests and answers meet faults.
 
-What a client sends goes on as it came, byte for byte, and so do answers, but for the addresses in
-them: for each broker the proxy listens at a port of its own, and tells clients of that one.
+The proxy passes on requests and answers byte for byte, but for the addresses in answers. It listens
+at a port of its own for each broker, and gives clients that port.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ _TRANSACTION: Final = 1
 
 
 def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """The first and last version of each API that is passed on, of those that ApiVersions told:
-    what is known here, with topics by name and one coordinator at a time."""
+    """The first and last version of each API that is passed on, of an answer to ApiVersions.
+
+    The proxy knows these versions. They have topics by name and one coordinator at a time.
+    """
     limits = newest_of(NEWEST)
     found: dict[str, tuple[int, int]] = {}
     for one in told["api_keys"]:

@@ -58,8 +58,8 @@ class Users:
         return Answer({"error_code": error, "mechanisms": list(self.mechanisms)})
 
     def authenticate(self, request: Request) -> Answer | Silence:
-        """SaslAuthenticate: what the mechanism says, message by message, behind its handshake. The
-        next request of one who was refused closes the connection."""
+        """SaslAuthenticate: the mechanism's messages, one by one, after its handshake. If the user
+        was refused, the next request closes the connection."""
         connection = request.connection
         if self._is_over(connection) or connection not in self._exchanges:
             return LOST

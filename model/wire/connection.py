@@ -89,8 +89,8 @@ class Security:
 
 
 def security(properties: Mapping[str, str]) -> Security:
-    """What a client's properties say of it: the names of Kafka's Java client, with PEM files, or
-    those of librdkafka. Raises BrokerError for an unknown property."""
+    """The security of a connection, from a client's properties. They have the names of Kafka's Java
+    client, with PEM files, or those of librdkafka. Raises BrokerError for an unknown property."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         raise BrokerError(f"security.protocol {protocol}: no client knows it")
@@ -268,8 +268,9 @@ Asked = tuple[str, int, Mapping[str, Any]]
 
 
 def authentication(how: Security, place: str) -> Generator[Asked, dict[str, Any], None]:
-    """The requests by which a user is told, each with its version; the response to each is sent in.
-    Raises BrokerError where the user is refused, or the broker isn't one who knows him."""
+    """The requests that authenticate a user, each with its version. The response to each is sent
+    in. Raises BrokerError if the broker refuses the user or the mechanism, or can't prove
+    itself."""
     exchange = how.exchange()
     if exchange is None:
         return

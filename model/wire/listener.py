@@ -110,7 +110,7 @@ class Brokers:
     and last of each API that is taken, `features` finalized features and their levels
     (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only;
     `features_of` renews them before a broker tells them, and their epoch.
-    `left` is told of each connection that has ended. An exception in `handle` closes its
+    `left` is called for each connection that has ended. An exception in `handle` closes its
     connection, and is raised at the end. Connections that stay idle are closed; so is the one that
     is idle for longest, if there are too many for the files that the process may open. Raises
     CantListen.

@@ -1,8 +1,8 @@
 """Kafka's messages of any version as plain dictionaries, and back: kio has a class for each.
 
 Fields have kio's names. Errors are their names, times and spans milliseconds (-1 for none), arrays
-lists. What a version doesn't have is left out of what is sent, and has its default where nothing
-says otherwise; so a handler answers all versions alike.
+lists. A field that a version doesn't have isn't sent. A field that isn't given has its default.
+A handler can therefore answer all versions alike.
 """
 
 from __future__ import annotations

@@ -226,8 +226,8 @@ class BrokerSystem(System):
         self._probe("UNKNOWN_SERVER_ERROR" if is_wanted else "NONE")
 
     def _probe(self, error: str) -> None:
-        """Waits until the transaction log takes records, or refuses them: until InitProducerId is
-        answered so."""
+        """Waits until the transaction log takes records, or refuses them: until InitProducerId has
+        this error."""
         until = time.monotonic() + PATIENCE_S
         name = f"{self.cluster.prefix}-probe"
         asked = {"transactional_id": name, "transaction_timeout": 60_000}

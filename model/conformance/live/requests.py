@@ -1,8 +1,8 @@
 """The oracle's requests as Kafka has them, of one run on a real cluster, and its answers as the
 oracle has them.
 
-A name in a request (`a`, `t-0`, `g`) stands for one of the run's own, as does the producer id that
-nobody has told: so each run starts with new ids, and partitions that nothing was written to.
+A name in a request (`a`, `t-0`, `g`) stands for one of the run's own. The same holds for the
+producer id that no broker has given out. Each run starts with new ids and with empty partitions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Requests:
         return self._asks[request](fields, self._version(request, fields))
 
     def own(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The fields with this run's producer id that nobody has told."""
+        """The fields, with this run's own value for the producer id that no broker gave out."""
         if fields.get("producer_id", -1) == UNKNOWN_ID:
             return {**fields, "producer_id": UNKNOWN_ID + self.number}
         return fields

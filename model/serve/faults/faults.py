@@ -134,7 +134,7 @@ class Fault:
         return min(said) if said else None
 
     def release(self) -> None:
-        """What it holds goes on."""
+        """Lets the held requests continue."""
         for event in self.waiting:
             event.set()
         self.waiting.clear()

@@ -24,7 +24,7 @@ Act = Callable[[Fault, "str | None"], "Awaitable[None] | None"]
 class Faulted:
     """Answers requests by `answer`, with the faults that they bring about.
 
-    `copies` answers one that comes again, in the place of `answer`. `act` does what a fault does to
+    `copies` answers one that comes again, in the place of `answer`. `act` applies a fault to
     the cluster, `marks` holds markers or lets them go. `failures` is where exceptions of work go
     that nobody waits for.
     """
@@ -146,7 +146,7 @@ class Faulted:
 
     def report(self, answered: Mapping[str, int], refused: Sequence[str]) -> list[str]:
         """How many requests of each API were answered, why connections were closed that sent none,
-        and what became of the faults, in lines."""
+        and the results of the faults, in lines."""
         lines = [f"{sum(answered.values()):,} requests answered"]
         if answered:
             told = ", ".join(f"{name} {count:,}" for name, count in sorted(answered.items()))

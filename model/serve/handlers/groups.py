@@ -89,7 +89,7 @@ class GroupApis:
         return await self._answer(name, joined.member_id, joined)
 
     async def sync(self, request: Request) -> Answer:
-        """SyncGroup: answered when the group's leader has said who gets what."""
+        """SyncGroup: answered when the group's leader has sent the assignments."""
         asked = request.fields
         name = asked["group_id"]
         error = self.refusal(request, name)

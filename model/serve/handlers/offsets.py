@@ -1,7 +1,7 @@
 """The offsets of consumer groups: OffsetCommit, OffsetFetch and TxnOffsetCommit.
 
-The cluster decides who may commit, and the answers; here is what goes with an offset on the wire,
-by where the offset stands in the log.
+The cluster decides who may commit, and the answers. This module keeps the details that go with an
+offset on the wire, by the offset's place in the log.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class OffsetApis:
     def _committed(
         self, request: Request, refused: str, kept: Callable[[Mapping[Place, int]], str]
     ) -> Answer:
-        """The answer to a commit, by partition: who may not commit at all is `refused`, and what
-        isn't there or may not be read is told apart. The group is asked about the rest."""
+        """The answer to a commit, by partition. `refused` is the error of every partition, or NONE.
+        A partition that doesn't exist or may not be read has its own error. The group decides about
+        the rest."""
         asked, group_id = request.fields, request.fields["group_id"]
         given = {
             (topic["name"], part["partition_index"]): part
@@ -106,8 +107,8 @@ class OffsetApis:
         return error if error != "NONE" or is_there else "UNKNOWN_TOPIC_OR_PARTITION"
 
     def fetch(self, request: Request) -> Answer:
-        """OffsetFetch. With `require_stable` the answer leaves out what a transaction may still
-        change."""
+        """OffsetFetch. With `require_stable` the answer leaves out offsets that a transaction
+        may still change."""
         asked = request.fields
         group_id, wanted = asked["group_id"], asked["topics"]
         error = self._groups.refusal(request, group_id)

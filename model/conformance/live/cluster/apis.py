@@ -45,7 +45,7 @@ NEEDED: Final = tuple(name for name in NEWEST if name not in OPTIONAL)
 
 class Lacking(NamedTuple):
     """An API of which not every version is sent: the versions that the broker offers and that are
-    sent (none: None), and what follows."""
+    sent (none: None), and the consequence for the run."""
 
     name: str
     offered: tuple[int, int] | None
@@ -54,8 +54,8 @@ class Lacking(NamedTuple):
 
 
 def limits(without: Iterable[str], caps: Iterable[str]) -> dict[str, int]:
-    """The newest version of each API that is named: -1 for one that isn't sent, and of `caps` what
-    each says (REQUEST=VERSION). Raises BrokerError for an invalid one."""
+    """The newest version of each named API: -1 for those in `without`, and the version in each of
+    `caps` (REQUEST=VERSION). Raises BrokerError for an invalid one."""
     found: dict[str, int] = {}
     for name in without:
         _check("--without", name)

@@ -1,7 +1,7 @@
-"""A cluster of real brokers: which versions of requests it takes, who leads and coordinates what,
-and topics of one's own in it, which are removed at the end.
+"""A cluster of real brokers: its request versions, leaders, coordinators and the run's own topics.
 
-Only names under a random prefix are made, written to and removed.
+The topics are removed at the end. Only names under a random prefix are made, written to and
+removed.
 """
 
 from __future__ import annotations

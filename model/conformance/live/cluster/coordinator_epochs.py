@@ -10,8 +10,10 @@ from .cluster import LiveCluster
 
 
 class Terms:
-    """The coordinators' epochs as a run of requests begins: `of` a producer id that one of its
-    transactional ids was told, the epoch that stands for the oracle's 0."""
+    """The coordinators' epochs at the start of a run of requests.
+
+    Each producer id of the run's transactional ids has one: it stands for the oracle's 0.
+    """
 
     def __init__(self, cluster: LiveCluster) -> None:
         self._epochs = cluster.coordinator_epochs()

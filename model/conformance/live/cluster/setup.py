@@ -88,8 +88,8 @@ def _try(
     cluster: LiveCluster, name: str, fields: Mapping[str, Any], *, of: str | None = None,
     left: tuple[int, int] | None = None, called: str | None = None,
 ) -> None:  # fmt: skip
-    """Asks for what does nothing. If it is refused or has no answer, `of` is left out (the request
-    itself if None), but for the versions that are `left`."""
+    """Sends a request without effect. If it is refused or has no answer, `of` is left out (the
+    request itself if None), but for the versions that are `left`."""
     if name not in cluster.versions:
         return
     of = of or name
