@@ -134,22 +134,31 @@ def _against(operation: Operation, machine: Judged) -> str:
 def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Judgement:
     """The judgement, but for what is counted."""
     answered = sorted((o for o in history if o.end is not None), key=lambda o: (o.end or 0, o.line))
+    whole_budget = budget
     # The first `good` answers are explained, and the first `bad` aren't.
-    good, bad = 0, _until_impossible(answered, carried.ways[0].machine)
-    if bad is None:
-        whole = Search(dict(enumerate(history)), carried.ways, budget)
-        try:
-            if (end := whole.found()) is not None:
-                return Judgement(Finding.EXPLAINED, open=tuple(end.machine.open()))
-        except Limit:
-            return Judgement(Finding.GAVE_UP)
-        if not carried.is_whole:
-            return Judgement(Finding.GAVE_UP)
-        good, bad = sum((o.end or 0) < whole.reached for o in answered), len(answered)
-    else:
-        budget = Budget(min(budget.left, MOST_OF_IMPOSSIBLE))
+    good = bad = len(answered)
+    part = dict(enumerate(history))
+    impossible = _first_impossible(answered, carried.ways[0].machine)
+    if impossible is not None:
+        good, bad = impossible, impossible + 1
+        part = _until(history, answered[:good]) if good else {}
+        whole_budget, budget = budget, Budget(min(budget.left, MOST_OF_IMPOSSIBLE))
+    whole, end, note = Search(part, carried.ways, budget), None, ""
+    try:
+        end = whole.found()
+        if end is None and not carried.is_whole:
+            note = NOT_FIRST
+    except Limit:
+        note = NOT_FIRST
+    if impossible is None and end is not None:
+        return Judgement(Finding.EXPLAINED, open=tuple(end.machine.open()))
+    if impossible is None and note:
+        return Judgement(Finding.GAVE_UP)
+    if end is None and not note:
+        good, bad = sum((o.end or 0) < whole.reached for o in answered[:good]), good
+    elif not carried.is_whole:
+        note = note or NOT_ALL
     ahead, allowed, why = 1, list[Mapping[str, Any]](), list[tuple[str, ...]]()
-    note = ""
     try:
         while bad - good > 1:
             middle = min(good + ahead, (good + bad) // 2)
@@ -164,17 +173,19 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
             allowed.append(answer)
             why.append(tuple(reasons(taken, first.request, answer["error"], told)))
     except Limit:
-        note = NOT_FIRST if bad - good > 1 else NOT_ALL
+        note = note or (NOT_FIRST if bad - good > 1 else NOT_ALL)
+    if impossible is not None:
+        whole_budget.take(budget.spent)
     first = answered[bad - 1]
     return Judgement(
         Finding.UNEXPLAINED, operation=first, allowed=tuple(allowed), note=note, reasons=tuple(why)
     )
 
 
-def _until_impossible(answered: Sequence[Operation], machine: Judged) -> int | None:
-    """The number of answers up to the first that no broker of the release gives, if there is one.
-    No state explains it."""
-    for number, operation in enumerate(answered, 1):
+def _first_impossible(answered: Sequence[Operation], machine: Judged) -> int | None:
+    """The place of the first answer that no broker of the release gives, if there is one. No state
+    explains it."""
+    for number, operation in enumerate(answered):
         if (operation.response or {}).get("error", "NONE") not in machine.errors(operation.request):
             return number
     return None
