@@ -24,6 +24,10 @@ NUMERIC = {
     "--timeout",
     "--shards",
     "--deadline",
+    "--steps",
+    "--seconds",
+    "--idle",
+    "--shorter",
 }
 NUMBERS = ("0", "1", "2", "3", "-1", "x", "", "nan", "inf", "1e300", "1.5", "9" * 5_000)
 SETTINGS = ("N=1", "N=2", "N=3", "N=99", "N=x", "N", "Z=1", "N=1..3", "N=1,2", "N=3..1", "=", "é=1")
@@ -51,7 +55,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 DEAR = {
     "matrix": 0.01, "vectors": 0.02, "bugs": 0.1, "check": 0.05, "sweep": 0.01,
-    "bound": 0.03, "prove": 0.01, "lint": 0.03, "list": 0.02, "semantics": 0.005, "window": 0.02,
+    "simulate": 0.05, "bound": 0.03, "prove": 0.01,
+    "lint": 0.03, "list": 0.02, "semantics": 0.005, "window": 0.02,
     "diagram": 0.3, "diff": 0.3, "serve": 0, "explore": 0,  # which would run until they are ended
 }  # fmt: skip
 
@@ -100,6 +105,8 @@ def generate(random: Random) -> Case:
         words += _option(random, parameter)
     if name == "bound" and "--depth" not in words:
         words += ["--depth", random.choice(("1", "4"))]
+    if name == "simulate" and "--steps" not in words:  # else it walks for a minute
+        words += ["--steps", random.choice(("1", "1000"))]
     if wrong:  # what would run for seconds is refused for one of its words
         words.insert(random.randrange(1, len(words) + 1), random.choice(("--nope", "--threads=x")))
     plain = not {"--property", "--set", "--bounds", "--depth", "--protocol"} & {*words}

@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +19,7 @@ from typing import Any
 import typer.main
 
 from epochfence.cli import app
+from epochfence.cli.exits import show_warning
 
 # The verdicts, the best first: all holds or is explained, nobody knows, something is broken.
 # Whoever is refused was told no verdict at all, which is never too good.
@@ -90,11 +92,12 @@ def _commands() -> Any:
 
 def caught(work: Callable[[], object], stdin: bytes = b"") -> Ended:
     """Runs what ends as a process does; a return counts as 0."""
-    kept = sys.stdin, sys.stdout, sys.stderr
+    kept, warned = (sys.stdin, sys.stdout, sys.stderr), warnings.showwarning
     told = io.BytesIO()
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
     err = io.TextIOWrapper(told, "utf-8", "backslashreplace")
     sys.stdin, sys.stdout, sys.stderr = io.TextIOWrapper(io.BytesIO(stdin)), out, err
+    warnings.showwarning = show_warning  # as `main` does
     code, error = 0, ""
     try:
         work()
@@ -107,6 +110,7 @@ def caught(work: Callable[[], object], stdin: bytes = b"") -> Ended:
         error = traceback.format_exc()
     finally:
         sys.stdin, sys.stdout, sys.stderr = kept
+        warnings.showwarning = warned
         err.flush()
     return Ended(code, told.getvalue().decode(), error)
 
@@ -164,7 +168,7 @@ def _refusal(case: Case, err: str) -> str | None:
 
 
 def _is_note(line: str) -> bool:
-    return "is ignored" in line or "skipped" in line
+    return any(words in line for words in ("is ignored", "skipped", "isn't a release: taken as"))
 
 
 def emptied(folder: Path) -> None:
