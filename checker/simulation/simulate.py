@@ -312,7 +312,8 @@ class _Run:
 
     def _round(self, outcome: Simulation, wanted: int) -> tuple[_Found | None, bool]:
         """Takes so many parts, and counts them in their order, up to the first one that found
-        something or that reaches the limit of steps; whether all were taken in time."""
+        something or that reaches the limit of steps; whether all were taken in time. If time ran
+        out before one of them, the parts behind it count as well: one may have found something."""
         first, turns = outcome.walks, count()
         parts: Parts = {}
         running: list[Future[None]] = []
@@ -326,10 +327,12 @@ class _Run:
                 wait(running)
         for each in running:
             each.result()
+        in_time = True
         for turn in range(wanted):
             part = parts.get(turn)
             if part is None:
-                return None, False
+                in_time = False
+                continue
             outcome.walks += part.walks
             outcome.steps += part.steps
             self.taken += part.taken
@@ -337,7 +340,7 @@ class _Run:
                 return part.found, True
             if self.options.steps is not None and outcome.steps >= self.options.steps:
                 break
-        return None, True
+        return None, in_time
 
     def _take(
         self, walker: Walker, first: int, turns: Iterator[int], wanted: int, parts: Parts

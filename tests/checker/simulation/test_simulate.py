@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.walks.walks import PRIORITY, RARE, SCHEDULED, UNIFORM, Walker
 from epochfence.checker.prepare import Prepared, prepare
+from epochfence.checker.simulation import simulate as simulation
 from epochfence.checker.simulation.simulate import Simulation, Walks, simulate
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
@@ -239,3 +242,22 @@ def test_a_seed_of_another_declaration_is_refused() -> None:
 def test_a_seed_that_is_no_number_is_refused(seed: str) -> None:
     with pytest.raises(DeclarationError, match="must be a whole number"):
         simulate(counting(), Walks(seed=seed or "-", steps=100))
+
+
+def test_a_part_that_time_cut_off_hides_no_later_one() -> None:
+    """Another thread may have found something by then."""
+    violation = simulation._Found(7, [0], 1)
+    parts = {1: simulation._Part(2, 10, np.zeros(1, np.int64), violation)}
+    run: Any = object.__new__(simulation._Run)
+    run.walkers, run.options, run.taken = [None], SMALL, np.zeros(1, np.int64)
+
+    def take(walker: Any, first: int, turns: Any, wanted: int, taken: dict[int, Any]) -> None:
+        taken.update(parts)
+
+    run._take = take
+    outcome: Any = SimpleNamespace(walks=0, steps=0)
+    with ThreadPoolExecutor(1) as run.pool:
+        assert run._round(outcome, 2)[0] is violation
+        parts.clear()
+        assert run._round(outcome, 2) == (None, False)
+    assert (outcome.walks, outcome.steps) == (2, 10)
