@@ -28,6 +28,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import is_
 from typing import Any, TypeAlias
 
 from .errors import DeclarationError
@@ -52,7 +53,7 @@ from .operators import each, if_
 from .places import Place, here
 from .properties import Property
 from .rankings import Ranking
-from .tables import Row, Table
+from .tables import Row, Table, conjuncts
 
 
 @dataclass(frozen=True, eq=False)
@@ -413,7 +414,7 @@ class Reduced:
         for offer in self.offers.get((table.machine.name, table.on), ()):
             withheld = self.expression(lift(offer.when))
             offered = withheld.args[0] if withheld.op == "not" else folded(~withheld)
-            if not _conjuncts(offered) <= _conjuncts(when):
+            if not conjuncts(offered) <= conjuncts(when):
                 when = folded(when & offered)
         rows = [
             self._row(table, row) for given in table.rows for row in self._rows_for(table, given)
@@ -422,7 +423,7 @@ class Reduced:
         if response is not None:
             response = None if response in self.messages else self.message(response)
         on = self.event(table.on)
-        same = len(rows) == len(table.rows) and all(map(_is, rows, table.rows))
+        same = len(rows) == len(table.rows) and all(map(is_, rows, table.rows))
         if same and when is table.guard and response is table.response and on is table.on:
             return table
         if not rows:
@@ -488,13 +489,16 @@ class Reduced:
 
     def _settled(self, table: Table, row: Row) -> Row:
         """The row with the values of fields that `Settled` decides about."""
+        forms = self.settled.get(table.machine.name)
+        if forms is None:
+            return row
+        next_values = {
+            target: lift(value) for target, value in row.set.items() if target.op == "field"
+        }
+        if row.goto is not None and table.machine.state is not None:
+            next_values[table.machine.state] = lift(row.goto)
         updates: dict[Expression, Operand] = {}
-        for one in self.settled.get(table.machine.name, ()):
-            next_values = {
-                target: lift(value) for target, value in row.set.items() if target.op == "field"
-            }
-            if row.goto is not None and table.machine.state is not None:
-                next_values[table.machine.state] = lift(row.goto)
+        for one in forms:
             if folded(rewrite(lift(one.when), next_values.get)) is TRUE:
                 updates = {**one.set, **updates}
         if not updates:
@@ -638,16 +642,6 @@ class Reduced:
                 raise DeclarationError(
                     f"reductions, NotOffered: {machine} has no table on {event.name}"
                 )
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other
-
-
-def _conjuncts(condition: Expression) -> set[Expression]:
-    if condition.op != "and":
-        return {condition}
-    return _conjuncts(condition.args[0]) | _conjuncts(condition.args[1])
 
 
 def _path(target: Expression) -> list[Expression]:
