@@ -11,6 +11,7 @@ fewer steps by intent; only the other direction is checked.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,12 +88,89 @@ def refine(
     return _Both(whole, instantiate(system, **settings), reduction).compared(most)
 
 
+def _form(reduction: Reduction, reduced: Instance) -> Callable[[FullState], FullState]:
+    """The form of a state, with the fields of the reduced system, that stands for it there."""
+    match reduction:
+        case Settled():
+            return _settled(reduction, reduced)
+        case Canonical():
+            return _canonical(reduction, reduced)
+        case _:
+            return lambda state: state
+
+
+def _settled(form: Settled, reduced: Instance) -> Callable[[FullState], FullState]:
+    """Gives fields the values that they have where the form is settled."""
+    constants = reduced.constants
+    names = [variable.name for variable in reduced.variables]
+    key = next(iter(form.set)).data.key
+    instance = None if key is None else key.variable("settled_instance")
+    places = [None] if key is None else choices(key, constants)
+
+    def of_features(node: Expression) -> Expression | None:
+        return lift(node.data.name in reduced.features) if node.op == "feature" else None
+
+    def of_instance(value: Operand) -> Expression:
+        # constants of a field's type have no instance
+        whole = rewrite(lift(value), of_features)
+        if instance is not None and any(n.op == "field" for n in children_first(whole)):
+            return whole.at(instance)
+        return whole
+
+    when = of_instance(form.when)
+    values = {field_name(of.data): of_instance(value) for of, value in form.set.items()}
+
+    def settle(state: FullState) -> FullState:
+        before = dict(zip(names, state, strict=True))
+        after: dict[str, Any] = dict(before)
+        for place, one in enumerate(places):
+            bound: dict[Expression, Value] = {} if instance is None else {instance: one}
+            if not evaluate(when, before, constants, bound):
+                continue
+            for name, value in values.items():
+                if name not in after:
+                    continue
+                made, held = evaluate(value, before, constants, bound), after[name]
+                after[name] = made if key is None else (*held[:place], made, *held[place + 1 :])
+        return tuple(after[name] for name in names)
+
+    return settle
+
+
+def _canonical(form: Canonical, reduced: Instance) -> Callable[[FullState], FullState]:
+    """Replaces each part of a field that has another form."""
+    keys, node = 0, form.of
+    while node.op == "index":
+        keys += 1
+        node = node.args[0]
+    data = field_set(form.of)
+    keys += data.key is not None
+    at = [variable.name for variable in reduced.variables].index(field_name(data))
+    of = type_of(form.of)
+    assert of is not None
+    whole = Expression("variable", (), Bound("whole", of))
+    when, settled = (
+        rewrite(lift(part), lambda node: whole if node is form.of else None)
+        for part in (form.when, form.value)
+    )
+    constants = reduced.constants
+
+    def settle(value: Any, depth: int) -> Value:
+        if depth:
+            return tuple(settle(part, depth - 1) for part in value)
+        if not evaluate(when, {}, constants, {whole: value}):
+            return value
+        return evaluate(settled, {}, constants, {whole: value})
+
+    return lambda state: (*state[:at], settle(state[at], keys), *state[at + 1 :])
+
+
 class _Both:
     def __init__(self, whole: Instance, reduced: Instance, reduction: Reduction) -> None:
         self.whole, self.reduced = whole, reduced
         self.steppers = Stepper(whole), Stepper(reduced)
         self.restricts = isinstance(reduction, (NotOffered, Never))
-        self.reduction = reduction
+        self.form = _form(reduction, reduced)
         places = {variable.name: at for at, variable in enumerate(whole.variables)}
         self.parts = [
             (places[variable.name], whole.variables[places[variable.name]].type, variable.type)
@@ -102,77 +180,7 @@ class _Both:
 
     def image(self, state: FullState) -> FullState:
         """The state of the reduced system that a state of the whole one maps to."""
-        values = tuple(projected(state[at], own, to) for at, own, to in self.parts)
-        form = self.reduction
-        if isinstance(form, Settled):
-            return self._settled(form, values)
-        if not isinstance(form, Canonical):
-            return values
-        data = field_set(form.of)
-        name = f"{data.machine}.{data.name}"
-        names = [variable.name for variable in self.reduced.variables]
-        at = names.index(name)
-        made = self._canonical(form, values[at])
-        return (*values[:at], made, *values[at + 1 :])
-
-    def _settled(self, form: Settled, state: FullState) -> FullState:
-        """The state with the values of fields that are settled in it."""
-        reduced, constants = self.reduced, self.reduced.constants
-        names = [variable.name for variable in reduced.variables]
-        before = dict(zip(names, state, strict=True))
-        key = next(iter(form.set)).data.key
-        instance = None if key is None else key.variable("settled_instance")
-
-        def of_features(node: Expression) -> Expression | None:
-            return lift(node.data.name in reduced.features) if node.op == "feature" else None
-
-        def read(value: Operand, bound: dict[Expression, Value]) -> Value:
-            # constants of a field's type have no instance
-            whole = rewrite(lift(value), of_features)
-            if instance is not None and any(n.op == "field" for n in children_first(whole)):
-                whole = whole.at(instance)
-            return evaluate(whole, before, constants, bound)
-
-        after: dict[str, Any] = dict(before)
-        for place, one in enumerate([None] if key is None else choices(key, constants)):
-            bound: dict[Expression, Value] = {} if instance is None else {instance: one}
-            if not read(form.when, bound):
-                continue
-            for of, value in form.set.items():
-                name = field_name(of.data)
-                if name not in after:
-                    continue
-                made = read(value, bound)
-                if key is None:
-                    after[name] = made
-                else:
-                    held = after[name]
-                    after[name] = (*held[:place], made, *held[place + 1 :])
-        return tuple(after[name] for name in names)
-
-    def _canonical(self, form: Canonical, value: Value) -> Value:
-        keys = 0
-        node = form.of
-        while node.op == "index":
-            keys += 1
-            node = node.args[0]
-        of = type_of(form.of)
-        assert of is not None
-        whole = Expression("variable", (), Bound("whole", of))
-        when, settled = (
-            rewrite(lift(part), lambda node: whole if node is form.of else None)
-            for part in (form.when, form.value)
-        )
-        constants = self.reduced.constants
-
-        def settle(value: Any, depth: int) -> Value:
-            if depth:
-                return tuple(settle(part, depth - 1) for part in value)
-            if not evaluate(when, {}, constants, {whole: value}):
-                return value
-            return evaluate(settled, {}, constants, {whole: value})
-
-        return settle(value, keys + (field_set(form.of).key is not None))
+        return self.form(tuple(projected(state[at], own, to) for at, own, to in self.parts))
 
     def compared(self, most: int) -> Refinement:
         starts = list(self.whole.initial_states())
