@@ -13,7 +13,7 @@ pickled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
@@ -125,10 +125,16 @@ def _is_first(operation: Operation | None, operations: Iterable[Operation]) -> b
 
 def _against(operation: Operation, machine: Judged) -> str:
     """The objection to an operation, whatever came before it, in a sentence; empty for none."""
-    error = (operation.response or {}).get("error", "NONE")
-    if error not in machine.errors(operation.request):
+    if _is_impossible(operation, machine.errors(operation.request)):
+        error = (operation.response or {}).get("error")
         return f"No broker of this release answers {operation.request} with {error}."
     return machine.against(operation)
+
+
+def _is_impossible(operation: Operation, errors: Collection[str]) -> bool:
+    """Whether its answer is none of those that brokers of the release give: no state explains
+    it."""
+    return (operation.response or {}).get("error", "NONE") not in errors
 
 
 def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Judgement:
@@ -183,12 +189,10 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
 
 
 def _first_impossible(answered: Sequence[Operation], machine: Judged) -> int | None:
-    """The place of the first answer that no broker of the release gives, if there is one. No state
-    explains it."""
-    for number, operation in enumerate(answered):
-        if (operation.response or {}).get("error", "NONE") not in machine.errors(operation.request):
-            return number
-    return None
+    """The place of the first answer that no broker of the release gives, if there is one."""
+    errors = {request: machine.errors(request) for request in {o.request for o in answered}}
+    impossible = (at for at, o in enumerate(answered) if _is_impossible(o, errors[o.request]))
+    return next(impossible, None)
 
 
 MOST_OF_IMPOSSIBLE: Final = 10_000
