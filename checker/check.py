@@ -37,7 +37,7 @@ from .spark.options import SparkOptions
 from .state_tables import Found
 from .trace.counterexamples import Tried, broken_by, enumerate_from
 from .verdict.property_results import check_number, judge, tell_each
-from .verdict.result import Outcome, PropertyVerdict, Result, Verdict, counterexample_of
+from .verdict.result import Outcome, PropertyVerdict, Result, Verdict, counterexample_of, described
 from .verdict.vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
 from .verdict.violation import Kind, set_violation, violating_steps
 
@@ -328,11 +328,7 @@ def _result(
     names = instance.row_names
     taken = prepared.by_row(found.taken or [0] * len(prepared.labels))
     result = Result(
-        system=instance.system.name,
-        protocol=instance.protocol,
-        constants=instance.chosen,
-        features=sorted(instance.features),
-        switched=instance.switched,
+        **described(instance),
         verdict=Verdict.HOLDS,
         reason="",
         properties=[PropertyVerdict(item.name, "holds") for item in instance.properties],

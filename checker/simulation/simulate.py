@@ -31,7 +31,14 @@ from ..native.search.explore import DEPTH, search
 from ..native.search.worker import ALL
 from ..native.walks.walks import MOST_FAULTS, PRIORITY, RARE, SCHEDULED, UNIFORM, Walker
 from ..prepare import Options, Prepared, prepare
-from ..verdict.result import Counterexample, Outcome, PropertyVerdict, Verdict, counterexample_of
+from ..verdict.result import (
+    Counterexample,
+    Outcome,
+    PropertyVerdict,
+    Verdict,
+    counterexample_of,
+    described,
+)
 from ..verdict.violation import set_violation
 
 PART = 32  # walks that a thread takes at a time
@@ -183,11 +190,7 @@ def _seed(prepared: Prepared, given: str | None) -> tuple[int, str]:
 
 def _begun(instance: Instance, prepared: Prepared, options: Walks, seed: str) -> Simulation:
     return Simulation(
-        system=instance.system.name,
-        protocol=instance.protocol,
-        constants=instance.chosen,
-        features=sorted(instance.features),
-        switched=instance.switched,
+        **described(instance),
         verdict=Verdict.INCONCLUSIVE,
         reason="",
         properties=[PropertyVerdict(p.name, "unknown") for p in instance.properties],

@@ -12,7 +12,7 @@ from ...language.instance import ending_anywhere, ends_anywhere
 from ...language.instantiation import with_constants
 from ..ground import ground
 from ..slicing import sliced, without_constants
-from ..verdict.result import Outcome, PropertyVerdict, Verdict
+from ..verdict.result import Outcome, PropertyVerdict, Verdict, described
 from ..verdict.violation import Kind, set_violation
 from .terms import VERSION, Bits, Integers, Relation, Term, conjunction, z3
 
@@ -102,11 +102,7 @@ def bound(
 def _begun(instance: Instance, depth: int, only_properties: bool) -> Bounded:
     """The result before anything is found out."""
     outcome = Bounded(
-        system=instance.system.name,
-        protocol=instance.protocol,
-        constants=instance.chosen,
-        features=sorted(instance.features),
-        switched=instance.switched,
+        **described(instance),
         verdict=Verdict.INCONCLUSIVE,
         reason="",
         properties=[PropertyVerdict(p.name, "holds so far") for p in instance.properties],

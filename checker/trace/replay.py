@@ -11,7 +11,7 @@ from ...language.types import Value
 from ...model.engine.interpreter import FullState, Interpreter, Step
 from ..ground import ground
 from ..tla.names import names_of
-from ..verdict.result import Outcome, PropertyVerdict, Verdict
+from ..verdict.result import Outcome, PropertyVerdict, Verdict, described
 from ..verdict.violation import Kind, set_violation
 from .itf import TraceError, TraceFile, decoded, shown
 from .lasso import Lasso, label_of, tell_dead_end, tell_lasso
@@ -30,11 +30,7 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
     machine = Interpreter(instance)
     states, steps = run_of(instance, file)
     outcome = Outcome(
-        system=instance.system.name,
-        protocol=instance.protocol,
-        constants=dict(instance.chosen),
-        features=sorted(instance.features),
-        switched=instance.switched,
+        **described(instance),
         verdict=Verdict.INCONCLUSIVE,
         reason="Nothing is broken in this run. Other runs were not checked.",
         properties=[],

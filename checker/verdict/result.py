@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...language.rendered import Rendered
 from ..trace.trace import Trace
 from .vacuity import Vacuity
 
 if TYPE_CHECKING:
+    from ...language import Instance
     from ..size import Size
     from ..state_tables import Found
 
@@ -109,6 +110,27 @@ class Enumeration:
             "stopped": self.stopped or None,
             "found": [item.as_json() for item in self.found],
         }
+
+
+class Described(TypedDict):
+    """The fields of an Outcome that say which system was run."""
+
+    system: str
+    protocol: str
+    constants: dict[str, int]
+    features: list[str]
+    switched: list[str]
+
+
+def described(instance: Instance) -> Described:
+    """Which system a run is of, as fields of its Outcome."""
+    return {
+        "system": instance.system.name,
+        "protocol": instance.protocol,
+        "constants": dict(instance.chosen),
+        "features": sorted(instance.features),
+        "switched": instance.switched,
+    }
 
 
 @dataclass(kw_only=True)
