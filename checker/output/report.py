@@ -333,16 +333,30 @@ def print_segments(found: Segments, output: str, console: Console) -> None:
 
 def show_settled(console: Console) -> Callable[[Settled], None]:
     """Prints how many obligations are settled, every five seconds."""
-    done, shown_at = 0, time.monotonic()
+    done, is_due = 0, every_five_seconds()
 
     def show(settled: Settled) -> None:
-        nonlocal done, shown_at
+        nonlocal done
         done += 1
-        if time.monotonic() - shown_at > 5.0:
-            shown_at = time.monotonic()
+        if is_due():
             console.print(f"{done} obligations settled: {settled.subject}", markup=False)
 
     return show
+
+
+def every_five_seconds() -> Callable[[], bool]:
+    """Returns a function that says whether progress is shown now: five seconds after it last was,
+    or after the start."""
+    shown_at = time.monotonic()
+
+    def is_due() -> bool:
+        nonlocal shown_at
+        if time.monotonic() - shown_at <= 5.0:
+            return False
+        shown_at = time.monotonic()
+        return True
+
+    return is_due
 
 
 def show_depth(console: Console) -> Callable[[Depth], None]:

@@ -3,7 +3,6 @@ were not checked."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from .lines import grid, wrapped
 from .report import (
     SHORTEST,
     TITLES,
+    every_five_seconds,
     named,
     print_size,
     print_unexplained,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..solver.bound import Bounded
 
 GRAVE = ("property", "premise", "run")  # kinds of vacuity that come before single rows
-SHOWN_EVERY = 5.0  # seconds
 MOST_ROWS, MOST_POINTS, BAR = 10, 10, 40  # rows and points of a curve that are shown, columns
 BROKEN = (Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN)
 
@@ -64,13 +63,11 @@ def print_bounded(result: Bounded, console: Console) -> None:
 
 def show_walks(console: Console) -> Callable[[Walked], None]:
     """Prints the progress of walks every five seconds."""
-    shown_at = time.monotonic()
+    is_due = every_five_seconds()
 
     def show(now: Walked) -> None:
-        nonlocal shown_at
-        if time.monotonic() - shown_at < SHOWN_EVERY:
+        if not is_due():
             return
-        shown_at = time.monotonic()
         line = f"{now.walks:,} walks, {now.steps:,} steps, {now.rows} rows taken"
         console.print(f"{line}, {now.seconds:.0f} s", highlight=False, soft_wrap=True)
 
