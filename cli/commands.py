@@ -44,6 +44,7 @@ PANELS: dict[str, dict[str, str]] = {
         "semantics": "checking.semantics",
         "window": "checking.semantics",
         "config": "oracle.oracle",
+        "explain-error": "views.errors",
     },
     "Test brokers and clients": {
         "conform": "oracle.conform",
@@ -126,7 +127,8 @@ def loaded(name: str) -> Any:
     """The command as Typer has it, from its module."""
     panel, module = next((p, commands[name]) for p, commands in PANELS.items() if name in commands)
     home = vars(import_module(f".{module}", __package__))
-    function = home.get(name) or home[f"{name}_"]
+    written = name.replace("-", "_")
+    function = home.get(written) or home[f"{written}_"]
     # Typer breaks the lines of a help text itself.
     told = "\n\n".join(
         " ".join(each.split()) for each in cleandoc(function.__doc__ or "").split("\n\n")

@@ -39,6 +39,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "judge --application docs/examples/histories/duplicate.jsonl",
         "judge --segments docs/examples/broker",
     ),
+    "explain-error": ("explain-error PRODUCER_FENCED --client 3.9 --broker 4.0 --request EndTxn",),
     "config": ("config retries=0 --protocol 3.6",),
     "conform": ("conform --bootstrap 127.0.0.1:9092",),
     "serve": ("serve --protocol 4.3 --port 9092 --topic orders:3",),

@@ -10,6 +10,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from epochfence.diagrams import error_pages
 from epochfence.diagrams.pages import pages
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests import house
@@ -26,6 +27,7 @@ def generated() -> dict[str, bytes]:
     """Each generated file by its path in docs/."""
     return {
         **pages(map(shipped, SHIPPED)),
+        **error_pages.pages(),
         house.PAGE: house.page().encode(),
         house.PICTURE: house.picture(),
     }
