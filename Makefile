@@ -98,10 +98,15 @@ bench: $(READY) ## speed and memory beside other checkers
 docs: $(READY) ## the documentation, in site/, with its generated pages and drawings
 	$(BIN)/mkdocs build --quiet --strict
 
-dist: $(READY) ## the wheel, in dist/: the same bytes for the same commit
+# The archive is packed again: setuptools keeps the times and the owner of the files that it writes.
+dist: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct)
+dist: $(READY) ## wheel and source archive, in dist/: the same bytes for the same commit
 	rm -rf build dist *.egg-info
-	umask 022 && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --wheel --no-isolation
-	$(BIN)/twine check --strict dist/*.whl
+	umask 022 && $(BIN)/python -m build --no-isolation
+	cd dist && tar -xzf *.tar.gz && name=$$(basename *.tar.gz .tar.gz) && \
+	  tar --create --sort=name --format=gnu --mtime=@$$SOURCE_DATE_EPOCH --owner=0 --group=0 \
+	    --numeric-owner --mode=u=rwX,go=rX $$name | gzip -9n > $$name.tar.gz && rm -r $$name
+	$(BIN)/twine check --strict dist/*
 
 audit: $(READY) ## a bill of materials, in dist/, and what advisories say of it
 	mkdir -p dist

@@ -122,9 +122,7 @@ def needing(*extras: str) -> Generator[None]:
         yield
     except ModuleNotFoundError as missing:
         wanted = ",".join(extras)
-        fail(
-            f"{missing.name} is not installed: run pip install '.[{wanted}]' in Epochfence's folder"
-        )
+        fail(f"{missing.name} is not installed: run pip install 'epochfence[{wanted}]'")
 
 
 def internal(error: Exception) -> NoReturn:

@@ -2,16 +2,20 @@
 
 import json
 import os
+import re
 import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 NOT_IN_PACKAGE = {"tests", "docs", "bench", "requirements"}
 
 pytestmark = pytest.mark.slow
@@ -36,13 +40,19 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shutil.copytree(ROOT, tmp_path_factory.mktemp("clone") / "source", ignore=not_cloned)
 
 
+def make_dist(source: Path) -> dict[str, Path]:
+    """The wheel and the source archive of `make dist`, by suffix; the wheel is built from the
+    archive, so each must be complete."""
+    programs = Path(sys.executable).parent
+    make = ("make", "-o", ".venv/.ready", f"BIN={programs}", "dist")
+    run(*make, cwd=source, SOURCE_DATE_EPOCH="1700000000")
+    return {path.suffix: path for path in (source / "dist").iterdir()}
+
+
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the source distribution: each must be complete."""
-    folder = tmp_path_factory.mktemp("dist")
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source, cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
+    copy = shutil.copytree(source, tmp_path_factory.mktemp("built") / "source")
+    return make_dist(copy)[".whl"]
 
 
 @pytest.mark.long
@@ -63,30 +73,64 @@ def test_a_clean_environment_runs_it(wheel: Path, tmp_path: Path) -> None:
     text = (ROOT / "requirements" / "all.txt").read_text()
     pins = [str(requirement) for requirement, _ in audit["pinned"](text)]
     (tmp_path / "pins.txt").write_text("\n".join(pins))
-    run(programs / "pip", "install", "-c", tmp_path / "pins.txt", wheel, cwd=tmp_path)
+    install = (programs / "pip", "install", "-c", tmp_path / "pins.txt")
+    run(*install, wheel, cwd=tmp_path)
     assert "check" in run(programs / "epochfence", "--help", cwd=tmp_path)
     assert "transactions" in run(programs / "epochfence", "list", cwd=tmp_path)
     assert "enable.idempotence" in run(programs / "epochfence", "config", cwd=tmp_path)
+    missing = subprocess.run(
+        (programs / "epochfence", "check", "coordinators"), capture_output=True, text=True
+    )
+    assert missing.returncode == 2
+    command = missing.stderr.partition(": run ")[2].strip()
+    assert command == "pip install 'epochfence[check]'"
+    run(*install, "epochfence[check,broker]", cwd=tmp_path)
+    found = run(programs / "epochfence", "check", "coordinators", "--bounds", "small", cwd=tmp_path)
+    assert "HOLDS" in found
+    served = run(programs / "epochfence", "serve", "--port", "0", "--seconds", "1", cwd=tmp_path)
+    assert "bootstrap.servers=127.0.0.1:" in served
 
 
 @pytest.mark.long
-def test_the_wheel_is_the_same_twice_and_ready_to_publish(source: Path, tmp_path: Path) -> None:
-    built: list[Path] = []
-    for number in (1, 2):
-        copy = shutil.copytree(source, tmp_path / str(number))
-        for path in copy.rglob("*.py"):
-            os.utime(path, (number * 1e9, number * 1e9))
-        run(sys.executable, "-m", "build", "--wheel", "--no-isolation", copy, cwd=tmp_path,
-            SOURCE_DATE_EPOCH="1700000000")  # fmt: skip
-        built += (copy / "dist").glob("*.whl")
-    first, second = built
-    assert first.name == second.name
-    assert first.read_bytes() == second.read_bytes()
-    told = run(sys.executable, "-m", "twine", "check", "--strict", first, cwd=tmp_path)
-    assert "PASSED" in told
-    with zipfile.ZipFile(first) as archive:
+def test_the_files_are_the_same_twice_and_hold_the_licence(source: Path, tmp_path: Path) -> None:
+    first, second = (
+        make_dist(shutil.copytree(source, tmp_path / name, copy_function=copy))
+        for name, copy in (("1", shutil.copy2), ("2", shutil.copy))  # the second has other times
+    )
+    assert {suffix: file.name for suffix, file in first.items()} == {
+        ".whl": f"epochfence-{VERSION}-py3-none-any.whl",
+        ".gz": f"epochfence-{VERSION}.tar.gz",
+    }
+    for suffix, file in first.items():
+        assert file.read_bytes() == second[suffix].read_bytes(), suffix
+    with zipfile.ZipFile(first[".whl"]) as archive:
         (licence,) = (name for name in archive.namelist() if name.endswith("/LICENSE"))
         assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
+
+
+def test_citation_and_changelog_have_the_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == VERSION
+    heading = f"## [{VERSION}] - {citation['date-released']}"
+    assert heading in (ROOT / "CHANGELOG.md").read_text().splitlines()
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_a_workflow_pins_actions_calls_make_and_needs_no_secret(file: Path) -> None:
+    text = file.read_text()
+    assert "secrets." not in text
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    used = [step["uses"] for step in steps if "uses" in step]
+    assert [name for name in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", name)] == []
+    runs = "\n".join(step.get("run", "") for step in steps)
+    targets = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"\bmake ([a-z]+)", runs)) <= set(targets)
+    assert "make " in runs or ".ci/run" in runs
 
 
 def test_a_check_needs_no_more_than_its_extra() -> None:

@@ -42,8 +42,7 @@ try:
     )
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        "model.conformance.testing needs Hypothesis: "
-        "pip install '.[testing]' in Epochfence's folder",
+        "model.conformance.testing needs Hypothesis: pip install 'epochfence[testing]'",
         name=missing.name,
     ) from None
 

@@ -11,7 +11,7 @@ try:
     import kio as _kio  # noqa: F401  # pyright: ignore[reportUnusedImport]
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        f"{missing.name} is not installed: pip install '.[broker]' in Epochfence's folder",
+        f"{missing.name} is not installed: run pip install 'epochfence[broker]'",
         name=missing.name,
     ) from None
 

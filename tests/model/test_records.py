@@ -560,5 +560,5 @@ def test_without_the_codec_one_line_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == (
-        "epochfence: kio is not installed: pip install '.[broker]' in Epochfence's folder\n"
+        "epochfence: kio is not installed: run pip install 'epochfence[broker]'\n"
     )

@@ -266,8 +266,7 @@ def test_a_missing_hypothesis_is_one_clear_error() -> None:
     )
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True)
     assert done.stdout.strip() == (
-        "model.conformance.testing needs Hypothesis: "
-        "pip install '.[testing]' in Epochfence's folder"
+        "model.conformance.testing needs Hypothesis: pip install 'epochfence[testing]'"
     )
 
 
