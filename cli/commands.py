@@ -47,6 +47,7 @@ PANELS: dict[str, dict[str, str]] = {
         "explain-error": "views.errors",
     },
     "Test brokers and clients": {
+        "doctor": "oracle.doctor",
         "conform": "oracle.conform",
         "serve": "oracle.serve",
         "proxy": "oracle.serve",

@@ -77,8 +77,9 @@ def of_folder(part: Partition | TransactionLog) -> dict[int, OfProducer]:
     for producer_id, newest in part.newest.items():
         of(producer_id).newest = newest
         of(producer_id).epochs |= part.epochs[producer_id]
-    for producer_id, partitions in part.ongoing.items():
-        of(producer_id).ongoing |= {*partitions}
+    for entry in part.entries.values():
+        if entry.state == "ONGOING":
+            of(entry.producer_id).ongoing |= {*entry.partitions}
     for decision in part.decisions:
         of(decision.producer_id).decisions.append(decision)
     return found
@@ -222,7 +223,7 @@ def _causes(of: OfProducer, folder: Path, begun: Begun) -> Iterator[str]:
         left = Left.NEVER_ADDED
     else:
         return
-    yield f"{left.value}, as after " + ", or ".join(HANGING[left])
+    yield f"{left.value}, as after " + ", or ".join(map(str, HANGING[left]))
 
 
 def _missing(of: OfProducer, scope: Scope) -> Iterator[Finding]:

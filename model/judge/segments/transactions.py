@@ -27,7 +27,8 @@ COMPLETED = {"COMPLETE_COMMIT": "COMMIT", "COMPLETE_ABORT": "ABORT"}
 @dataclass
 class Decision:
     """A transaction that was decided: by which record, at what time (ms), for which partitions;
-    `is_completed` where the coordinator has said since that all of them have its marker."""
+    `is_completed` where the coordinator has said since that all of them have its marker.
+    `client_version` is the transaction.version of its client."""
 
     transactional_id: str
     producer_id: int
@@ -38,16 +39,21 @@ class Decision:
     byte: int
     timestamp: int = -1
     is_completed: bool = False
+    client_version: int = 0
 
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest record of a producer id; `timestamp` in ms."""
+    """The newest record of a transactional id, or of a producer id; times are in ms."""
 
     transactional_id: str
+    producer_id: int
     producer_epoch: int
     state: str
     timestamp: int
+    partitions: tuple[str, ...]
+    timeout_ms: int
+    start_ms: int
 
 
 @dataclass
@@ -65,8 +71,8 @@ class TransactionLog:
     newest: dict[int, Newest] = field(default_factory=dict[int, Newest])
     """The newest record of each producer id."""
     decisions: list[Decision] = field(default_factory=list[Decision])
-    ongoing: dict[int, tuple[str, ...]] = field(default_factory=dict[int, "tuple[str, ...]"])
-    """By producer id the partitions of what is open."""
+    entries: dict[str, Newest] = field(default_factory=dict[str, Newest])
+    """The newest record of each transactional id that isn't forgotten."""
     is_whole: bool = True
     has_newest: bool = True
     spread: int = 0
@@ -98,15 +104,17 @@ def may_follow(after: str, before: str, protocol: str | None) -> bool:
 
 def read_transactions(folder: Path, protocol: str | None = None) -> TransactionLog:
     """The transaction log in a folder, looked at. Raises OSError."""
-    return _Reading(folder, protocol).whole()
+    return TransactionLogReader(folder, protocol).whole()
 
 
-class _Reading:
-    def __init__(self, folder: Path, protocol: str | None) -> None:
+class TransactionLogReader:
+    """Reads a partition of the transaction log, from a folder (`whole`) or record by record
+    (`take`). `found` has the content so far."""
+
+    def __init__(self, folder: Path, protocol: str | None = None) -> None:
         self.found = TransactionLog(folder.name, folder)
         self.protocol = protocol
         self.number = int(folder.name.rpartition("-")[2])
-        self.newest: dict[str, dict[str, Any]] = {}
         self.open: dict[str, Decision] = {}
         self.end = 0
 
@@ -118,7 +126,7 @@ class _Reading:
         for base, log in files.segments.items():
             self._skip(base, log, None)
             for item in read_file(log, Kind.TRANSACTION_LOG):
-                self._take(item, log)
+                self.take(item, log)
         found.has_newest &= not any(finding.is_damage for finding in found.findings)
         if self.lacked is not None:
             log, byte, what = self.lacked
@@ -128,9 +136,6 @@ class _Reading:
             if files.segments and offset > self.end:
                 what = f"is of an offset behind the log, which ends at {self.end}"
                 found.findings.append(Finding(path, None, what))
-        for fields in self.newest.values():
-            if fields["state"] == "ONGOING":
-                found.ongoing[fields["producer_id"]] = tuple(fields["partitions"])
         return found
 
     lacked: tuple[Path, int | None, str] | None = None
@@ -142,7 +147,8 @@ class _Reading:
             self.lacked = self.lacked or (log, byte, range_of(self.end, offset))
             self.end = offset
 
-    def _take(self, item: Row | RecordError, log: Path) -> None:
+    def take(self, item: Row | RecordError, log: Path) -> None:
+        """The next row, or the error in its place."""
         found = self.found
         if isinstance(item, RecordError):
             found.findings.append(Finding(log, item.at, f"can't be read: {item}", True))
@@ -171,27 +177,33 @@ class _Reading:
             value = java_hash(name)
             place = 0 if value == -(2**31) else abs(value)
             found.spread = gcd(found.spread, place - self.number)
-        before = self.newest.pop(name, None)
+        before = found.entries.pop(name, None)
         if item.what == "tombstone":
             return
-        self.newest[name] = fields
         producer_id, epoch = fields["producer_id"], fields["producer_epoch"]
         found.epochs.setdefault(producer_id, set()).add(epoch)
-        found.newest[producer_id] = Newest(
-            name, epoch, fields["state"], fields["transaction_last_update_timestamp_ms"]
+        found.entries[name] = found.newest[producer_id] = Newest(
+            name,
+            producer_id,
+            epoch,
+            fields["state"],
+            fields["transaction_last_update_timestamp_ms"],
+            tuple(fields["partitions"]),
+            fields["transaction_timeout_ms"],
+            fields["transaction_start_timestamp_ms"],
         )
         if before is not None and found.is_whole:
-            for what in _wrong(before, fields, self.protocol):
+            for what in _wrong(before, found.entries[name], self.protocol):
                 found.findings.append(Finding(log, item.byte, f"{name}: {what}"))
         _decide(found, self.open, fields, log, item.byte)
 
 
-def _wrong(before: dict[str, Any], after: dict[str, Any], protocol: str | None) -> Iterable[str]:
-    if not may_follow(after["state"], before["state"], protocol):
-        yield f"{after['state']} may not follow {before['state']}"
-    same = after["producer_id"] == before["producer_id"]
-    if same and after["producer_epoch"] < before["producer_epoch"]:
-        yield f"epoch {after['producer_epoch']} follows epoch {before['producer_epoch']}"
+def _wrong(before: Newest, after: Newest, protocol: str | None) -> Iterable[str]:
+    if not may_follow(after.state, before.state, protocol):
+        yield f"{after.state} may not follow {before.state}"
+    same = after.producer_id == before.producer_id
+    if same and after.producer_epoch < before.producer_epoch:
+        yield f"epoch {after.producer_epoch} follows epoch {before.producer_epoch}"
 
 
 def _decide(
@@ -203,6 +215,7 @@ def _decide(
             name, fields["producer_id"], fields["producer_epoch"], DECISIONS[state],
             tuple(fields["partitions"]), log, byte,
             fields["transaction_last_update_timestamp_ms"],
+            client_version=fields["client_transaction_version"],
         )  # fmt: skip
         found.decisions.append(decision)
         open_[name] = decision

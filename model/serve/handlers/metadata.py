@@ -1,4 +1,4 @@
-"""Answers Metadata, FindCoordinator, CreateTopics and DeleteTopics."""
+"""Answers Metadata, FindCoordinator, CreateTopics, DeleteTopics and DescribeAcls."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ....spec.access.acls import CLUSTER_NAME
 from ...broker.transactions.transaction_log import partition_for
 from ...cluster import STATE_PARTITIONS
 from ...wire.listener import Answer, Request
 from .partitions import OFFSETS_TOPIC, Partitions
 
+LOG_TOPIC: Final = "__transaction_state"
+"""It has no records here, and is told of to who asks for it by name."""
+_INTERNAL: Final = (OFFSETS_TOPIC, LOG_TOPIC)
 _GROUP, _TRANSACTION = 0, 1
 _UNKNOWN: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 _NO_AUTHORITY: Final = -(2**31)  # authorized operations, where nobody asked for them
@@ -31,7 +35,10 @@ class Nodes:
 
     def coordinator(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional id."""
-        partition = partition_for(transactional_id)
+        return self.log_leader(partition_for(transactional_id))
+
+    def log_leader(self, partition: int) -> int:
+        """The broker that leads a partition of the transaction log."""
         return self.moved.get(partition, partition % self.count)
 
     def group_coordinator(self, group_id: str) -> int:
@@ -59,6 +66,7 @@ class MetadataApis:
             "FindCoordinator": self.find_coordinator,
             "CreateTopics": self.create_topics,
             "DeleteTopics": self.delete_topics,
+            "DescribeAcls": self.describe_acls,
         }
 
     def metadata(self, request: Request) -> Answer:
@@ -90,7 +98,7 @@ class MetadataApis:
 
     def _topic(self, request: Request, name: str, makes: bool) -> dict[str, Any]:
         topics, error = self._partitions.topics, self._seen(request, name)
-        count = STATE_PARTITIONS if name == OFFSETS_TOPIC else topics.get(name)
+        count = STATE_PARTITIONS if name in _INTERNAL else topics.get(name)
         if error is not None:
             count = 0
         elif count is None:
@@ -98,7 +106,8 @@ class MetadataApis:
             count = topics.get(name, 0)
         partitions: list[dict[str, Any]] = []
         for number in range(count):
-            leader = self._nodes.leader(number)
+            of = self._nodes.log_leader if name == LOG_TOPIC else self._nodes.leader
+            leader = of(number)
             partitions.append(
                 {
                     "partition_index": number, "leader_id": leader, "leader_epoch": 0,
@@ -106,7 +115,7 @@ class MetadataApis:
                 }
             )  # fmt: skip
         return {
-            "error_code": error or "NONE", "name": name, "is_internal": name == OFFSETS_TOPIC,
+            "error_code": error or "NONE", "name": name, "is_internal": name in _INTERNAL,
             "partitions": partitions, "topic_authorized_operations": _NO_AUTHORITY,
         }  # fmt: skip
 
@@ -157,3 +166,43 @@ class MetadataApis:
                 self._deleted(name)
             told.append({"name": name, "error_code": error})
         return Answer({"responses": told})
+
+    def describe_acls(self, request: Request) -> Answer:
+        """DescribeAcls. Who is no user of a served cluster's own needs DESCRIBE on the cluster."""
+        acls, asked = self._may.acls, request.fields
+        error, told = "NONE", dict[tuple[str, str, str], list[dict[str, Any]]]()
+        if acls is None:
+            error = "SECURITY_DISABLED"
+        elif not acls.allow(str(request.principal), "DESCRIBE", "CLUSTER", CLUSTER_NAME):
+            error = "CLUSTER_AUTHORIZATION_FAILED"
+        for line in acls.lines if acls is not None and error == "NONE" else ():
+            kind, allows = _RESOURCE_TYPES[line.resource], _PERMISSIONS[line.permission]
+            if asked["resource_type_filter"] in (_ANY, kind) and asked["permission_type"] in (
+                _ANY, allows,
+            ):  # fmt: skip
+                of = told.setdefault((line.resource, line.name, line.pattern), [])
+                of.append(
+                    {"principal": line.principal, "host": "*", "permission_type": allows,
+                     "operation": _OPERATIONS[line.operation]}
+                )  # fmt: skip
+        return Answer(
+            {
+                "error_code": error,
+                "resources": [
+                    {"resource_type": _RESOURCE_TYPES[kind], "resource_name": name,
+                     "pattern_type": _PATTERNS[pattern], "acls": lines}
+                    for (kind, name, pattern), lines in told.items()
+                ],
+            }
+        )  # fmt: skip
+
+
+_ANY: Final = 1
+_RESOURCE_TYPES: Final = {"TOPIC": 2, "GROUP": 3, "CLUSTER": 4, "TRANSACTIONAL_ID": 5}
+_PATTERNS: Final = {"LITERAL": 3, "PREFIXED": 4}
+_PERMISSIONS: Final = {"DENY": 2, "ALLOW": 3}
+_OPERATIONS: Final = {
+    "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
+    "CLUSTER_ACTION": 9, "IDEMPOTENT_WRITE": 12, "TWO_PHASE_COMMIT": 15,
+}  # fmt: skip
+"""The numbers of ACLs' parts (ResourceType, PatternType, AclPermissionType, AclOperation)."""

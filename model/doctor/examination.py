@@ -1,0 +1,85 @@
+"""Looks at a cluster until what is on its way has arrived, or has been waited for long enough."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any, Final
+
+from ..broker.transactions.transaction_log import partition_for
+from ..wire.connection import BrokerError
+from .diagnosis import PATIENCE_MS, Diagnosis, diagnose
+from .evidence import Evidence, Verdict
+from .live import MOST_OF_LOG, Cluster
+
+PAUSE_S: Final = 0.5
+CONFIRMED_MS: Final = 1_000
+"""A transaction is said to hang if it was seen so for so long."""
+_MOST_READ: Final = 100
+"""So many partitions are read for what is open in them."""
+
+
+def examine(cluster: Cluster, patience_ms: int = PATIENCE_MS) -> Diagnosis:
+    """What is wrong with a cluster. Raises BrokerError."""
+    first = cluster.look()
+    found, evidence = diagnose(first), first
+    begun, known = time.monotonic(), dict.fromkeys(found.passing, time.monotonic())
+    waits = bool(found.passing)
+    while waits:
+        time.sleep(PAUSE_S)
+        evidence = cluster.look([part.place for part in first.partitions])
+        now = time.monotonic()
+        evidence.looked_at = first.looked_at
+        _keep(evidence, first)
+        evidence.seen = {key: round((now - since) * 1000) for key, since in known.items()}
+        found = diagnose(evidence)
+        waits = any(_is_awaited(found, key, evidence, patience_ms) for key in found.passing)
+        waits &= (now - begun) * 1000 < patience_ms + CONFIRMED_MS
+        known = {key: known.get(key, now) for key in found.passing}
+    _read_more(cluster, evidence, found)
+    return diagnose(evidence)
+
+
+def _is_awaited(found: Diagnosis, key: Any, evidence: Evidence, patience_ms: int) -> bool:
+    """Whether another look may tell more of it: not of what is new and on its way, as something
+    always is in a cluster at work."""
+    hangs = any(case.key == key and case.verdict is Verdict.HANGS for case in found.cases)
+    if hangs:
+        return evidence.seen.get(key, 0) < CONFIRMED_MS
+    return 0 < evidence.seen.get(key, 0) < patience_ms
+
+
+def _keep(evidence: Evidence, first: Evidence) -> None:
+    """What the first look found of all, where later ones are about some partitions alone."""
+    for problem in first.problems:
+        if problem.cause == "not-seen" and problem not in evidence.problems:
+            evidence.problems.append(problem)
+    evidence.notes = first.notes
+    now_open = {of.producer_id for part in evidence.partitions for of in part.open}
+    for producer_id in first.entries.keys() - now_open:
+        evidence.entries.setdefault(producer_id, first.entries[producer_id])
+
+
+def _read_more(cluster: Cluster, evidence: Evidence, found: Diagnosis) -> None:
+    """Reads the batches of what is open, and the decisions of what hangs."""
+    for part in evidence.partitions[:_MOST_READ] if evidence.describes_producers else ():
+        cluster.read(part, evidence)
+    if len(evidence.partitions) > _MOST_READ:
+        evidence.notes.append(f"batches are read of the first {_MOST_READ} partitions alone")
+    hanging = [case for case in found.cases if case.verdict is Verdict.HANGS]
+    if evidence.decisions or not hanging:
+        return
+    count = len(cluster.log_partitions)
+    numbers = {
+        partition_for(case.entry.transactional_id, count)
+        for case in hanging
+        if case.entry is not None and count
+    }
+    with suppress(BrokerError):
+        for number in sorted(numbers):
+            log, _, why = cluster.transaction_log(number, MOST_OF_LOG)
+            if why is not None:
+                evidence.notes.append(f"what the coordinator decided isn't known: {why}")
+                break
+            for decision in log.decisions:
+                evidence.decisions.setdefault(decision.producer_id, []).append(decision)
