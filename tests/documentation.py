@@ -32,9 +32,11 @@ from epochfence.diagrams.drawing.decision_table import decision_table
 from epochfence.diagrams.drawing.graph import span
 from epochfence.language import Protocols, System, Table, instantiate
 from epochfence.language.instance import ending_anywhere
+from epochfence.model.doctor.causes import CAUSES
 from epochfence.model.records.codec.codec import shapes
 from epochfence.model.records.layouts import schema
 from epochfence.spec.bugs import BUGS
+from epochfence.spec.bugs.hanging import HANGING
 from epochfence.spec.settings.broker import BROKER_SETTINGS, BROKERS
 from epochfence.spec.settings.consumer import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
 from epochfence.spec.settings.producer import CLIENTS, SETTINGS, STEPS, Setting
@@ -70,6 +72,13 @@ NOT_RUN = {
     "mvn dependency:copy -Dartifact=org.apache.kafka:kafka-clients:4.3.1:jar:sources "
     "-DoutputDirectory=jars": "it needs Maven; tests/checker/drift makes jars of its own",
     "epochfence drift --kafka jars --since 4.3.0": "it needs the jars",
+    **dict.fromkeys(
+        (
+            f"epochfence doctor --bootstrap 127.0.0.1:9092{more}"
+            for more in ("", " --topic orders --json -")
+        ),
+        "it needs a broker; tests/model/doctor has a served one",
+    ),
     "make check": "it sets up .venv, and runs what is the first of RUNS",
     "make test": "it would run itself",
     "java -cp build Runner vectors/coordinator.json": (
@@ -457,6 +466,25 @@ def _example(file: Path) -> str:
     return f"```python\n{(ROOT / file).read_text(encoding='utf-8')}```"
 
 
+def _causes_of_doctor() -> str:
+    rows = ["| cause | verdict | what it is | by |", "|---|---|---|---|"]
+    rows += [
+        f"| `{name}` | {each.verdict.name} | {each.what} | {each.seen_by} |"
+        for name, each in CAUSES.items()
+    ]
+    return "\n".join(rows)
+
+
+def _bugs_that_leave_transactions() -> str:
+    rows = ["| left behind | bug | brokers | what happens |", "|---|---|---|---|"]
+    rows += [
+        f"| {left.value} | {each.name} | {each.affected} | {each.what} |"
+        for left, those in HANGING.items()
+        for each in those
+    ]
+    return "\n".join(rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "figures": _figures,
     "a row": _row,
@@ -492,6 +520,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "rules of settings": lambda: _rules(STEPS, CLIENTS),
     "a consumer's settings": lambda: _settings(CONSUMER_SETTINGS, CONSUMERS),
     "rules of a consumer's settings": lambda: _rules(CONSUMER_STEPS, CONSUMERS),
+    "causes of doctor": _causes_of_doctor,
+    "bugs that leave transactions": _bugs_that_leave_transactions,
     "a broker's settings": lambda: _settings(BROKER_SETTINGS, BROKERS),
 }
 

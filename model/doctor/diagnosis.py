@@ -154,7 +154,7 @@ def _with_end(evidence: Evidence, entry: Entry, of: Open, seen_ms: int) -> str:
         since = entry.decided_ms if entry.decided_ms >= 0 else due if has_due else now
         if now - since > LATE_MS and seen_ms > 0:
             return "marker-not-sent"
-        return "late-marker" if seen_ms >= PATIENCE_MS else "ending"
+        return "late-marker" if seen_ms >= evidence.patience_ms else "ending"
     if of.producer_epoch != entry.producer_epoch:
         return "older-epoch" if of.producer_epoch < entry.producer_epoch else "epoch-ahead"
     if entry.timeout_ms == NO_TIMEOUT:
@@ -162,10 +162,6 @@ def _with_end(evidence: Evidence, entry: Entry, of: Open, seen_ms: int) -> str:
     if not has_due or now <= due:
         return "open"
     return "timing-out" if now - due <= LATE_MS else "overdue"
-
-
-PATIENCE_MS: Final = 5_000
-"""So long a marker may be on its way, and a coordinator load."""
 
 
 # Known bugs ---------------------------------------------------------------------------------------

@@ -139,4 +139,6 @@ class Evidence:
     doubts: list[str] = field(default_factory=list[str])
     problems: list[Problem] = field(default_factory=list[Problem])
     notes: list[str] = field(default_factory=list[str])
+    patience_ms: int = 5_000
+    """So long a marker may be on its way, and a coordinator load."""
     seen: dict[Any, int] = field(default_factory=dict[Any, int])

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ..broker.transactions.transaction_log import partition_for
 from ..wire.connection import BrokerError
-from .diagnosis import PATIENCE_MS, Diagnosis, diagnose
+from .diagnosis import Diagnosis, diagnose
 from .evidence import Evidence, Verdict
 from .live import MOST_OF_LOG, Cluster
 
@@ -19,8 +19,9 @@ _MOST_READ: Final = 100
 """So many partitions are read for what is open in them."""
 
 
-def examine(cluster: Cluster, patience_ms: int = PATIENCE_MS) -> Diagnosis:
-    """What is wrong with a cluster. Raises BrokerError."""
+def examine(cluster: Cluster, patience_ms: int = 5_000) -> Diagnosis:
+    """What is wrong with a cluster, where a marker may be on its way for so long. Raises
+    BrokerError."""
     first = cluster.look()
     found, evidence = diagnose(first), first
     begun, known = time.monotonic(), dict.fromkeys(found.passing, time.monotonic())
@@ -29,7 +30,7 @@ def examine(cluster: Cluster, patience_ms: int = PATIENCE_MS) -> Diagnosis:
         time.sleep(PAUSE_S)
         evidence = cluster.look([part.place for part in first.partitions])
         now = time.monotonic()
-        evidence.looked_at = first.looked_at
+        evidence.looked_at, evidence.patience_ms = first.looked_at, patience_ms
         _keep(evidence, first)
         evidence.seen = {key: round((now - since) * 1000) for key, since in known.items()}
         found = diagnose(evidence)

@@ -15,9 +15,10 @@ from ...spec.releases import broker_versions
 from ..conformance.live.cluster.cluster import addresses
 from ..judge.segments.transactions import TransactionLog, TransactionLogReader
 from ..records import RecordError
-from ..records.files import Kind, Row, read_stream
+from ..records.files import Kind, read_stream
 from ..wire.connection import NAMES, BrokerError, Connection, Security
-from .evidence import DECIDED, Entry, Evidence, Open, Partition, Place, Problem, Span, place_of
+from .evidence import Entry, Evidence, Open, Partition, Place, Problem
+from .logs import Scan, add_log, whole_batches
 
 T = TypeVar("T")
 NEWEST: Final = {
@@ -26,6 +27,11 @@ NEWEST: Final = {
     "OffsetFetch": 7, "DescribeConfigs": 4,
 }  # fmt: skip
 """The newest versions that are sent."""
+OLDEST: Final = {
+    "ListOffsets": 2, "Fetch": 4, "Metadata": 4, "DescribeAcls": 1, "DescribeConfigs": 1,
+    "OffsetFetch": 1,
+}  # fmt: skip
+"""The oldest versions that are sent, where it isn't 0."""
 LOG: Final = "__transaction_state"
 MOST: Final = 20_000
 """So many partitions are looked at; of more, a sample."""
@@ -42,7 +48,6 @@ VERIFICATION: Final = "transaction.partition.verification.enable"
 _BROKER: Final = 4
 _LATEST: Final = -1
 _DENY, _TRANSACTIONAL_IDS, _ANY = 2, 5, 1
-_BATCH_HEAD: Final = 12
 
 
 class Cluster:
@@ -82,10 +87,10 @@ class Cluster:
         self.versions = {
             name: min(newest, offered[name][1])
             for name, newest in NEWEST.items()
-            if name in offered and offered[name][0] <= newest
+            if name in offered and OLDEST.get(name, 0) <= offered[name][1]
         }
-        for name, oldest in (("Metadata", 4), ("ListOffsets", 2), ("Fetch", 4)):
-            if self.versions.get(name, 0) < oldest:
+        for name in ("Metadata", "ListOffsets", "Fetch"):
+            if name not in self.versions:
                 raise BrokerError(f"{self._first.place} is older than transactions: no {name}")
         known = {one["name"]: one["max_version"] for one in told.get("supported_features") or ()}
         final = {
@@ -337,7 +342,7 @@ class Cluster:
         part = told[0]["partitions"][0]
         if part["error_code"] != "NONE":
             return b"", _refused(part["error_code"], place.topic, "READ")
-        return _whole_batches(part["records"] or b""), None
+        return whole_batches(part["records"] or b""), None
 
     # Coordinators -------------------------------------------------------------------------------
 
@@ -478,77 +483,10 @@ class Cluster:
         return max(0, told["topics"][0]["partitions"][0]["offset"])
 
 
-def add_log(found: Evidence, log: TransactionLog) -> None:
-    """The entries and decisions of a partition of the transaction log."""
-    for each in log.entries.values():
-        state = "".join(word.capitalize() for word in each.state.split("_"))
-        entry = Entry(
-            each.transactional_id, each.producer_id, each.producer_epoch, state,
-            frozenset(map(place_of, each.partitions)), each.timeout_ms, each.start_ms,
-            each.timestamp if state in DECIDED else -1,
-        )  # fmt: skip
-        found.entries.setdefault(entry.producer_id, []).append(entry)
-    for decision in log.decisions:
-        found.decisions.setdefault(decision.producer_id, []).append(decision)
-
-
-class Scan:
-    """What is open behind an offset, batch by batch: transactions and their batches."""
-
-    def __init__(self) -> None:
-        self.open: dict[int, Open] = {}
-        self.spans: dict[int, Span] = {}
-        self._terms: dict[int, int] = {}
-
-    def take(self, data: bytes) -> int:
-        """The next batches; the offset behind them. Raises RecordError."""
-        end = 0
-        for item in read_stream(BytesIO(data), Kind.LOG):
-            if isinstance(item, RecordError):
-                raise item
-            if item.what == "batch":
-                end = item.fields["last_offset"] + 1
-                self._batch(item.fields)
-            elif item.what == "marker":
-                self._marker(item)
-        return end
-
-    def _marker(self, item: Row) -> None:
-        producer_id = item.fields["producer_id"]
-        self._terms[producer_id] = item.fields["coordinator_epoch"]
-        self.open.pop(producer_id, None)
-        self.spans.pop(producer_id, None)
-
-    def _batch(self, fields: Mapping[str, Any]) -> None:
-        if not fields["transactional"] or fields["control"]:
-            return
-        producer_id, last = fields["producer_id"], fields["last_offset"]
-        known = self.open.get(producer_id)
-        first = fields["offset"] if known is None else known.first_offset
-        self.open[producer_id] = Open(
-            producer_id, fields["producer_epoch"], first, fields["max_timestamp"],
-            self._terms.get(producer_id, -1),
-        )  # fmt: skip
-        span = self.spans.setdefault(producer_id, Span(first, last, 0, 0, fields["base_timestamp"]))
-        span.last, span.batches = last, span.batches + 1
-        span.records += fields["records"]
-
-
 def _at_once(every: Sequence[T]) -> Iterator[Sequence[T]]:
     """As many at once as one request asks about."""
     for at in range(0, len(every), _AT_ONCE):
         yield every[at : at + _AT_ONCE]
-
-
-def _whole_batches(data: bytes) -> bytes:
-    """Without the beginning of a batch at the end."""
-    at = 0
-    while at + _BATCH_HEAD <= len(data):
-        size = _BATCH_HEAD + int.from_bytes(data[at + 8 : at + _BATCH_HEAD])
-        if at + size > len(data):
-            break
-        at += size
-    return data[:at]
 
 
 def _with_transaction(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -28,7 +28,7 @@ from .users import ANONYMOUS, VERSIONS, Users
 
 OLDEST: Final = {
     "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1,
-    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1,
+    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1, "DescribeAcls": 1,
 }  # fmt: skip
 """The first version that is answered, where it isn't 0: Kafka 4.0 takes none before."""
 MOST_BROKERS: Final = 5

@@ -44,7 +44,7 @@ _NEWEST: Final[Mapping[str, Mapping[str, int]]] = {
     "EndTxn": {"0.11.0.0": 0, "2.0": 1, "2.7": 2, "2.8": 3, "3.8": 4, "4.0.0": 5},
     "WriteTxnMarkers": {"0.11.0.0": 0, "2.8": 1, "4.2": 2},
     "TxnOffsetCommit": {"0.11.0.0": 0, "2.0": 1, "2.1": 2, "2.5": 3, "3.8": 4, "4.0.0": 5},
-    "DescribeAcls": {"0.11.0.0": 0, "2.0": 1},
+    "DescribeAcls": {"2.0": 1},
     "DeleteGroups": {"1.1": 0, "2.0": 1, "2.4": 2},
     "DescribeProducers": {"2.8": 0},
     "DescribeTransactions": {"3.0": 0},

@@ -1,0 +1,82 @@
+"""Batches and records of logs as evidence: what is open, and what coordinators have decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any, Final
+
+from ..judge.segments.transactions import TransactionLog
+from ..records import RecordError
+from ..records.files import Kind, Row, read_stream
+from .evidence import DECIDED, Entry, Evidence, Open, Span, place_of
+
+_BATCH_HEAD: Final = 12
+"""The bytes of a batch up to the end of its length."""
+
+
+def add_log(found: Evidence, log: TransactionLog) -> None:
+    """The entries and decisions of a partition of the transaction log."""
+    for each in log.entries.values():
+        state = "".join(word.capitalize() for word in each.state.split("_"))
+        entry = Entry(
+            each.transactional_id, each.producer_id, each.producer_epoch, state,
+            frozenset(map(place_of, each.partitions)), each.timeout_ms, each.start_ms,
+            each.timestamp if state in DECIDED else -1,
+        )  # fmt: skip
+        found.entries.setdefault(entry.producer_id, []).append(entry)
+    for decision in log.decisions:
+        found.decisions.setdefault(decision.producer_id, []).append(decision)
+
+
+class Scan:
+    """What is open behind an offset, batch by batch: transactions and their batches."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, Open] = {}
+        self.spans: dict[int, Span] = {}
+        self._terms: dict[int, int] = {}
+
+    def take(self, data: bytes) -> int:
+        """The next batches; the offset behind them. Raises RecordError."""
+        end = 0
+        for item in read_stream(BytesIO(data), Kind.LOG):
+            if isinstance(item, RecordError):
+                raise item
+            if item.what == "batch":
+                end = item.fields["last_offset"] + 1
+                self._batch(item.fields)
+            elif item.what == "marker":
+                self._marker(item)
+        return end
+
+    def _marker(self, item: Row) -> None:
+        producer_id = item.fields["producer_id"]
+        self._terms[producer_id] = item.fields["coordinator_epoch"]
+        self.open.pop(producer_id, None)
+        self.spans.pop(producer_id, None)
+
+    def _batch(self, fields: Mapping[str, Any]) -> None:
+        if not fields["transactional"] or fields["control"]:
+            return
+        producer_id, last = fields["producer_id"], fields["last_offset"]
+        known = self.open.get(producer_id)
+        first = fields["offset"] if known is None else known.first_offset
+        self.open[producer_id] = Open(
+            producer_id, fields["producer_epoch"], first, fields["max_timestamp"],
+            self._terms.get(producer_id, -1),
+        )  # fmt: skip
+        span = self.spans.setdefault(producer_id, Span(first, last, 0, 0, fields["base_timestamp"]))
+        span.last, span.batches = last, span.batches + 1
+        span.records += fields["records"]
+
+
+def whole_batches(data: bytes) -> bytes:
+    """Without the beginning of a batch at the end."""
+    at = 0
+    while at + _BATCH_HEAD <= len(data):
+        size = _BATCH_HEAD + int.from_bytes(data[at + 8 : at + _BATCH_HEAD])
+        if at + size > len(data):
+            break
+        at += size
+    return data[:at]
