@@ -62,7 +62,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
     "fenced-writer": Cause(
         _HANGS,
         "no coordinator will end it: an instance wrote it that had been fenced",
-        "as hanging, with an older epoch than its entry's, before 3.6",
+        "as hanging before 3.6, in an older epoch, for which nothing was decided here",
     ),
     "older-epoch": Cause(
         _OPEN,
@@ -101,8 +101,8 @@ CAUSES: Final[Mapping[str, Cause]] = {
     ),
     "not-seen": Cause(
         _OPEN,
-        "something wasn't seen, for want of a permission or of an answer",
-        "an error in an answer",
+        "something couldn't be seen",
+        "an error in an answer, or in a file",
     ),
     "epochs-nearly-used-up": Cause(
         _FINE,

@@ -137,13 +137,35 @@ def _case(evidence: Evidence, partition: Partition, of: Open) -> Case:
         if partition.place in entry.partitions and entry.state in (ONGOING, *DECIDED):
             seen_ms = evidence.seen.get(key_of(partition, of, entry.state), 0)
             return Case(partition, of, _with_end(evidence, entry, of, seen_ms), entry)
-    if not entries and evidence.doubts:
-        return Case(partition, of, "not-known", facts=list(evidence.doubts))
     entry = max(entries, key=lambda each: each.producer_epoch, default=None)
-    before = _release(evidence) in RELEASED[: RELEASED.index(_VERIFIED_SINCE)]
-    is_fenced = entry is not None and of.producer_epoch < entry.producer_epoch
-    case = Case(partition, of, "fenced-writer" if before and is_fenced else "hanging", entry)
+    doubts = list(partition.doubts)
+    if entry is None:
+        doubts += evidence.doubts
+    elif entry.doubt:
+        doubts.append(entry.doubt)
+    if doubts:
+        return Case(partition, of, "not-known", entry, doubts)
+    case = Case(partition, of, "hanging", entry)
+    if _is_of_fenced(evidence, case):
+        case.cause = "fenced-writer"
     return case
+
+
+def _is_of_fenced(evidence: Evidence, case: Case) -> bool:
+    """Whether an instance wrote it that was fenced: in an older epoch, for which nothing was ever
+    decided here."""
+    before = _release(evidence) in RELEASED[: RELEASED.index(_VERIFIED_SINCE)]
+    if not before or case.entry is None or not _has_all_decisions(evidence, case):
+        return False
+    epoch = case.open.producer_epoch
+    here = _decided_here(evidence, case)
+    return epoch < case.entry.producer_epoch and all(each.producer_epoch < epoch for each in here)
+
+
+def _has_all_decisions(evidence: Evidence, case: Case) -> bool:
+    """Whether all that was ever decided for the producer is known."""
+    is_known = case.entry is not None and case.entry.transactional_id in evidence.whole
+    return is_known or evidence.has_all_decisions
 
 
 def _with_end(evidence: Evidence, entry: Entry, of: Open, seen_ms: int) -> str:
@@ -170,15 +192,15 @@ def _with_end(evidence: Evidence, entry: Entry, of: Open, seen_ms: int) -> str:
 def _left(evidence: Evidence, case: Case) -> Sequence[Left]:
     """How the transaction may lie there."""
     of, here = case.open, _decided_here(evidence, case)
-    markers = case.partition.markers
-    if markers and evidence.decisions:
-        if markers.get(of.producer_id, 0) < sum(each.is_completed for each in here):
-            return (Left.MARKER_LEFT_OUT,)
-        if not here and not markers.get(of.producer_id, 0):
-            return (Left.NEVER_ADDED,)
-    if of.coordinator_epoch < 0 and evidence.describes_producers:
-        return (Left.NEVER_ADDED, Left.MARKER_LEFT_OUT)
-    return (Left.BEHIND_ITS_MARKER, Left.NEVER_ADDED, Left.MARKER_LEFT_OUT)
+    markers = case.partition.markers.get(of.producer_id, 0)
+    completed = sum(each.is_completed for each in here)
+    if case.partition.markers and markers < completed:
+        return (Left.MARKER_LEFT_OUT,)
+    is_unmarked = of.coordinator_epoch < 0 and evidence.describes_producers
+    lefts = [Left.NEVER_ADDED] if is_unmarked else [Left.BEHIND_ITS_MARKER, Left.NEVER_ADDED]
+    if not (case.partition.markers and _has_all_decisions(evidence, case)):
+        lefts.append(Left.MARKER_LEFT_OUT)
+    return lefts
 
 
 def _release(evidence: Evidence) -> str | None:
@@ -224,7 +246,8 @@ def _facts(evidence: Evidence, case: Case) -> Iterator[str]:
                 if case.cause == "open"
                 else f"its timeout was over at {time_of(due)}"
             )
-    if case.cause == "fenced-writer" and entry is not None:
+    is_older = entry is not None and of.producer_epoch < entry.producer_epoch
+    if case.cause in ("hanging", "fenced-writer") and entry is not None and is_older:
         yield f"epoch {of.producer_epoch} wrote it; the coordinator is at {entry.producer_epoch}"
     if case.verdict is Verdict.HANGS and case.cause != "marker-not-sent":
         if entry is None:
@@ -259,7 +282,7 @@ def _remedy(evidence: Evidence, case: Case) -> None:
 
 def _abort(evidence: Evidence, case: Case) -> str:
     place, of = case.partition.place, case.open
-    command = f"{_TOOL} --bootstrap-server {evidence.source} abort --topic {place.topic} "
+    command = f"{_TOOL} --bootstrap-server {evidence.server} abort --topic {place.topic} "
     command += f"--partition {place.number} "
     if evidence.describes_producers:
         return command + f"--start-offset {of.first_offset}"

@@ -75,6 +75,8 @@ class Partition:
     markers: dict[int, int] = field(default_factory=dict[int, int])
     """By producer id, how many markers the whole partition has; empty where nobody counted."""
     is_whole: bool = True
+    doubts: list[str] = field(default_factory=list[str])
+    """Why an end may be here that wasn't seen."""
     groups: list[str] = field(default_factory=list[str])
 
     @property
@@ -101,6 +103,8 @@ class Entry:
     timeout_ms: int = -1
     start_ms: int = -1
     decided_ms: int = -1
+    doubt: str = ""
+    """Why there may be a newer one."""
 
 
 ONGOING: Final = "Ongoing"
@@ -126,6 +130,8 @@ class Evidence:
     now_ms: int
     release: str | None = None
     transaction_version: int | None = None
+    server: str = ""
+    """The address for commands of remedies."""
     describes_producers: bool = True
     verifies: bool = True
     """Whether leaders ask coordinators, where their release does (KIP-890)."""
@@ -136,6 +142,10 @@ class Evidence:
     entries: dict[int, list[Entry]] = field(default_factory=dict[int, list[Entry]])
     decisions: dict[int, list[Decision]] = field(default_factory=dict[int, list[Decision]])
     """By producer id, as far as the transaction log was read."""
+    has_all_decisions: bool = False
+    """Whether nothing of the transaction log was compacted or deleted."""
+    whole: set[str] = field(default_factory=set[str])
+    """Transactional ids whose decisions are all known."""
     doubts: list[str] = field(default_factory=list[str])
     problems: list[Problem] = field(default_factory=list[Problem])
     notes: list[str] = field(default_factory=list[str])

@@ -70,12 +70,9 @@ def _read_more(cluster: Cluster, evidence: Evidence, found: Diagnosis) -> None:
     hanging = [case for case in found.cases if case.verdict is Verdict.HANGS]
     if evidence.decisions or not hanging:
         return
+    ids = {case.entry.transactional_id for case in hanging if case.entry is not None}
     count = len(cluster.log_partitions)
-    numbers = {
-        partition_for(case.entry.transactional_id, count)
-        for case in hanging
-        if case.entry is not None and count
-    }
+    numbers = {partition_for(name, count) for name in ids if count}
     with suppress(BrokerError):
         for number in sorted(numbers):
             log, _, why = cluster.transaction_log(number, MOST_OF_LOG)
@@ -84,3 +81,5 @@ def _read_more(cluster: Cluster, evidence: Evidence, found: Diagnosis) -> None:
                 break
             for decision in log.decisions:
                 evidence.decisions.setdefault(decision.producer_id, []).append(decision)
+            if log.is_whole:
+                evidence.whole |= log.ids

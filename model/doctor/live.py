@@ -134,7 +134,7 @@ class Cluster:
         nothing can be said."""
         found = Evidence(
             self.bootstrap, round(time.time() * 1000), self.release, self.transaction_version,
-            describes_producers="DescribeProducers" in self.versions,
+            server=self.bootstrap, describes_producers="DescribeProducers" in self.versions,
         )  # fmt: skip
         if self.release is None:
             found.notes.append("the brokers are of no known release: known bugs aren't named")
@@ -443,6 +443,8 @@ class Cluster:
             if why is not None:
                 found.doubts.append(f"{LOG}-{number}: {why}")
             add_log(found, log)
+            if log.is_whole and why is None:
+                found.whole |= log.ids
 
     def transaction_log(
         self, number: int, most: int = MOST_OF_LOG

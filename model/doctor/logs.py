@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any, Final
 
@@ -15,14 +15,15 @@ _BATCH_HEAD: Final = 12
 """The bytes of a batch up to the end of its length."""
 
 
-def add_log(found: Evidence, log: TransactionLog) -> None:
-    """The entries and decisions of a partition of the transaction log."""
+def add_log(found: Evidence, log: TransactionLog, doubt: str = "") -> None:
+    """The entries and decisions of a partition of the transaction log; with `doubt`, there may be
+    newer ones."""
     for each in log.entries.values():
         state = "".join(word.capitalize() for word in each.state.split("_"))
         entry = Entry(
             each.transactional_id, each.producer_id, each.producer_epoch, state,
             frozenset(map(place_of, each.partitions)), each.timeout_ms, each.start_ms,
-            each.timestamp if state in DECIDED else -1,
+            each.timestamp if state in DECIDED else -1, doubt,
         )  # fmt: skip
         found.entries.setdefault(entry.producer_id, []).append(entry)
     for decision in log.decisions:
@@ -30,28 +31,38 @@ def add_log(found: Evidence, log: TransactionLog) -> None:
 
 
 class Scan:
-    """What is open behind an offset, batch by batch: transactions and their batches."""
+    """What is open, batch by batch: transactions and their batches. `open` has what was open before
+    the first one. `markers` counts those of each producer, the last of `marked_ms`; `end` is the
+    offset behind all."""
 
-    def __init__(self) -> None:
-        self.open: dict[int, Open] = {}
+    def __init__(self, open_: Iterable[Open] = ()) -> None:
+        self.open = {of.producer_id: of for of in open_}
+        self.end = 0
+        self.markers: dict[int, int] = {}
+        self.marked_ms = -1
         self.spans: dict[int, Span] = {}
         self._terms: dict[int, int] = {}
 
     def take(self, data: bytes) -> int:
         """The next batches; the offset behind them. Raises RecordError."""
-        end = 0
         for item in read_stream(BytesIO(data), Kind.LOG):
             if isinstance(item, RecordError):
                 raise item
-            if item.what == "batch":
-                end = item.fields["last_offset"] + 1
-                self._batch(item.fields)
-            elif item.what == "marker":
-                self._marker(item)
-        return end
+            self.take_row(item)
+        return self.end
+
+    def take_row(self, item: Row) -> None:
+        """The next row: a batch, or what is in it."""
+        if item.what == "batch":
+            self.end = item.fields["last_offset"] + 1
+            self._batch(item.fields)
+        elif item.what == "marker":
+            self._marker(item)
 
     def _marker(self, item: Row) -> None:
         producer_id = item.fields["producer_id"]
+        self.markers[producer_id] = self.markers.get(producer_id, 0) + 1
+        self.marked_ms = max(self.marked_ms, item.fields["timestamp"])
         self._terms[producer_id] = item.fields["coordinator_epoch"]
         self.open.pop(producer_id, None)
         self.spans.pop(producer_id, None)

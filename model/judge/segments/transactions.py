@@ -21,6 +21,7 @@ from ...records.files import Kind, Row, read_file
 from .folder import Finding, files_of, range_of
 
 DECISIONS = {"PREPARE_COMMIT": "COMMIT", "PREPARE_ABORT": "ABORT"}
+EMPTY: Final = "EMPTY"
 COMPLETED = {"COMPLETE_COMMIT": "COMMIT", "COMPLETE_ABORT": "ABORT"}
 
 
@@ -73,6 +74,8 @@ class TransactionLog:
     decisions: list[Decision] = field(default_factory=list[Decision])
     entries: dict[str, Newest] = field(default_factory=dict[str, Newest])
     """The newest record of each transactional id that isn't forgotten."""
+    initialized: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """When each transactional id got a new epoch by InitProducerId (ms): its records in EMPTY."""
     is_whole: bool = True
     has_newest: bool = True
     spread: int = 0
@@ -195,6 +198,9 @@ class TransactionLogReader:
         if before is not None and found.is_whole:
             for what in _wrong(before, found.entries[name], self.protocol):
                 found.findings.append(Finding(log, item.byte, f"{name}: {what}"))
+        if fields["state"] == EMPTY:
+            at = fields["transaction_last_update_timestamp_ms"]
+            found.initialized.setdefault(name, []).append(at)
         _decide(found, self.open, fields, log, item.byte)
 
 
