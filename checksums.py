@@ -66,7 +66,7 @@ def unseal(text: bytes, valid: Callable[[Any], Any]) -> dict[str, Any]:
     try:
         data: Any = read_json(text)
     except NotJson as error:
-        raise Damaged(f"it is not valid JSON: {error}") from None
+        raise Damaged(str(error)) from None
     told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     expected = told.pop(LAST, None)
     if expected is None:

@@ -16,6 +16,9 @@ from typing import Any, NoReturn
 class NotJson(ValueError):
     """A text that is no JSON, or doesn't say one thing: what is wrong."""
 
+    def __init__(self, why: str) -> None:
+        super().__init__(f"not valid JSON: {why}")
+
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)

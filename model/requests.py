@@ -310,7 +310,7 @@ def read(trace: str) -> list[Line]:
         try:
             request = read_json(line.encode())
         except NotJson as error:
-            raise ModelError(f"line {at}: not valid JSON: {error}") from None
+            raise ModelError(f"line {at}: {error}") from None
         if not isinstance(request, dict):
             raise ModelError(f"line {at}: an object is needed, with `request` or `sleep_ms`")
         requests.append(request)  # type: ignore[reportUnknownArgumentType]

@@ -10,13 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...language import Row, System, Table
+from ...language import System
 from ...language.expressions import Expression, children_first, field_set
 from ...spec.bugs import BUGS
 from ...spec.properties.unwatched import WATCHED
 from ...spec.systems import SHIPPED, shipped
 from ...spec.systems.explored import declared_tables
-from .citations import Citation, citations, cited, source_of
+from .citations import citations, cited, resolves
 
 FINDINGS = Path(__file__).parents[2] / "docs" / "findings.md"
 
@@ -55,7 +55,9 @@ def affected(methods: Iterable[str]) -> Affected:
     changed = list(dict.fromkeys(methods))
     rows: dict[str, list[str]] = {}
     for citation in citations():
-        if citation.names_a_method and (found := _matching(citation, changed)):
+        if citation.names_a_method and (
+            found := [method for method in changed if resolves(citation.of, method)]
+        ):
             known = rows.setdefault(citation.row, [])
             known += [method for method in found if method not in known]
     tables = {
@@ -78,9 +80,7 @@ def affected(methods: Iterable[str]) -> Affected:
         if set(bug.fix) & features or any(step in taken for step in bug.takes)
     ]
     known = {method for of_row in rows.values() for method in of_row}
-    classes = {
-        name.partition(".")[0] for table, row in tables.values() for name in _names(table, row)
-    }
+    classes = {name.partition(".")[0] for _, row in tables.values() for name in cited(row.source)}
     uncited = [m for m in changed if m not in known and m.partition(".")[0] in classes]
     commands = [f"epochfence check {system.name}" for system in systems]
     commands += [f"epochfence bugs {bug}" for bug in bugs]
@@ -93,25 +93,6 @@ def affected(methods: Iterable[str]) -> Affected:
         tuple(_findings(changed)),
         tuple(commands),
     )
-
-
-def _matching(citation: Citation, methods: list[str]) -> list[str]:
-    """The methods that a citation names: `completeBatch` of a class, or of one inside it."""
-    owner, _, name = citation.of.rpartition(".")
-    return [
-        method
-        for method in methods
-        if method == citation.of
-        or (method.rpartition(".")[2] == name and method.partition(".")[0] == owner)
-        or (
-            method.rpartition(".")[2] == name
-            and owner.partition(".")[0] == method.rpartition(".")[0]
-        )
-    ]
-
-
-def _names(table: Table, row: Row) -> list[str]:
-    return cited(source_of(table, row))
 
 
 def _systems(rows: Iterable[str]) -> list[System]:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ...language import Row, System, Table
 from ...spec.systems.explored import declared_tables
 
 _METHOD = re.compile(r"(?P<of>[A-Z]\w*(?:\.[A-Z]\w*)*)\.(?P<name>[a-z]\w*)\b")
@@ -49,39 +48,23 @@ def cited(source: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def source_of(table: Table, row: Row) -> str:
-    """The source of a row: its own, or else that of its table."""
-    return row.source or getattr(table, "source", "")
-
-
-def citations(tables: list[Table] | None = None) -> Iterator[Citation]:
+def citations() -> Iterator[Citation]:
     """Every citation of the tables that are declared."""
-    for table in declared_tables() if tables is None else tables:
+    for table in declared_tables():
         for row in table.rows:
-            for name in cited(source_of(table, row)):
+            for name in cited(row.source):
                 yield Citation(f"{table.name}/{row.id}", name)
 
 
-def without_a_method(tables: list[Table] | None = None) -> list[tuple[str, str]]:
-    """The rows whose source names no method, with the source."""
-    found: list[tuple[str, str]] = []
-    for table in declared_tables() if tables is None else tables:
-        for row in table.rows:
-            source = source_of(table, row)
-            if not any(Citation("", name).names_a_method for name in cited(source)):
-                found.append((f"{table.name}/{row.id}", source))
-    return found
+def resolves(name: str, method: str) -> bool:
+    """Whether a cited name stands for a method: `Outer.name` and `Outer.Inner.name` stand for each
+    other, but methods of two inner classes don't."""
+    owner, _, called = name.rpartition(".")
+    its_owner, _, its_name = method.rpartition(".")
+    outer = its_owner.partition(".")[0] == owner or owner.partition(".")[0] == its_owner
+    return called == its_name and (owner == its_owner or outer)
 
 
 def classes(names: list[str]) -> set[str]:
     """The simple names of the outermost classes that methods or classes belong to."""
     return {name.partition(".")[0] for name in names}
-
-
-def systems_with(row: str, systems: list[System]) -> list[str]:
-    """The names of the systems that have a row."""
-    return [
-        system.name
-        for system in systems
-        if any(f"{table.name}/{each.id}" == row for table in system.tables for each in table.rows)
-    ]

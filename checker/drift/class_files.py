@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from .sources import DIGITS, Methods, SourceError
+from .sources import DIGITS, SourceError
 
 _JAR = re.compile(r"(?P<artifact>kafka[\w.-]*?)-(?P<version>\d+(?:\.\d+)+)\.jar")
 _CLASS = re.compile(
@@ -44,8 +44,8 @@ def class_jars_of(place: Path) -> dict[str, list[Path]]:
     return found
 
 
-def bytecode_of(jars: list[Path], classes: Collection[str]) -> Methods:
-    """The methods of these classes, and of their inner ones, in class jars.
+def bytecode_of(jars: list[Path], classes: Collection[str]) -> dict[str, str]:
+    """The digests of the methods of these classes, and of their inner ones, in class jars.
 
     Raises SourceError without javap, and for a jar that can't be read.
     """
@@ -53,7 +53,7 @@ def bytecode_of(jars: list[Path], classes: Collection[str]) -> Methods:
     if javap is None:
         raise SourceError("class files need javap: install a JDK (Debian: openjdk-17-jdk-headless)")
     pieces: dict[str, list[str]] = {}
-    found = Methods()
+    found: dict[str, str] = {}
     for jar in jars:
         try:
             with zipfile.ZipFile(jar) as archive:
@@ -72,7 +72,7 @@ def bytecode_of(jars: list[Path], classes: Collection[str]) -> Methods:
                 pieces.setdefault(method, []).append(body)
     for method, bodies in pieces.items():
         text = "\n".join(sorted(bodies))
-        found.digests[method] = sha256(text.encode()).hexdigest()[:DIGITS]
+        found[method] = sha256(text.encode()).hexdigest()[:DIGITS]
     return found
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -20,7 +20,7 @@ from pathlib import Path
 from ...spec.releases.features import RELEASED
 from .citations import citations, classes
 from .class_files import bytecode_of, class_jars_of
-from .sources import Methods, SourceError, methods_of, sources_of
+from .sources import SourceError, methods_of, sources_of
 
 ABSENT = "-"
 
@@ -94,28 +94,24 @@ def cited_classes() -> set[str]:
     return classes([citation.of for citation in citations()])
 
 
-def read(folder: Path, versions: Iterable[str] | None = None) -> dict[str, Methods]:
-    """The methods of the cited classes of every version that has source jars in a folder.
+def read(folder: Path) -> dict[str, dict[str, str]]:
+    """The digests of the cited classes' methods, of every version with source jars in a folder.
 
     Raises SourceError if there are none.
     """
     names = cited_classes()
     jars = sources_of(folder)
-    return {
-        version: methods_of(jars[version], names)
-        for version in sorted(jars, key=number)
-        if versions is None or version in versions
-    }
+    return {version: methods_of(jars[version], names) for version in sorted(jars, key=number)}
 
 
 def main(arguments: list[str]) -> None:
     """Writes the record from a folder of source jars and one of class jars."""
     sources, jars = arguments
     try:
-        found = {v: methods.digests for v, methods in read(Path(sources)).items()}
+        found = read(Path(sources))
         names = cited_classes()
         compiled = {
-            version: bytecode_of(files, names).digests
+            version: bytecode_of(files, names)
             for version, files in class_jars_of(Path(jars)).items()
         }
     except SourceError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -37,18 +37,6 @@ _COMMENTS = {"line_comment", "block_comment", "comment"}
 
 class SourceError(Exception):
     """Sources that can't be read; the message says which and what to do."""
-
-
-@dataclass
-class Methods:
-    """The methods of classes by `Class.method`, each with a digest, and the files of each class."""
-
-    digests: dict[str, str] = field(default_factory=dict[str, str])
-    files: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-
-    def of_class(self, name: str) -> list[str]:
-        """The methods of a class, with those of its inner classes."""
-        return [method for method in self.digests if method.startswith(f"{name}.")]
 
 
 @dataclass(frozen=True)
@@ -84,13 +72,14 @@ def sources_of(place: Path) -> dict[str, list[Path]]:
     return found
 
 
-def methods_of(places: list[Path], classes: Collection[str] | None = None) -> Methods:
-    """The methods in these jars or checkouts: of all classes, or of `classes` and their inner ones.
+def methods_of(places: list[Path], classes: Collection[str] | None = None) -> dict[str, str]:
+    """The digests of the methods in these jars or checkouts: of all classes, or of `classes` and
+    their inner ones.
 
     Raises SourceError for a file that can't be read.
     """
     pieces: dict[str, list[tuple[str, ...]]] = {}
-    found = Methods()
+    found: dict[str, str] = {}
     wanted = None
     if classes is not None:
         names = "|".join(map(re.escape, sorted(classes)))
@@ -104,15 +93,12 @@ def methods_of(places: list[Path], classes: Collection[str] | None = None) -> Me
                 if classes is not None and method.name.partition(".")[0] not in classes:
                     continue
                 pieces.setdefault(method.name, []).append(method.tokens)
-                home = found.files.setdefault(method.name.rpartition(".")[0], [])
-                if path not in home:
-                    home.append(path)
     for name, overloads in pieces.items():
         digest = sha256()
         for tokens in sorted(overloads):
             digest.update("\0".join(tokens).encode())
             digest.update(b"\n")
-        found.digests[name] = digest.hexdigest()[:DIGITS]
+        found[name] = digest.hexdigest()[:DIGITS]
     return found
 
 

@@ -75,7 +75,7 @@ def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> d
     except OSError as error:
         raise BaselineError(f"can't read {path}: {error.strerror}") from None
     except NotJson as error:
-        raise BaselineError(f"{path} is not valid JSON: {error}") from None
+        raise BaselineError(f"{path}: {error}") from None
     except JsonSchemaValueException as error:
         why = str(error.message).removeprefix("data").lstrip(". ")
         raise BaselineError(f"{path} is not a result of check --json: {why}") from None

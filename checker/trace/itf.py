@@ -121,7 +121,7 @@ def read_trace(text: bytes) -> TraceFile:
     try:
         found = read_json(text)
     except NotJson as error:
-        raise TraceError(f"not valid JSON: {error}") from None
+        raise TraceError(str(error)) from None
     whole = _object(found, "the trace")
     if (of_tlc := dumped(whole)) is not None and of_tlc[0]:
         return TraceFile(tuple(of_tlc[0]), of_tlc[1], tlc=True)

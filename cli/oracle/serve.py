@@ -352,9 +352,7 @@ def _authorize(server: Server, file: Path) -> None:
         server.cluster.acls = acls_of(read_json(file.read_bytes()))
     except OSError as error:
         fail(f"can't read {file}: {error.strerror}")
-    except NotJson as error:
-        fail(f"{file}: not valid JSON ({error})")
-    except ModelError as error:
+    except (NotJson, ModelError) as error:
         fail(f"{file}: {error}")
 
 

@@ -84,14 +84,14 @@ def _of_version(kafka: Path, since: str | None, every: bool, output: Output | No
     base = record.versions[-1] if since is None else record.newest_of(since)
     if base is None:
         known = ", ".join(record.versions)
-        print(f"epochfence: no {form} of {since} are recorded (there are: {known})")
+        print(f"epochfence: no {form} of {since} are recorded: choose one of {known}")
         raise typer.Exit(INCONCLUSIVE)
     try:
         read = methods_of if form == "sources" else bytecode_of
         found = read(files, cited_classes())
     except SourceError as error:
         fail(error)
-    result = compared(record.at(base), found.digests, since=base, until=version)
+    result = compared(record.at(base), found, since=base, until=version)
     _print(result, form, screen(), every)
     write_json(output, result.as_json())
     raise typer.Exit(BROKEN if result.concerns_rows else 0)

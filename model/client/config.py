@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ...language import Expression, Machine, Protocols, Table
-from ...language.given import ALIKE
+from ...language.given import nearest
 from ...language.types import initial_value
 from ...language.values import assign, evaluate, field_name
 from ...spec.settings.broker import BROKER_SETTINGS, BROKERS
@@ -178,7 +177,7 @@ def unknown(names: Iterable[str], kind: Kind = "producer") -> dict[str, str | No
     settings, others = _KNOWN[kind]
     known = sorted({setting.name for setting in settings} | others)
     strange = [n for n in names if n not in known and not n.startswith(OTHER_PREFIXES)]
-    return {n: next(iter(get_close_matches(n, known, 1, ALIKE)), None) for n in strange}
+    return {n: nearest(n, known) for n in strange}
 
 
 RESOLVED: Mapping[Kind, Callable[[Mapping[str, Any], str | None], dict[str, Value]]] = {

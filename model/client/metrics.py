@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from math import inf, nan
 from typing import Any, Final
 
-from ...language.given import ALIKE
+from ...language.given import meant
 from ...spec.client.metrics import CLIENT, METRICS, TOPIC, Stat, metrics_at
 from ...spec.releases.client_features import none_is_no_number, overlapping_samples
 from ...spec.releases.features import KAFKA
@@ -144,9 +143,8 @@ class Metrics:
         every = {metric.name for metric in METRICS if metric.group == group}
         if name in every:
             return f"{name} is a metric of other releases"
-        alike = get_close_matches(name, sorted(every), 1, ALIKE)
-        meant = f": did you mean {alike[0]}?" if alike else ""
-        return f"{name} is not a metric in {group}{meant}"
+        remedy = f": {question.rstrip()}" if (question := meant(name, sorted(every))) else ""
+        return f"{name} is not a metric in {group}{remedy}"
 
     def all(self, topic: Any = None) -> dict[str, float]:
         """The values of all metrics that have one, of the client or of a topic."""

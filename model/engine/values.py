@@ -10,7 +10,7 @@ takes theirs.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -267,14 +267,6 @@ def tells_apart(
 
     walk(body)
     return maps, items, sets
-
-
-def items_of(value: Any) -> Iterator[tuple[Any, Any]]:
-    """A map's keys and values, whichever way it is held."""
-    if isinstance(value, Sparse):
-        yield from value.items()
-    else:
-        yield from enumerate(value)
 
 
 def tuple_class(name: str, fields: list[str]) -> type:

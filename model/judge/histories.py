@@ -82,8 +82,7 @@ def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
     try:
         line = read_json(text)
     except NotJson as error:
-        what = f"not valid JSON ({error})"
-        raise BadLine(path, number, what, "write one object in each line") from None
+        raise BadLine(path, number, str(error), "write one object in each line") from None
     try:
         _validators(schema).validate(line)
     except fastjsonschema.JsonSchemaValueException as error:

@@ -340,7 +340,8 @@ ended = Table(
                 answered: False,
             },
             reply=react(ClientStep.FAIL, end_error),
-            source="TransactionManager.EndTxnHandler.handleResponse, abortableErrorIfPossible",
+            source="TransactionManager.EndTxnHandler.handleResponse, "
+            "TransactionManager.TxnRequestHandler.abortableErrorIfPossible",
         ),
         Row(
             "abort-failed-bump",

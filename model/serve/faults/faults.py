@@ -338,7 +338,7 @@ def read_object(text: bytes) -> Any:
     try:
         return read_json(text)
     except NotJson as error:
-        raise BadFault(f"not valid JSON ({error})") from None
+        raise BadFault(str(error)) from None
 
 
 def read_script(text: bytes) -> list[Any]:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.checker.drift.affected import affected
-from epochfence.checker.drift.citations import Citation, citations, cited, source_of
+from epochfence.checker.drift.citations import Citation, citations, cited, resolves
 from epochfence.checker.drift.class_files import bytecode_of, class_jars_of
 from epochfence.checker.drift.comparison import compared
 from epochfence.checker.drift.patch import touched
@@ -56,7 +56,7 @@ def jar(folder: Path, version: str, java: str = JAVA, scala: str = SCALA) -> Pat
 
 
 def digests(folder: Path, java: str = JAVA, scala: str = SCALA) -> dict[str, str]:
-    return methods_of([jar(folder, "9.0.0", java, scala)]).digests
+    return methods_of([jar(folder, "9.0.0", java, scala)])
 
 
 # Sources ------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_a_renamed_method_keeps_its_digest(tmp_path: Path) -> None:
 
 def test_only_classes_that_are_wanted_are_read(tmp_path: Path) -> None:
     found = methods_of([jar(tmp_path, "9.0.0")], {"TransactionCoordinator"})
-    assert {name.partition(".")[0] for name in found.digests} == {"TransactionCoordinator"}
+    assert {name.partition(".")[0] for name in found} == {"TransactionCoordinator"}
 
 
 def test_versions_are_told_by_the_names_of_jars(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_checkout_is_read_without_its_tests(tmp_path: Path) -> None:
             f"class {Path(place).parts[2].title()} {{ void run() {{}} }}"
         )
     (version,) = sources_of(tmp_path)
-    assert (version, list(methods_of(sources_of(tmp_path)[version]).digests)) == (
+    assert (version, list(methods_of(sources_of(tmp_path)[version]))) == (
         "checkout", ["Main.run"],
     )  # fmt: skip
 
@@ -147,7 +147,7 @@ def test_bytecode_is_compared_without_packages_and_positions(tmp_path: Path) -> 
             for file in (tmp_path / version).rglob("*.class"):
                 archive.write(file, file.relative_to(tmp_path / version))
         (jars,) = class_jars_of(made).values()
-        return bytecode_of(jars, {"TransactionManager"}).digests
+        return bytecode_of(jars, {"TransactionManager"})
 
     first = compiled("9.0.0", "org.apache.kafka", JAVA)
     moved = compiled("9.1.0", "org.apache.other", JAVA.replace("class T", "\n\nclass T", 1))
@@ -209,12 +209,23 @@ def releases_of(during: object) -> set[str]:
     return found
 
 
-def resolves(method: str, known: set[str]) -> bool:
-    """Whether a method is there: in its class, or in another one of the same outermost class."""
-    outer, name = method.partition(".")[0], method.rpartition(".")[2]
-    return any(
-        each.partition(".")[0] == outer and each.rpartition(".")[2] == name for each in known
-    )
+@pytest.mark.parametrize(
+    ("cited", "method", "same"),
+    [
+        ("Outer.name", "Outer.name", True),
+        ("Outer.name", "Outer.Inner.name", True),
+        ("Outer.Inner.name", "Outer.name", True),
+        ("Outer.Inner.name", "Outer.Other.name", False),
+        ("Outer.name", "Outer.other", False),
+        ("Outer.name", "Other.Inner.name", False),
+    ],
+)
+def test_a_citation_resolves_to_a_method(cited: str, method: str, same: bool) -> None:
+    assert resolves(cited, method) is same
+
+
+def is_there(name: str, known: set[str]) -> bool:
+    return any(resolves(name, method) for method in known)
 
 
 def test_every_citation_is_in_a_release_of_its_row() -> None:
@@ -225,17 +236,17 @@ def test_every_citation_is_in_a_release_of_its_row() -> None:
     missing: set[str] = set()
     for table in declared_tables():
         for row in table.rows:
-            names = [n for n in cited(source_of(table, row)) if n not in NOT_OF_THESE]
+            names = [n for n in cited(row.source) if n not in NOT_OF_THESE]
             for name in names:
                 if not Citation("", name).names_a_method:
                     if name not in classes:
                         missing.add(f"{table.name}/{row.id}: {name}")
-                elif not resolves(name, every):
+                elif not is_there(name, every):
                     missing.add(f"{table.name}/{row.id}: {name}")
             methods = [name for name in names if Citation("", name).names_a_method]
             versions = [v for r in releases_of(row.during) for v in record.versions_of(r)]
             there = set().union(*(at[version] for version in versions)) if versions else every
-            if methods and not any(resolves(name, there) for name in methods):
+            if methods and not any(is_there(name, there) for name in methods):
                 missing.add(f"{table.name}/{row.id}: {', '.join(methods)} in another release")
     assert sorted(missing) == []
 

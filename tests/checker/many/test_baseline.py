@@ -125,7 +125,7 @@ def test_another_way_to_look_for_deadlocks_is_another_declaration(tmp_path: Path
     ("text", "said"),
     [
         (None, "can't read"),
-        ("{", "is not valid JSON"),
+        ("{", "not valid JSON"),
         ("{}", "is not a result of check --json"),
         ("cut", "is inconclusive: use the result of a finished run"),
     ],
