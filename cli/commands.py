@@ -45,6 +45,7 @@ PANELS: dict[str, dict[str, str]] = {
         "window": "checking.semantics",
         "config": "oracle.oracle",
         "explain-error": "views.errors",
+        "advise": "views.advise",
     },
     "Test brokers and clients": {
         "doctor": "oracle.doctor",

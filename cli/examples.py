@@ -39,6 +39,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "judge --application docs/examples/histories/duplicate.jsonl",
         "judge --segments docs/examples/broker",
     ),
+    "advise": (
+        "advise --client java-3.4 --broker 3.6.2 --uses transactions",
+        "advise --client librdkafka-1.8.0 --broker 3.6 --to 4.4",
+    ),
     "explain-error": ("explain-error PRODUCER_FENCED --client 3.9 --broker 4.0 --request EndTxn",),
     "config": ("config retries=0 --protocol 3.6",),
     "doctor": ("doctor --bootstrap 127.0.0.1:9092", "doctor docs/examples/broker"),

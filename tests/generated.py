@@ -10,8 +10,8 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from epochfence.diagrams import error_pages
 from epochfence.diagrams.pages import pages
+from epochfence.diagrams.reference import affected, error_pages
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests import house
 
@@ -28,6 +28,7 @@ def generated() -> dict[str, bytes]:
     return {
         **pages(map(shipped, SHIPPED)),
         **error_pages.pages(),
+        **affected.pages(),
         house.PAGE: house.page().encode(),
         house.PICTURE: house.picture(),
     }

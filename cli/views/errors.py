@@ -15,7 +15,7 @@ from ..options import Json
 from ..screen import screen
 
 if TYPE_CHECKING:
-    from ...diagrams.errors import Answer, Handling, Meaning
+    from ...diagrams.reference.errors import Answer, Handling, Meaning
 
 
 def explain_error(
@@ -39,7 +39,7 @@ def explain_error(
 ) -> None:
     """Explain an error: the reasons for which a broker answers it, the reaction of Kafka's Java
     client, and the choices of the application."""
-    from ...diagrams.errors import meaning
+    from ...diagrams.reference.errors import meaning
 
     try:
         found = meaning(error, client, broker)

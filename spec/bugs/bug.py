@@ -24,7 +24,8 @@ class Bug:
     cluster is set to, or another bug's fix.
 
     `affected` are the releases as published, `also` other names that it goes by. Releases that are
-    declared have it from `since` on (none: from the first).
+    declared have it from `since` on (none: from the first). `fixed_in` are the versions of another
+    product that fixed it, one for each line of its releases.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Bug:
     off: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     since: str | None = None
+    fixed_in: tuple[str, ...] = ()
     note: str = ""
 
     @cached_property

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.diagrams.errors import Outcome, meaning, names
+from epochfence.diagrams.reference.errors import Outcome, meaning, names
 from epochfence.model.judge.machines.coordinator import answers_of
 from epochfence.model.judge.machines.unjudged_answers import COORDINATOR_REQUESTS, from_around
 from epochfence.spec.coordinator.tables import DRIVEN

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..spec.releases.release import NEWEST
-from .drawing.decision_table import plain
+from ...spec.releases.release import NEWEST
+from ..drawing.decision_table import plain
 from .errors import Answer, Handling, Meaning, meaning, names
 
 PAGE = "errors.md"

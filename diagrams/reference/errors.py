@@ -12,31 +12,31 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from ..language import Expression, Protocols, Row, Sending, Table
-from ..language.errors import DeclarationError
-from ..language.given import one_of
-from ..language.protocols import MIXED
-from ..model.client.producer import TABLES as CLIENT
-from ..model.machine import Machine
-from ..spec.access.authorization import AUTHORIZERS, use_group, use_topic
-from ..spec.access.authorization import TABLES as AUTHORIZATION
-from ..spec.broker_errors import BROKER_ERRORS
-from ..spec.client import state
-from ..spec.client.transaction_manager import TO_ABORTABLE, Reaction
-from ..spec.coordinator import entry, ownership
-from ..spec.coordinator.tables import DRIVEN as COORDINATOR
-from ..spec.errors import Errors
-from ..spec.groups.classic_group import validate_group_status
-from ..spec.groups.tables import DRIVEN as GROUPS
-from ..spec.leader.tables import DRIVEN as LEADER
-from ..spec.messages import (
+from ...language import Expression, Protocols, Row, Sending, Table
+from ...language.errors import DeclarationError
+from ...language.given import one_of
+from ...language.protocols import MIXED
+from ...model.client.producer import TABLES as CLIENT
+from ...model.machine import Machine
+from ...spec.access.authorization import AUTHORIZERS, use_group, use_topic
+from ...spec.access.authorization import TABLES as AUTHORIZATION
+from ...spec.broker_errors import BROKER_ERRORS
+from ...spec.client import state
+from ...spec.client.transaction_manager import TO_ABORTABLE, Reaction
+from ...spec.coordinator import entry, ownership
+from ...spec.coordinator.tables import DRIVEN as COORDINATOR
+from ...spec.errors import Errors
+from ...spec.groups.classic_group import validate_group_status
+from ...spec.groups.tables import DRIVEN as GROUPS
+from ...spec.leader.tables import DRIVEN as LEADER
+from ...spec.messages import (
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
     EndTxn,
     transaction,
 )
-from ..spec.releases.features import KAFKA, transactional
-from .facts import Facts, assume, possible, sendings, taken
+from ...spec.releases.features import KAFKA, transactional
+from ..facts import Facts, assume, possible, sendings, taken
 
 _Events: TypeAlias = Mapping[str, Mapping[str, Facts]]
 _TO_COORDINATOR: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")

@@ -1,0 +1,221 @@
+"""`advise`: the known bugs and findings of a client and brokers, with the remedies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ...language.errors import DeclarationError
+from ...language.given import one_of
+from ...spec.releases.features import KAFKA
+from ..exits import fail, write_json
+from ..options import Json
+from ..screen import screen
+
+if TYPE_CHECKING:
+    from ...spec.bugs.advice import Item, Setting
+
+FEATURE: Final = "transaction.version"
+IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviseOptions:
+    """The combination, and the change that is planned."""
+
+    client: Annotated[
+        str | None,
+        typer.Option(
+            "--client",
+            metavar="NAME-VERSION",
+            help="The client library, as java-3.4 or librdkafka-2.3 (default: Java's newest).",
+        ),
+    ] = None
+    broker: Annotated[
+        str | None,
+        typer.Option("--broker", metavar="R", help="The brokers' release (default: the newest)."),
+    ] = None
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap", metavar="HOST:PORT", help="Ask this broker for release and features."
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="The producer's properties."),
+    ] = None
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--features", metavar="NAME=LEVEL", help="A finalized feature: transaction.version=1."
+        ),
+    ] = None
+    uses: Annotated[
+        str | None,
+        typer.Option(
+            "--uses",
+            metavar="LIST",
+            help="transactions, idempotence, offsets, reading, streams, flink, connect "
+            "(default: all).",
+        ),
+    ] = None
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="R", help="The release that the brokers will have."),
+    ] = None
+    to_client: Annotated[
+        str | None,
+        typer.Option("--to-client", metavar="NAME-VERSION", help="The client after the change."),
+    ] = None  # fmt: skip
+
+
+def advise(options: AdviseOptions, output: Json = None) -> None:
+    """List the known bugs and findings of a client library and brokers, the worst first, with the
+    remedies; with --to, the difference that an upgrade or downgrade makes."""
+    from ...spec.bugs import advice
+
+    try:
+        broker, setting = options.broker, _setting(options)
+        if options.bootstrap is not None:
+            if broker is not None:
+                fail("--bootstrap and --broker: choose one")
+            broker, version = _asked(options.bootstrap)
+            setting = replace(setting, version_2=setting.version_2 and version >= 2)
+        client = advice.client_of(options.client or f"{advice.JAVA}-{KAFKA.newest}")
+        release = advice.release_of(broker or KAFKA.newest)
+        found = advice.advice(client, release, setting)
+        told: dict[str, Any] = {"client": str(client), "broker": release, "found": _json(found)}
+        console = screen()
+        if options.to is None and options.to_client is None:
+            _print(f"{client} with brokers {release}", found, console)
+        else:
+            later = client if options.to_client is None else advice.client_of(options.to_client)
+            target = release if options.to is None else advice.release_of(options.to)
+            then = advice.advice(later, target, setting)
+            told["then"] = {"client": str(later), "broker": target, "found": _json(then)}
+            _print_change(found, then, console, f"{later} with brokers {target}")
+            if _index(target) < _index("4.0.0") <= _index(release):
+                console.print(_WITH_DOWNGRADE)
+    except DeclarationError as error:
+        fail(error)
+    write_json(output, told)
+
+
+_WITH_DOWNGRADE: Final = (
+    "\nBefore such a downgrade transaction.version has to go down. Kafka's documentation calls that"
+    "\nsafe; findings 9 and 11 say otherwise: transactions that run meanwhile may hang."
+)
+
+
+def _index(release: str) -> int:
+    return KAFKA.releases.index(release)
+
+
+def _setting(options: AdviseOptions) -> Setting:
+    from ...spec.bugs.advice import APPLICATIONS, IDEMPOTENCE, TRANSACTIONS, USES, Setting
+
+    setting = Setting()
+    for feature in options.features or ():
+        name, _, level = feature.partition("=")
+        if name != FEATURE or not level.isdigit():
+            fail(f"--features {feature}: write {FEATURE}=LEVEL, as {FEATURE}=1")
+        setting = replace(setting, version_2=int(level) >= 2)
+    given = _properties(options.config)
+    if given.get("enable.idempotence") == "false" and "transactional.id" not in given:
+        fail(f"{options.config}: enable.idempotence=false: this producer has no exactly-once")
+    if given.get(IN_FLIGHT) == "1":
+        setting = replace(setting, pipelined=False)
+    if options.uses is not None:
+        uses: list[str] = []
+        for name in filter(None, options.uses.split(",")):
+            if name not in (*USES, *APPLICATIONS):
+                fail(f"--uses {name}: {one_of(name, (*USES, *APPLICATIONS))}")
+            uses += APPLICATIONS.get(name, (name,))
+        return replace(setting, uses=tuple(dict.fromkeys(uses)))
+    if options.config is not None:
+        kind = TRANSACTIONS if "transactional.id" in given else IDEMPOTENCE
+        other = {TRANSACTIONS, IDEMPOTENCE} - {kind}
+        setting = replace(setting, uses=tuple(use for use in USES if use not in other))
+    return setting
+
+
+def _properties(path: Path | None) -> Mapping[str, str]:
+    from ...model.client.config import read_properties
+
+    if path is None:
+        return {}
+    try:
+        return read_properties(path)
+    except OSError as error:
+        fail(f"can't read {path}: {error.strerror}")
+    except ValueError as error:
+        fail(f"{path}: {error}")
+
+
+def _asked(bootstrap: str) -> tuple[str, int]:
+    """The release of a broker, and its transaction.version."""
+    from ...model.doctor.live import Cluster
+    from ...model.wire.connection import BrokerError
+
+    try:
+        with Cluster(bootstrap) as cluster:
+            if cluster.release is None:
+                fail(f"{bootstrap} is of no known release: give --broker R")
+            return cluster.release, cluster.transaction_version
+    except BrokerError as error:
+        fail(error)
+
+
+def _json(found: Iterable[Item]) -> list[dict[str, Any]]:
+    return [asdict(item) | {"damage": item.damage.name.lower()} for item in found]
+
+
+def _print(title: str, found: tuple[Item, ...], console: Console) -> None:
+    console.print(f"[bold]{escape(title)}[/]: {len(found)} known bugs and findings")
+    _print_items(found, console)
+    console.print(
+        "\nOther bugs may exist. docs/matrix.md has the properties that were checked at each "
+        "release and between releases, docs/proofs.md those that are proved."
+    )
+
+
+def _print_change(
+    found: tuple[Item, ...], then: tuple[Item, ...], console: Console, title: str
+) -> None:
+    before, after = ({item.id for item in items} for items in (found, then))
+    console.print(f"[bold]After the change: {escape(title)}[/]")
+    for heading, items in (
+        ("Gone", [item for item in found if item.id not in after]),
+        ("New", [item for item in then if item.id not in before]),
+        ("Still there", [item for item in then if item.id in before]),
+    ):
+        console.print(f"\n[bold]{heading}: {len(items)}[/]")
+        _print_items(items, console)
+
+
+def _print_items(items: Iterable[Item], console: Console) -> None:
+    damage = None
+    for item in items:
+        if item.damage is not damage:
+            damage = item.damage
+            console.print(f"\n[bold]{escape(damage.value.capitalize())}[/]")
+        maybe = "" if item.is_certain else ", depending on the version"
+        _print_indented(f"{item.id}: {item.title} ({item.affected}{maybe})", 2, console)
+        _print_indented(f"takes: {item.needs}", 4, console)
+        _print_indented(f"remedy: {item.remedy}", 4, console)
+
+
+def _print_indented(text: str, columns: int, console: Console) -> None:
+    indent = " " * columns
+    print_width = console.width
+    console.print(
+        escape(fill(text, print_width, initial_indent=indent, subsequent_indent=f"{indent}  "))
+    )

@@ -1,0 +1,1 @@
+"""Generated reference pages: errors, and who is affected by a bug."""

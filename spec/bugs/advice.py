@@ -1,0 +1,272 @@
+"""The known bugs and findings of a client and brokers of given releases, with the remedies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ...language.errors import DeclarationError
+from ...language.given import one_of
+from ...language.protocols import MIXED, FeatureInfo
+from ..releases.features import KAFKA, RELEASED
+from . import BUGS
+from .bug import Bug
+from .damage import DAMAGES, Damage
+from .findings import (
+    CLIENT,
+    FINDINGS,
+    IDEMPOTENCE,
+    OFFSETS,
+    READING,
+    TRANSACTIONS,
+    USES,
+    Finding,
+)
+
+JAVA: Final = "java"
+LIKE: Final = {
+    JAVA: None,
+    "librdkafka": "2.7",
+    "franz-go": "4.0.0",
+    "sarama": "2.4",
+    "kafka-python": "2.4",
+    "aiokafka": "2.4",
+    "kafkajs": "2.4",
+}
+"""Clients, each with the release of Kafka's client whose requests it sends; Java's own is of its
+own release."""
+BINDINGS: Final = {
+    "confluent-kafka-python": "librdkafka",
+    "confluent-kafka-go": "librdkafka",
+    "confluent-kafka-dotnet": "librdkafka",
+    "node-rdkafka": "librdkafka",
+    "rdkafka-ruby": "librdkafka",
+    "rust-rdkafka": "librdkafka",
+}
+APPLICATIONS: Final = {
+    "streams": (TRANSACTIONS, OFFSETS, READING),
+    "flink": (TRANSACTIONS, READING),
+    "connect": (TRANSACTIONS, OFFSETS, READING),
+}
+"""The uses of the protocol by frameworks."""
+VERSION_2: Final = "transaction_version_2"
+VERIFICATION: Final = "verification"
+_USES_OF_SYSTEMS: Final = {
+    "transactions": TRANSACTIONS,
+    "coordinators": TRANSACTIONS,
+    "producer-ids": TRANSACTIONS,
+    "idempotence": IDEMPOTENCE,
+    "exactly-once": OFFSETS,
+    "group-offsets": OFFSETS,
+    "reading": READING,
+}
+_FAULTS: Final = {
+    "losses": "a lost message",
+    "delays": "a late message",
+    "expiries": "a batch that expires",
+    "timeouts": "a transaction that times out",
+    "failovers": "a coordinator that fails over",
+    "append_failures": "a failed append to the transaction log",
+    "id_expiries": "a transactional id that expires",
+    "leader_changes": "a change of leaders",
+    "leader_epochs": "a change of leaders",
+    "deletions": "records that are deleted",
+    "producer_expiries": "a producer id that expires",
+    "refusals": "a batch that is refused",
+    "cleanings": "log compaction",
+    "partial_cleanings": "a compaction that stops halfway",
+    "generations": "a rebalance",
+}
+_WORDS = re.compile(r"(?P<name>[a-z-]+?)-(?P<version>\d[\w.]*)")
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client library and its version; `release` is Kafka's release whose requests it sends."""
+
+    name: str
+    version: str
+    release: str
+
+    @property
+    def is_java(self) -> bool:
+        """Whether it is Kafka's own."""
+        return self.name == JAVA
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The circumstances beside the releases."""
+
+    uses: tuple[str, ...] = USES
+    version_2: bool = True
+    """Whether transaction.version is 2 where clients and brokers know that."""
+    verification: bool = True
+    pipelined: bool = True
+
+
+@dataclass(frozen=True)
+class Item:
+    """A bug or finding that concerns a combination."""
+
+    id: str
+    title: str
+    damage: Damage
+    affected: str
+    needs: str
+    remedy: str
+    command: str
+    is_certain: bool = True
+    """Whether the version is known to have it. Else its releases are known by date only."""
+
+
+def client_of(text: str) -> Client:
+    """The client of a text such as `java-3.4` or `librdkafka-2.3.0`; a bare release is Java's.
+
+    Raises DeclarationError for an unknown client or version.
+    """
+    if text[:1].isdigit():
+        text = f"{JAVA}-{text}"
+    found = _WORDS.fullmatch(text)
+    known = (*LIKE, *BINDINGS)
+    if found is None:
+        raise DeclarationError(f"client {text}: write NAME-VERSION, as java-3.4 or librdkafka-2.3")
+    name = BINDINGS.get(found["name"], found["name"])
+    if name not in LIKE:
+        raise DeclarationError(f"no client is called {found['name']} ({one_of(name, known)})")
+    release = release_of(found["version"]) if name == JAVA else LIKE[name]
+    assert release is not None
+    return Client(name, found["version"], release)
+
+
+def release_of(text: str) -> str:
+    """The declared release that behaves as the given one. Warns of a number that is no release.
+
+    Raises DeclarationError for a text that is none.
+    """
+    if MIXED in text:
+        raise DeclarationError(f"{text}: name one release")
+    return KAFKA.releases_in(KAFKA.released(text))[0]
+
+
+def advice(client: Client, broker: str, setting: Setting | None = None) -> tuple[Item, ...]:
+    """The known bugs and findings of the combination, the worst first."""
+    setting = Setting() if setting is None else setting
+    found = [
+        *(item for each in FINDINGS for item in _of_finding(each, client, broker, setting)),
+        *(item for each in BUGS for item in _of_bug(each, client, broker, setting)),
+    ]
+    order = list(Damage)
+    return tuple(sorted(found, key=lambda item: order.index(item.damage)))
+
+
+def _of_finding(one: Finding, client: Client, broker: str, setting: Setting) -> Iterator[Item]:
+    if one.uses not in setting.uses or (one.pipelined and not setting.pipelined):
+        return
+    if one.part == CLIENT and not client.is_java:
+        return  # the finding is about Kafka's own code
+    release = client.release if one.part == CLIENT else broker
+    if not _is_between(release, one.since, one.before):
+        return
+    if one.absent is not None and one.absent in _features(client, broker, setting):
+        return
+    if one.changes and not _is_between(broker, "4.0.0", None):
+        return
+    where = "clients" if one.part == CLIENT else "brokers"
+    until = "" if one.before is None else f", before {one.before}"
+    yield Item(
+        f"finding {one.number}", one.title, one.damage, f"{where} from {one.since}{until}",
+        one.needs, one.remedy, f"docs/findings.md, {one.number}",
+    )  # fmt: skip
+
+
+def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator[Item]:
+    system, _, product = bug.system.partition("+")
+    if _USES_OF_SYSTEMS[system] not in setting.uses or bug.id in {one.bug for one in FINDINGS}:
+        return
+    own = bug.fixed_in or product in LIKE
+    if own and not bug.id.startswith("KAFKA-"):
+        version_2 = "with version 2" in bug.affected
+        concerns = not version_2 or VERSION_2 in _features(client, broker, setting)
+        if product == client.name and concerns and (fixed := _is_fixed(bug, client)) is not True:
+            yield _item(bug, f"Upgrade {client.name}.", is_certain=fixed is False)
+        return
+    if product in LIKE and client.is_java:
+        return  # a client that doesn't do so
+    if not bug.id.startswith(("KAFKA-", "KIP-")) or set(bug.off) & _features(
+        client, broker, setting
+    ):
+        return  # another broker's bug, or one that this transaction.version is free of
+    protocols = bug.declared.protocols
+    parts = {"client": client.release} if "client" in protocols.parts else {}
+    features = protocols.features_at(protocols.mixed(broker, parts))
+    features -= {VERIFICATION} if not setting.verification else set()
+    features -= {VERSION_2} if not setting.version_2 else set()
+    infos = {info.name: info for info in protocols.infos}
+    missing = [infos[name] for name in bug.fix if name not in features and name in infos]
+    ours = {part for info in missing for part in info.parts}
+    if not missing or (ours == {CLIENT} and not client.is_java):
+        return
+    since = bug.since or RELEASED[0]
+    if not _is_between(client.release if ours == {CLIENT} else broker, since, None):
+        return
+    yield _item(bug, " ".join(_remedies(missing, client, broker)))
+
+
+def _remedies(missing: Collection[FeatureInfo], client: Client, broker: str) -> Iterator[str]:
+    for info in missing:
+        name, since, parts = info.name, info.since, info.parts
+        if since is None:
+            yield "No release has the fix yet."
+            continue
+        if CLIENT in parts and not _is_between(client.release, since, None):
+            yield f"Upgrade the client to {since}." if client.is_java else "Use Kafka's client."
+        if (not parts or set(parts) - {CLIENT}) and not _is_between(broker, since, None):
+            yield f"Upgrade the brokers to {since}."
+        elif name == VERIFICATION:
+            yield "Set transaction.partition.verification.enable=true."
+        elif name == VERSION_2 and client.is_java and _is_between(client.release, since, None):
+            yield "Set transaction.version to 2."
+
+
+def _item(bug: Bug, remedy: str, *, is_certain: bool = True) -> Item:
+    faults = [text for name, text in _FAULTS.items() if bug.constants.get(name)]
+    if bug.constants.get("producers", 1) > 1:
+        faults.append("two instances")
+    needs = ", ".join(dict.fromkeys(faults)) or "nothing out of the ordinary"
+    damage = DAMAGES[bug.property]
+    command = f"epochfence bugs {bug.id}"
+    return Item(bug.id, bug.title, damage, bug.affected, needs, remedy, command, is_certain)
+
+
+def _features(client: Client, broker: str, setting: Setting) -> frozenset[str]:
+    """The features of the combination that findings and bugs ask for."""
+    protocol = KAFKA.mixed(client.release, {"coordinator": broker, "leader": broker})
+    features = KAFKA.features_at(protocol)
+    return features - (frozenset() if setting.version_2 else {VERSION_2})
+
+
+def _is_between(release: str, since: str, before: str | None) -> bool:
+    at = RELEASED.index(release) if release in RELEASED else len(RELEASED)
+    ends = before is None or at < RELEASED.index(before)
+    return RELEASED.index(since) <= at and ends
+
+
+def _is_fixed(bug: Bug, client: Client) -> bool | None:
+    """Whether a version of another client has the fix; None: its releases are known by date."""
+    if not bug.fixed_in:
+        return None
+    version = _numbers(client.version)
+    fixes = [_numbers(each) for each in bug.fixed_in]
+    return version >= max(fixes) or any(
+        version[:2] == each[:2] and version >= each for each in fixes
+    )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", version))
