@@ -99,6 +99,11 @@ CAUSES: Final[Mapping[str, Cause]] = {
         "a partition has no leader: what is open in it isn't known",
         "metadata",
     ),
+    "leader-moving": Cause(
+        _OPEN,
+        "a partition's leader is moving: what is open in it isn't known",
+        "an answer such as NOT_LEADER_OR_FOLLOWER, for as long as this command waited",
+    ),
     "not-seen": Cause(
         _OPEN,
         "something couldn't be seen",

@@ -109,7 +109,8 @@ class Diagnosis:
 
 _PASSING: Final = frozenset(
     ("ending", "late-marker", "not-known", "hidden-records", "coordinator-loading",
-     "coordinator-without-leader", "no-leader", "epoch-ahead")
+     "coordinator-without-leader", "no-leader", "leader-moving",
+     "epoch-ahead")
 )  # fmt: skip
 
 
@@ -121,7 +122,8 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         for each in partition.open:
             case = _case(evidence, partition, each)
             case.facts += _facts(evidence, case)
-            case.bugs = _bugs(evidence, case) if case.verdict is Verdict.HANGS else []
+            if case.verdict is Verdict.HANGS or case.cause == "late-marker":
+                case.bugs = _bugs(evidence, case)
             _remedy(evidence, case)
             cases.append(case)
         if partition.hidden and not partition.open:
@@ -216,7 +218,8 @@ def _bugs(evidence: Evidence, case: Case) -> list[Cause]:
     if evidence.release is None:
         return []
     own = {evidence.release, str(_release(evidence))}
-    lefts = [Left.MARKER_NOT_SENT] if case.cause == "marker-not-sent" else _left(evidence, case)
+    is_decided = case.cause in ("marker-not-sent", "late-marker")
+    lefts = [Left.MARKER_NOT_SENT] if is_decided else _left(evidence, case)
     return [
         cause
         for left in lefts

@@ -113,11 +113,12 @@ DECIDED: Final = ("PrepareCommit", "PrepareAbort")
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is wrong beside open transactions: its cause (a key of `CAUSES`), and what
-    was seen."""
+    """Something that is wrong beside open transactions: its cause (a key of `CAUSES`), what was
+    seen, and the partition that it is about, if it is about one."""
 
     cause: str
     says: str
+    place: Place | None = None
 
 
 @dataclass

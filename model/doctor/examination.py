@@ -26,9 +26,11 @@ def examine(cluster: Cluster, patience_ms: int = 5_000) -> Diagnosis:
     found, evidence = diagnose(first), first
     begun, known = time.monotonic(), dict.fromkeys(found.passing, time.monotonic())
     waits = bool(found.passing)
+    places = {part.place for part in first.partitions}
+    places |= {one.place for one in first.problems if one.place is not None}
     while waits:
         time.sleep(PAUSE_S)
-        evidence = cluster.look([part.place for part in first.partitions])
+        evidence = cluster.look(places)
         now = time.monotonic()
         evidence.looked_at, evidence.patience_ms = first.looked_at, patience_ms
         _keep(evidence, first)

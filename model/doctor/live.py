@@ -46,6 +46,12 @@ MOST_OTHERS: Final = 5_000
 """So many transactional ids are described that have nothing open."""
 VERIFICATION: Final = "transaction.partition.verification.enable"
 _BROKER: Final = 4
+_MOVING: Final = frozenset(
+    ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION",
+     "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH",
+     "UNKNOWN_LEADER_EPOCH", "KAFKA_STORAGE_ERROR", "OFFSET_OUT_OF_RANGE")
+)  # fmt: skip
+"""Errors that another look may not have."""
 _LATEST: Final = -1
 _DENY, _TRANSACTIONAL_IDS, _ANY = 2, 5, 1
 
@@ -184,7 +190,7 @@ class Cluster:
                 if one["leader_id"] in self.brokers:
                     self._leaders[place] = one["leader_id"]
                 else:
-                    found.problems.append(Problem("no-leader", str(place)))
+                    found.problems.append(Problem("no-leader", str(place), place))
         if not self._wanted and (hidden := self._hidden_topics()):
             found.problems.append(Problem("not-seen", hidden))
         if not self._of_log:
@@ -254,6 +260,16 @@ class Cluster:
                     self._not_seen(found, f"{len(some)} partitions of broker {node}: {error}")
         return parts
 
+    def _refuse(
+        self, found: Evidence, place: Place, request: str, error: str, need: str = "DESCRIBE"
+    ) -> None:
+        """What was answered about a partition with an error."""
+        cause = "leader-moving" if error in _MOVING else "not-seen"
+        says = f"{place}: {request}: {_refused(error, place.topic, need)}"
+        problem = Problem(cause, says, place)
+        if problem not in found.problems:
+            found.problems.append(problem)
+
     def _not_seen(self, found: Evidence, says: str) -> None:
         problem = Problem("not-seen", says)
         if problem not in found.problems:
@@ -275,8 +291,7 @@ class Cluster:
                 if one["error_code"] == "NONE":
                     ends[place] = one["offset"]
                 else:
-                    error = _refused(one["error_code"], place.topic)
-                    self._not_seen(found, f"{place}: ListOffsets: {error}")
+                    self._refuse(found, place, "ListOffsets", one["error_code"])
         return ends
 
     def _described(self, node: int, parts: list[Partition], found: Evidence) -> list[Partition]:
@@ -293,8 +308,7 @@ class Cluster:
                 for one in topic["partitions"]:
                     place = Place(topic["name"], one["partition_index"])
                     if one["error_code"] != "NONE":
-                        error = _refused(one["error_code"], place.topic, "READ")
-                        self._not_seen(found, f"{place}: DescribeProducers: {error}")
+                        self._refuse(found, place, "DescribeProducers", one["error_code"], "READ")
                     by_place[place].open = tuple(map(_open, _with_transaction(one)))
         else:
             for part in parts:
@@ -310,7 +324,7 @@ class Cluster:
             while offset < part.end and size < most:
                 data, error = self._fetched(part.place, offset)
                 if error is not None:
-                    self._not_seen(found, f"{part.place}: Fetch: {error}")
+                    self._refuse(found, part.place, "Fetch", error, "READ")
                 following = scan.take(data) if data else offset
                 if following <= offset:
                     break
@@ -341,7 +355,7 @@ class Cluster:
             return b"", "the answer has nothing about it"
         part = told[0]["partitions"][0]
         if part["error_code"] != "NONE":
-            return b"", _refused(part["error_code"], place.topic, "READ")
+            return b"", part["error_code"]
         return whole_batches(part["records"] or b""), None
 
     # Coordinators -------------------------------------------------------------------------------
@@ -465,7 +479,7 @@ class Cluster:
                     return reader.found, size, "it is too long to be read whole"
                 data, error = self._fetched(place, offset)
                 if error is not None:
-                    return reader.found, size, error
+                    return reader.found, size, _refused(error, LOG, "READ")
                 if not data:
                     break
                 for item in read_stream(BytesIO(data), Kind.TRANSACTION_LOG):

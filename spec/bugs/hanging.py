@@ -68,15 +68,15 @@ HANGING: Final[Mapping[Left, tuple[Cause, ...]]] = {
         _bug("KAFKA-14402", "0.11.0.0", "3.5"),
         Cause(
             "docs/findings.md 11",
-            "from 4.0, after a downgrade of transaction.version",
+            "from 4.0, after a downgrade of transaction.version, or with clients of both versions",
             "a question of version 2 answers for a batch of version 1",
-            since="4.0.0", before_version_2=True,
+            since="4.0.0",
         ),
         Cause(
             "docs/findings.md 9",
             "from 4.0, in a downgrade of transaction.version",
             "a commit that fails is aborted in the wrong version",
-            since="4.0.0", before_version_2=True,
+            since="4.0.0",
         ),
     ),
     Left.NEVER_ADDED: (_bug("KAFKA-12671", "0.11.0.0", "3.5"),),

@@ -48,7 +48,7 @@ def orders(broker: Broker) -> Iterator[str]:
         yield bootstrap
 
 
-def configure(bootstrap: str, name: str, value: int) -> None:
+def configure(bootstrap: str, name: str, value: int | str) -> None:
     """Sets what the broker is set to."""
     entry = ConfigEntry(name, f"{value}", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])

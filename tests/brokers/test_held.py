@@ -13,6 +13,7 @@ from epochfence.model.conformance.live.broker import BrokerSystem
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.conformance.live.cluster.setup import warm_up
 from epochfence.model.conformance.live.holds.hold_places import Threads
+from epochfence.tests.brokers.doctor import only_case
 from epochfence.tests.brokers.kafka import Broker
 
 ID: Final[dict[str, Any]] = {"transactional_id": "a", "transaction_timeout_ms": 60_000}
@@ -55,6 +56,13 @@ class Requests:
         self.system.settle()
         (producer,) = self.ask("DescribeProducers", partition="t-0")["producers"]
         return producer[3] >= 0 and self.state() == "CompleteAbort"
+
+    def bugs(self) -> list[str]:
+        """The bugs that doctor names for the only transaction, which hangs."""
+        cluster = self.system.cluster
+        case = only_case(cluster.place, cluster.prefix)
+        assert case.cause == "hanging"
+        return [bug.name for bug in case.bugs]
 
 
 @pytest.fixture
@@ -128,6 +136,7 @@ def test_9_a_batch_is_appended_after_its_abort(requests: Requests, version: int)
     assert (told == "NONE") == (version == BEFORE_2)
     if version == BEFORE_2:
         assert requests.hangs()
+        assert "docs/findings.md 9" in requests.bugs()
 
 
 @with_version_2
@@ -148,3 +157,4 @@ def test_11_a_question_of_version_2_answers_for_a_batch_of_version_1(requests: R
     requests.system.settle()
     assert requests.system.resume("verification")["error"] == "NONE"
     assert requests.hangs()
+    assert "docs/findings.md 11" in requests.bugs()

@@ -13,6 +13,8 @@ SOON = frozenset(
      "NOT_COORDINATOR")
 )  # fmt: skip
 PATIENCE_S = 20
+MARKERS_S = 0.5
+"""So long a broker's markers may take."""
 
 
 class Hand:
@@ -93,6 +95,7 @@ class Hand:
         hangs (KAFKA-14402)."""
         self.begin()
         assert self.end(commits=False) == "NONE"
+        time.sleep(MARKERS_S)
         until = time.monotonic() + PATIENCE_S
         while (told := self.write()) != "NONE":
             assert time.monotonic() < until, told

@@ -1,0 +1,22 @@
+"""What doctor says of a broker."""
+
+from __future__ import annotations
+
+from epochfence.model.doctor.diagnosis import Case, Diagnosis
+from epochfence.model.doctor.examination import examine
+from epochfence.model.doctor.live import Cluster
+
+PATIENCE_MS = 1_000
+
+
+def doctor(bootstrap: str) -> Diagnosis:
+    """What is wrong with a broker, where nothing is waited for long."""
+    with Cluster(bootstrap) as cluster:
+        return examine(cluster, PATIENCE_MS)
+
+
+def only_case(bootstrap: str, prefix: str) -> Case:
+    """The only open transaction in topics whose names begin so."""
+    cases = doctor(bootstrap).cases
+    (case,) = [case for case in cases if case.partition.place.topic.startswith(prefix)]
+    return case
