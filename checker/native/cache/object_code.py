@@ -23,7 +23,8 @@ QUICK, PLAIN, BEST = range(3)
 
 NICE = 19
 STRAIGHT = "; straight\n"
-"""The first line of a module that LLVM's passes make no faster: it has next to no branches."""
+"""The first line of a module that LLVM's passes make no faster: it has next to no branches, or they
+were applied before."""
 UNORDERED = "-enable-misched=false"  # the order that instructions are chosen in does as well
 
 
@@ -33,11 +34,16 @@ def object_file(text: str, effort: int) -> bytes:
     module = llvm.parse_assembly(text)
     module.verify()
     if effort == BEST and not text.startswith(STRAIGHT):
-        tuning = llvm.PipelineTuningOptions(speed_level=2)
-        tuning.loop_vectorization = False  # the loops are of few turns
-        builder = llvm.create_pass_builder(machine, tuning)
-        builder.getModulePassManager().run(module, builder)
+        optimize(module, machine)
     return machine.emit_object(module)
+
+
+def optimize(module: Any, machine: Any) -> None:
+    """Applies LLVM's passes to a parsed module, for a machine."""
+    tuning = llvm.PipelineTuningOptions(speed_level=2)
+    tuning.loop_vectorization = False  # the loops are of few turns
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
 
 
 def target_machine(effort: int) -> Any:

@@ -1,8 +1,9 @@
 """Functions that Numba compiles, and whose machine code is kept on disk.
 
-Numba makes LLVM IR of a function; it is compiled and kept as that of systems is (`machine_code`).
-Where the code is there, Numba isn't loaded: that would take 0.4 s and 60 MB. The key of the cache
-covers all sources of `checker/native`, as functions of other files are compiled into a function.
+Numba makes LLVM IR of a function, or made it before it was shipped (`shipped`). The IR is compiled
+and kept as that of systems is (`machine_code`). Where the code or the IR is there, Numba isn't
+loaded: that would take 0.4 s and 60 MB, and seconds to compile. The key of the cache covers all
+sources of `checker/native`, as functions of other files are compiled into a function.
 
 A function that Python calls returns integers, or nothing. It may not take memory and raises
 nothing: compiled code depends on nothing but the processor.
@@ -38,7 +39,7 @@ _seconds = [0.0]
 
 
 def compiling_seconds() -> float:
-    """How long this process has waited for Numba: once in an installation."""
+    """How long this process has waited for the compiler of functions: once in an installation."""
     return _seconds[0]
 
 
@@ -127,9 +128,9 @@ class Compiled:
 
     def _made(self, kinds: tuple[str, ...]) -> bytes:
         """How many results there are, and the object file."""
-        # by its name: it imports this module, and is loaded here alone
-        numba = import_module(f"{__package__}.numba_ir")
-        results, text = numba.llvm_ir(self, kinds)
+        # by their names: they import this module, and are loaded here alone
+        found = import_module(f"{__package__}.shipped").shipped(self, kinds)
+        results, text = found or import_module(f"{__package__}.numba_ir").llvm_ir(self, kinds)
         return bytes([results]) + object_file(text, BEST)
 
 

@@ -35,6 +35,7 @@ def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
         "jit/functions",
         "jit/intrinsics",
         "jit/numba_ir",
+        "jit/shipped",
         "cache/__init__",
         "cache/machine_code",
         "cache/object_cache",
@@ -42,6 +43,7 @@ def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
     ):
         (native / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(here / f"{name}.py", native / f"{name}.py")
+    shutil.copy(here / "jit" / "functions.xz", native / "jit")
     shutil.copy(here.parents[1] / "file_lock.py", tmp_path / "alone")
     (native / "outer.py").write_text(OUTER)
 
