@@ -5,17 +5,29 @@
 
 from __future__ import annotations
 
+import shutil
+import uuid
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..files import CantWrite
 from ..language.rendered import Rendered
 from .native.search.explore import Explorer
 from .native.search.vectors import gathered, in_words
 from .prepare import Prepared
 from .trace.trace import Trace
+
+
+def check_new(folder: Path) -> None:
+    """Raises CantWrite where a folder of tables can't be made."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CantWrite(folder, "it exists: name a new folder, or an empty one")
+    if not folder.absolute().parent.is_dir():
+        raise CantWrite(folder, "there is no such parent folder")
 
 
 class Found(Rendered):
@@ -70,6 +82,14 @@ class Found(Rendered):
         for level, words in self._words():
             yield from steps(np.full(len(words), level, dtype=np.int32), words)
 
+    def write_states(self, folder: Path) -> None:
+        """Writes `states` as Parquet, with a folder for each level. Raises CantWrite."""
+        _write(folder, self.state_batches(), _columns().states_schema(self.columns))
+
+    def write_transitions(self, folder: Path) -> None:
+        """Writes `transitions` as Parquet, with a folder for each level. Raises CantWrite."""
+        _write(folder, self.transition_batches(), _columns().transitions_schema(self.columns))
+
     def _words(self) -> Iterator[tuple[int, Any]]:
         """Levels and their packed states, as rows of words."""
         store = self.explorer.store
@@ -94,3 +114,28 @@ def _table(batches: Iterator[Any], schema: Any) -> Any:
     import pyarrow as pa
 
     return pa.Table.from_batches(batches, schema)
+
+
+def _write(folder: Path, batches: Iterator[Any], schema: Any) -> None:
+    """Writes `level=N/part-0.parquet` for each level. The folder is there once it is whole."""
+    import pyarrow as pa
+    from pyarrow import dataset
+
+    check_new(folder)
+    begun = folder.absolute().with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}")
+    levels = dataset.partitioning(pa.schema([schema.field("level")]), flavor="hive")
+    try:
+        begun.mkdir()
+        dataset.write_dataset(
+            pa.RecordBatchReader.from_batches(schema, batches),
+            begun,
+            format="parquet",
+            basename_template="part-{i}.parquet",
+            partitioning=levels,
+            max_partitions=1 << 20,
+        )
+        begun.replace(folder)
+    except OSError as error:
+        raise CantWrite(folder, error) from None
+    finally:
+        shutil.rmtree(begun, ignore_errors=True)

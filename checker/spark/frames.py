@@ -25,7 +25,7 @@ from ..prepare import Prepared, prepare
 from ..verdict.result import Result
 from .options import SparkError
 from .storage.files import Storage
-from .storage.manifest import Manifest
+from .storage.manifest import Manifest, newest
 from .storage.runs import packed_in
 
 VERDICTS = (
@@ -38,17 +38,16 @@ VERDICTS = (
 class Explored:
     """The states and steps that a run on Spark has found until now: `storage` is its folder.
 
-    `instance`, `symmetry` and `slicing` are those of the run. Raises CheckpointError for a folder
-    that holds no run, or another one's.
+    `instance` is that of the run. Whether the run used symmetry and slicing, its folder says.
+    Raises CheckpointError for a folder that holds no run, or another one's.
     """
 
-    def __init__(
-        self, session: Any, storage: str, instance: Instance, *, symmetry: bool = True,
-        slicing: bool = True,
-    ) -> None:  # fmt: skip
+    def __init__(self, session: Any, storage: str, instance: Instance) -> None:
         self.session = session
-        self.prepared: Prepared = prepare(instance, symmetry=symmetry, slicing=slicing)
         self.storage = Storage(storage)
+        _, said = newest(self.storage, self.storage.sizes())
+        symmetry, slicing = (said.get(key) != "none" for key in ("symmetry", "left out"))
+        self.prepared: Prepared = prepare(instance, symmetry=symmetry, slicing=slicing)
         self.manifest = Manifest(self.storage, identity(self.prepared), 1, {})
         self.manifest.read(None)
         grounded = self.prepared.grounded

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from ...checker.named_systems import load_system
-from ...language import DEFAULT, DeclarationError
+from ...language import DEFAULT, DeclarationError, Instance
 from ..exits import UNDECIDED, fail, internal, needing, write_json
 from ..options import (
     Bounds,
@@ -183,6 +183,25 @@ class FoundOptions:
     junit: JUnitFile = None
     sarif: SarifFile = None
     output: Json = None
+    states: Annotated[
+        Path | None,
+        typer.Option(
+            "--states", metavar="DIR", help="Write all states as Parquet, in a folder per level."
+        ),
+    ] = None
+    transitions: Annotated[
+        Path | None,
+        typer.Option(
+            "--transitions",
+            metavar="DIR",
+            help="Write all steps as Parquet, in a folder per level.",
+        ),
+    ] = None
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether states or steps are written."""
+        return self.states is not None or self.transitions is not None
 
 
 def check(
@@ -225,6 +244,8 @@ def check(
     except ReplayError as error:
         internal(error)
     runs.remember(result)
+    if wanted.keeps_states:
+        _write_tables(wanted, result, instance, options)
     console = screen()
     saved = result.engine.get("storage") or search.resume or search.checkpoint
     resume = None if saved is None else str(saved)
@@ -236,6 +257,39 @@ def check(
     write_pages(wanted.page, wanted.junit, wanted.sarif, result, instance)
     write_json(wanted.output, data)
     raise typer.Exit(data["exit_code"])
+
+
+def _write_tables(
+    wanted: FoundOptions, result: Result, instance: Instance, options: Options
+) -> None:
+    """Writes the states and steps, from this process or from a run's folder on Spark."""
+    from ...checker.spark.options import SparkError
+
+    if options.spark is None:
+        found = result.found
+        if found is None:
+            fail(f"--states and --transitions: the run kept no states ({result.reason})")
+        if wanted.states is not None:
+            found.write_states(wanted.states)
+        if wanted.transitions is not None:
+            found.write_transitions(wanted.transitions)
+        return
+    from ...checker.spark.frames import Explored
+    from ...checker.spark.session import java_needed, session
+
+    try:
+        with java_needed(), session(options.spark, "tables") as spark:
+            storage = result.engine["storage"]
+            run = Explored(spark, storage, instance)
+            for folder, table in (
+                (wanted.states, run.states),
+                (wanted.transitions, run.transitions),
+            ):
+                if folder is not None:
+                    place = str(folder.absolute())
+                    table().write.partitionBy("level").parquet(place)
+    except SparkError as error:
+        fail(error)
 
 
 def _load() -> None:
@@ -257,6 +311,7 @@ def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> Non
             "--hand-over": where.hand_over,
         }
     )
+    _refuse_tables(search, where, wanted)
     if wanted.all_traces > 1 and (where.on_spark or wanted.progress):
         fail("--all-traces needs --engine local, without --progress")
     if where.on_spark and (search.depth is not None or search.deadline is not None):
@@ -277,6 +332,19 @@ def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> Non
         fail("--keep-going can't be used with --checkpoint or --resume")
     if wanted.keep_going and where.on_spark:
         fail("--keep-going needs --engine local")
+
+
+def _refuse_tables(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> None:
+    for option, folder in (("--states", wanted.states), ("--transitions", wanted.transitions)):
+        if folder is None:
+            continue
+        if where.on_spark and where.storage is None and search.resume is None:
+            fail(f"{option} needs --storage with --engine spark: the run's folder has the states")
+        if search.spill is not None or wanted.all_traces > 1 or wanted.progress:
+            fail(f"{option} can't be used with --spill, --all-traces or --progress")
+        with needing("arrow"):
+            from ...checker.state_tables import check_new
+        check_new(folder)
 
 
 def _options(
@@ -305,6 +373,7 @@ def _options(
         strict=wanted.strict,
         all_traces=wanted.all_traces,
         keep_going=wanted.keep_going,
+        keep_states=wanted.keeps_states and not where.on_spark,
         depth=search.depth,
         until=None if search.deadline is None else time.monotonic() + search.deadline,
         spark=spark if where.on_spark else None,

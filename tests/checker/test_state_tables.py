@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow.dataset as dataset
 import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.trace.plain_data import state_as_data
+from epochfence.files import CantWrite
 from epochfence.language import (
     Instance,
     Int,
@@ -25,6 +29,7 @@ from epochfence.language import (
 )
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.drawn_systems import instances
+from epochfence.tests.cli.test_cli import epochfence
 
 WHOLE = Options(keep_states=True, symmetry=False, slicing=False)
 
@@ -98,6 +103,57 @@ def test_states_come_in_batches_and_only_where_they_are_kept() -> None:
     assert max(len(batch) for batch in batches) < result.states
     with pytest.raises(ValueError, match="keep_states=True"):
         check(lease(leases=1)).data.states()
+
+
+def test_states_and_steps_as_parquet(tmp_path: Path) -> None:
+    """With the same rows and types as the tables, a folder for each level."""
+    result = check(lease(), Options(keep_states=True))
+    for name in ("states", "transitions"):
+        folder = tmp_path / name
+        getattr(result.data, f"write_{name}")(folder)
+        read = dataset.dataset(folder, partitioning="hive").to_table()
+        wanted = getattr(result.data, name)()
+        read = read.select(wanted.schema.names).cast(wanted.schema)
+        assert in_order(read.to_pylist()) == in_order(wanted.to_pylist())
+        levels = {int(each.name.removeprefix("level=")) for each in folder.iterdir()}
+        assert levels == {*wanted["level"].to_pylist()}
+    assert {each.name for each in tmp_path.iterdir()} == {"states", "transitions"}
+
+
+def test_parquet_is_not_written_in_part(tmp_path: Path) -> None:
+    found = check(lease(), Options(keep_states=True)).data
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine", encoding="utf-8")
+    for place in (tmp_path / "full", tmp_path / "full" / "file", tmp_path / "none" / "here"):
+        with pytest.raises(CantWrite, match=str(place)):
+            found.write_states(place)
+    batches = found.state_batches
+
+    def failing() -> Iterator[Any]:
+        yield next(batches())
+        raise OSError(28, "No space left on device")
+
+    found.state_batches = failing
+    with pytest.raises(CantWrite, match="No space left"):
+        found.write_states(tmp_path / "new")
+    assert [each.name for each in tmp_path.iterdir()] == ["full"]
+
+
+def test_the_command_writes_states_and_refuses_what_it_cant(tmp_path: Path) -> None:
+    file = "docs/examples/lease.py"
+    folder = tmp_path / "states"
+    ended = epochfence("check", file, "--protocol", "1", "--states", folder)
+    assert ended.code == 12
+    assert any(folder.iterdir())
+    for options in (
+        ("--states", folder),
+        ("--states", tmp_path / "new", "--spill", tmp_path / "spill"),
+        ("--transitions", tmp_path / "new", "--all-traces", "2"),
+        ("--states", tmp_path / "new", "--engine", "spark"),
+    ):
+        ended = epochfence("check", file, *options)
+        assert (ended.code, ended.err.count("\n")) == (2, 1), options
+    assert [each.name for each in tmp_path.iterdir()] == ["states"]
 
 
 def test_a_counterexample_as_a_table() -> None:

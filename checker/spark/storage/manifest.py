@@ -51,6 +51,26 @@ _valid = validator(
 )  # fmt: skip
 
 
+def newest(storage: Storage, sizes: Iterable[str]) -> tuple[str, dict[str, Any]]:
+    """The name and content of the newest manifest among the folder's files.
+
+    Raises CheckpointError where the folder holds no run, or its manifest is damaged.
+    """
+    uri = storage.uri
+    serials = sorted(name for name in sizes if name.startswith("manifest-"))
+    if not serials:
+        kind = "a checkpoint of the local engine" if "manifest.json" in sizes else "no manifest"
+        raise CheckpointError(f"{uri} holds no run on Spark to resume: {kind}")
+    name = serials[-1]
+    try:
+        int(name.partition("-")[2].partition(".")[0])
+        return name, unseal(storage.read(name), _valid)
+    except (Damaged, ValueError) as error:
+        raise CheckpointError(
+            f"{uri}/{name}: {error}; start the run again in another folder"
+        ) from None
+
+
 @dataclass
 class Level:
     """A finished level: its states in each shard, and the steps of each row in the levels before
@@ -151,17 +171,8 @@ class Manifest:
         for another run's folder, or one that holds none."""
         uri = self.storage.uri
         sizes = self.storage.sizes()
-        serials = sorted(name for name in sizes if name.startswith("manifest-"))
-        if not serials:
-            kind = "a checkpoint of the local engine" if "manifest.json" in sizes else "no manifest"
-            raise CheckpointError(f"{uri} holds no run on Spark to resume: {kind}")
-        try:
-            data = unseal(self.storage.read(serials[-1]), _valid)
-            self.serial = int(serials[-1].partition("-")[2].partition(".")[0])
-        except (Damaged, ValueError) as error:
-            raise CheckpointError(
-                f"{uri}/{serials[-1]}: {error}; start the run again in another folder"
-            ) from None
+        name, data = newest(self.storage, sizes)
+        self.serial = int(name.partition("-")[2].partition(".")[0])
         self.shards, self.run = data["shards"], data["run"]
         self.levels = [Level(**level) for level in data["levels"]]
         self.runs = [[Run(**run) for run in runs] for runs in data["runs"]]
@@ -172,7 +183,7 @@ class Manifest:
         if found:
             raise CheckpointError(f"{uri} holds another run: {'; '.join(found)}")
         if not self._fits():
-            raise CheckpointError(f"{uri}/{serials[-1]}: its counts don't fit together")
+            raise CheckpointError(f"{uri}/{name}: its counts don't fit together")
         return sizes
 
     def _fits(self) -> bool:

@@ -72,6 +72,8 @@ def test_states_and_steps_of_a_run_are_those_of_a_local_one(
     assert sorted(tmp_path.rglob("*")) == before  # a look changes nothing
     with pytest.raises(CheckpointError, match="protocol is 1 here and 2 there"):
         Explored(None, str(tmp_path / "run"), lease("1"))
+    result = on_spark(lease(), tmp_path / "whole", symmetry=False)
+    assert Explored(Reader(), str(tmp_path / "whole"), lease()).states().num_rows == result.states
 
 
 @pytest.mark.slow
