@@ -36,6 +36,7 @@ from epochfence.model.doctor.causes import CAUSES
 from epochfence.model.records.codec.codec import shapes
 from epochfence.model.records.layouts import schema
 from epochfence.spec.bugs import BUGS
+from epochfence.spec.bugs.findings import FINDINGS
 from epochfence.spec.bugs.hanging import HANGING
 from epochfence.spec.settings.broker import BROKER_SETTINGS, BROKERS
 from epochfence.spec.settings.consumer import CONSUMER_SETTINGS, CONSUMER_STEPS, CONSUMERS
@@ -80,7 +81,6 @@ NOT_RUN = {
         "it needs a broker; tests/model/doctor has a served one",
     ),
     "make check": "it sets up .venv, and runs what is the first of RUNS",
-    "make test": "it would run itself",
     "java -cp build Runner vectors/coordinator.json": (
         "it needs a JDK; tests/model/conformance/vectors/test_vectors.py runs it where there is one"
     ),
@@ -353,15 +353,14 @@ def _figures() -> str:
     brokers = rows_of("conformance.md", "release | Kafka")
     assert all(row[-1] == "0" for row in brokers)
     span = f"{brokers[0][0]} to {brokers[-1][0]}"
-    every = rows_of("findings.md", "what breaks")
-    findings = [row for row in every if " to 3.9" not in row[2]]  # the others: of the newest, too
+    findings = [finding for finding in FINDINGS if finding.before is None]
     mocks = rows_of("findings.md", "what is asked")
     aims = {row[0]: row[2] for row in rows_of("performance.md", "what | aim")}
+    spin = float(aims["states/s with 1 thread, times SPIN DFS's with 1"])
+    alike = "states/s with 2 threads, times {}'s with 2"
     peers = ", ".join(
-        f"{float(reached):.1f} times {peer}"
-        for peer in ("SPIN", "Stateright", "rumur", "TLC")
-        for what, reached in aims.items()
-        if what.startswith(f"states/s with 2 threads, times {peer}")
+        f"{float(aims[alike.format(peer)]):.1f} times {peer}"
+        for peer in ("Stateright", "rumur", "TLC")
     )
     measured = (DOCS / "performance.md").read_text(encoding="utf-8")
     (processor,) = re.findall(r"^`python bench/run.py`, [\d-]+\. (.*?), ", measured, re.MULTILINE)
@@ -375,12 +374,47 @@ def _figures() -> str:
          "[known bugs](docs/bugs.md)"),
         ("It judges mocks", f"{len(mocks)} answers of librdkafka's mock that no broker gives",
          "[the mock](docs/findings.md#librdkafkas-mock-cluster)"),
-        ("It is fast", f"states a second: {peers} ({processor}, two threads)",
+        ("It is fast", f"states a second: {spin:.1f} times SPIN, with one thread each; with two "
+         f"each, {peers} ({processor}, a small benchmark model)",
          "[performance](docs/performance.md)"),
         ("Its tests catch mistakes", f"{score} of 100 mutants are killed",
          "[mutation](docs/mutation.md)"),
     ]  # fmt: skip
     return "\n".join(["| | | page |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _findings() -> str:
+    """The findings, each with a link to its entry and the newest broker that shows it."""
+    entries = re.findall(
+        r"^## ((\d+)\. .*)$", (DOCS / "findings.md").read_text("utf-8"), re.MULTILINE
+    )
+    link = {int(number): _anchor(heading) for heading, number in entries}
+    seen: dict[int, str] = {}
+    for of, _, releases in rows_of("findings.md", "finding | how"):
+        for number in re.findall(r"^\d+|(?<=, )\d+$", of):
+            seen.setdefault(int(number), releases.rpartition(" ")[2])
+    rows = [
+        "| | what happens | severity | releases | needs | seen at |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in FINDINGS:
+        releases = f"from {one.since}" + (f", fixed in {one.before}" if one.before else "")
+        title = f"[{one.title}](#{link[one.number]})"
+        cells = (
+            one.number,
+            title,
+            one.damage.value,
+            releases,
+            one.needs,
+            seen.get(one.number, "–"),
+        )
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor of a heading."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def rows_of(page: str, head: str) -> list[list[str]]:
@@ -487,6 +521,7 @@ def _bugs_that_leave_transactions() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "figures": _figures,
+    "findings": _findings,
     "a row": _row,
     "properties": _properties,
     "sources": lambda: _sources(SYSTEM),
