@@ -298,6 +298,18 @@ class CheckOptions(RunOptions):
 
     properties: Properties = None
 
+    def of(self, system: System, *, progress: bool = False) -> Instance:
+        """The system with them. Raises DeclarationError."""
+        return instantiate(
+            system,
+            self.protocol,
+            constants_of(self.constants),
+            bounds=self.bounds,
+            properties=self.properties or None,
+            progress=progress,
+            **self.features,
+        )
+
     def checked(
         self,
         system: str,
@@ -310,15 +322,7 @@ class CheckOptions(RunOptions):
         error. With `progress`, its progress properties are included. A FILE.py may use `memory`
         bytes while it runs (None: a default), and `meanwhile` is called."""
         try:
-            found = instantiate(
-                load_system(system, memory, meanwhile),
-                self.protocol,
-                constants_of(self.constants),
-                bounds=self.bounds,
-                properties=self.properties or None,
-                progress=progress,
-                **self.features,
-            )
+            found = self.of(load_system(system, memory, meanwhile), progress=progress)
         except DeclarationError as error:
             fail(error)
         return with_property(system, found)

@@ -168,6 +168,12 @@ class FoundOptions:
             help="Find up to N counterexamples that take different rows, shortest first.",
         ),
     ] = 1
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Check again after each save, small bounds first, until Ctrl-C."
+        ),
+    ] = False
     against: Annotated[
         Path | None,
         typer.Option(
@@ -217,6 +223,10 @@ def check(
     _refuse(search, where, wanted)
     protocol = mixed(asked.protocol, **vars(parts))
     asked = replace(asked, protocol=protocol)
+    if wanted.watch:
+        with needing("check"):
+            from .watch import watch
+        watch(system, asked, _options(search, where, wanted, most), progress=wanted.progress)
     instance = asked.checked(system, most, progress=wanted.progress, meanwhile=_load)
     if where.on_spark and instance.progress:
         fail(f"{instance.progress[0].name} is a progress property: it needs --engine local")
@@ -324,6 +334,17 @@ def _refuse(search: SearchOptions, where: SparkRun, wanted: FoundOptions) -> Non
         fail("--checkpoint needs --engine local: a Spark run is saved in --storage")
     if resumes and where.storage is not None:
         fail("give --resume or --storage, not both: a resumed run stays in its folder")
+    if wanted.watch:
+        unused = {
+            "--engine spark": where.on_spark, "--json": wanted.output, "--trace": wanted.trace,
+            "--report": wanted.page, "--junit": wanted.junit, "--sarif": wanted.sarif,
+            "--against": wanted.against, "--coverage": wanted.coverage,
+            "--checkpoint": search.checkpoint, "--resume": search.resume,
+            "--explain-size": search.explain_size, "--all-traces": wanted.all_traces > 1,
+            "--keep-going": wanted.keep_going,
+        }  # fmt: skip
+        for option in (name for name, value in unused.items() if value):
+            fail(f"--watch can't be used with {option}: it prints verdicts and traces alone")
     if search.spill is not None and (where.on_spark or wanted.progress):
         fail("--spill needs --engine local, without --progress")
     if wanted.keep_going and wanted.all_traces > 1:
