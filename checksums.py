@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, BinaryIO, cast
 
-from .strict_json import NotJson, read_json
+from .strict_json import NotJsonError, read_json
 
 LAST = "checksum"  # the name of the checksum among sealed data
 
 
-class Damaged(Exception):
+class DamagedError(Exception):
     """Data or a file that was changed since it was written. The message says how."""
 
 
@@ -59,24 +59,24 @@ def validator(schema: dict[str, Any]) -> Callable[[Any], Any]:
 def unseal(text: bytes, valid: Callable[[Any], Any]) -> dict[str, Any]:
     """The data of a JSON text that `seal` made, without the checksum.
 
-    Raises Damaged if it is not such a text, was changed, or isn't `valid`.
+    Raises DamagedError if it is not such a text, was changed, or isn't `valid`.
     """
     from fastjsonschema import JsonSchemaValueException
 
     try:
         data: Any = read_json(text)
-    except NotJson as error:
-        raise Damaged(str(error)) from None
+    except NotJsonError as error:
+        raise DamagedError(str(error)) from None
     told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     expected = told.pop(LAST, None)
     if expected is None:
-        raise Damaged("it has no checksum: another version wrote it, or something else did")
+        raise DamagedError("it has no checksum: another version wrote it, or something else did")
     if _over(told) != expected:
-        raise Damaged("its checksum doesn't fit: it was changed after it was written")
+        raise DamagedError("its checksum doesn't fit: it was changed after it was written")
     try:
         valid(told)
     except JsonSchemaValueException as error:
-        raise Damaged(str(error.message).removeprefix("data").lstrip(". ")) from None
+        raise DamagedError(str(error.message).removeprefix("data").lstrip(". ")) from None
     return told
 
 

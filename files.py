@@ -20,7 +20,7 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d{1,6})")
 _STANDARD_OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
-class CantWrite(Exception):
+class CantWriteError(Exception):
     """A place that can't be written to; the message is one line with its name."""
 
     def __init__(self, path: Path, why: object) -> None:
@@ -58,7 +58,7 @@ class Output:
       which takes its place when it is whole.
 
     A symbolic link is refused: who puts one there would choose what is overwritten. Raises
-    CantWrite. `owed` has the outputs, but for what this process prints, that aren't written
+    CantWriteError. `owed` has the outputs, but for what this process prints, that aren't written
     yet.
     """
 
@@ -72,7 +72,7 @@ class Output:
         try:
             self._look()
         except (OSError, ValueError) as error:  # a ValueError for a name with a NUL
-            raise CantWrite(path, error) from None
+            raise CantWriteError(path, error) from None
         if not self.is_standard_output:
             self.owed.add(self)
 
@@ -84,7 +84,7 @@ class Output:
             return
         folder = self.path.absolute().parent
         if not folder.is_dir():
-            raise CantWrite(self.path, f"no folder {folder}")
+            raise CantWriteError(self.path, f"no folder {folder}")
         try:
             there = self.path.lstat().st_mode
         except FileNotFoundError:
@@ -92,16 +92,18 @@ class Output:
         if there is None or stat.S_ISREG(there):
             wanted = folder if there is None else self.path
             if not os.access(wanted, os.W_OK) or not os.access(folder, os.W_OK | os.X_OK):
-                raise CantWrite(self.path, "Permission denied")
+                raise CantWriteError(self.path, "Permission denied")
             _refuse_full(os.statvfs(folder))
         elif stat.S_ISLNK(there):
-            raise CantWrite(self.path, "it is a symbolic link: give the file that it points to")
+            raise CantWriteError(
+                self.path, "it is a symbolic link: give the file that it points to"
+            )
         elif stat.S_ISCHR(there) or stat.S_ISFIFO(there):
             self._descriptor = self._opened()
             if (error := refusal(self._descriptor)) is not None:
                 raise error
         else:
-            raise CantWrite(
+            raise CantWriteError(
                 self.path, "it is a folder" if stat.S_ISDIR(there) else "it is not a file"
             )
 
@@ -110,7 +112,7 @@ class Output:
             flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_NONBLOCK
             opened = os.open(self.path, flags)
         except OSError as error:
-            raise CantWrite(
+            raise CantWriteError(
                 self.path,
                 "no process reads this FIFO" if self.path.is_fifo() else error,
             ) from None
@@ -120,7 +122,7 @@ class Output:
     @contextmanager
     def writing(self) -> Generator[BinaryIO]:
         """A file to write to. A plain file is there when the block ends, or, when that raises,
-        stays as it was. Raises CantWrite."""
+        stays as it was. Raises CantWriteError."""
         try:
             if self.is_standard_output:
                 self._printed.flush()
@@ -135,12 +137,12 @@ class Output:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise CantWrite(self.path, error) from None
+            raise CantWriteError(self.path, error) from None
         finally:
             self.owed.discard(self)
 
     def write(self, content: bytes | str) -> None:
-        """Writes all of it. Raises CantWrite."""
+        """Writes all of it. Raises CantWriteError."""
         with self.writing() as file:
             file.write(content if isinstance(content, bytes) else content.encode())
 
@@ -165,7 +167,7 @@ def _aside(path: Path) -> Generator[BinaryIO]:
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Writes a file as a whole or not at all, as `Output` does. Raises CantWrite."""
+    """Writes a file as a whole or not at all, as `Output` does. Raises CantWriteError."""
     Output(path).write(content)
 
 

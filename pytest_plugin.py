@@ -161,7 +161,7 @@ class KafkaFaults:
         from .checker.trace.chart.chart import chart_of
         from .checker.trace.itf import TraceError, read_trace
         from .checker.trace.replay import replay
-        from .checker.trace.schedule.schedule import NoSchedule, schedule_of
+        from .checker.trace.schedule.schedule import NoScheduleError, schedule_of
         from .cli.checking.traces import instance_of
         from .language.errors import DeclarationError
 
@@ -177,7 +177,7 @@ class KafkaFaults:
             taken = replay(instance_of(load_system(found.settings.system), found.settings), found)
             assert taken.trace is not None
             schedule = schedule_of(chart_of(taken.trace), by_clock=False)
-        except (TraceError, NoSchedule, DeclarationError) as error:
+        except (TraceError, NoScheduleError, DeclarationError) as error:
             raise ValueError(f"{trace}: {error}") from None
         for given in schedule.faults:
             self.server.faults.add(dict(given))

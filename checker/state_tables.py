@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import CantWrite
+from ..files import CantWriteError
 from ..language.rendered import Rendered
 from .native.search.explore import Explorer
 from .native.search.vectors import gathered, in_words
@@ -23,11 +23,11 @@ from .trace.trace import Trace
 
 
 def check_new(folder: Path) -> None:
-    """Raises CantWrite where a folder of tables can't be made."""
+    """Raises CantWriteError where a folder of tables can't be made."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CantWrite(folder, "it exists: name a new folder, or an empty one")
+        raise CantWriteError(folder, "it exists: name a new folder, or an empty one")
     if not folder.absolute().parent.is_dir():
-        raise CantWrite(folder, "there is no such parent folder")
+        raise CantWriteError(folder, "there is no such parent folder")
 
 
 class Found(Rendered):
@@ -83,11 +83,11 @@ class Found(Rendered):
             yield from steps(np.full(len(words), level, dtype=np.int32), words)
 
     def write_states(self, folder: Path) -> None:
-        """Writes `states` as Parquet, with a folder for each level. Raises CantWrite."""
+        """Writes `states` as Parquet, with a folder for each level. Raises CantWriteError."""
         _write(folder, self.state_batches(), _columns().states_schema(self.columns))
 
     def write_transitions(self, folder: Path) -> None:
-        """Writes `transitions` as Parquet, with a folder for each level. Raises CantWrite."""
+        """Writes `transitions` as Parquet, with a folder for each level. Raises CantWriteError."""
         _write(folder, self.transition_batches(), _columns().transitions_schema(self.columns))
 
     def _words(self) -> Iterator[tuple[int, Any]]:
@@ -136,6 +136,6 @@ def _write(folder: Path, batches: Iterator[Any], schema: Any) -> None:
         )
         begun.replace(folder)
     except OSError as error:
-        raise CantWrite(folder, error) from None
+        raise CantWriteError(folder, error) from None
     finally:
         shutil.rmtree(begun, ignore_errors=True)

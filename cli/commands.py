@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from ..files import CantWrite
+from ..files import CantWriteError
 from ..language.errors import TOO_DEEP
 from .examples import shown
 from .exits import INTERRUPTED, USAGE, in_a_line
@@ -81,7 +81,7 @@ class Commands(TyperGroup):
             if message:  # it is empty after help was shown
                 message = f"{message.rstrip('.')} (see {path} --help)"
             code = USAGE
-        except (CantWrite, ChildProcessError) as error:
+        except (CantWriteError, ChildProcessError) as error:
             code, message = USAGE, in_a_line(error)
         except MemoryError as error:
             code, message = USAGE, f"not enough memory{f': {error}' if str(error) else ''}"

@@ -163,7 +163,7 @@ def seconds_option(what: str) -> Any:
 
 
 def output_of(text: str) -> Output:
-    """The output file that an option names. Raises CantWrite."""
+    """The output file that an option names. Raises CantWriteError."""
     return Output(Path(text))
 
 

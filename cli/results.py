@@ -24,7 +24,7 @@ def write_pages(
     page: Output | None, junit: Output | None, sarif: Output | None, result: Result,
     instance: Instance,
 ) -> None:  # fmt: skip
-    """Writes the result to each output that is given. Raises CantWrite."""
+    """Writes the result to each output that is given. Raises CantWriteError."""
     if page is not None:
         from ..diagrams.report.page import to_html
 

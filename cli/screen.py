@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand
 
-from ..files import CantWrite, Output
+from ..files import CantWriteError, Output
 from .exits import refuse_full_output
 
 WIDTH, NARROWEST = 100, 60  # columns
@@ -144,7 +144,7 @@ class Command(TyperCommand):
             error.ctx = error.ctx or ctx
             ctx.close()  # nobody else does: standard output would stay silenced for --json -
             raise
-        except CantWrite:
+        except CantWriteError:
             ctx.close()
             raise
 

@@ -19,7 +19,7 @@ from .broker.group_messages import Identity, offsets_partition
 from .broker.leader import Batch, PartitionLeader
 from .broker.transactions.coordinator import (
     ProducerIdAndEpoch,
-    ThreadHeld,
+    ThreadHeldError,
     TransactionCoordinator,
 )
 from .broker.transactions.marker_channel_manager import Marker
@@ -311,7 +311,7 @@ class Cluster(GroupRequests):
         if asks and self._holds == place:
             self._holds = None
             self._held[place] = batch, told, guard
-            raise ThreadHeld
+            raise ThreadHeldError
         return self._verified(batch, told, guard)
 
     def _verified(self, batch: VerifiedBatch, told: str, guard: int | None) -> ProduceResponse:
@@ -525,7 +525,7 @@ class Cluster(GroupRequests):
 
     def release(self, place: str) -> tuple[str, Any]:
         """The thread that is held there goes on: the request that it is of, and its answer; None
-        where it was answered before. Raises NotNow where none is held."""
+        where it was answered before. Raises NotNowError where none is held."""
         if place in OF_BATCHES and place in self._held:
             batch, told, guard = self._held.pop(place)
             return batch.request, self._verified(batch, told, guard)

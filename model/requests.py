@@ -57,15 +57,15 @@ from typing import Any, NamedTuple, cast
 from ..language.given import one_of
 from ..spec.access.acls import Acl, Acls
 from ..spec.releases.api_versions import LARGEST
-from ..strict_json import NotJson, read_json
-from .broker.transactions.coordinator import ThreadHeld
+from ..strict_json import NotJsonError, read_json
+from .broker.transactions.coordinator import ThreadHeldError
 from .client.accumulator import topic_of
 from .cluster import OF_BATCHES, Cluster
 from .engine.errors import (
-    MissingField,
+    MissingFieldError,
     ModelError,
-    UnknownEvent,
-    UnknownField,
+    UnknownEventError,
+    UnknownFieldError,
     refusal,
     text,
     whole,
@@ -102,7 +102,7 @@ def _held(cluster: Cluster, request: str, place: str, answered: Callable[[], Ans
     cluster.hold(place, request)
     try:
         told = answered()
-    except ThreadHeld:
+    except ThreadHeldError:
         return {"held": place}
     finally:
         cluster.not_held(place)
@@ -189,7 +189,9 @@ def _offsets(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _commit_offsets(cluster: Cluster, fields: dict[str, Any]) -> Answer:
     if "partition" not in fields and "offset" in fields:
-        raise MissingField("TxnOffsetCommit has an offset and lacks its partition", "partition")
+        raise MissingFieldError(
+            "TxnOffsetCommit has an offset and lacks its partition", "partition"
+        )
     given = _offsets(fields) if "partition" in fields else fields
     return {"error": cluster.commit_offsets(**given)}
 
@@ -309,7 +311,7 @@ def read(trace: str) -> list[Line]:
             continue
         try:
             request = read_json(line.encode())
-        except NotJson as error:
+        except NotJsonError as error:
             raise ModelError(f"line {at}: {error}") from None
         if not isinstance(request, dict):
             raise ModelError(f"line {at}: an object is needed, with `request` or `sleep_ms`")
@@ -383,7 +385,7 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
     if name is None:
         return _happens(fields)
     if not isinstance(name, str) or name not in _REQUESTS:
-        raise UnknownEvent(f"no request is called {name}: {one_of(str(name), _REQUESTS)}")
+        raise UnknownEventError(f"no request is called {name}: {one_of(str(name), _REQUESTS)}")
     needed, optional, answered = _REQUESTS[name]
     place = fields.pop("held_at", None)
     if place is not None and place not in HELD_AT.get(name, ()):
@@ -391,10 +393,10 @@ def checked(line: Line) -> Callable[[Cluster], Answer]:
         raise refusal("held_at", places, place, of_type=True)
     for field in fields:
         if field not in (*needed, *optional, "principal"):
-            raise UnknownField(f"{name} has no field {field}", field)
+            raise UnknownFieldError(f"{name} has no field {field}", field)
     for field in needed:
         if field not in fields:
-            raise MissingField(f"{name} lacks its field {field}", field)
+            raise MissingFieldError(f"{name} lacks its field {field}", field)
     for field, value in fields.items():
         if field in _READ:
             _READ[field](field, value)
@@ -488,9 +490,11 @@ def _happens(fields: dict[str, Any]) -> Callable[[Cluster], Answer]:
             to = whole("skip_to_epoch", epoch, 0, LARGEST_EPOCH)
             return lambda cluster: _nothing(cluster.skip_to_epoch(skipping, to))
         case {"skip_to_epoch": _}:
-            raise MissingField("skip_to_epoch lacks its field transactional_id", "transactional_id")
+            raise MissingFieldError(
+                "skip_to_epoch lacks its field transactional_id", "transactional_id"
+            )
         case _:
-            raise UnknownEvent(f"a line has request or one of {', '.join(_HAPPENINGS)}")
+            raise UnknownEventError(f"a line has request or one of {', '.join(_HAPPENINGS)}")
 
 
 _HAPPENINGS = (
@@ -505,7 +509,7 @@ def acls_of(line: Any) -> Acls:
         case {"acls": lines, **others}:
             return _acls(lines, others)
         case _:
-            raise MissingField("a table of ACLs is an object with acls, a list", "acls")
+            raise MissingFieldError("a table of ACLs is an object with acls, a list", "acls")
 
 
 def acls_line(acls: Acls) -> dict[str, Any]:
@@ -533,10 +537,10 @@ def _acls(lines: Any, others: dict[str, Any]) -> Acls:
         given = cast("dict[str, Any]", line)
         for field in given:
             if field not in Acl._fields:
-                raise UnknownField(f"an ACL has no field {field}", field)
+                raise UnknownFieldError(f"an ACL has no field {field}", field)
         for field in Acl._fields:
             if field not in given and field not in Acl._field_defaults:
-                raise MissingField(f"an ACL lacks its field {field}", field)
+                raise MissingFieldError(f"an ACL lacks its field {field}", field)
         found.append(Acl(**given))
     return Acls(tuple(found), frozenset(supers), everyone)
 
@@ -547,4 +551,4 @@ def _nothing(_: None) -> Answer:
 
 def _no_others(name: str, others: dict[str, Any]) -> None:
     for field in others:
-        raise UnknownField(f"{name} has no field {field}", field)
+        raise UnknownFieldError(f"{name} has no field {field}", field)

@@ -9,7 +9,7 @@ import pytest
 
 from epochfence.cli.commands import loaded
 from epochfence.cli.screen import WrongUsage
-from epochfence.files import CantWrite
+from epochfence.files import CantWriteError
 from epochfence.tests.cli.test_cli import DECLARED, HISTORY, KTX, LOG, epochfence
 
 DIGITS = "9" * 5_000
@@ -336,7 +336,7 @@ def test_a_wrong_word_behind_a_dash_leaves_standard_output_as_it_was() -> None:
     """`--json -` silences it as it is read; the next command of a process would print nowhere."""
     for words in (("--json", "-", "--report", "-"), ("--json", "-", "--junit", "no/file")):
         before = sys.stdout
-        with pytest.raises((CantWrite, WrongUsage)):
+        with pytest.raises((CantWriteError, WrongUsage)):
             loaded("check").make_context("check", ["transactions", *words])
         assert sys.stdout is before
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.files import CantWrite, Output, refusal, write_whole
+from epochfence.files import CantWriteError, Output, refusal, write_whole
 
 
 def left_over(folder: Path) -> list[str]:
@@ -60,7 +60,7 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(precious)
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     for name in ("link", "dangling"):
-        with pytest.raises(CantWrite, match="symbolic link"):
+        with pytest.raises(CantWriteError, match="symbolic link"):
             Output(tmp_path / name)
     assert precious.read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
@@ -94,7 +94,7 @@ def test_what_cant_be_written_is_told_before_the_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "result").mkdir()
-    with pytest.raises(CantWrite, match=why) as told:
+    with pytest.raises(CantWriteError, match=why) as told:
         Output(Path(name))
     assert str(told.value).startswith(f"can't write {Path(name)}: ")
 
@@ -103,14 +103,14 @@ def test_devices_stay_what_they_are() -> None:
     before = os.lstat("/dev/null")
     write_whole(Path("/dev/null"), "gone")
     assert os.path.samestat(before, os.lstat("/dev/null"))
-    with pytest.raises(CantWrite, match="/dev/full: No space left on device"):
+    with pytest.raises(CantWriteError, match="/dev/full: No space left on device"):
         write_whole(Path("/dev/full"), "nowhere to go")
 
 
 def test_a_full_disk_is_known_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(CantWrite, match="/dev/full: No space left on device"):
+    with pytest.raises(CantWriteError, match="/dev/full: No space left on device"):
         Output(Path("/dev/full"))
     disk = os.statvfs(tmp_path)
 
@@ -125,7 +125,7 @@ def test_a_full_disk_is_known_before_the_work(
         error = refusal(there.fileno())
         assert error is not None
         assert error.strerror == "No space left on device"
-    with pytest.raises(CantWrite, match="result: No space left on device"):
+    with pytest.raises(CantWriteError, match="result: No space left on device"):
         Output(file)
     with file.open() as there:
         error = refusal(there.fileno())
@@ -136,7 +136,7 @@ def test_a_full_disk_is_known_before_the_work(
 def test_a_fifo_is_written_to_where_somebody_reads_it(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    with pytest.raises(CantWrite, match="no process reads this FIFO"):
+    with pytest.raises(CantWriteError, match="no process reads this FIFO"):
         Output(fifo)
     read: list[str] = []
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)

@@ -69,7 +69,7 @@ def test_each_wrong_test_is_noticed(pytester: pytest.Pytester) -> None:
         "  No order explains this response. Allowed:",
         "      by partition: AddPartitionsByLeaderResponse, row append*",
         "*kafka_history isn't judged: no request of the protocol came",
-        "*BadFault: no request is called 'EndTransaction': choose one of *EndTxn*",
+        "*BadFaultError: no request is called 'EndTransaction': choose one of *EndTxn*",
         "@pytest.mark.kafka: no topic can be called 'a b'*",
         "kafka_history records the cluster of the fixture kafka: add it",
     ])  # fmt: skip

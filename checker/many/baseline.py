@@ -11,7 +11,7 @@ from typing import Any
 
 from ...checksums import validator
 from ...language import Instance
-from ...strict_json import NotJson, read_json
+from ...strict_json import NotJsonError, read_json
 from ..verdict.result import Result, Verdict
 from ..verdict.violation import DEADLOCK, RANGE
 
@@ -74,7 +74,7 @@ def read_baseline(path: Path, instance: Instance, *, deadlock: bool = True) -> d
         _is_valid()(told)
     except OSError as error:
         raise BaselineError(f"can't read {path}: {error.strerror}") from None
-    except NotJson as error:
+    except NotJsonError as error:
         raise BaselineError(f"{path}: {error}") from None
     except JsonSchemaValueException as error:
         why = str(error.message).removeprefix("data").lstrip(". ")

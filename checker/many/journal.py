@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from ...checksums import Damaged, seal, unseal, validator
+from ...checksums import DamagedError, seal, unseal, validator
 from ...file_lock import lock
 
 _HEAD = b'{"digest": '  # how each line begins
@@ -63,7 +63,7 @@ class Journal:
         for number, line in enumerate(lines, 1):
             try:
                 told = unseal(line, _valid)
-            except Damaged as error:
+            except DamagedError as error:
                 raise JournalError(
                     f"{self.path}, line {number}: not a saved result: {error}; "
                     "delete a damaged line, and its result is computed again"

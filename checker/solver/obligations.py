@@ -287,7 +287,7 @@ class Answers:
 
 def write_certificates(items: Iterable[Obligation], folder: Path) -> None:
     """Each obligation in a file of its own, and the checksums of all in SHA256SUMS, as `sha256sum
-    --check` takes them. Raises CantWrite."""
+    --check` takes them. Raises CantWriteError."""
     folder.mkdir(parents=True, exist_ok=True)
     sums = folder / "SHA256SUMS"
     lines = sums.read_text().splitlines() if sums.exists() else []

@@ -256,7 +256,7 @@ def reason(error: Exception) -> str:
     text = str(java.toString() if java is not None else error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # the last line of a Python error's trace has its message
-    told = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Damaged)\b.*: ", line)]
+    told = [line for line in lines if re.match(r"[\w.]+(Error|Exception)\b.*: ", line)]
     return (told or lines or [type(error).__name__])[-1 if told else 0][:300]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ...language import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set
 from ...language.types import Constants, Type, Value, choices, contains
 from ...language.values import canonical
-from ...strict_json import NotJson, read_json
+from ...strict_json import NotJsonError, read_json
 from ..tla.values import dumped, value_of
 from .trace import Trace
 
@@ -120,7 +120,7 @@ def read_trace(text: bytes) -> TraceFile:
     """The trace that a file's text holds. Raises TraceError."""
     try:
         found = read_json(text)
-    except NotJson as error:
+    except NotJsonError as error:
         raise TraceError(str(error)) from None
     whole = _object(found, "the trace")
     if (of_tlc := dumped(whole)) is not None and of_tlc[0]:

@@ -71,7 +71,7 @@ def export(
 def _junit(file: Path, folder: Path, classes: bool) -> None:
     """Writes a Maven project with the run of a trace as a test: of a broker if a broker can take
     it, else of Kafka's classes."""
-    from ...checker.trace.schedule.schedule import NoSchedule
+    from ...checker.trace.schedule.schedule import NoScheduleError
 
     _, instance, _ = taken(file)
     from ...checker.trace.chart.chart import chart_of
@@ -84,13 +84,13 @@ def _junit(file: Path, folder: Path, classes: bool) -> None:
     try:
         try:
             if classes:
-                raise NoSchedule
+                raise NoScheduleError
             name, files, faults = _of_broker(run)
             how, maven = f"{faults} faults", f"{maven} -Dkafka.bootstrap=HOST:PORT"
-        except NoSchedule as outside:
+        except NoScheduleError as outside:
             name, files = _of_classes(run, str(outside))
             how = "on Kafka's classes"
-    except NoSchedule as error:
+    except NoScheduleError as error:
         fail(f"{file}: {error}")
     places: dict[str, Output] = {}
     for path in files:
@@ -121,7 +121,7 @@ class _Run:
 
 
 def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
-    """A test of a broker, and the number of its faults. Raises NoSchedule."""
+    """A test of a broker, and the number of its faults. Raises NoScheduleError."""
     from ...checker.trace.schedule.java_test import ENDS, java_test
     from ...checker.trace.schedule.schedule import schedule_of
 
@@ -133,10 +133,10 @@ def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:
 
 
 def _of_classes(run: _Run, outside: str) -> tuple[str, dict[str, str]]:
-    """A test of Kafka's classes. Raises NoSchedule, whose message includes `outside`: why there is
-    no test of a broker."""
+    """A test of Kafka's classes. Raises NoScheduleError, whose message includes `outside`: why
+    there is no test of a broker."""
     from ...checker.trace.schedule.java_classes import ENDS, class_test
-    from ...checker.trace.schedule.schedule import NoSchedule
+    from ...checker.trace.schedule.schedule import NoScheduleError
 
     seen, instance = run.seen(ENDS), run.instance
     has_version_2 = "transaction_version_2" in instance.features
@@ -145,5 +145,5 @@ def _of_classes(run: _Run, outside: str) -> tuple[str, dict[str, str]]:
             run.chart, seen, run.reason(seen), "" if instance.switched else instance.protocol,
             version=2 if has_version_2 else 1, largest=instance.constants.get("largest_epoch", 0),
         )  # fmt: skip
-    except NoSchedule as inside:
-        raise NoSchedule(f"{outside}; {inside}" if outside else str(inside)) from None
+    except NoScheduleError as inside:
+        raise NoScheduleError(f"{outside}; {inside}" if outside else str(inside)) from None

@@ -135,12 +135,12 @@ def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedul
     """A replayed trace and its schedule of faults; exits with one line if it can't be scheduled."""
     _, instance, outcome = taken(file)
     from ...checker.trace.chart.chart import chart_of
-    from ...checker.trace.schedule.schedule import NoSchedule, schedule_of
+    from ...checker.trace.schedule.schedule import NoScheduleError, schedule_of
 
     assert outcome.trace is not None
     try:
         return instance, outcome, schedule_of(chart_of(outcome.trace), by_clock=by_clock)
-    except NoSchedule as error:
+    except NoScheduleError as error:
         fail(f"{file}: {error}")
 
 

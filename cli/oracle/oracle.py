@@ -109,7 +109,7 @@ def _decode(
 ) -> int:
     """Decodes a file to lines of JSON, and to the screen if `prints`. Returns how many errors the
     file has; each is printed as a line of standard error."""
-    from ...model.records.batch import BatchTooLarge
+    from ...model.records.batch import BatchTooLargeError
     from ...model.records.files import Row, read_stream
     from ...model.records.report import json_line, tell
 
@@ -134,7 +134,7 @@ def _decode(
                 yield item
             else:
                 wrong += 1
-                remedy = " (raise --limit)" if isinstance(item, BatchTooLarge) else ""
+                remedy = " (raise --limit)" if isinstance(item, BatchTooLargeError) else ""
                 print(f"epochfence: {file}: {item}{remedy}", file=sys.stderr)
 
     if prints:
@@ -242,7 +242,7 @@ def judge(
             fail("--runs needs --engine local: on Spark, give each line a field run")
         return judge_on_spark(files, asked, output)
     from ...model.engine.errors import ModelError
-    from ...model.judge.histories import BadLine, NoHistory, files_in
+    from ...model.judge.histories import BadLineError, NoHistoryError, files_in
     from ...model.judge.verdicts import print_anomalies, print_judgements
 
     if not files:
@@ -261,7 +261,7 @@ def judge(
             code, data = print_judgements(files, asked.settings, asked.limit or LIMIT, asked.runs)
     except OSError as error:
         fail(f"can't read {error.filename}: {error.strerror}")
-    except (BadLine, NoHistory, DeclarationError, ModelError) as error:
+    except (BadLineError, NoHistoryError, DeclarationError, ModelError) as error:
         fail(error)
     write_json(output, data)
     raise typer.Exit(code)

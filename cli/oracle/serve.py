@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from ...files import CantWrite, Output
+from ...files import CantWriteError, Output
 from ...language.given import one_of
 from ...spec.releases.features import NEWEST, RELEASED
 from ..checking.traces import scheduled
@@ -269,7 +269,7 @@ def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | N
     """Serves until a signal or the time limit, then prints the faults' outcomes."""
     from ...model.serve.faults.faults import script_text
     from ...model.serve.history import History
-    from ...model.wire.listener import CantListen
+    from ...model.wire.listener import CantListenError
     from ...sockets import raise_file_limit
 
     raise_file_limit()
@@ -296,7 +296,7 @@ def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | N
         drawn = served.faults.drawn
         if wanted.random_script is not None:
             wanted.random_script.write(script_text([] if drawn is None else drawn.script()))
-    except (CantListen, CantWrite) as error:
+    except (CantListenError, CantWriteError) as error:
         fail(error)
     except Exception as error:
         internal(error)
@@ -316,7 +316,7 @@ def _controls() -> type[Control]:
 
 def _put(faults: Faults, wanted: FaultOptions, schedule: Schedule | None) -> None:
     """Adds the faults that the options name."""
-    from ...model.serve.faults.faults import BadFault, Drawn, read_script, read_short
+    from ...model.serve.faults.faults import BadFaultError, Drawn, read_script, read_short
 
     place = "--script"
     try:
@@ -331,7 +331,7 @@ def _put(faults: Faults, wanted: FaultOptions, schedule: Schedule | None) -> Non
         for text in wanted.faults or []:
             place = f"--fault {text}"
             faults.add(read_short(text))
-    except BadFault as error:
+    except BadFaultError as error:
         fail(f"{place}: {error}")
     except OSError as error:
         fail(f"can't read {place}: {error.strerror}")
@@ -346,13 +346,13 @@ def _authorize(server: Server, file: Path) -> None:
     """Applies the ACLs in a file."""
     from ...model.engine.errors import ModelError
     from ...model.requests import acls_of
-    from ...strict_json import NotJson, read_json
+    from ...strict_json import NotJsonError, read_json
 
     try:
         server.cluster.acls = acls_of(read_json(file.read_bytes()))
     except OSError as error:
         fail(f"can't read {file}: {error.strerror}")
-    except (NotJson, ModelError) as error:
+    except (NotJsonError, ModelError) as error:
         fail(f"{file}: {error}")
 
 

@@ -28,7 +28,7 @@ LAYOUTS: tuple[Mapping[str, str], ...] = ({}, {"TBbalance": "min"})
 
 def into(path: Path) -> Callable[[Graph], None]:
     """A drawing for a file; its ending says how. Leaves no half of a file. Raises DrawingError, and
-    CantWrite, at once: before a graph is looked for."""
+    CantWriteError, at once: before a graph is looked for."""
     draw = {
         ".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid,
     }.get(path.suffix.lower())  # fmt: skip

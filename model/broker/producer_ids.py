@@ -26,7 +26,7 @@ _STEPS = (
 )
 
 
-class Exhausted(ModelError):
+class ExhaustedError(ModelError):
     """There are no producer ids left."""
 
 
@@ -54,7 +54,7 @@ class ProducerIdManager:
     def generate(self) -> int | None:
         """The next producer id; None is COORDINATOR_LOAD_IN_PROGRESS, or a call that waits.
 
-        Raises NotNow while another call waits.
+        Raises NotNowError while another call waits.
         """
         self.machine.outside(clock__now=self.now_ms)
         self.asks_controller, self._given = False, None
@@ -177,7 +177,7 @@ class ProducerIdBlockZNode:
 
 class ZkProducerIdManager:
     """A broker's producer ids, from blocks that it takes from a node in ZooKeeper, the first at
-    once. Raises Exhausted where there is none left.
+    once. Raises ExhaustedError where there is none left.
     """
 
     def __init__(
@@ -193,13 +193,13 @@ class ZkProducerIdManager:
         self._node = node.machine
         self._take(zookeeper.start)
         if self.machine["state"] == "OFFLINE":
-            raise Exhausted("there is no block of producer ids left")
+            raise ExhaustedError("there is no block of producer ids left")
 
     def generate(self) -> int:
-        """The next producer id. Raises Exhausted."""
+        """The next producer id. Raises ExhaustedError."""
         given = self._take(zookeeper.generate)
         if given is None:
-            raise Exhausted("there is no block of producer ids left")
+            raise ExhaustedError("there is no block of producer ids left")
         return given
 
     def _take(self, event: Event) -> int | None:

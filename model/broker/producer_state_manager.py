@@ -47,14 +47,14 @@ class Snapshot(NamedTuple):
     is_corrupt: bool = False
 
 
-class NotStarted(ModelError):
+class NotStartedError(ModelError):
     """A transaction is to be completed that isn't in flight."""
 
 
 class ProducerStateManager:
     """The producers of a partition, in the machine that judges their batches.
 
-    Raises WrongType and OutOfRange for impossible values, as `Machine` does.
+    Raises WrongTypeError and OutOfRangeError for impossible values, as `Machine` does.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -172,10 +172,10 @@ class ProducerStateManager:
         return next((txn.first_offset for txn in others), last_offset + 1)
 
     def complete_txn(self, txn: CompletedTxn) -> None:
-        """A transaction's marker is in the log. Raises NotStarted."""
+        """A transaction's marker is in the log. Raises NotStartedError."""
         begun = [one for one in self.ongoing_txns if one.first_offset == txn.first_offset]
         if not begun:
-            raise NotStarted(f"no transaction is open that starts at {txn.first_offset}")
+            raise NotStartedError(f"no transaction is open that starts at {txn.first_offset}")
         self.ongoing_txns.remove(begun[0])
         insort(self.unreplicated_txns, begun[0]._replace(last_offset=txn.last_offset))
 

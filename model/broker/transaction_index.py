@@ -16,7 +16,7 @@ class AbortedTxn(NamedTuple):
     last_stable_offset: int
 
 
-class NotBehind(ModelError):
+class NotBehindError(ModelError):
     """An entry is to be appended that doesn't lie behind the last."""
 
 
@@ -33,9 +33,11 @@ class TransactionIndex:
         return made
 
     def append(self, txn: AbortedTxn) -> None:
-        """An entry more. Raises NotBehind."""
+        """An entry more. Raises NotBehindError."""
         if self.entries and self.entries[-1].last_offset >= txn.last_offset:
-            raise NotBehind(f"{txn.last_offset} does not lie behind {self.entries[-1].last_offset}")
+            raise NotBehindError(
+                f"{txn.last_offset} does not lie behind {self.entries[-1].last_offset}"
+            )
         self.entries.append(txn)
 
     def collect(self, from_offset: int, to_offset: int) -> tuple[tuple[AbortedTxn, ...], bool]:

@@ -15,7 +15,7 @@ from ...spec.client import accumulator
 from ...spec.client.blocking import BATCH_OVERHEAD as HEADER
 from ...spec.client.blocking import is_full, room
 from ...spec.messages import now
-from ..engine.errors import NotNow
+from ..engine.errors import NotNowError
 from ..engine.machine import Machine
 from .requests import Produce, Record
 
@@ -101,11 +101,11 @@ class Accumulator:
         return self.machine.at("details", self.batches[number].partition)[number]
 
     def number_of(self, record: Record) -> int:
-        """The number of the batch that a record is in. Raises NotNow where it is in none."""
+        """The number of the batch that a record is in. Raises NotNowError where it is in none."""
         for number, batch in self.batches.items():
             if record in batch.records and self.held(number).status not in _DONE:
                 return number
-        raise NotNow("the record is in no batch any more")
+        raise NotNowError("the record is in no batch any more")
 
     def _in_order(self) -> list[int]:
         """The batches as they wait in their partitions' queues."""

@@ -15,7 +15,7 @@ from ...spec.client import blocking, calls
 from ...spec.releases.client_features import close_wakes, request_limit_named
 from .accumulator import Accumulator, topic_of
 from .metrics import NS_PER_MS, Metrics
-from .requests import CallFailed, CallResult, Record
+from .requests import CallFailedError, CallResult, Record
 
 
 @dataclass
@@ -63,8 +63,8 @@ class Sends:
         return sum(waiting.record.waits_for == "memory" for waiting in self.waiting)
 
     def send(self, record: Record, now_ms: int) -> Record:
-        """KafkaProducer.doSend. Raises CallFailed for an exception of Kafka's client; other errors
-        are the record's, as those of a record that waits are."""
+        """KafkaProducer.doSend. Raises CallFailedError for an exception of Kafka's client; other
+        errors are the record's, as those of a record that waits are."""
         waiting = Waiting(record, now_ms, now_ms)
         if topic_of(record.partition) in self.unknown_topics:
             return self._waits(waiting, "metadata", now_ms)
@@ -142,7 +142,7 @@ class Sends:
         on."""
         self.metrics.record("errors")
         record.is_done, record.error = True, error
-        raise CallFailed(error)
+        raise CallFailedError(error)
 
     def _fails(self, record: Record, error: Expression) -> Record:
         """For an ApiException: it is the record's, and may be the client's."""
@@ -199,7 +199,7 @@ class Sends:
         """An error of a send that had to wait becomes its record's error: nobody else gets it."""
         try:
             step()
-        except CallFailed as failed:
+        except CallFailedError as failed:
             if not self.accumulator.has(record):
                 record.is_done, record.error = True, failed.error
 

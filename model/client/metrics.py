@@ -15,7 +15,7 @@ from ...language.given import meant
 from ...spec.client.metrics import CLIENT, METRICS, TOPIC, Stat, metrics_at
 from ...spec.releases.client_features import none_is_no_number, overlapping_samples
 from ...spec.releases.features import KAFKA
-from ..engine.errors import UnknownField
+from ..engine.errors import UnknownFieldError
 
 WINDOW_MS: Final = 30_000
 SAMPLES: Final = 2
@@ -127,14 +127,14 @@ class Metrics:
             self._sensor(sensor, topic).record(value, self._clock())
 
     def value(self, name: str, topic: Any = None) -> float:
-        """A metric's value now. Raises UnknownField for a name that the release doesn't have, and
-        for one that has no value here, with the reason."""
+        """A metric's value now. Raises UnknownFieldError for a name that the release doesn't have,
+        and for one that has no value here, with the reason."""
         group = CLIENT if topic is None else TOPIC
         found = self._declared.get((group, name))
         if found is None:
-            raise UnknownField(self._strange(name, group), name)
+            raise UnknownFieldError(self._strange(name, group), name)
         if found.reason:
-            raise UnknownField(f"{name} has no value here: {found.reason}", name)
+            raise UnknownFieldError(f"{name} has no value here: {found.reason}", name)
         if found.stat is Stat.GAUGE:
             return self._gauges[name]()
         return self._sensor(found.sensor, topic).measure(found.stat, self._clock())

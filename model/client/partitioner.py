@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import count
 
 from ...spec.client.partitioner import Choice, chosen_by, switches
-from ..engine.errors import OutOfRange, whole
+from ..engine.errors import OutOfRangeError, whole
 
 _MASK = 0xFFFFFFFF
 
@@ -54,7 +54,7 @@ class Partitioner:
         batch_size: int = 16_384, choose: Callable[[], int] | None = None,
     ) -> None:  # fmt: skip
         if partitions < 1:
-            raise OutOfRange(f"partitions is 1 or more: not {partitions}", "partitions")
+            raise OutOfRangeError(f"partitions is 1 or more: not {partitions}", "partitions")
         self.partitions = partitions
         self.round_robin, self.ignores_keys = round_robin, ignores_keys
         self.batch_size = whole("batch_size", batch_size, 0)
@@ -66,7 +66,8 @@ class Partitioner:
         self._sticky: int | None = None
 
     def partition(self, key: bytes | None = None, given: int | None = None) -> int:
-        """The partition of a record. Raises OutOfRange for one that is given and isn't there."""
+        """The partition of a record. Raises OutOfRangeError for one that is given and isn't
+        there."""
         decides = chosen_by(
             is_given=given is not None, has_key=key is not None, is_round_robin=self.round_robin,
             ignores_keys=self.ignores_keys,
@@ -74,7 +75,9 @@ class Partitioner:
         match decides:
             case Choice.GIVEN if given is not None:
                 if not 0 <= given < self.partitions:
-                    raise OutOfRange(f"given is 0..{self.partitions - 1}: not {given}", "given")
+                    raise OutOfRangeError(
+                        f"given is 0..{self.partitions - 1}: not {given}", "given"
+                    )
                 return given
             case Choice.KEY_HASH if key is not None:
                 return partition_for_key(key, self.partitions)
@@ -88,7 +91,7 @@ class Partitioner:
     def appended(self, size: int, *, ends_batch: bool = True) -> None:
         """A record of `size` bytes, without a key, is in a batch, which perhaps is full with it.
 
-        Raises WrongType or OutOfRange for a wrong size.
+        Raises WrongTypeError or OutOfRangeError for a wrong size.
         """
         self.produced += whole("size", size, 0)
         if switches(self.produced, self.batch_size, ends_batch=ends_batch):

@@ -24,13 +24,13 @@ from ...spec.client import transaction_manager as manager
 from ...spec.client.metrics import TIMES
 from ...spec.errors import Errors
 from ...spec.releases.features import KAFKA, transactional
-from ..engine.errors import NotNow, text, whole
+from ..engine.errors import NotNowError, text, whole
 from ..engine.machine import Machine
 from .accumulator import Accumulator, topic_of
 from .blocking import Limits, Sends
 from .metrics import NS_PER_MS, Metrics
 from .request_queue import RequestQueue
-from .requests import CallFailed, CallResult, Produce, Record, Request
+from .requests import CallFailedError, CallResult, Produce, Record, Request
 from .sender import Sender
 
 NONE = "NONE"
@@ -51,11 +51,11 @@ class ProducerClient:
     The capabilities of the brokers: the highest versions of requests, and the
     `transaction_version`.
 
-    Calls raise CallFailed. `initTransactions`, commit, abort and offsets go on in the background,
-    and answer a `CallResult`. `run` answers requests in order; each of it is then answered with
-    `answer`, `disconnect` or `reject_version`.
+    Calls raise CallFailedError. `initTransactions`, commit, abort and offsets go on in the
+    background, and answer a `CallResult`. `run` answers requests in order; each of it is then
+    answered with `answer`, `disconnect` or `reject_version`.
 
-    Raises WrongType or OutOfRange for a setting that can't be so.
+    Raises WrongTypeError or OutOfRangeError for a setting that can't be so.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class ProducerClient:
     def _send_failed(self, error: str) -> None:
         reaction = self.machine.handle("send failed", error=error).reply
         if reaction.error == "ILLEGAL_STATE":
-            raise CallFailed(reaction.error)
+            raise CallFailedError(reaction.error)
         self._react(reaction)
 
     def send_offsets(
@@ -210,20 +210,23 @@ class ProducerClient:
         return result
 
     def wait(self, result: CallResult, timeout_ms: int | None = None) -> None:
-        """The application waits for a call's result. Raises CallFailed where it is an error, or
-        TIMEOUT where it isn't there in time: in max.block.ms after the call, where its release
-        waits no longer, or so many ms that are over. Raises NotNow for a result that may come."""
+        """The application waits for a call's result. Raises CallFailedError where it is an error,
+        or TIMEOUT where it isn't there in time: in max.block.ms after the call, where its release
+        waits no longer, or so many ms that are over. Raises NotNowError for a result that may
+        come."""
         if not result.is_completed:
             if timeout_ms is None and not self._is_late(result):
-                raise NotNow("the result isn't there: run the client, and answer what it sends")
-            raise CallFailed("TIMEOUT")
+                raise NotNowError(
+                    "the result isn't there: run the client, and answer what it sends"
+                )
+            raise CallFailedError("TIMEOUT")
         if result.call and not result.is_acknowledged and result.is_successful:
             self._metrics.record(TIMES[result.call], (self._now_ms - result.called_ms) * NS_PER_MS)
         result.is_acknowledged = True
         if result is self._call:
             self.machine.handle("acknowledge call")
         if result.error is not None:
-            raise CallFailed(result.error)
+            raise CallFailedError(result.error)
 
     def _called(self, call: str, result: CallResult) -> CallResult:
         result.call, result.called_ms = call, self._now_ms
@@ -251,10 +254,10 @@ class ProducerClient:
         self._react(self.machine.handle("error", error=error, is_fatal=is_fatal).reply)
 
     def _begins(self, call: str, **fields: Any) -> bool:
-        """Makes a call; whether it goes on with the one before. Raises CallFailed."""
+        """Makes a call; whether it goes on with the one before. Raises CallFailedError."""
         answer = self.machine.handle(call, **fields).reply
         if answer.raises is not None:
-            raise CallFailed(answer.raises, answer.cause)
+            raise CallFailedError(answer.raises, answer.cause)
         return answer.continues
 
     def _complete_transaction(self, result: str, version: int) -> CallResult:
@@ -314,8 +317,9 @@ class ProducerClient:
         return self._metrics.all(topic) if topic in self._metrics.topics else {}
 
     def metric(self, name: str, topic: Any = None) -> float:
-        """The value of a metric, of the client or of a topic, by Kafka's name. Raises UnknownField
-        for one that the release doesn't have or that has no value here, with the reason."""
+        """The value of a metric, of the client or of a topic, by Kafka's name. Raises
+        UnknownFieldError for one that the release doesn't have or that has no value here, with the
+        reason."""
         return self._metrics.value(name, topic)
 
     def next_request(self) -> Request | None:
@@ -452,7 +456,7 @@ class ProducerClient:
             return False
         try:
             self.abort_transaction()
-        except CallFailed:
+        except CallFailedError:
             self.close(force=True)
         return True
 
@@ -473,7 +477,7 @@ class ProducerClient:
         base_offset: int = -1, log_start_offset: int = -1,
     ) -> None:  # fmt: skip
         """The answer to something sent: with an error for each of its partitions where it has
-        several, or one for all. Raises NotNow for an answered request."""
+        several, or one for all. Raises NotNowError for an answered request."""
         self._take(sent)
         if isinstance(sent, Produce):
             self.sender.answer(sent.batch, error, base_offset, log_start_offset)
@@ -532,7 +536,7 @@ class ProducerClient:
 
     def _take(self, sent: Request | Produce) -> None:
         if sent not in self.outstanding:
-            raise NotNow(f"{sent.api} isn't waiting for an answer")
+            raise NotNowError(f"{sent.api} isn't waiting for an answer")
         self.outstanding.remove(sent)
 
     def _partitions_answered(self, request: Request, errors: Mapping[Any, str]) -> None:

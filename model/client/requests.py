@@ -8,7 +8,7 @@ from typing import Any
 from ..engine.errors import ModelError
 
 
-class CallFailed(ModelError):
+class CallFailedError(ModelError):
     """A call raised `error`, an error's name; `cause` is the one inside, if there is one."""
 
     def __init__(self, error: str, cause: str | None = None) -> None:

@@ -26,7 +26,7 @@ NEW = "a new one"
 LIMIT = 10_000
 
 
-class TooManyStates(ModelError):
+class TooManyStatesError(ModelError):
     """The system's answers leave too much open."""
 
 
@@ -158,7 +158,7 @@ class PossibleStates:
         """Takes a request and the system's answer (None: the answer was lost).
 
         The answers that are allowed in its place, in the system's producer ids; none where it is.
-        Raises TooManyStates, and ModelError for a wrong request.
+        Raises TooManyStatesError, and ModelError for a wrong request.
         """
         is_open = response is None or response.get("error") in self.passing
         left, allowed = list[PossibleState](), list[Answer]()
@@ -262,7 +262,7 @@ def _may_wait(request: Line, state: PossibleState) -> bool:
 
 
 def _become(states: Iterable[PossibleState]) -> Iterator[PossibleState]:
-    """These states, and those that they may become without a request. Raises TooManyStates."""
+    """These states, and those that they may become without a request. Raises TooManyStatesError."""
     found = list(states)
     seen = {state.key() for state in found}
     for state in found:  # which grows
@@ -272,7 +272,7 @@ def _become(states: Iterable[PossibleState]) -> Iterator[PossibleState]:
                 seen.add(key)
                 found.append(after)
         if len(found) > LIMIT:
-            raise TooManyStates(
+            raise TooManyStatesError(
                 f"the system may be in more than {LIMIT} states: "
                 "use fewer transactional ids and partitions, or lose fewer answers"
             )

@@ -32,7 +32,7 @@ NO_ANSWER = "no_answer"
 """The field of a response that stands for none: why there is none."""
 
 
-class Unanswered(Exception):
+class UnansweredError(Exception):
     """A system gives a request no answer, or one that can't be read. An adapter raises it where
     that is the system's fault; a lost answer is None.
 
@@ -65,7 +65,7 @@ class System(ABC):
     @abstractmethod
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The response to a request, as `model.requests` has both; None where it was lost. Missing
-        fields aren't compared, so an error alone is a response. Raises Unanswered."""
+        fields aren't compared, so an error alone is a response. Raises UnansweredError."""
 
     def sleep(self, ms: int) -> None:
         """Time goes by. Without this method it never does."""
@@ -199,7 +199,7 @@ class Session:
     ) -> Answer | None:
         try:
             response = asked()
-        except Unanswered as error:
+        except UnansweredError as error:
             if error.request != line.get("request"):
                 raise self._silence(error) from error
             response = {NO_ANSWER: error.what}
@@ -231,10 +231,10 @@ class Session:
         """Raises Disagreement if the system gives no answer to a request of the adapter's own."""
         try:
             yield
-        except Unanswered as error:
+        except UnansweredError as error:
             raise self._silence(error) from error
 
-    def _silence(self, error: Unanswered) -> Disagreement:
+    def _silence(self, error: UnansweredError) -> Disagreement:
         last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
         return Disagreement([*self.trace, last], [], self.protocol, is_beside=True)
 

@@ -13,32 +13,33 @@ class ModelError(Exception):
         self.field = field
 
 
-class UnknownEvent(ModelError):
+class UnknownEventError(ModelError):
     """A machine has no table on an event or message of this name."""
 
 
-class UnknownField(ModelError):
+class UnknownFieldError(ModelError):
     """An event, message or machine has no field of this name."""
 
 
-class MissingField(ModelError):
+class MissingFieldError(ModelError):
     """An event or message lacks a field."""
 
 
-class WrongType(ModelError):
+class WrongTypeError(ModelError):
     """A value is not of its field's type."""
 
 
-class OutOfRange(ModelError):
+class OutOfRangeError(ModelError):
     """A value is of its field's type, but outside of the range."""
 
 
-class NotNow(ModelError):
+class NotNowError(ModelError):
     """The event can't happen in this state."""
 
 
 def whole(field: str, value: Any, low: int, high: int | None = None) -> int:
-    """The value, where it is a whole number of the range. Raises WrongType or OutOfRange."""
+    """The value, where it is a whole number of the range. Raises WrongTypeError or
+    OutOfRangeError."""
     if type(value) is not int or value < low or (high is not None and value > high):
         expected = f"a whole number {low}..{'' if high is None else high}"
         raise refusal(field, expected, value, of_type=type(value) is int)
@@ -46,7 +47,7 @@ def whole(field: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def text(field: str, value: Any) -> str:
-    """The value, where it is a string. Raises WrongType."""
+    """The value, where it is a string. Raises WrongTypeError."""
     if not isinstance(value, str):
         raise refusal(field, "a string", value, of_type=False)
     return value
@@ -54,5 +55,5 @@ def text(field: str, value: Any) -> str:
 
 def refusal(field: str, expected: str, value: Any, *, of_type: bool) -> ModelError:
     """The error for a value that a field can't take."""
-    kind = OutOfRange if of_type else WrongType
+    kind = OutOfRangeError if of_type else WrongTypeError
     return kind(f"{field} is {expected}: not {value!r}", field)

@@ -25,7 +25,7 @@ from ...language.reductions import Reduction
 from ...language.tables import Row, Table
 from ...language.types import SCALARS, Map, Optional, Type
 from .compiler.program import message_class, program_of
-from .errors import MissingField, NotNow, UnknownField, refusal
+from .errors import MissingFieldError, NotNowError, UnknownFieldError, refusal
 from .values import Sparse, mapped, shown, stored
 
 
@@ -157,25 +157,25 @@ class Machine:
         return self._s == other._s
 
     def __getitem__(self, name: str) -> Any:
-        """One field. Raises UnknownField."""
+        """One field. Raises UnknownFieldError."""
         plain = self._program.plain.get(name)
         if plain is not None:
             return self._s[plain]
         return shown(self._kind(name), self._s[self._program.place[name]])
 
     def at(self, name: str, key: Any) -> Any:
-        """The value that a field which is a map has for one key. Raises UnknownField."""
+        """The value that a field which is a map has for one key. Raises UnknownFieldError."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
-            raise UnknownField(f"{name} is not a map", name)
+            raise UnknownFieldError(f"{name} is not a map", name)
         return shown(kind.of, self._s[self._program.place[name]][key])
 
     def keys(self, name: str) -> tuple[Any, ...]:
         """The keys with a value other than the default, of a field that is a map. Raises
-        UnknownField."""
+        UnknownFieldError."""
         kind = self._kind(name)
         if not isinstance(kind, Map):
-            raise UnknownField(f"{name} is not a map", name)
+            raise UnknownFieldError(f"{name} is not a map", name)
         values = self._s[self._program.place[name]]
         return tuple(key for key, value in values.items() if value != values.default)
 
@@ -183,11 +183,12 @@ class Machine:
         program = self._program
         if name not in program.infos:
             there = one_of(name, program.infos)
-            raise UnknownField(f"{program.declared.name} has no field {name} ({there})", name)
+            raise UnknownFieldError(f"{program.declared.name} has no field {name} ({there})", name)
         return program.infos[name].type
 
     def put(self, /, **fields: Any) -> None:
-        """Sets fields to given values. Raises UnknownField, WrongType or OutOfRange."""
+        """Sets fields to given values. Raises UnknownFieldError, WrongTypeError or
+        OutOfRangeError."""
         program, taken = self._program, list[tuple[int, Any]]()
         for name, value in fields.items():
             number = program.numbers.get(name)
@@ -198,8 +199,8 @@ class Machine:
             self._s[at] = value
 
     def outside(self, /, **fields: Any) -> None:
-        """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is
-        the field `now` of the clock). Raises UnknownField, WrongType or OutOfRange."""
+        """Sets fields of other machines that rows read, by machine and field (`clock__now=5` is the
+        field `now` of the clock). Raises UnknownFieldError, WrongTypeError or OutOfRangeError."""
         for name, value in fields.items():
             count = self._program.counts.get(name)
             if count is not None and type(value) is int and count[1] <= value <= count[2]:
@@ -208,7 +209,7 @@ class Machine:
             place = self._program.outside.get(name)
             if place is None:
                 known = ", ".join(self._program.outside) or "none"
-                raise UnknownField(f"nothing reads {name} here (what is read: {known})", name)
+                raise UnknownFieldError(f"nothing reads {name} here (what is read: {known})", name)
             at, kind = place
             if self._o[at] != value:
                 self._o[at] = self._read(name, kind, value)
@@ -290,7 +291,7 @@ class Machine:
     def rows_of(self, event: str, *, switch_off: tuple[str, ...] = ()) -> tuple[Row, ...]:
         """The rows that an event may take in this release, where it does without the features that
         are switched off: those whose guard doesn't come to False by features and constants alone.
-        Raises UnknownEvent."""
+        Raises UnknownEventError."""
         features = self.features - set(switch_off)
         program = self._program
         program.function(event, features)
@@ -302,7 +303,7 @@ class Machine:
         )
 
     def fields_of(self, event: str) -> dict[str, Type]:
-        """The fields of an event, with their types. Raises UnknownEvent."""
+        """The fields of an event, with their types. Raises UnknownEventError."""
         self._program.function(event, self.features)
         return self._program.parameters(self._program.tables[event])
 
@@ -310,12 +311,15 @@ class Machine:
         """Takes an event; `switch_off` names features that this event does without, as a request
         of an older version does.
 
-        Raises UnknownEvent, UnknownField, MissingField, WrongType or OutOfRange for a wrong call,
-        NotNow where the event can't happen in this state; the state is then as before.
+        Raises UnknownEventError, UnknownFieldError, MissingFieldError, WrongTypeError or
+        OutOfRangeError for a wrong call, NotNowError where the event can't happen in this state;
+        the state is then as before.
         """
         outcome = self._take(event, switch_off, fields)
         if outcome is None:
-            raise NotNow(f"{event} can't happen to {self._program.declared.name} in this state")
+            raise NotNowError(
+                f"{event} can't happen to {self._program.declared.name} in this state"
+            )
         return outcome
 
     def attempt(
@@ -416,7 +420,7 @@ class Machine:
         for name in fields:
             if name not in known:
                 there = one_of(name, known)
-                raise UnknownField(f"{event} has no field {name} ({there})", name) from None
+                raise UnknownFieldError(f"{event} has no field {name} ({there})", name) from None
         for name in known:
             if name not in fields:
-                raise MissingField(f"{event} lacks its field {name}", name) from None
+                raise MissingFieldError(f"{event} lacks its field {name}", name) from None

@@ -223,7 +223,7 @@ class Ranges:
                 )
 
 
-class Unbounded(DeclarationError):
+class UnboundedError(DeclarationError):
     """An expression over keys of any kind that would have to look at all of them."""
 
 
@@ -234,7 +234,7 @@ def tells_apart(
     values that it is compared with, and sets that it may be in. `free` says whether an expression
     can be evaluated outside of the quantifier.
 
-    Raises Unbounded where it does more than that.
+    Raises UnboundedError where it does more than that.
     """
     maps: list[Expression] = []
     items: list[Expression] = []
@@ -242,12 +242,12 @@ def tells_apart(
 
     def need(part: Expression, among: list[Expression]) -> None:
         if not free(part) or any(node.same_as(bound) for node in children_first(part)):
-            raise Unbounded(f"`{body}` uses `{bound}` in more than one place at once")
+            raise UnboundedError(f"`{body}` uses `{bound}` in more than one place at once")
         among.append(part)
 
     def walk(node: Expression) -> None:
         if node.same_as(bound):
-            raise Unbounded(f"`{body}` takes `{bound}` for a value")
+            raise UnboundedError(f"`{body}` takes `{bound}` for a value")
         match node.op:
             case "index" if node.args[1].same_as(bound):
                 if node.args[0].op == "each":

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import fastjsonschema
 
 from ...spec.errors import Errors
-from ...strict_json import NotJson, read_json
+from ...strict_json import NotJsonError, read_json
 from .machines.decisions import OFFSETS, Decisions
 from .machines.unjudged_answers import GROUP_REQUESTS
 from .operations import Operation
@@ -30,7 +30,7 @@ MOST_TOLD = 300
 """Characters of what is wrong with a line; the line itself may be in it."""
 
 
-class BadLine(ValueError):
+class BadLineError(ValueError):
     """A line that is no line of a history: which, and the reason, with a remedy."""
 
     def __init__(self, path: Path | str, number: int, what: str, remedy: str) -> None:
@@ -70,7 +70,7 @@ def _validators(name: str) -> _Validators:
 
 def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
     """The lines of a file with their numbers, empty ones left out, each valid under this schema
-    (history or application). Raises BadLine and OSError."""
+    (history or application). Raises BadLineError and OSError."""
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if text.strip():
@@ -78,28 +78,30 @@ def read_lines(path: Path, schema: str) -> Iterator[tuple[int, Line]]:
 
 
 def read_line(path: Path | str, number: int, text: bytes, schema: str) -> Line:
-    """A line of a file, valid under this schema. Raises BadLine."""
+    """A line of a file, valid under this schema. Raises BadLineError."""
     try:
         line = read_json(text)
-    except NotJson as error:
-        raise BadLine(path, number, str(error), "write one object in each line") from None
+    except NotJsonError as error:
+        raise BadLineError(path, number, str(error), "write one object in each line") from None
     try:
         _validators(schema).validate(line)
     except fastjsonschema.JsonSchemaValueException as error:
         what = str(error.message).removeprefix("data").lstrip(". ")[:MOST_TOLD]
-        raise BadLine(path, number, what, _remedy(line, schema)) from None
+        raise BadLineError(path, number, what, _remedy(line, schema)) from None
     except RecursionError:
-        raise BadLine(path, number, "it is nested too deep", f"see {schema}.schema.json") from None
+        raise BadLineError(
+            path, number, "it is nested too deep", f"see {schema}.schema.json"
+        ) from None
     for name in TIMES:
         value = line.get(name)
         if isinstance(value, float) and value % 1 and SECONDS[0] <= value < SECONDS[1]:
             what = f"{name} is {value}, which looks like seconds since 1970"
-            raise BadLine(path, number, what, f"give ms: {value * 1000:.0f}")
+            raise BadLineError(path, number, what, f"give ms: {value * 1000:.0f}")
     offsets = (("inputs", each) for those in line.get("inputs", {}).values() for each in those)
     for name, value in (*line.items(), *(line.get("response") or {}).items(), *offsets):
         if isinstance(value, float) and name not in TIMES:  # to the schema 1.0 is whole
             what = f"{name} is {value}, and should be a whole number"
-            raise BadLine(path, number, what, f"write {int(value)}")
+            raise BadLineError(path, number, what, f"write {int(value)}")
     return line
 
 
@@ -115,8 +117,8 @@ def _remedy(line: Any, schema: str) -> str:
 
 def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """The files that paths stand for, a folder for all `*.jsonl` in it and below, by their names;
-    and the files of folders that are left out. Raises NoHistory for a folder without any, and for a
-    file that is there twice."""
+    and the files of folders that are left out. Raises NoHistoryError for a folder without any, and
+    for a file that is there twice."""
     found: list[Path] = []
     others: list[Path] = []
     for path in paths:
@@ -126,17 +128,17 @@ def files_in(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         inside = sorted(file for file in path.rglob("*") if not file.is_dir())
         chosen = [file for file in inside if file.suffix == ".jsonl"]
         if not chosen:
-            raise NoHistory(f"{path}: there is no *.jsonl file in it")
+            raise NoHistoryError(f"{path}: there is no *.jsonl file in it")
         found += chosen
         others += (file for file in inside if file.suffix != ".jsonl")
     known: dict[Path, Path] = {}
     for file in found:
         if known.setdefault(file.resolve(), file) is not file:
-            raise NoHistory(f"{file} is given twice")
+            raise NoHistoryError(f"{file} is given twice")
     return found, others
 
 
-class NoHistory(ValueError):
+class NoHistoryError(ValueError):
     """Files that can't be judged together, or none, with a remedy."""
 
 
@@ -165,9 +167,9 @@ class Run(NamedTuple):
 def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
     """The runs of all files.
 
-    Lines that name no run are of one run (`runs` is `one`), or those of each file of one of its
-    own (`each`). Raises BadLine and OSError, and NoHistory where two files have lines of a key that
-    name no run, and it isn't said which of the two they are.
+    Lines that name no run are of one run (`runs` is `one`), or those of each file of one of its own
+    (`each`). Raises BadLineError and OSError, and NoHistoryError where two files have lines of a
+    key that name no run, and it isn't said which of the two they are.
     """
     found: dict[tuple[str | None, Path | None], Run] = {}
     file_of: dict[str, Path] = {}
@@ -181,7 +183,7 @@ def read_runs(paths: Iterable[Path], runs: str | None = None) -> list[Run]:
                 if runs == "each":
                     key += f" in {path}"
                 elif runs is None and file_of.setdefault(key, path) != path:
-                    raise NoHistory(
+                    raise NoHistoryError(
                         f"{key} is in {file_of[key]} and in {path}: say --runs one if they are of "
                         "one run of the brokers, --runs each if each file is of a run of its own"
                     )
@@ -200,8 +202,8 @@ def kind_of(line: Line) -> str:
 
 
 def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operation]:
-    """A valid line of a history as its key and an operation. Raises BadLine where its answer is
-    there by half, or before it was asked. What it takes from the line is gone there."""
+    """A valid line of a history as its key and an operation. Raises BadLineError where its answer
+    is there by half, or before it was asked. What it takes from the line is gone there."""
     kind = kind_of(line)
     key = f"{kind} {line.pop(kind)}"
     if kind == "group_id":
@@ -216,11 +218,11 @@ def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operat
     if (end is None) != (response is None):
         missing = "end" if end is None else "response"
         remedy = "give both, or neither where the answer was lost"
-        raise BadLine(path, number, f"it lacks its {missing}", remedy)
+        raise BadLineError(path, number, f"it lacks its {missing}", remedy)
     if end is not None and end < start:
-        raise BadLine(path, number, f"it ends at {end}, before its start", "give times in ms")
+        raise BadLineError(path, number, f"it ends at {end}, before its start", "give times in ms")
     if response is not None and response["error"] not in _ERRORS:
         what = f"no error is called {response['error']}"
         remedy = "give Kafka's name of it, such as NONE; if no answer came, leave out end too"
-        raise BadLine(path, number, what, remedy)
+        raise BadLineError(path, number, what, remedy)
     return key, Operation(request, line, start, end, response, number, client, str(path))

@@ -21,7 +21,7 @@ from typing import Any, Final
 from ..engine.reasons import reasons
 from .machines.decisions import AtPartition
 from .operations import Judged, Operation, Settings
-from .search import Budget, Carried, Limit, Search, Way
+from .search import Budget, Carried, LimitError, Search, Way
 
 
 class Finding(Enum):
@@ -154,7 +154,7 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
         end = whole.found()
         if end is None and not carried.is_whole:
             note = NOT_FIRST
-    except Limit:
+    except LimitError:
         note = NOT_FIRST
     if impossible is None and end is not None:
         return Judgement(Finding.EXPLAINED, open=tuple(end.machine.open()))
@@ -178,7 +178,7 @@ def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Ju
         for answer, taken in Search(part, carried.ways, budget, first).allowed():
             allowed.append(answer)
             why.append(tuple(reasons(taken, first.request, answer["error"], told)))
-    except Limit:
+    except LimitError:
         note = note or (NOT_FIRST if bad - good > 1 else NOT_ALL)
     if impossible is not None:
         whole_budget.take(budget.spent)
@@ -238,7 +238,7 @@ def carry(
             found.setdefault(config.key(), search.way(config))
             if len(found) == 1:
                 search.most = search.steps + 4 * len(history)
-    except Limit:
+    except LimitError:
         is_whole = False
     ways = tuple(found.values())
     # what is done in every way is behind; a lost one is done and may wait for its answer still

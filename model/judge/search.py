@@ -76,7 +76,7 @@ PER_STEP = 32
 """So many operations are looked through for one step."""
 
 
-class Limit(Exception):
+class LimitError(Exception):
     """The searches have taken all steps that they may."""
 
 
@@ -89,11 +89,11 @@ class Budget:
         self.left, self.spent = limit, 0
 
     def take(self, steps: int = 1) -> None:
-        """Takes steps. Raises Limit."""
+        """Takes steps. Raises LimitError."""
         if self.left < steps:
             self.spent += self.left
             self.left = 0
-            raise Limit
+            raise LimitError
         self.left -= steps
         self.spent += steps
 
@@ -215,21 +215,21 @@ class Search:
         return [found.get(content(o._replace(response=None)), []) for o in self.lost]
 
     def finds(self) -> bool:
-        """Whether there is such an order. Raises Limit."""
+        """Whether there is such an order. Raises LimitError."""
         return self.found() is not None
 
     def found(self) -> Config | None:
-        """Where such an order leads, if there is one. Raises Limit."""
+        """Where such an order leads, if there is one. Raises LimitError."""
         return next(self.arrivals(len(self.known)), None)
 
     def arrivals(self, goal: int) -> Iterator[Config]:
         """All configurations in which the first `goal` answered operations are done, by their
-        starts. Raises Limit."""
+        starts. Raises LimitError."""
         return self._arrivals(goal, map(self._config, self.ways))
 
     def allowed(self) -> Iterator[tuple[Mapping[str, Any], Sequence[Taken]]]:
         """What `asked` may be answered with, so that there is such an order, and the rows that
-        answer so. Raises Limit.
+        answer so. Raises LimitError.
 
         What follows an answer depends on the state alone that it left: what one answer has shown to
         lead nowhere leads nowhere after another one.
@@ -274,7 +274,7 @@ class Search:
                     continue
                 on_path.add(key)
             if self.steps == self.most:
-                raise Limit
+                raise LimitError
             self.steps += 1
             config.next = self.after(config)
             stack.append(config)
@@ -366,7 +366,7 @@ class Search:
 
     def _outcomes(self, config: Config, asked: Any) -> Iterator[tuple[Judged, bool]]:
         """The possible effects of an operation in a configuration. It takes a step, and one for
-        each effect besides the first. Raises Limit."""
+        each effect besides the first. Raises LimitError."""
         size = config.machine.size
         self.budget.take(size)
         for number, found in enumerate(config.machine.outcomes(asked)):

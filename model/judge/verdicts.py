@@ -19,7 +19,7 @@ def print_judgements(
     paths: Sequence[Path], settings: Settings, limit: int, runs: str | None = None
 ) -> tuple[int, Mapping[str, Any]]:
     """Judges each key of the files' history; the exit code and the result for machines. The worst
-    finding counts. Ctrl-C leaves the results before it. Raises BadLine, ModelError,
+    finding counts. Ctrl-C leaves the results before it. Raises BadLineError, ModelError,
     DeclarationError and OSError.
     """
     recorded = read_runs(paths, runs)
@@ -123,7 +123,7 @@ def _as_json(judgement: Judgement) -> Mapping[str, Any]:
 
 def print_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
     """Reports the anomalies that an application saw, and the inputs that couldn't be judged; the
-    exit code and the result for machines. Raises BadLine and OSError."""
+    exit code and the result for machines. Raises BadLineError and OSError."""
     lines = ((str(p), number, line) for p in paths for number, line in read_lines(p, "application"))
     view = find_anomalies(lines)
     for name, subject, partition, line, file, others in view.anomalies:

@@ -15,7 +15,7 @@ except ModuleNotFoundError as missing:
         name=missing.name,
     ) from None
 
-from .batch import LIMIT, BatchTooLarge, Flag, Record, RecordBatch, decode_batch, encode_batch
+from .batch import LIMIT, BatchTooLargeError, Flag, Record, RecordBatch, decode_batch, encode_batch
 from .codec.codec import UnknownTag
 from .codec.errors import RecordError
 from .control import decode_control_type, decode_marker, encode_marker
@@ -41,7 +41,7 @@ from .snapshot import decode_snapshot, encode_snapshot
 from .transaction_index import decode_index, encode_index
 from .transaction_log import (
     DecodedValue,
-    UnknownVersion,
+    UnknownVersionError,
     decode_key,
     decode_value,
     encode_as_coordinator,
@@ -53,7 +53,7 @@ __all__ = [
     "LIMIT",
     "RECORD_TYPES",
     "AbortedTransaction",
-    "BatchTooLarge",
+    "BatchTooLargeError",
     "DecodedValue",
     "EndTransactionMarker",
     "Flag",
@@ -69,7 +69,7 @@ __all__ = [
     "TransactionLogValue",
     "TransactionPartitions",
     "UnknownTag",
-    "UnknownVersion",
+    "UnknownVersionError",
     "decode_batch",
     "decode_control_type",
     "decode_group_key",

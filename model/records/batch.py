@@ -16,7 +16,7 @@ from kio.serial.writers import write_int8, write_signed_varint, write_signed_var
 from kio.static.primitive import i8, i32, i64, svarint, svarlong
 
 from .codec.codec import LIMIT, decode, encode, read
-from .codec.compression import TooLarge, codec_name, compress, decompress
+from .codec.compression import TooLargeError, codec_name, compress, decompress
 from .codec.errors import RecordError
 from .codec.stream import Stream
 from .layouts.schema import BatchHeader
@@ -170,7 +170,7 @@ def decode_batch(data: bytes, at: int = 0, limit: int = LIMIT) -> tuple[RecordBa
     return decode_framed(framed, at, limit), stream.at
 
 
-class BatchTooLarge(RecordError):
+class BatchTooLargeError(RecordError):
     """A batch that is larger than it may be. The bytes behind it can be read."""
 
     def __init__(self, field: str, what: str, limit: int, at: int) -> None:
@@ -180,8 +180,8 @@ class BatchTooLarge(RecordError):
 def read_frame(stream: Stream, limit: int = LIMIT) -> bytearray:
     """The bytes of the next batch in a log, by its length: nothing else is looked at.
 
-    Raises RecordError where the length can't be, or the file ends before; BatchTooLarge for one
-    above the limit, which was passed over.
+    Raises RecordError where the length can't be, or the file ends before; BatchTooLargeError for
+    one above the limit, which was passed over.
     """
     start = stream.at
     head = stream.take(LENGTH_END, "base_offset and batch_length")
@@ -196,7 +196,7 @@ def read_frame(stream: Stream, limit: int = LIMIT) -> bytearray:
         reason = f"{length} bytes, where {there} are left in the file"
         raise RecordError("batch_length", reason, start + 8)
     if not fits:
-        raise BatchTooLarge("batch_length", f"{length} bytes are", limit, start + 8)
+        raise BatchTooLargeError("batch_length", f"{length} bytes are", limit, start + 8)
     rest[:0] = head
     return rest
 
@@ -204,8 +204,8 @@ def read_frame(stream: Stream, limit: int = LIMIT) -> bytearray:
 def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT) -> RecordBatch:
     """The batch that these bytes are; `start` is where they stand, for what an error tells.
 
-    Raises RecordError where the CRC, the message format or a record is wrong, BatchTooLarge where
-    its records are larger than `limit`.
+    Raises RecordError where the CRC, the message format or a record is wrong, BatchTooLargeError
+    where its records are larger than `limit`.
     """
     data = memoryview(framed).toreadonly()
     header = decode(BatchHeader, bytes(data[:HEADER_SIZE]))
@@ -224,14 +224,14 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
         raise RecordError("attributes", str(error), start + at["attributes"]) from None
     count = found.records_count
     if count * RECORD_SIZE > limit:
-        raise BatchTooLarge(
+        raise BatchTooLargeError(
             "records_count", f"{count} records take", limit, start + at["records_count"]
         )
     try:
         plain = decompress(codec, data[HEADER_SIZE:], limit)
-    except TooLarge:
+    except TooLargeError:
         what = "decompressed, they are"
-        raise BatchTooLarge("records", what, limit, start + HEADER_SIZE) from None
+        raise BatchTooLargeError("records", what, limit, start + HEADER_SIZE) from None
     except ValueError as error:
         raise RecordError("records", str(error), start + HEADER_SIZE) from None
     if not 0 <= count <= len(plain):
@@ -239,9 +239,9 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
         raise RecordError("records_count", reason, start + at["records_count"])
     try:
         records = _decode_records(plain, count, limit - count * RECORD_SIZE)
-    except _TooManyHeaders:
+    except _TooManyHeadersError:
         what = "the headers of its records take"
-        raise BatchTooLarge("headers", what, limit, start + HEADER_SIZE) from None
+        raise BatchTooLargeError("headers", what, limit, start + HEADER_SIZE) from None
     except RecordError as error:
         if codec == 0:
             raise error.within(start + HEADER_SIZE) from None
@@ -262,12 +262,13 @@ def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT)
     )
 
 
-class _TooManyHeaders(Exception):
+class _TooManyHeadersError(Exception):
     """There is no memory for so many."""
 
 
 def _decode_records(data: memoryview, count: int, room: int) -> tuple[Record, ...]:
-    """The records, whose headers may take `room` bytes. Raises RecordError, _TooManyHeaders."""
+    """The records, whose headers may take `room` bytes. Raises RecordError,
+    _TooManyHeadersError."""
     records: list[Record] = []
     at = 0
     for index in range(count):
@@ -304,7 +305,7 @@ def _decode_record(data: memoryview, place: int, base: int, room: int) -> Record
         reason = f"{count} headers, where {len(data) - at} bytes are left in the record"
         raise RecordError("headers", reason, start)
     if count * HEADER_ENTRY_SIZE > room:
-        raise _TooManyHeaders
+        raise _TooManyHeadersError
     headers: list[tuple[str, bytes | None]] = []
     for index in range(count):
         start = at

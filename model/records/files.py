@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from .batch import (
     HEADER_SIZE,
     LIMIT,
-    BatchTooLarge,
+    BatchTooLargeError,
     Flag,
     Record,
     RecordBatch,
@@ -147,7 +147,7 @@ def _log(stream: Stream, meaning: Meaning, limit: int) -> Iterator[Row | RecordE
         start = stream.at
         try:
             framed = read_frame(stream, limit)
-        except BatchTooLarge as error:
+        except BatchTooLargeError as error:
             yield error
             continue
         try:

@@ -15,7 +15,7 @@ from kio.serial.readers import read_unsigned_varint
 
 from .codec.codec import decode, read
 from .layouts.schema import INT8, INT16, INT32, INT64, STRING, Layout
-from .transaction_log import UnknownVersion
+from .transaction_log import UnknownVersionError
 
 _FRAME_VERSION: Final = 1
 
@@ -72,11 +72,11 @@ _SECRET: Final = frozenset((10, 11))  # tokens and what passwords are checked by
 
 def decode_metadata(data: bytes) -> dict[str, Any]:
     """The type and version of a record's value, and its fields, or its bytes where they aren't
-    decoded here; what users are known by isn't shown. Raises UnknownVersion for a frame that isn't
-    known, and RecordError for wrong bytes."""
+    decoded here; what users are known by isn't shown. Raises UnknownVersionError for a frame that
+    isn't known, and RecordError for wrong bytes."""
     frame, at = read(read_unsigned_varint, data, 0, "frame version")
     if frame != _FRAME_VERSION:
-        raise UnknownVersion("frame", frame)
+        raise UnknownVersionError("frame", frame)
     number, at = read(read_unsigned_varint, data, at, "type")
     version, at = read(read_unsigned_varint, data, at, "version")
     found: dict[str, Any] = {"type": TYPES.get(number, number), "version": version}

@@ -36,7 +36,7 @@ from .layouts.offset_layouts import (
     OffsetCommitValueV3,
     RegularExpressionKey,
 )
-from .transaction_log import UnknownVersion
+from .transaction_log import UnknownVersionError
 
 _OFFSETS: Final = dict[int, type[Entity]](enumerate((
     OffsetCommitValueV0, OffsetCommitValueV1, OffsetCommitValueV0, OffsetCommitValueV3,
@@ -128,12 +128,12 @@ def encode_group_key(number: int, key: Entity) -> bytes:
 
 
 def decode_group_key(data: bytes) -> tuple[RecordType, Entity]:
-    """A key, and the kind of record that it stands for. Raises UnknownVersion for a kind that isn't
-    known, and RecordError for wrong bytes."""
+    """A key, and the kind of record that it stands for. Raises UnknownVersionError for a kind that
+    isn't known, and RecordError for wrong bytes."""
     number, start = read(read_int16, data, 0, "version")
     known = RECORD_TYPES.get(number)
     if known is None:
-        raise UnknownVersion("key", number)
+        raise UnknownVersionError("key", number)
     return known, decode(known.key, data, start).entity
 
 
@@ -150,11 +150,11 @@ def encode_group_value(kind: RecordType, value: Entity, version: int) -> bytes:
 
 def decode_group_value(kind: RecordType, data: bytes) -> GroupValue:
     """A value of a kind that has layouts; bytes behind it are left alone, as Kafka does. Raises
-    UnknownVersion, and RecordError for wrong bytes."""
+    UnknownVersionError, and RecordError for wrong bytes."""
     version, start = read(read_int16, data, 0, "version")
     layout = kind.values.get(version)
     if layout is None:
-        raise UnknownVersion(f"{kind.name} value", version)
+        raise UnknownVersionError(f"{kind.name} value", version)
     found = decode(layout, data, start)
     return GroupValue(version, found.entity, found.unknown_tags)
 

@@ -31,7 +31,7 @@ VALUES: tuple[type[Entity], ...] = (TransactionLogValueV0, TransactionLogValue)
 STATES = {status: name for name, status in TransactionState.members}
 
 
-class UnknownVersion(RecordError):
+class UnknownVersionError(RecordError):
     """A key or a value of a version that isn't declared: Kafka passes over such a record."""
 
     def __init__(self, what: str, version: int) -> None:
@@ -68,10 +68,11 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(data: bytes) -> str:
-    """The transactional id of a key. Raises UnknownVersion, and RecordError for wrong bytes."""
+    """The transactional id of a key. Raises UnknownVersionError, and RecordError for wrong
+    bytes."""
     version, start = read(read_int16, data, 0, "version")
     if version != KEY_VERSION:
-        raise UnknownVersion("key", version)
+        raise UnknownVersionError("key", version)
     return decode(TransactionLogKey, data, start).entity.transactional_id
 
 
@@ -91,11 +92,11 @@ def encode_value(value: TransactionLogValue, version: int = 1) -> bytes:
 def decode_value(data: bytes) -> DecodedValue:
     """A value of either version. Bytes behind it are left alone, as Kafka does.
 
-    Raises UnknownVersion, and RecordError for wrong bytes and for a status that is no state.
+    Raises UnknownVersionError, and RecordError for wrong bytes and for a status that is no state.
     """
     version, start = read(read_int16, data, 0, "version")
     if version not in range(len(VALUES)):
-        raise UnknownVersion("value", version)
+        raise UnknownVersionError("value", version)
     decoded = decode(VALUES[version], data, start)
     values = {name: getattr(decoded.entity, name) for name, _ in shapes(VALUES[version])}
     topics = values["transaction_partitions"]
@@ -174,7 +175,7 @@ def dump_text(key: bytes, value: bytes | None) -> tuple[str, str | None]:
     """
     try:
         transactional_id = decode_key(key)
-    except UnknownVersion as unknown:
+    except UnknownVersionError as unknown:
         return f"unknown::version={unknown.version}", None
     shown = f"transaction_metadata::transactionalId={transactional_id}"
     if value is None:

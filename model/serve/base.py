@@ -32,7 +32,8 @@ class Served:
         self._faulted.history = history
 
     async def act(self, fault: Fault) -> None:
-        """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
+        """Brings a fault of the cluster about at once. Raises BadFaultError where it takes a
+        request."""
         await self._faulted.act(fault)
 
     def report(self) -> str:

@@ -30,9 +30,9 @@ from ...sockets import HOST, listening
 from ..cluster import Cluster
 from ..engine.errors import ModelError
 from ..requests import acls_line, acls_of
-from ..wire.listener import CantListen
+from ..wire.listener import CantListenError
 from .base import Served
-from .faults.faults import BadFault, fault_of, read_object
+from .faults.faults import BadFaultError, fault_of, read_object
 from .server import Server
 
 LARGEST: Final = 1 << 20
@@ -41,14 +41,14 @@ LARGEST: Final = 1 << 20
 
 class Control:
     """The HTTP server of a running `server` or proxy, at `port` on loopback: a context manager.
-    Raises CantListen."""
+    Raises CantListenError."""
 
     def __init__(self, server: Served, port: int = 0) -> None:
         self._kafka = server
         try:
             self._socket = listening(port)
         except OSError as error:
-            raise CantListen(f"can't listen on {HOST}:{port}: {error.strerror}") from None
+            raise CantListenError(f"can't listen on {HOST}:{port}: {error.strerror}") from None
         application = Starlette(
             routes=[
                 Route("/faults", self.faults),
@@ -59,7 +59,7 @@ class Control:
                 Route("/transactions", self.transactions),
             ],
             middleware=guard("no page of a browser may ask this port"),
-            exception_handlers={HTTPException: _wrong, BadFault: _bad, ModelError: _bad},
+            exception_handlers={HTTPException: _wrong, BadFaultError: _bad, ModelError: _bad},
         )
         self._http = http_server(application)
 
@@ -142,7 +142,7 @@ class Control:
 
 
 async def _body(request: Request) -> Any:
-    """The data in a body of JSON. Raises HTTPException and BadFault."""
+    """The data in a body of JSON. Raises HTTPException and BadFaultError."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "send application/json")
     body = bytearray()

@@ -103,7 +103,7 @@ class Proxy(Served):
     `restart` kills the brokers and starts them again, for fail_over_coordinator. It listens on
     `host`, from `port` on. Where brokers tell of these ports as their own, for a listener that is
     behind the proxy, `upstream` has that listener of each, in the order of their ids. Raises
-    BrokerError and CantListen.
+    BrokerError and CantListenError.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ class Server(Served):
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
     by name; brokers listen on `host`, from `port` on. With `acls` they have an authorizer
     (`cluster.acls` changes it). With `passwords` by users' names they want SASL (PLAIN, SCRAM),
-    and with `unsecured_tokens` OAUTHBEARER. Raises CantListen, ModelError for a wrong ACL, and
+    and with `unsecured_tokens` OAUTHBEARER. Raises CantListenError, ModelError for a wrong ACL, and
     ValueError for what can be no topic, or where brokers of the release know no such users.
     """
 

@@ -24,7 +24,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.static.primitive import i64
 
-from ..conformance.session import Unanswered
+from ..conformance.session import UnansweredError
 from ..records.codec.codec import RecordError, decode, shapes
 from . import sasl_client as sasl
 from .shapes import plain, shaped
@@ -48,26 +48,26 @@ class BrokerError(Exception):
     """The connection to a broker fails, or breaks. The message is one line that says why."""
 
 
-class Unreachable(BrokerError):
+class UnreachableError(BrokerError):
     """There is no connection to a broker: nothing was sent."""
 
 
-class NoAnswer(BrokerError, Unanswered):
+class NoAnswerError(BrokerError, UnansweredError):
     """A broker was sent a request, and gives no answer that can be read."""
 
     how = "gives no answer to"
 
     def __init__(self, place: str, request: str, what: str) -> None:
-        Unanswered.__init__(self, f"{place} {self.how} {request}: {what}", request, what)
+        UnansweredError.__init__(self, f"{place} {self.how} {request}: {what}", request, what)
 
 
-class Gone(NoAnswer):
+class GoneError(NoAnswerError):
     """A broker has closed the connection in place of an answer."""
 
     how = "is gone, at"
 
 
-class Silent(NoAnswer):
+class SilentError(NoAnswerError):
     """A broker has given no answer in time."""
 
 
@@ -156,7 +156,8 @@ def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
 
 class Connection:
     """A connection to the broker at `host`:`port`. Raises BrokerError where there is none: of its
-    kinds Unreachable, and NoAnswer where a request of the connection's own has no answer."""
+    kinds UnreachableError, and NoAnswerError where a request of the connection's own has no
+    answer."""
 
     def __init__(
         self, host: str, port: int, how: Security, *, timeout_s: float = TIMEOUT_S
@@ -170,7 +171,7 @@ class Connection:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, OverflowError, UnicodeError) as error:  # also a place that is none
             why = getattr(error, "strerror", None) or error
-            raise Unreachable(f"{self.place} doesn't answer: {why}") from None
+            raise UnreachableError(f"{self.place} doesn't answer: {why}") from None
         try:
             if how.context is not None:
                 self._socket = how.context.wrap_socket(self._socket, server_hostname=host)
@@ -228,18 +229,20 @@ class Connection:
                     self.close()
                     if size >> 8 == _TLS_ALERT:
                         raise BrokerError(f"{self.place} speaks TLS: set security.protocol")
-                    raise NoAnswer(self.place, name, f"it begins a response of {size:,} bytes")
+                    raise NoAnswerError(self.place, name, f"it begins a response of {size:,} bytes")
                 data = self._bytes(size)
         except OSError as error:
             raise self._gone(name, error) from None
         if len(data) >= 4 and int.from_bytes(data[:4]) != CORRELATION_ID:
             self.close()
-            raise NoAnswer(self.place, name, "a response with another request's correlation id")
+            raise NoAnswerError(
+                self.place, name, "a response with another request's correlation id"
+            )
         try:
             return response_of(name, version, data)
         except BrokerError as error:
             self.close()
-            raise NoAnswer(self.place, name, str(error)) from None
+            raise NoAnswerError(self.place, name, str(error)) from None
 
     def _bytes(self, size: int) -> bytes:
         assert self._reader is not None
@@ -248,13 +251,13 @@ class Connection:
             raise ConnectionResetError(0, "the connection was closed")
         return data
 
-    def _gone(self, name: str, error: OSError) -> NoAnswer:
+    def _gone(self, name: str, error: OSError) -> NoAnswerError:
         self.close()
         if isinstance(error, TimeoutError):
-            return Silent(self.place, name, f"nothing came within {self._timeout_s:g} s")
+            return SilentError(self.place, name, f"nothing came within {self._timeout_s:g} s")
         if isinstance(error, ConnectionError):  # whichever end of it shows first
-            return Gone(self.place, name, "the connection was closed")
-        return Gone(self.place, name, f"the connection failed: {error.strerror or error}")
+            return GoneError(self.place, name, "the connection was closed")
+        return GoneError(self.place, name, f"the connection failed: {error.strerror or error}")
 
     def close(self) -> None:
         """Ends it."""

@@ -84,11 +84,11 @@ LOST: Final = Silence(close=True)
 Handler = Callable[[Request], "Answer | Silence | Awaitable[Answer | Silence]"]
 
 
-class NoRequest(Exception):
+class NoRequestError(Exception):
     """Bytes that are not a request which the brokers take. One line says why."""
 
 
-class CantListen(Exception):
+class CantListenError(Exception):
     """A port that can't be listened on. One line says why."""
 
 
@@ -113,7 +113,7 @@ class Brokers:
     `left` is called for each connection that has ended. An exception in `handle` closes its
     connection, and is raised at the end. Connections that stay idle are closed; so is the one that
     is idle for longest, if there are too many for the files that the process may open. Raises
-    CantListen.
+    CantListenError.
     """
 
     handle: Handler
@@ -171,7 +171,8 @@ class Brokers:
             await self.listen(node)
 
     async def listen(self, node: int) -> None:
-        """One more broker, `node`, at the port behind those of the others. Raises CantListen."""
+        """One more broker, `node`, at the port behind those of the others. Raises
+        CantListenError."""
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
@@ -194,7 +195,7 @@ class Brokers:
             server = await asyncio.start_server(connected, self.host, port)
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or error
-            raise CantListen(f"can't listen on {self.host}:{port}: {why}") from None
+            raise CantListenError(f"can't listen on {self.host}:{port}: {why}") from None
         self._servers.append(server)
         self.addresses[node] = server.sockets[0].getsockname()[:2]
 
@@ -251,7 +252,7 @@ class Brokers:
                             writer.write(len(answered).to_bytes(4) + answered)
                             await writer.drain()
                     open_one.is_busy, open_one.last = False, loop.time()
-        except NoRequest as error:
+        except NoRequestError as error:
             if len(self.refused) < 1000:
                 self.refused.append(str(error))
         except Exception as error:
@@ -266,7 +267,7 @@ class Brokers:
         """The answers to the request of this size, and to those that it lets pass, in the order in
         which requests came."""
         if int.from_bytes(size) > LARGEST:
-            raise NoRequest(f"a request of {int.from_bytes(size)} bytes")
+            raise NoRequestError(f"a request of {int.from_bytes(size)} bytes")
         data = await reader.readexactly(int.from_bytes(size))
         open_one.is_busy = True
         behind: list[bytes | Silence] = []
@@ -294,7 +295,7 @@ class Brokers:
                 return self._response(
                     key, 0, header.correlation_id, self._versions("UNSUPPORTED_VERSION")
                 )
-            raise NoRequest(f"API {key} {name} in version {version}, which isn't offered")
+            raise NoRequestError(f"API {key} {name} in version {version}, which isn't offered")
         schema, _ = schemas(name, version)
         header, at = _header(schema.__header_schema__, data)
         if name == "ApiVersions":
@@ -357,9 +358,9 @@ def _tell_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> N
 
 
 def _start_of(data: bytes) -> tuple[int, int]:
-    """The API's key and version. Raises NoRequest."""
+    """The API's key and version. Raises NoRequestError."""
     if len(data) < 4:
-        raise NoRequest(f"a request of {len(data)} bytes")
+        raise NoRequestError(f"a request of {len(data)} bytes")
     return int.from_bytes(data[:2], signed=True), int.from_bytes(data[2:4], signed=True)
 
 
@@ -370,17 +371,17 @@ def _header_reader(schema: type[Any]) -> Any:
 
 def _header(schema: Any, data: bytes) -> tuple[Any, int]:
     """A request's header and where its body starts; there is no array in it, which kio would make
-    room for. Raises NoRequest."""
+    room for. Raises NoRequestError."""
     try:
         return _header_reader(schema)(data, 0)
     except (SerialError, ValueError, LookupError) as error:
-        raise NoRequest(f"its header can't be read: {error}") from None
+        raise NoRequestError(f"its header can't be read: {error}") from None
 
 
 def _body(schema: Any, data: bytes, at: int, what: str) -> Any:
     """A request's fields. Bytes behind its end don't matter, to Kafka either: librdkafka sends one
-    behind a Metadata for all topics. Raises NoRequest."""
+    behind a Metadata for all topics. Raises NoRequestError."""
     try:
         return decode(schema, data, at).entity
     except RecordError as error:
-        raise NoRequest(f"{what} can't be read: {error}") from None
+        raise NoRequestError(f"{what} can't be read: {error}") from None

@@ -11,7 +11,7 @@ import pytest
 
 from epochfence.model import ProducerClient
 from epochfence.model.client.metrics import Sensor
-from epochfence.model.client.requests import CallFailed, Record
+from epochfence.model.client.requests import CallFailedError, Record
 from epochfence.spec.client.metrics import Stat, metrics_at
 from epochfence.spec.releases.client_features import none_is_no_number, overlapping_samples
 from epochfence.spec.releases.features import KAFKA
@@ -67,7 +67,7 @@ def told_of(client: ProducerClient, size: int) -> str:
         record: Record = client.send("orders-0", value_size(size))
         client.now_ms += 200
         client.run()
-    except CallFailed as failed:
+    except CallFailedError as failed:
         return EXCEPTIONS[failed.error]
     assert record.error is not None
     name = EXCEPTIONS[record.error]

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, reject, settings
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.trace.plain_data import state_as_data
-from epochfence.files import CantWrite
+from epochfence.files import CantWriteError
 from epochfence.language import (
     Instance,
     Int,
@@ -125,7 +125,7 @@ def test_parquet_is_not_written_in_part(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("mine", encoding="utf-8")
     for place in (tmp_path / "full", tmp_path / "full" / "file", tmp_path / "none" / "here"):
-        with pytest.raises(CantWrite, match=str(place)):
+        with pytest.raises(CantWriteError, match=str(place)):
             found.write_states(place)
     batches = found.state_batches
 
@@ -134,7 +134,7 @@ def test_parquet_is_not_written_in_part(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     found.state_batches = failing
-    with pytest.raises(CantWrite, match="No space left"):
+    with pytest.raises(CantWriteError, match="No space left"):
         found.write_states(tmp_path / "new")
     assert [each.name for each in tmp_path.iterdir()] == ["full"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from epochfence.language import each, lift, wrap
 from epochfence.model import ProducerClient
-from epochfence.model.client.requests import CallFailed, CallResult, Produce, Record, Request
+from epochfence.model.client.requests import CallFailedError, CallResult, Produce, Record, Request
 from epochfence.spec.client import accumulator, state, transaction_manager
 from epochfence.spec.messages import SEQUENCE
 from epochfence.tests.conformance.draft import RELEASE
-from epochfence.tests.conformance.harness import Adapter, Raised
+from epochfence.tests.conformance.harness import Adapter, RaisedError
 
 HALF_A_BATCH = 8_200  # bytes; two of them don't fit into one uncompressed
 
@@ -89,9 +89,9 @@ class Client(Adapter):
     def perform(self, op: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
             return super().perform(op, arguments)
-        except CallFailed as failed:
+        except CallFailedError as failed:
             cause = {} if failed.cause is None else {"cause": failed.cause}
-            raise Raised(failed.error, **cause) from None
+            raise RaisedError(failed.error, **cause) from None
 
     # Calls ------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Client(Adapter):
             base_offset=-1, log_start_offset=-1,
         )  # fmt: skip
         if self.client.machine["last_error"] == "ILLEGAL_STATE":
-            raise Raised("ILLEGAL_STATE")
+            raise RaisedError("ILLEGAL_STATE")
 
     def check(self) -> None:
         """Only looks."""

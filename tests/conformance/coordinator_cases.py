@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochfence.model import TransactionMetadata
-from epochfence.model.broker.transactions.coordinator import IllegalArgument
-from epochfence.model.broker.transactions.marker_channel_manager import IllegalState, Marker
+from epochfence.model.broker.transactions.coordinator import IllegalArgumentError
+from epochfence.model.broker.transactions.marker_channel_manager import IllegalStateError, Marker
 from epochfence.tests.conformance.draft import RELEASE, DraftCoordinator
-from epochfence.tests.conformance.harness import Adapter, Raised
+from epochfence.tests.conformance.harness import Adapter, RaisedError
 
 
 def metadata_from(given: Mapping[str, Any]) -> TransactionMetadata:
@@ -162,8 +162,8 @@ class Coordinator(Adapter):
         self._fresh()
         try:
             error, metadata = self.model.describe(txn_id)
-        except IllegalArgument:
-            raise Raised("ILLEGAL_ARGUMENT") from None
+        except IllegalArgumentError:
+            raise RaisedError("ILLEGAL_ARGUMENT") from None
         return {"error": error, "txn_id": txn_id, **(metadata_to(metadata) or {})}
 
     def timeout_scan(self, state_append_error: str = "NONE") -> None:
@@ -221,8 +221,8 @@ class Coordinator(Adapter):
     def _raising(self, call: Any) -> Any:
         try:
             return call()
-        except IllegalState:
-            raise Raised("ILLEGAL_STATE") from None
+        except IllegalStateError:
+            raise RaisedError("ILLEGAL_STATE") from None
 
     def _taken(self, txn_id: str, request: str | None, partitions: Any = None) -> list[Marker]:
         """Takes out the markers of a transaction in progress; those with these partitions first."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 
-class Raised(Exception):
+class RaisedError(Exception):
     """A local call failed, under one of the names of `raises`."""
 
     def __init__(self, name: str, **results: Any) -> None:
@@ -22,7 +22,7 @@ class Raised(Exception):
         self.results = results
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The model has no part in this operation or field."""
 
 
@@ -39,14 +39,15 @@ class Adapter:
         self.given = given
 
     def perform(self, op: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Takes a step: what it results in, by name. Raises Raised where a local call fails."""
+        """Takes a step: what it results in, by name. Raises RaisedError where a local call
+        fails."""
         return getattr(self, op)(**arguments) or {}
 
     def observe(self, name: str, wanted: Any) -> Any:
         """A field after the step; `wanted` says which keys are looked at."""
         found: Callable[[Any], Any] | None = getattr(self, f"observe_{name}", None)
         if found is None:
-            raise Unsupported(f"nothing observes {name}")
+            raise UnsupportedError(f"nothing observes {name}")
         return found(wanted)
 
     @classmethod
@@ -149,7 +150,7 @@ def run_case(case: Mapping[str, Any], adapter: type[Adapter], report: Report) ->
                 model = model or adapter(case["given"])
                 arguments = {k: v for k, v in step.items() if k not in ("op", "expect", "also")}
                 got = dict(model.perform(step["op"], arguments))
-            except Raised as raised:
+            except RaisedError as raised:
                 got = {"raises": raised.name, **raised.results}
             except Exception as error:  # a fault of the model or of the adapter: it counts
                 broken = f"{type(error).__name__}: {error}"
@@ -187,7 +188,7 @@ def _found(
         return None
     try:
         return model.observe(name, wanted)
-    except Unsupported as error:
+    except UnsupportedError as error:
         return str(error)
 
 

@@ -9,13 +9,13 @@ from epochfence.model import PartitionLeader
 from epochfence.model.broker.leader import Batch
 from epochfence.model.broker.producer_state_manager import (
     CompletedTxn,
-    NotStarted,
+    NotStartedError,
     ProducerStateManager,
 )
-from epochfence.model.broker.transaction_index import AbortedTxn, NotBehind
+from epochfence.model.broker.transaction_index import AbortedTxn, NotBehindError
 from epochfence.model.engine.machine import Machine
 from epochfence.tests.conformance.draft import RELEASE
-from epochfence.tests.conformance.harness import Adapter, Raised
+from epochfence.tests.conformance.harness import Adapter, RaisedError
 
 NOT_IN_MEMORY = "the model has snapshots, but no files of them that others change"
 FILES: dict[str, str] = dict.fromkeys(
@@ -66,7 +66,7 @@ class Labels:
     def give(self, label: str, guard: int) -> None:
         """The label stands for this guard; a label used before must stand for the same one."""
         if self.guards.setdefault(label, guard) != guard:
-            raise Raised(f"guard {label} is another one")
+            raise RaisedError(f"guard {label} is another one")
 
     def of(self, guard: int) -> str | None:
         """The label of a guard."""
@@ -248,8 +248,8 @@ class ProducerState(OnLeader):
     ) -> dict[str, Any]:
         try:
             self.states.complete_txn(CompletedTxn(pid, first_offset, last_offset, aborted))
-        except NotStarted:
-            raise Raised("ILLEGAL_ARGUMENT") from None
+        except NotStartedError:
+            raise RaisedError("ILLEGAL_ARGUMENT") from None
         return {}
 
     def high_watermark(self, offset: int) -> None:
@@ -459,8 +459,8 @@ class Log(OnLeader):
     ) -> dict[str, Any]:
         try:
             self.leader.index.append(AbortedTxn(pid, first_offset, last_offset, last_stable_offset))
-        except NotBehind:
-            raise Raised("ILLEGAL_ARGUMENT") from None
+        except NotBehindError:
+            raise RaisedError("ILLEGAL_ARGUMENT") from None
         return {}
 
     def txn_index_collect(self, from_offset: int, to_offset: int) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from epochfence.model import TransactionMetadata, partition_for
-from epochfence.model.broker.transactions.coordinator import IllegalArgument
-from epochfence.model.broker.transactions.marker_channel_manager import IllegalState
+from epochfence.model.broker.transactions.coordinator import IllegalArgumentError
+from epochfence.model.broker.transactions.marker_channel_manager import IllegalStateError
 from epochfence.model.broker.transactions.transaction_log import TombstoneBatch
 from epochfence.model.broker.transactions.transaction_metadata import NEW_ENTRY, STATE_NAMES
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.tests.conformance.coordinator_cases import metadata_from, metadata_to
 from epochfence.tests.conformance.draft import RELEASE, DraftFunctions
-from epochfence.tests.conformance.harness import Adapter, Raised
+from epochfence.tests.conformance.harness import Adapter, RaisedError
 
 
 class CoordinatorMetadata(Adapter):
@@ -45,10 +45,10 @@ class CoordinatorMetadata(Adapter):
         self.model.now_ms = before if now_ms is None else now_ms
         try:
             error = self.model.prepare(txn_id, event, **fields)
-        except IllegalState:
-            raise Raised("ILLEGAL_STATE") from None
-        except IllegalArgument:
-            raise Raised("ILLEGAL_ARGUMENT") from None
+        except IllegalStateError:
+            raise RaisedError("ILLEGAL_STATE") from None
+        except IllegalArgumentError:
+            raise RaisedError("ILLEGAL_ARGUMENT") from None
         finally:
             self.model.now_ms = before
         if error != "NONE":
@@ -280,5 +280,5 @@ def _records(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, Any]]:
 def _raising(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         return call()
-    except IllegalState:
-        raise Raised("ILLEGAL_STATE") from None
+    except IllegalStateError:
+        raise RaisedError("ILLEGAL_STATE") from None

@@ -29,8 +29,8 @@ from epochfence.language import (
 )
 from epochfence.language.expressions import Operand, field_set, rewrite
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.model.broker.transactions.coordinator import IllegalArgument
-from epochfence.model.broker.transactions.marker_channel_manager import IllegalState
+from epochfence.model.broker.transactions.coordinator import IllegalArgumentError
+from epochfence.model.broker.transactions.marker_channel_manager import IllegalStateError
 from epochfence.model.broker.transactions.transaction_metadata import metadata_of, state_member
 from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.coordinator.add_partitions import add_partitions
@@ -355,7 +355,7 @@ class Functions(TransactionCoordinator):
     def prepare(self, transactional_id: str, event: str, **fields: Any) -> str:
         """Prepares a transition: NONE, or what a fenced client is told.
 
-        Raises IllegalState or IllegalArgument where Kafka does.
+        Raises IllegalStateError or IllegalArgumentError where Kafka does.
         """
         entry = self._at_now(self.entries[transactional_id])
         answer = entry.handle(event, **fields).reply
@@ -363,8 +363,8 @@ class Functions(TransactionCoordinator):
         return answer.error
 
     def complete(self, transition: TransactionMetadata) -> TransactionMetadata:
-        """Applies a transition that was prepared; the entry then. Raises IllegalState where the
-        entry has changed underneath."""
+        """Applies a transition that was prepared; the entry then. Raises IllegalStateError where
+        the entry has changed underneath."""
         name = transition.transactional_id
         entry = self.entries[name]
         answer = entry.handle(
@@ -390,7 +390,7 @@ class Functions(TransactionCoordinator):
         keeps_pending_for_retry: bool = False,
     ) -> str:  # fmt: skip
         """Appends a transition that was prepared, to which the log answers `log_error`; the error
-        that the caller gets. Raises IllegalState where the entry has changed underneath.
+        that the caller gets. Raises IllegalStateError where the entry has changed underneath.
 
         TransactionStateManager.appendTransactionToLog
         """
@@ -410,6 +410,6 @@ class Functions(TransactionCoordinator):
 
 def _raise(raises: str | None, what: str) -> None:
     if raises == "ILLEGAL_STATE":
-        raise IllegalState(f"{what}: not in this state")
+        raise IllegalStateError(f"{what}: not in this state")
     if raises == "ILLEGAL_ARGUMENT":
-        raise IllegalArgument(f"{what}: not with these values")
+        raise IllegalArgumentError(f"{what}: not with these values")

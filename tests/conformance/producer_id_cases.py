@@ -8,12 +8,12 @@ from typing import Any
 from epochfence.model import ProducerIdController, ProducerIdManager
 from epochfence.model.broker.producer_ids import (
     LOADING,
-    Exhausted,
+    ExhaustedError,
     ProducerIdBlockZNode,
     ZkProducerIdManager,
 )
 from epochfence.tests.conformance.draft import RELEASE
-from epochfence.tests.conformance.harness import Adapter, Raised
+from epochfence.tests.conformance.harness import Adapter, RaisedError
 
 
 class ProducerIds(Adapter):
@@ -98,7 +98,7 @@ class ProducerIds(Adapter):
     def replay(self, broker_id: int, broker_epoch: int, next_producer_id: int) -> dict[str, Any]:
         assert self.controller is not None
         if not self.controller.replay(next_producer_id):
-            raise Raised("RUNTIME")
+            raise RaisedError("RUNTIME")
         return {"error": "NONE"}
 
     def new_manager(self, manager: str, kind: str, broker_id: int) -> dict[str, Any]:
@@ -107,8 +107,8 @@ class ProducerIds(Adapter):
             return {}
         try:
             self.managers[manager] = ZkProducerIdManager(self.node, broker_id, protocol=RELEASE)
-        except Exhausted:
-            raise Raised("KAFKA_EXCEPTION") from None
+        except ExhaustedError:
+            raise RaisedError("KAFKA_EXCEPTION") from None
         return {}
 
     def generate(self, manager: str) -> dict[str, Any]:
@@ -116,8 +116,8 @@ class ProducerIds(Adapter):
         if isinstance(model, ZkProducerIdManager):
             try:
                 return {"error": "NONE", "producer_id": model.generate(), "request_sent": False}
-            except Exhausted:
-                raise Raised("KAFKA_EXCEPTION") from None
+            except ExhaustedError:
+                raise RaisedError("KAFKA_EXCEPTION") from None
         model.now_ms = self.now
         producer_id = model.generate()
         return {

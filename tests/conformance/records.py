@@ -10,7 +10,7 @@ from epochfence.model.records import (
     RecordError,
     TransactionLogValue,
     TransactionPartitions,
-    UnknownVersion,
+    UnknownVersionError,
     decode_key,
     decode_marker,
     decode_snapshot,
@@ -69,7 +69,7 @@ def _encode_key(step: Step) -> Result:
 def _decode_key(step: Step) -> Result:
     try:
         return {"version": 0, "txn_id": decode_key(bytes.fromhex(step["hex"]))}
-    except UnknownVersion as unknown:
+    except UnknownVersionError as unknown:
         return {"unknown_version": unknown.version}
     except RecordError:
         return {"raises": "RUNTIME"}

@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from epochfence.files import CantWrite, Output
+from epochfence.files import CantWriteError, Output
 from epochfence.tests.conformance import config, records
 from epochfence.tests.conformance.client_cases import Client
 from epochfence.tests.conformance.coordinator_cases import Coordinator
@@ -96,7 +96,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         output = None if options.json is None else Output(options.json)
-    except CantWrite as error:
+    except CantWriteError as error:
         print(error, file=sys.stderr)
         return 2
     reports = run_directory(options.cases)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.tests.conformance.harness import Adapter, Raised, Report, matches, run_case
+from epochfence.tests.conformance.harness import Adapter, RaisedError, Report, matches, run_case
 from epochfence.tests.conformance.run import ADAPTERS, HERE, main
 
 ALL_MET = (
@@ -52,7 +52,7 @@ class Counter(Adapter):
 
     def add(self, number: int) -> dict[str, Any]:
         if number < 0:
-            raise Raised("ILLEGAL_ARGUMENT")
+            raise RaisedError("ILLEGAL_ARGUMENT")
         if number == 13:
             return {"error": "UNLUCKY"}
         self.count += number

@@ -29,7 +29,7 @@ from epochfence.language import (
     some,
 )
 from epochfence.language.tables import bounded_view
-from epochfence.model.engine.errors import OutOfRange
+from epochfence.model.engine.errors import OutOfRangeError
 from epochfence.model.machine import Machine as Driven
 
 Code = enum("Code", "FINE", "BUSY", only_real={"ODD": 7})
@@ -82,7 +82,7 @@ def test_a_driven_machine_has_them() -> None:
     driven = Driven((table(),))
     outcome = driven.handle("serve", code="ODD")
     assert (outcome.row, outcome.sent[0].code, driven["why"]) == ("odd", "ODD", "ODD")
-    with pytest.raises(OutOfRange, match="FINE, BUSY, ODD"):
+    with pytest.raises(OutOfRangeError, match="FINE, BUSY, ODD"):
         driven.handle("serve", code="NONE")
 
 
@@ -115,7 +115,7 @@ def test_a_parameter_of_real_ranges_stands_for_something_in_a_bounded_run() -> N
     answer = driven.handle("ask", code="BUSY", times=2, last="ODD", size=0).reply
     assert (answer.code, answer.times, driven["served"]) == ("ODD", 2, 2)
     assert list(driven.fields_of("ask")) == ["code", "times", "last", "size"]
-    with pytest.raises(OutOfRange, match="times"):
+    with pytest.raises(OutOfRangeError, match="times"):
         driven.handle("ask", code="BUSY", times=10, last="FINE", size=0)
     under_check = bounded_view(asked())
     assert under_check.on.parameters == (("code", Code),)

@@ -20,7 +20,7 @@ import pytest
 
 from epochfence.language import Instance, instantiate
 from epochfence.model import ProducerClient
-from epochfence.model.client.requests import CallFailed, CallResult, Produce, Record, Request
+from epochfence.model.client.requests import CallFailedError, CallResult, Produce, Record, Request
 from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.model.engine.interpreter import FullState, Step
 from epochfence.spec.releases.features import transaction_version_2, transactional
@@ -114,7 +114,7 @@ class Driven:
                 self.client.answer(sent)
             if self.result is not None and self.result.is_completed:
                 result, self.result = self.result, None
-                with suppress(CallFailed):
+                with suppress(CallFailedError):
                     self.client.wait(result)
             elif not lookups:
                 return

@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 from epochfence.cli import app
 from epochfence.model.records import (
     AbortedTransaction,
-    BatchTooLarge,
+    BatchTooLargeError,
     Kind,
     ProducerEntry,
     Record,
@@ -290,7 +290,7 @@ def test_at_the_limit_it_is_decoded() -> None:
     data = encode_batch(batch)
     body = 5_000 + 9  # with the record's other fields
     assert decode_batch(data, 0, body)[0] == batch
-    with pytest.raises(BatchTooLarge):
+    with pytest.raises(BatchTooLargeError):
         decode_batch(data, 0, body - 1)
 
 

@@ -18,7 +18,7 @@ from epochfence.model.records import (
     RecordError,
     RecordType,
     Row,
-    UnknownVersion,
+    UnknownVersionError,
     decode_group_key,
     decode_group_value,
     encode_batch,
@@ -94,9 +94,9 @@ def kind_of_value(what: str) -> RecordType:
 
 
 def test_what_is_not_known_or_does_not_fit() -> None:
-    with pytest.raises(UnknownVersion, match="no key of version 9"):
+    with pytest.raises(UnknownVersionError, match="no key of version 9"):
         decode_group_key(b"\0\x09")
-    with pytest.raises(UnknownVersion, match="no OFFSET_COMMIT value of version 5"):
+    with pytest.raises(UnknownVersionError, match="no OFFSET_COMMIT value of version 5"):
         decode_group_value(OFFSET, b"\0\5")
     _, key = decode_group_key(WRITTEN["key 1"])
     with pytest.raises(RecordError, match="OffsetCommitKey is not a key of kind 2"):

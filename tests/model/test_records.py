@@ -26,7 +26,7 @@ from epochfence.model.records import (
     Row,
     TransactionLogValue,
     TransactionPartitions,
-    UnknownVersion,
+    UnknownVersionError,
     decode_batch,
     decode_control_type,
     decode_index,
@@ -44,7 +44,7 @@ from epochfence.model.records import (
     kind_of,
     read_file,
 )
-from epochfence.model.records.batch import BatchTooLarge
+from epochfence.model.records.batch import BatchTooLargeError
 from epochfence.model.records.codec.codec import decode
 from epochfence.model.records.layouts.schema import TransactionLogValueV0
 from epochfence.spec.coordinator.entry import TransactionState
@@ -370,7 +370,9 @@ def test_hostile_headers_and_tags_take_no_memory() -> None:
     data = encode_batch(large)
     tracemalloc.start()
     try:
-        with pytest.raises(BatchTooLarge, match="the headers of its records take more than the"):
+        with pytest.raises(
+            BatchTooLargeError, match="the headers of its records take more than the"
+        ):
             decode_batch(data, limit=1 << 20)
         assert tracemalloc.get_traced_memory()[1] < 1 << 22
     finally:
@@ -412,7 +414,7 @@ def test_what_does_not_fit_is_not_written() -> None:
 
 
 def test_unknown_versions_are_told_apart() -> None:
-    with pytest.raises(UnknownVersion) as unknown:
+    with pytest.raises(UnknownVersionError) as unknown:
         decode_key(b"\0\7")
     assert unknown.value.version == 7
 

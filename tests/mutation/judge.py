@@ -25,7 +25,7 @@ from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError
 from epochfence.tests.mutation.answers import Answers
 from epochfence.tests.mutation.mutants import Mutant
-from epochfence.tests.mutation.scenarios import Counts, TooLarge, Trial, found, run
+from epochfence.tests.mutation.scenarios import Counts, TooLargeError, Trial, found, run
 from epochfence.tests.mutation.together import AT_ONCE, Compiled
 
 MOST_TRIALS = 5  # scenarios in which a property is looked for where anything else has told
@@ -136,7 +136,7 @@ def _compiled(mutants: list[Mutant], trial: Trial) -> Compiled | None:
         compiled = Compiled(trial, mutants)
         broken, counts = compiled.run(0)
         return compiled if not broken and counts.recorded == trial.recorded else None
-    except (DeclarationError, TooLarge):
+    except (DeclarationError, TooLargeError):
         return None
 
 
@@ -157,7 +157,7 @@ def seen_alone(mutant: Mutant, trial: Trial) -> Seen:
 def _told(trial: Trial, outcome: Callable[[int], tuple[str, Counts]]) -> Seen:
     try:
         broken, counts = outcome(BLOW_UP * trial.recorded.states)
-    except TooLarge:
+    except TooLargeError:
         return "counts", ": too many states"
     except DeclarationError as error:
         return "properties", f": {error}"

@@ -271,20 +271,20 @@ class Trial:
         return counts
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """A run has gone beyond what any scenario may take."""
 
 
 def run(instance: Instance, most_states: int = MOST_STATES) -> Result:
-    """The instance checked on one thread. Raises TooLarge beyond `most_states`."""
+    """The instance checked on one thread. Raises TooLargeError beyond `most_states`."""
 
     def watch(progress: Progress) -> None:
         if progress.states > most_states:
-            raise TooLarge
+            raise TooLargeError
 
     result = check(instance, Options(threads=1, memory=MEMORY, brief=True), watch)
     if result.verdict is Verdict.INCONCLUSIVE:
-        raise TooLarge
+        raise TooLargeError
     return result
 
 

@@ -7,7 +7,7 @@ from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.mutation.crossing import system as crossing
 from epochfence.tests.mutation.scenarios import (
     Scenario,
-    TooLarge,
+    TooLargeError,
     Trial,
     baseline,
     run,
@@ -62,7 +62,7 @@ def test_scenarios_know_every_property_and_all_together_every_row(system: System
 @pytest.mark.slow(1)
 def test_a_run_ends_where_it_grows_too_large() -> None:
     trial = trials(SYSTEMS[0])[0]
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLargeError):
         run(trial.scenario.instance(trial.system, trial.holds), trial.recorded.states // 2)
 
 

@@ -27,7 +27,7 @@ from epochfence.tests.mutation.scenarios import (
     MEMORY,
     MOST_STATES,
     Counts,
-    TooLarge,
+    TooLargeError,
     Trial,
 )
 
@@ -140,17 +140,17 @@ class Compiled:
 
     def run(self, number: int, most_states: int = MOST_STATES) -> tuple[str, Counts]:
         """What is broken, if anything is, and what a run with that mutant (0: without a fault)
-        comes to. Raises TooLarge."""
+        comes to. Raises TooLargeError."""
 
         def watch(progress: Progress) -> None:
             if progress.states > most_states:
-                raise TooLarge
+                raise TooLargeError
 
         with self._started(number) as explorer:
             search(explorer, on_level=watch, on_round=watch)
             found = explorer.found
         if found.stopped:
-            raise TooLarge
+            raise TooLargeError
         rows = dict(zip(self.prepared.instance.row_names, found.taken, strict=True))
         size = (found.states, found.transitions, found.depth)
         return self._broken(found.wrong), Counts(self.holds, self.broken, *size, rows)

@@ -10,7 +10,7 @@ from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, instantiate
 from epochfence.model import TransactionCoordinator
-from epochfence.model.engine.errors import NotNow
+from epochfence.model.engine.errors import NotNowError
 from epochfence.spec.coordinator import ownership
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
@@ -82,7 +82,7 @@ def test_a_load_ends_after_its_broker_has_resigned() -> None:
         model.resign(0, 4)
         assert model.end_load(0, 3, []) == []
         assert model.lookup("OTHER", "id").error == answer
-        with pytest.raises(NotNow):
+        with pytest.raises(NotNowError):
             model.end_load(0, 3, [])
 
 

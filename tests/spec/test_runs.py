@@ -25,7 +25,7 @@ from epochfence.language import (
     invariant,
     size,
 )
-from epochfence.model.engine.errors import UnknownField
+from epochfence.model.engine.errors import UnknownFieldError
 from epochfence.model.engine.machine import Machine as Running
 
 LARGEST = constant("largest", 3, 1, 9, real=2**63 - 1, meaning="the largest offset")
@@ -64,7 +64,7 @@ def test_a_machine_at_real_ranges_leaves_out_the_rest() -> None:
     for record in (False, True):
         assert one.handle("write", record=record).row == "write"
     assert one.state == {"end": 2}
-    with pytest.raises(UnknownField):
+    with pytest.raises(UnknownFieldError):
         one["log"]
 
 

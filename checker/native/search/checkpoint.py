@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ....checksums import Damaged, Summed, checksum, seal, unseal, validator
+from ....checksums import DamagedError, Summed, checksum, seal, unseal, validator
 from ....file_lock import lock
-from ....files import CantWrite, Output
+from ....files import CantWriteError, Output
 
 FORMAT = 3
 MANIFEST = "manifest.json"
@@ -137,7 +137,7 @@ class Checkpoint:
                 "seconds": seconds,
             }
             Output(self.folder / MANIFEST).write(json.dumps(seal(manifest), indent=1))
-        except CantWrite as error:
+        except CantWriteError as error:
             raise CheckpointError(str(error)) from None
 
     def load(self) -> Iterator[bytes]:
@@ -154,7 +154,7 @@ class Checkpoint:
             raise CheckpointError(f"can't read {path}: {error.strerror}") from None
         try:
             manifest = unseal(text, _valid)
-        except Damaged as error:
+        except DamagedError as error:
             raise CheckpointError(f"{path}: {error}; {REMEDY}") from None
         found = differences(self.identity, manifest)
         if found:

@@ -514,12 +514,12 @@ def search(
     except KeyboardInterrupt:
         carrier.found.stopped = INTERRUPTED
         return True
-    except _TimeIsUp:
+    except _TimeIsUpError:
         carrier.found.stopped = TIME
         return True
 
 
-class _TimeIsUp(Exception):
+class _TimeIsUpError(Exception):
     """The moment has come at which a search ends."""
 
 
@@ -572,7 +572,7 @@ def _levels(
         def tell(done: int, progress: Callable[[int], Progress] = progress) -> None:
             if until is not None and time.monotonic() > until:
                 found.seconds, found.memory = seconds(), carrier.memory
-                raise _TimeIsUp
+                raise _TimeIsUpError
             if on_round is not None:
                 on_round(progress(done))
 

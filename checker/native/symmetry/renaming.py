@@ -22,7 +22,7 @@ from ..store.pack import WORD, width
 Path = tuple[PathPart, ...]
 
 
-class NotClosed(Exception):
+class NotClosedError(Exception):
     """Why an exchange doesn't make a state of each state."""
 
 
@@ -80,7 +80,7 @@ class Swap:
 
 
 def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
-    """The exchange of two instances. Raises NotClosed where it leads out of the states."""
+    """The exchange of two instances. Raises NotClosedError where it leads out of the states."""
     by_path = {leaf.path: leaf for leaf in grounded.leaves}
     first = grounded.initials[0]
     kept = [leaf for leaf in grounded.leaves if leaf.index in grounded.kept and width(leaf)]
@@ -96,14 +96,14 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
         found = [by_path[path] for path in prefixes if path in by_path]
         for one in found:
             if one.index not in grounded.kept | grounded.constant:
-                raise NotClosed(f"{leaf.name} is looked at, and {one.name} isn't")
+                raise NotClosedError(f"{leaf.name} is looked at, and {one.name} isn't")
         return tuple(found)
 
     moves: list[Move] = []
     for leaf in kept:
         target = by_path[image(leaf.path)]
         if target.index not in grounded.kept or width(target) != width(leaf):
-            raise NotClosed(f"{leaf.name} may change and {target.name} may not, or by less")
+            raise NotClosedError(f"{leaf.name} may change and {target.name} may not, or by less")
         names = leaf.holds == key
         if names or target is not leaf:
             needed = names and not isinstance(leaf.type, Optional)
@@ -116,12 +116,12 @@ def exchange(grounded: Grounded, key: Key, pair: tuple[int, int]) -> Swap:
             names = leaf.holds == key and all(first[one.index] for one in present(leaf))
             wanted = swap.renamed(value) if names else value
             if other.index not in grounded.constant or first[other.index] != wanted:
-                raise NotClosed(f"{leaf.name}, always {value}, tells them apart")
+                raise NotClosedError(f"{leaf.name}, always {value}, tells them apart")
     seen = {tuple(v[i] for i in sorted(grounded.kept)) for v in grounded.initials}
     for vector in grounded.initials:
         after = swap.applied(vector)
         if tuple(after[i] for i in sorted(grounded.kept)) not in seen:
-            raise NotClosed("they differ in the initial states")
+            raise NotClosedError("they differ in the initial states")
     return swap
 
 
@@ -142,7 +142,7 @@ def _bags(grounded: Grounded, key: Key, kept: list[Leaf]) -> Iterator[tuple[Slot
             slots.append(Slot(leaves, rest[0] in ((), ("?",))))
         if len(shapes) > 1:
             name = inside[0].path[0]
-            raise NotClosed(f"the places of a bag in {name} differ in what may change")
+            raise NotClosedError(f"the places of a bag in {name} differ in what may change")
         if len(slots) > 1:
             yield tuple(slots)
 

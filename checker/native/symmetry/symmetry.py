@@ -22,7 +22,7 @@ from ..codegen.instructions import Builder, Value, number
 from ..codegen.node_values import of_chunk
 from ..store.pack import Packing, width
 from .renamer import NewFunction, Renamer
-from .renaming import NotClosed, Renaming, Swap, chunks, exchange, renamings
+from .renaming import NotClosedError, Renaming, Swap, chunks, exchange, renamings
 from .sorting import in_order
 
 MOST_RENAMINGS = 120  # of all keys together that are looked at where instances are alike
@@ -111,7 +111,7 @@ def _not_renamed(
     count = key.count(grounded.instance.constants)
     try:
         swaps = tuple(exchange(grounded, key, (at, at + 1)) for at in range(count - 1))
-    except NotClosed as error:
+    except NotClosedError as error:
         return str(error)
     if swaps:
         entangled[key] = swaps

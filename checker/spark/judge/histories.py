@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....model.engine.errors import ModelError
-from ....model.judge.histories import BadLine, kind_of, operation_of, read_line, schema_of
+from ....model.judge.histories import BadLineError, kind_of, operation_of, read_line, schema_of
 from ....model.judge.judge import Finding, Judgement, begin, judge, worst
 from ....model.judge.machines.decisions import OFFSETS, AtPartition, Decisions
 from ....model.judge.operations import Operation, Settings
@@ -253,7 +253,7 @@ def _looked_at(file: str, number: int, text: bytes) -> LookedAt:
         line = read_line(file, number, text, "history")
         run = f" of run {line['run']}" if "run" in line else ""
         key, operation = operation_of(file, number, line)
-    except BadLine as error:
+    except BadLineError as error:
         return error.reason, None, None, None
     if key.startswith(TRANSACTIONAL_ID):
         ids = [(operation.response or {}).get("producer_id", -1)]

@@ -23,7 +23,7 @@ from ..options import SparkOptions, check_master
 from ..session import check_local_folder, find_java, is_running, java_needed, start, stop
 from ..storage.files import Storage
 from ..storage.manifest import Manifest
-from .levels import RolledBack, SparkExplorer, take_over
+from .levels import RolledBackError, SparkExplorer, take_over
 from .tasks import Kit
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class SparkRun:
 
     def _result(self, on_progress: Callable[[Progress], None] | None, tell: Callable[..., T]) -> T:
         while True:
-            with suppress(RolledBack), java_needed():
+            with suppress(RolledBackError), java_needed():
                 carrier = self._search(on_progress)
                 try:
                     return tell(carrier, self._figures(carrier), self._notes(carrier))

@@ -49,7 +49,7 @@ NO_ROOM = "memory is too short to read a shard's states again; --resume goes on 
 MOST_LOSSES = 3  # levels sent a second time, from which on no files are used (see `outbox`)
 
 
-class RolledBack(Exception):
+class RolledBackError(Exception):
     """A run's file was damaged, and levels were forgotten: the search goes on before them."""
 
 
@@ -172,7 +172,7 @@ class SparkExplorer:
         """Expands the last level and keeps the successors for `begin_level`.
 
         Returns the violations in the level, the least states of each kind, and whether memory was
-        enough. Raises RolledBack, SparkError.
+        enough. Raises RolledBackError, SparkError.
         """
         if self._seen is None and files_are_used():
             self._seen = self._run(self._homes_job)
@@ -263,13 +263,13 @@ class SparkExplorer:
             names = [run for run in self.manifest.each_run() if any(run.file in d for d in told)]
             first = min((run.first for run in names), default=0)
             self.manifest.roll_back(first)
-            raise RolledBack
+            raise RolledBackError
 
     def predecessors(self, states: Sequence[bytes], level: int) -> list[bytes]:
         """The least packed states of a level that have one of the states as a successor, in order,
         at most MOST_KEPT.
 
-        Raises LookupError where there is none, RolledBack, SparkError.
+        Raises LookupError where there is none, RolledBackError, SparkError.
         """
         back = partial(look_back, self.shipped, self.place, states, level)
         by_shard = self._look(f"counterexample, level {level}: look back", back)
@@ -281,7 +281,7 @@ class SparkExplorer:
     def met(self, every: Sequence[Sought], packing: Packing) -> list[bool]:
         """Whether each of the states sought is among those found.
 
-        Raises RolledBack, SparkError.
+        Raises RolledBackError, SparkError.
         """
         look = partial(look_for, self.shipped, self.place, every, packing)
         by_shard = self._look("coverage: premises and messages", look)

@@ -33,7 +33,7 @@ VARIABLE, OFF = "EPOCHFENCE_SPARK_FILES", "off"
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-class Lost(Exception):
+class LostError(Exception):
     """A file of candidates that isn't there any more, or that this executor doesn't see."""
 
 
@@ -154,7 +154,7 @@ class Outbox:
 
 class Inbox:
     """Files of candidates, mapped and locked: `lines` has where the candidates of each note lie, of
-    `width` bytes, and how many there are of each part. Raises Lost."""
+    `width` bytes, and how many there are of each part. Raises LostError."""
 
     def __init__(self, notes: Sequence[Note], width: int) -> None:
         self._mapped: dict[str, Any] = {}
@@ -165,7 +165,7 @@ class Inbox:
         address = self._address(note.file)
         end = note.offset + int(counts.sum()) * width
         if self._mapped[note.file][end : end + SLACK].tobytes() != mark_of(note.file):
-            raise Lost(f"{note.file} isn't what was written")
+            raise LostError(f"{note.file} isn't what was written")
         return address + note.offset, counts
 
     def _address(self, name: str) -> int:
@@ -175,8 +175,8 @@ class Inbox:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # as long as it is mapped
                     mapped = mmap.mmap(file.fileno(), 0, mmap.MAP_SHARED, mmap.PROT_READ)
                     if not os.path.samestat(os.fstat(file.fileno()), os.stat(name)):
-                        raise Lost(f"{name} is another file")
+                        raise LostError(f"{name} is another file")
             except (OSError, ValueError) as error:
-                raise Lost(str(error)) from None
+                raise LostError(str(error)) from None
             self._mapped[name] = np.frombuffer(mapped, dtype=np.uint8)
         return int(self._mapped[name].ctypes.data)

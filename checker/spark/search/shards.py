@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import psutil
 
-from ....checksums import Damaged
+from ....checksums import DamagedError
 from ...native.jit.functions import Passed
 from ...native.jit.memory import Region
 from ...native.search.worker import Worker, drop_sent_of_all, owners
@@ -49,7 +49,7 @@ Stamp: TypeAlias = tuple[int, int] | None
 DIVIDED = "parts-"  # files of a set that is kept by parts
 
 
-class NoRoom(Exception):
+class NoRoomError(Exception):
     """A visited set that doesn't fit into the memory it may take."""
 
 
@@ -293,7 +293,8 @@ class ShardSet:
     ) -> None:  # fmt: skip
         """Makes it hold the levels of which `totals` are the sizes, whatever it held before.
 
-        Raises NoRoom, and the errors of `states_of`: Damaged for a run that can't be read.
+        Raises NoRoomError, and the errors of `states_of`: DamagedError for a run that can't be
+        read.
         """
         sizes = np.diff(self.levels.sum(axis=1), prepend=0)
         same = 0
@@ -314,7 +315,7 @@ class ShardSet:
         while len(self.levels) < len(totals):
             self._end_level()
         if missing != {at: int(n) for at, n in enumerate(self.level_sizes) if at in missing}:
-            raise Damaged(f"the runs of shard parts {self.owned} aren't whole")
+            raise DamagedError(f"the runs of shard parts {self.owned} aren't whole")
         self._save_index()
 
     @property
@@ -334,7 +335,7 @@ class ShardSet:
 
     def _put(self, states: bytes) -> None:
         if not self.worker.put(states, self.store) or not self._may_take(0):
-            raise NoRoom
+            raise NoRoomError
 
     def begin_level(self) -> None:
         """Before states are inserted that are the next level."""
@@ -342,7 +343,7 @@ class ShardSet:
 
     def insert(self, lines: Sequence[tuple[int, Any]]) -> None:
         """Puts candidates into the set: of each line the address, from which on they lie by part,
-        and how many there are of each part. SLACK bytes are behind them. Raises NoRoom."""
+        and how many there are of each part. SLACK bytes are behind them. Raises NoRoomError."""
         if self.is_narrow:
             done = self.store.insert(0, 1, self._buckets(lines))
         else:
@@ -351,7 +352,7 @@ class ShardSet:
                 for address, by_part in lines
             )
         if not done or not self._may_take(0):
-            raise NoRoom
+            raise NoRoomError
 
     def _buckets(self, lines: Sequence[tuple[int, Any]]) -> Passed:
         """Lines of records as buckets that a store empties."""

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ....checksums import Damaged
+from ....checksums import DamagedError
 from ...ground import Leaf
 from ...native.cache.kernel import Kernel
 from ...native.cache.machine_code import Code
@@ -34,8 +34,8 @@ from ...native.store.pack import Packing
 from ...native.store.store import SHARDS
 from ..storage.files import Storage
 from ..storage.runs import Run, read_run, to_merge, write_run
-from .outbox import Home, Inbox, Lost, Note, Outbox, home_at, is_here
-from .shards import NoRoom, ShardSet, block_of, candidates, line_of, owned_by
+from .outbox import Home, Inbox, LostError, Note, Outbox, home_at, is_here
+from .shards import NoRoomError, ShardSet, block_of, candidates, line_of, owned_by
 
 OUTGOING = 1 << 24  # bytes of candidates that a task gathers before it sends them
 PIECE = 1 << 20  # bytes of states that are written at once: they stay in a cache
@@ -67,11 +67,11 @@ class Kit:
         return self.run, self.shards, self.memory
 
     def states_of(self, run: Run) -> Iterator[tuple[int, bytes]]:
-        """A run's packed states, in parts of one level each. Raises Damaged for unreadable data,
-        and for a value out of its range."""
+        """A run's packed states, in parts of one level each. Raises DamagedError for unreadable
+        data, and for a value out of its range."""
         for level, states in read_run(self.storage, run, self.stride):
             if not in_ranges(states, self.packing, self.leaves):
-                raise Damaged(f"{run.file} holds a value that is out of its range")
+                raise DamagedError(f"{run.file} holds a value that is out of its range")
             yield level, states
 
 
@@ -189,8 +189,8 @@ def expand(kit: Any, place: Any, home: Iterable[int]) -> Iterator[tuple[int, Sen
             with _shard_set(kit, shard) as held:
                 held.bring_to(totals, place.runs[shard], kit.states_of)
                 yield from _expanded(held, _Sending(kit, place, held, told))
-        except (Damaged, NoRoom) as error:
-            told.damaged, told.full = str(error), isinstance(error, NoRoom)
+        except (DamagedError, NoRoomError) as error:
+            told.damaged, told.full = str(error), isinstance(error, NoRoomError)
     yield shard, told
 
 
@@ -304,8 +304,8 @@ def _insert(kit: Kit, place: Place, sent: Iterator[Sent], told: Inserted) -> Non
             if told.states:
                 _write(kit, held, runs, told)
             told.ahead = _ahead(kit, place, held, told.shard)
-    except (Damaged, NoRoom, Lost) as error:
-        told.lost, told.full = isinstance(error, Lost), isinstance(error, NoRoom)
+    except (DamagedError, NoRoomError, LostError) as error:
+        told.lost, told.full = isinstance(error, LostError), isinstance(error, NoRoomError)
         told.damaged = "" if told.lost else str(error)
 
 
@@ -397,5 +397,5 @@ def _looked(kit: Kit, place: Place, shard: int, look: Callable[[ShardSet], list[
         with _shard_set(kit, shard) as held:
             held.bring_to(place.totals[shard], place.runs[shard], kit.states_of)
             return Looked(look(held))
-    except (Damaged, NoRoom) as error:
-        return Looked([], str(error), isinstance(error, NoRoom))
+    except (DamagedError, NoRoomError) as error:
+        return Looked([], str(error), isinstance(error, NoRoomError))

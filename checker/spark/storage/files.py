@@ -25,7 +25,7 @@ class StorageError(CheckpointError):
     """Storage that can't be reached, read or written."""
 
 
-class Taken(StorageError):
+class TakenError(StorageError):
     """A name that was to be new, and isn't."""
 
 
@@ -69,7 +69,7 @@ class Storage:
                 return
             except FileExistsError:
                 self.fs.delete_file(aside)
-                raise Taken(f"{path} is there already") from None
+                raise TakenError(f"{path} is there already") from None
             except (OSError, pa.ArrowException) as error:
                 with suppress(OSError, pa.ArrowException):
                     self.fs.delete_file(aside)

@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....checksums import Damaged, seal, unseal, validator
+from ....checksums import DamagedError, seal, unseal, validator
 from ...native.search.checkpoint import CheckpointError, differences
-from .files import Storage, StorageError, Taken
+from .files import Storage, StorageError, TakenError
 from .runs import Run
 
 FORMAT = "spark 5"
@@ -65,7 +65,7 @@ def newest(storage: Storage, sizes: Iterable[str]) -> tuple[str, dict[str, Any]]
     try:
         int(name.partition("-")[2].partition(".")[0])
         return name, unseal(storage.read(name), _valid)
-    except (Damaged, ValueError) as error:
+    except (DamagedError, ValueError) as error:
         raise CheckpointError(
             f"{uri}/{name}: {error}; start the run again in another folder"
         ) from None
@@ -137,7 +137,7 @@ class Manifest:
         try:
             content = json.dumps(seal(data)).encode()
             self.storage.write(_name(self.serial), content, exclusive=True)
-        except Taken:
+        except TakenError:
             raise CheckpointError(in_use) from None
         self.storage.delete(_name(self.serial - 1))
 

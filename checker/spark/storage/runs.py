@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from ....checksums import Damaged, checksum
+from ....checksums import DamagedError, checksum
 from ...native.store.part_plan import WHOLE
 from .files import Storage, StorageError
 
@@ -77,13 +77,13 @@ def write_run(storage: Storage, shard: int, levels: Iterable[tuple[int, Any]], s
 
 
 def read_run(storage: Storage, run: Run, stride: int) -> Iterator[tuple[int, bytes]]:
-    """A run's packed states, in parts of one level each. Raises Damaged."""
+    """A run's packed states, in parts of one level each. Raises DamagedError."""
     try:
         content = storage.read(run.file)
     except StorageError as error:
-        raise Damaged(str(error)) from None
+        raise DamagedError(str(error)) from None
     if len(content) != run.size or checksum(content) != run.checksum:
-        raise Damaged(f"{run.file} isn't what was written: {len(content)} of {run.size} bytes")
+        raise DamagedError(f"{run.file} isn't what was written: {len(content)} of {run.size} bytes")
     file = parquet.ParquetFile(pa.BufferReader(content))
     for group in range(file.num_row_groups):
         level, column = file.read_row_group(group).columns

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .java_test import comment
-from .schedule import NoSchedule
+from .schedule import NoScheduleError
 
 if TYPE_CHECKING:
     from ..chart.chart import Arrow, Chart, ChartStep
@@ -73,12 +73,14 @@ def class_test(
 
     `broken` is the property that the run breaks, `reason` describes the run. `release` is the one
     that should take all steps, empty where none does; `version` is that of transactions, `largest`
-    the largest epoch of the run, which stands for Kafka's. Raises NoSchedule where coordinators
-    alone can't take the run, or don't show whether the property holds.
+    the largest epoch of the run, which stands for Kafka's. Raises NoScheduleError where
+    coordinators alone can't take the run, or don't show whether the property holds.
     """
     if broken not in ENDS:
         known = ", ".join(sorted(ENDS))
-        raise NoSchedule(f"{broken or 'what it comes to'} isn't seen on a coordinator (as {known})")
+        raise NoScheduleError(
+            f"{broken or 'what it comes to'} isn't seen on a coordinator (as {known})"
+        )
     lines = [f"            {line}" for line in _Steps(chart).lines()]
     before = f"        run.beginBefore({largest});\n" if _is_used_up(chart, largest) else ""
     name = f"{broken}Test"
@@ -186,8 +188,8 @@ class _Steps:
                 del self.waiting[at]
                 return
 
-    def _cannot(self, step: ChartStep) -> NoSchedule:
-        return NoSchedule(
+    def _cannot(self, step: ChartStep) -> NoScheduleError:
+        return NoScheduleError(
             f"step {step.number} is {step.event}, which Kafka's coordinators alone don't take"
         )
 

@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import Final
 
 from ....model.serve.faults.faults import script_text
-from .schedule import CLOCK_MS, NoSchedule, Schedule
+from .schedule import CLOCK_MS, NoScheduleError, Schedule
 
 _HERE: Final = Path(__file__).with_name("java")
 _HANGING, _AS_TOLD = "run.nothingHangs();", "run.committedAsTold();"
@@ -46,12 +46,14 @@ def java_test(
 ) -> tuple[str, dict[str, str]]:
     """The name of the test, and the files of a Maven project that has it, by their paths.
 
-    `broken` is the property that the run breaks, `reason` describes the run. Raises NoSchedule
+    `broken` is the property that the run breaks, `reason` describes the run. Raises NoScheduleError
     where nobody outside of a broker can see whether the property holds.
     """
     if broken not in ENDS:
         known = ", ".join(sorted(ENDS))
-        raise NoSchedule(f"{broken or 'what it comes to'} can't be seen from outside (as {known})")
+        raise NoScheduleError(
+            f"{broken or 'what it comes to'} can't be seen from outside (as {known})"
+        )
     name = f"{broken}Test"
     test = _TEST.format(
         name=name, reason=comment(reason), partitions=partitions,

@@ -40,7 +40,7 @@ INSIDE: Final = (
 """Events that neither a client nor the network can cause."""
 
 
-class NoSchedule(ValueError):
+class NoScheduleError(ValueError):
     """A run that can't become a test. A line says why."""
 
 
@@ -76,16 +76,16 @@ class Schedule:
 
 def schedule_of(chart: Chart, *, by_clock: bool) -> Schedule:
     """The schedule that a run is. `by_clock` says that the brokers are real, and a transaction
-    times out by their clock alone. Raises NoSchedule."""
+    times out by their clock alone. Raises NoScheduleError."""
     inside = [step for step in chart.steps if step.event in INSIDE]
     if inside:
-        raise NoSchedule(
+        raise NoScheduleError(
             f"step {inside[0].number} is {inside[0].event}, which happens inside of brokers: "
             "neither a client nor the network brings it about"
         )
     run = _Run(chart, by_clock)
     if not run.requests:
-        raise NoSchedule(f"no client in it sends a request of Kafka's ({', '.join(REQUESTS)})")
+        raise NoScheduleError(f"no client in it sends a request of Kafka's ({', '.join(REQUESTS)})")
     calls = tuple(run.calls())
     timeouts = tuple(step.number for step in chart.steps if step.event == "transaction timeout")
     expiries = tuple(step.number for step in chart.steps if step.event == "batch expires")
@@ -212,7 +212,7 @@ class _Run:
     def _of_cluster(self, step: ChartStep) -> Mapping[str, Any]:
         before = [r for r in self.requests if r.taken is not None and r.taken < step.number]
         if not before:
-            raise NoSchedule(f"step {step.number} is {step.event}, before any request")
+            raise NoScheduleError(f"step {step.number} is {step.event}, before any request")
         last = max(before, key=lambda request: request.taken or 0)
         return self._fault(BY_FAULT[step.event], last, step.number) | {"when": "after"}
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 
 from ....spec.coordinator import entry as transaction
 from ....spec.releases import api_versions
-from ...engine.errors import ModelError, NotNow, refusal
+from ...engine.errors import ModelError, NotNowError, refusal
 from ...engine.machine import Machine
 from .marker_channel_manager import Leaders, TransactionMarkerChannelManager
 from .transaction_log import partition_for
@@ -39,7 +39,7 @@ class ProducerIdAndEpoch(NamedTuple):
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
-class IllegalArgument(ModelError):
+class IllegalArgumentError(ModelError):
     """Kafka throws an IllegalArgumentException here."""
 
 
@@ -52,12 +52,13 @@ class Held(NamedTuple):
     own: Mapping[str, Any]
 
 
-class ThreadHeld(Exception):
+class ThreadHeldError(Exception):
     """The thread of a request is held before its answer: see `TransactionCoordinator.holds`."""
 
 
 def each_once(partitions: Any) -> frozenset[Any]:
-    """Partitions that somebody gave. Raises WrongType for one alone, which a string would be."""
+    """Partitions that somebody gave. Raises WrongTypeError for one alone, which a string would
+    be."""
     if isinstance(partitions, str) or not isinstance(partitions, Iterable):
         raise refusal("partitions", "a collection of partitions", partitions, of_type=False)
     return frozenset(cast("Iterable[Any]", partitions))
@@ -82,7 +83,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
 
     `holds` is where the thread of the next request is to be held, if it comes there: between a
     "fence" and its end; in an "append", whose record is in the log; after a "decision", before its
-    completion begins. The request raises ThreadHeld then, and `release` goes on with it. At
+    completion begins. The request raises ThreadHeldError then, and `release` goes on with it. At
     "completion" the answer isn't held, but the record that the end is complete.
     """
 
@@ -150,7 +151,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         still awaited, the coordinator answers from now on and goes on with the ends that were
         decided: the ids of these.
 
-        Raises NotNow where no load was begun under the epoch.
+        Raises NotNowError where no load was begun under the epoch.
         """
         if not self._load_ends(state_partition, coordinator_epoch):
             return []
@@ -213,9 +214,9 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
 
     def release(self, place: str) -> list[Any]:
         """The thread that is held there goes on: the message to the client that waits for its
-        answer. Raises NotNow where none is."""
+        answer. Raises NotNowError where none is."""
         if place not in self.held:
-            raise NotNow(f"no thread is held at {place}")
+            raise NotNowError(f"no thread is held at {place}")
         held = self.held.pop(place)
         name = held.transactional_id
         if place == "completion":
@@ -287,7 +288,7 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
             return _first(self._go_on(transactional_id, entry, append, off, token=token), token)
         own = {name: entry[name] for name in ("fence_end", "fenced_for")}
         if self._holds("fence", transactional_id, token, off, own):
-            raise ThreadHeld
+            raise ThreadHeldError
         if before_abort is not None:
             before_abort()
             found = self.lookup("OTHER", transactional_id)
@@ -375,10 +376,11 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return _first(sent, token)
 
     def describe(self, transactional_id: str | None) -> tuple[str, TransactionMetadata | None]:
-        """DescribeTransactions: an error and the entry. Raises IllegalArgument without an id."""
+        """DescribeTransactions: an error and the entry. Raises IllegalArgumentError without an
+        id."""
         answer = self.lookup("DESCRIBE", transactional_id)
         if answer.step == "ILLEGAL_ARGUMENT":
-            raise IllegalArgument("a transactional id is needed", "transactional_id")
+            raise IllegalArgumentError("a transactional id is needed", "transactional_id")
         if answer.step == "ANSWER":
             return answer.error, None
         assert transactional_id is not None
@@ -460,14 +462,14 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
                 self.records.append(self.pending_record(name))
             self.appends += 1
             if self._holds("append", name, token, off):
-                raise ThreadHeld
+                raise ThreadHeldError
             if append == PENDING:
                 return sent
             if append != "NONE":
                 return sent + self._refuse(entry, append)
             sent += entry.handle("log append").sent
             if entry.value(transaction.is_prepared) and self._holds("decision", name, token, off):
-                raise ThreadHeld
+                raise ThreadHeldError
         completion = entry.attempt("begin completion", switch_off=off)
         if completion is not None:
             sent += completion.sent

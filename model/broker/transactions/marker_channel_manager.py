@@ -13,7 +13,7 @@ from ...engine.machine import Machine
 from .transaction_state_manager import ERRORS, PENDING, TransactionStateManager
 
 
-class IllegalState(ModelError):
+class IllegalStateError(ModelError):
     """Kafka throws an IllegalStateException here."""
 
 
@@ -161,7 +161,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
             return
         self._refuse(entry, append)
         if outcome is None:
-            raise IllegalState(f"{append} for the completion of {name}")
+            raise IllegalStateError(f"{append} for the completion of {name}")
 
     def drain_markers(self, *, append: str = "NONE") -> dict[Any, list[Marker]]:
         """The markers that are due now, by broker. Completions that couldn't be appended are tried
@@ -181,10 +181,11 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         """A broker's answer to a marker, an error for each partition: COMPLETION_WRITTEN (nothing
         is left), WAITING, RETRY or CANCELLED, and the partitions that are tried again.
 
-        Raises IllegalState for errors that can't be, and where the answer lacks the producer id.
+        Raises IllegalStateError for errors that can't be, and where the answer lacks the producer
+        id.
         """
         if errors is None:
-            raise IllegalState(f"no answer for producer id {marker.producer_id}")
+            raise IllegalStateError(f"no answer for producer id {marker.producer_id}")
         if self.owner_epoch(marker.transactional_id) != marker.coordinator_epoch:
             self._cancel(marker)
             return "CANCELLED", frozenset()
@@ -192,7 +193,7 @@ class TransactionMarkerChannelManager(TransactionStateManager):
         for partition, error in errors.items():
             outcomes[partition] = self._answer(marker, partition, error)
             if outcomes[partition] == "ILLEGAL_STATE":
-                raise IllegalState(f"{error} for a marker to {partition}")
+                raise IllegalStateError(f"{error} for a marker to {partition}")
         if "CANCEL" in outcomes.values():
             self._cancel(marker)
             return "CANCELLED", frozenset()

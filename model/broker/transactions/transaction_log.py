@@ -21,7 +21,7 @@ def java_hash(text: str) -> int:
 def partition_for(transactional_id: str, partitions: int = 50) -> int:
     """The partition of the transaction log that an id belongs to.
 
-    TransactionStateManager.partitionFor. Raises WrongType for a wrong id.
+    TransactionStateManager.partitionFor. Raises WrongTypeError for a wrong id.
     """
     value = java_hash(text("transactional_id", transactional_id))
     return (0 if value == -(2**31) else abs(value)) % partitions

@@ -15,7 +15,7 @@ from ....spec.coordinator.listing import is_listed
 from ....spec.messages import Errors
 from ....spec.releases.features import KAFKA
 from ....spec.systems.reductions.coordinator import OWNERSHIP_ALONE
-from ...engine.errors import NotNow, whole
+from ...engine.errors import NotNowError, whole
 from ...engine.machine import Machine, is_watched
 from .transaction_log import TombstoneBatch, add_tombstone
 from .transaction_metadata import (
@@ -179,9 +179,10 @@ class TransactionStateManager:
         )
 
     def skip_to_epoch(self, transactional_id: str, producer_epoch: int) -> None:
-        """Brings the entry's epoch to this one, as so many InitProducerId would. Raises NotNow."""
+        """Brings the entry's epoch to this one, as so many InitProducerId would. Raises
+        NotNowError."""
         if not self.can_skip_to_epoch(transactional_id, producer_epoch):
-            raise NotNow(f"{transactional_id} can't skip to epoch {producer_epoch}")
+            raise NotNowError(f"{transactional_id} can't skip to epoch {producer_epoch}")
         now = metadata_of(transactional_id, self.entries[transactional_id])
         self.put(
             now._replace(

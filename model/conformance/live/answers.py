@@ -11,20 +11,20 @@ from typing import Any
 
 from ...broker.leader import Batch
 from ...records import Flag, RecordError, decode_batch, decode_control_type
-from ...wire.connection import NoAnswer
+from ...wire.connection import NoAnswerError
 
 
-def misshapen(request: str, wanted: str) -> NoAnswer:
+def misshapen(request: str, wanted: str) -> NoAnswerError:
     """The exception for a response about something else than its request."""
-    return NoAnswer("the broker", request, f"its response isn't about {wanted}")
+    return NoAnswerError("the broker", request, f"its response isn't about {wanted}")
 
 
 def only(request: str, entries: Sequence[Any] | None, **wanted: Any) -> dict[str, Any]:
     """The only entry of a list in a response, with the wanted fields: the fields that it must have.
-    Raises NoAnswer."""
+    Raises NoAnswerError."""
     if entries is None or len(entries) != 1:
         what = f"its response has {len(entries or ())} entries where 1 was asked for"
-        raise NoAnswer("the broker", request, what)
+        raise NoAnswerError("the broker", request, what)
     if any(entries[0][name] != value for name, value in wanted.items()):
         raise misshapen(request, f"the {' and '.join(wanted).replace('_', ' ')} of the request")
     return entries[0]
@@ -34,7 +34,7 @@ def part_of(
     request: str, topics: Sequence[Any] | None, topic: Mapping[str, str],
     partitions: str = "partitions", /, **wanted: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """The entry of a response about the only requested partition. Raises NoAnswer."""
+    """The entry of a response about the only requested partition. Raises NoAnswerError."""
     return only(request, only(request, topics, **topic)[partitions], **wanted)
 
 
@@ -54,12 +54,12 @@ def identity(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batches_of(request: str, data: bytes) -> list[Batch]:
-    """The batches of a fetch. Raises NoAnswer where they can't be read."""
+    """The batches of a fetch. Raises NoAnswerError where they can't be read."""
     try:
         return _batches_of(data)
     except RecordError as error:
         what = f"the batches of its response can't be read: {error}"
-        raise NoAnswer("the broker", request, what) from None
+        raise NoAnswerError("the broker", request, what) from None
 
 
 def _batches_of(data: bytes) -> list[Batch]:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final
 
-from ...wire.connection import BrokerError, NoAnswer, Unreachable
+from ...wire.connection import BrokerError, NoAnswerError, UnreachableError
 from ..session import Disagreement, System
 from .cluster.cluster import OF_TABLES, LiveCluster
 from .cluster.producer_epochs import Skip, use_up
@@ -38,7 +38,7 @@ ENDS_HELD: Final = {"append", "decision", "completion"}
 _NOTHING: Final[tuple[str, Mapping[str, Any], Mapping[str, Any]]] = ("", {}, {})
 
 
-class NotHeld(Exception):
+class NotHeldError(Exception):
     """A request was answered that should have been held, by an error that says nothing about it."""
 
 
@@ -75,7 +75,7 @@ class BrokerSystem(System):
 
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """See System. None: its broker has gone, and others have taken over. Raises BrokerError
-        where there is no broker, and NoAnswer."""
+        where there is no broker, and NoAnswerError."""
         fields = self._requests.own(fields)
         began = time.monotonic()
         if (request, fields) == self._ahead[:2]:
@@ -106,11 +106,11 @@ class BrokerSystem(System):
         while True:
             try:
                 return ask()
-            except Unreachable:  # it wasn't sent
+            except UnreachableError:  # it wasn't sent
                 if not self.cluster.finds_others() or time.monotonic() > until:
                     raise
                 time.sleep(SOON_S)
-            except NoAnswer as error:
+            except NoAnswerError as error:
                 if not self.cluster.has_failed_over(error.request):
                     raise
                 return None
@@ -165,10 +165,10 @@ class BrokerSystem(System):
         return {**told, "held": place}
 
     def resume(self, place: str) -> Mapping[str, Any]:
-        """See System. Raises NotHeld."""
+        """See System. Raises NotHeldError."""
         assert self._threads is not None
         if place not in self._held:
-            raise NotHeld
+            raise NotHeldError
         asked, breakpoints = self._held.pop(place)
         self._threads.let_go(breakpoints)
         told = asked.result()
@@ -300,13 +300,14 @@ class BrokerSystem(System):
         self.cluster.drop()
         until = time.monotonic() + SLOWEST_LOAD_S
         while time.monotonic() < until:
-            with suppress(Unreachable, NoAnswer):  # it is still starting
+            with suppress(UnreachableError, NoAnswerError):  # it is still starting
                 if self._is_back():
                     break
             time.sleep(0.1)
 
     def _is_back(self) -> bool:
-        """Whether coordinators and leaders answer again. Raises Unreachable or NoAnswer."""
+        """Whether coordinators and leaders answer again. Raises UnreachableError or
+        NoAnswerError."""
         for name in self._requests.ids if self.settles else ():
             if self._state(name)["error_code"] in PASSING:
                 self.cluster.forget_places()

@@ -62,7 +62,7 @@ class Requests:
         }
 
     def ask(self, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer to a request. Raises BrokerError, and NoAnswer of its kinds."""
+        """The answer to a request. Raises BrokerError, and NoAnswerError of its kinds."""
         return self._asks[request](fields, self._version(request, fields))
 
     def own(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:

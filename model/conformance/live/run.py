@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...cluster import Cluster
-from ...wire.connection import BrokerError, NoAnswer
+from ...wire.connection import BrokerError, NoAnswerError
 from ..difference import Difference
 from ..honest_clients import Level
-from ..possible_states import RowName, TooManyStates
+from ..possible_states import RowName, TooManyStatesError
 from ..session import NO_ANSWER, Disagreement, Exchange, Session, System
 from ..shrink import shows_again, shrinking
-from .broker import BrokerSystem, NotHeld
+from .broker import BrokerSystem, NotHeldError
 from .causes import Finding, changes_nothing, is_known
 from .clients import Versions, of_releases, versions_of
 from .cluster.apis import Lacking
 from .cluster.cluster import LiveCluster
-from .cluster.producer_epochs import Stalled
+from .cluster.producer_epochs import StalledError
 from .cluster.setup import begin
 from .holds.hold_places import Threads
 from .suites.directed_suite import PATIENCE, Line, Way, existing, ways
@@ -220,7 +220,7 @@ class Run:
                     self.cluster, settles=self.settles, restarts=restarts or self.restarts,
                     threads=self.threads, tolerates=self._tolerates,
                 )  # fmt: skip
-            except NoAnswer as error:  # of a coordinator's epoch, which markers alone need
+            except NoAnswerError as error:  # of a coordinator's epoch, which markers alone need
                 self._beside(error)
                 self.cluster.leave_out("WriteTxnMarkers", error.what)
                 self.versions = {k: v for k, v in self.versions.items() if k != "WriteTxnMarkers"}
@@ -333,7 +333,7 @@ class Run:
                 session = Session(system, self.protocol, keeps_rows=True)
                 going.append(Going(system, self._taking(session, way)))
             together(going, shared)
-        except Stalled as error:
+        except StalledError as error:
             self.report.missed |= {row: str(error) for row in found}
             return
         finally:
@@ -363,9 +363,9 @@ class Run:
                 session.take(line)
         except Disagreement as found:
             self._unshrunk.append(found)
-        except Stalled:
+        except StalledError:
             self._tolerated += 1
-        except (NotHeld, TooManyStates):
+        except (NotHeldError, TooManyStatesError):
             pass  # the way is gone, or so much is open that anything would be allowed
         finally:
             system.close()
@@ -428,7 +428,7 @@ class Run:
                 session.take(line)
         except Disagreement as found:
             self._found("random", found)
-        except TooManyStates:
+        except TooManyStatesError:
             pass  # so much is open that anything would be allowed
         finally:
             session.system.close()
@@ -502,7 +502,7 @@ class Run:
             self._kept("", found)
         return True
 
-    def _beside(self, error: NoAnswer) -> None:
+    def _beside(self, error: NoAnswerError) -> None:
         """Keeps that a request of our own had no answer."""
         last = Exchange({"request": error.request}, {NO_ANSWER: error.what})
         self._kept(START, Disagreement([last], [], self.protocol, is_beside=True))

@@ -19,7 +19,7 @@ from ....language.reductions import Reduced, Reduction
 from ....language.tables import Machine as Declared
 from ....language.tables import Message, Row, Sending, Table, real_view
 from ....language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type
-from ..errors import ModelError, OutOfRange, UnknownEvent, refusal
+from ..errors import ModelError, OutOfRangeError, UnknownEventError, refusal
 from ..values import Ranges, has_record, shown, tuple_class
 from .compiler import Compiler, Layout, Rule, Sent
 
@@ -214,7 +214,7 @@ class Program:
         """A compiler with these names for parameters."""
         return Compiler(
             Layout(self.places, names), self.ranges,
-            out_of_range=lambda field, value: OutOfRange(f"{field} can't be {value!r}", field),
+            out_of_range=lambda field, value: OutOfRangeError(f"{field} can't be {value!r}", field),
             refused=self.refused,
         )  # fmt: skip
 
@@ -262,14 +262,14 @@ class Program:
     def function(
         self, event: str, features: frozenset[str], *, apply: bool = True
     ) -> Callable[..., Any]:
-        """The compiled table. Raises UnknownEvent."""
+        """The compiled table. Raises UnknownEventError."""
         found = self.functions.get((event, features, apply))
         if found is not None:
             return found
         table = self.tables.get(event)
         if table is None:
             there = one_of(event, self.tables)
-            raise UnknownEvent(f"{self.declared.name} has no event {event!r} ({there})")
+            raise UnknownEventError(f"{self.declared.name} has no event {event!r} ({there})")
         rows = self.present(table, features)
         rules = [self._rule(table, row, features) for row in rows]
         compiler = self.compiler(self.names(table))

@@ -13,7 +13,7 @@ from ....language.typecheck import type_of
 from ....language.types import Enum, Int, Key, Optional, Set, Type, Value
 from ....language.types import Sequence as Line
 from ....language.values import canonical
-from ..values import FRESH, Ranges, Sparse, Unbounded, known_keys, no_others, tells_apart
+from ..values import FRESH, Ranges, Sparse, UnboundedError, known_keys, no_others, tells_apart
 from . import operations
 
 _INFIX = {
@@ -95,7 +95,7 @@ class Source:
             case Int():
                 low, high = self.ranges.of_int(kind)
                 if low is None or high is None or high - low > 10_000:
-                    raise Unbounded(f"a quantifier over {kind} has no end at real ranges")
+                    raise UnboundedError(f"a quantifier over {kind} has no end at real ranges")
                 return f"range({low}, {high + 1})"
             case Optional():
                 return f"(None, *{self._domain_of(kind.of)})"
@@ -132,7 +132,7 @@ class Source:
             case "constant":
                 number = self.ranges.number(e)
                 if number is None:
-                    raise Unbounded(f"{e} has no value at real ranges")
+                    raise UnboundedError(f"{e} has no value at real ranges")
                 return repr(number)
             case "field":
                 place = self._place(data)
@@ -163,7 +163,7 @@ class Source:
                 if e in scope:
                     return scope[e]
                 if self._is_open(type_of(args[0])):
-                    raise Unbounded(f"`{e}`: keys of any kind have no order")
+                    raise UnboundedError(f"`{e}`: keys of any kind have no order")
                 return self.code(args[0], scope)
             case _ if op in _INFIX:
                 return f"({self.code(args[0], scope)} {_INFIX[op]} {self.code(args[1], scope)})"
@@ -188,7 +188,7 @@ class Source:
             case "div" | "mod":
                 by = self.ranges.number(args[1])
                 if by is None:
-                    raise Unbounded(f"`{e}`: {args[1]} has no value at real ranges")
+                    raise UnboundedError(f"`{e}`: {args[1]} has no value at real ranges")
                 return f"({v[0]} {'//' if op == 'div' else '%'} {divisor(e, by)})"
             case "get":
                 return f"{v[0]}[{[name for name, _ in kind.fields].index(data)}]"
@@ -325,7 +325,7 @@ class Source:
             case "all" | "any" | "max" | "min":
                 return f"{e.op}({code} {every})"
             case "first_of":
-                raise Unbounded(f"`{e}`: keys of any kind have no order")
+                raise UnboundedError(f"`{e}`: keys of any kind have no order")
             case "each" if any(parts):
                 return f"_Sparse({others}, {{{name}: {code} {listed}}})"
             case "each":

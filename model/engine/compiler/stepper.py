@@ -12,7 +12,7 @@ from typing import Any
 
 from ....language import Action, Expression, Instance
 from ....language.types import Type, Value, choices
-from ..errors import ModelError, OutOfRange
+from ..errors import ModelError, OutOfRangeError
 from ..interpreter import FullState, Step
 from ..values import Ranges
 from .compiler import Compiler, Layout, Rule
@@ -33,12 +33,12 @@ class Stepper:
 
     def _compiler(self, names: Mapping[Expression, str]) -> Compiler:
         def refused(field: str, _: Type, value: Any) -> ModelError:
-            return OutOfRange(f"{field} can't be {value!r}", field)
+            return OutOfRangeError(f"{field} can't be {value!r}", field)
 
         layout = Layout(self._places, names)
         return Compiler(
             layout, self._ranges, refused=refused,
-            out_of_range=lambda field, value: OutOfRange(f"{field} can't be {value!r}", field),
+            out_of_range=lambda field, value: OutOfRangeError(f"{field} can't be {value!r}", field),
         )  # fmt: skip
 
     def _action(self, index: int) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
@@ -86,7 +86,7 @@ class Stepper:
         named = tuple(bound.items())
         try:
             result = self._action(index)[0](fields, (), None, *bound.values())
-        except OutOfRange as error:
+        except OutOfRangeError as error:
             return Step(-1, action, named, None, str(error))
         if result is None:
             return None

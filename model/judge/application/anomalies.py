@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..histories import BadLine
+from ..histories import BadLineError
 from ..judge import Finding
 from .inputs import Inputs, Place, Reads, Take
 
@@ -88,8 +88,8 @@ class _Transaction:
 
 
 class _History:
-    """The lines of a history, each put where it belongs. Raises BadLine for a contradiction of an
-    earlier line: no order of lines says which of the two is so."""
+    """The lines of a history, each put where it belongs. Raises BadLineError for a contradiction of
+    an earlier line: no order of lines says which of the two is so."""
 
     def __init__(self) -> None:
         self.sent: dict[str, list[_Sent]] = {}
@@ -124,7 +124,7 @@ class _History:
                 ended = self.transactions.setdefault(name, _Transaction(place))
                 if ended.end is not None:
                     what = f"transaction {name} has ended before ({ended.end[1]})"
-                    raise BadLine(file, number, what, NAME_EACH.format("transaction"))
+                    raise BadLineError(file, number, what, NAME_EACH.format("transaction"))
                 ended.end = line["outcome"], place
             case "caught_up":
                 self.caught_up.add(line["partition"])
@@ -149,13 +149,13 @@ class _History:
             before = sends[0].place
         if before != place:
             what = f"record {record} was sent before ({before})"
-            raise BadLine(*place, what, NAME_EACH.format("send"))
+            raise BadLineError(*place, what, NAME_EACH.format("send"))
         if name is not None:
             self._within(place, name, producer)
         if "inputs" in line:
             if name is None:
                 what = f"record {record} has inputs and no transaction"
-                raise BadLine(*place, what, "only transactions are judged by input")
+                raise BadLineError(*place, what, "only transactions are judged by input")
             take = Take(name, place, line["partition"], record, line["outcome"])
             self.names_inputs.add(record)
             self.inputs.take(line, take)
@@ -168,15 +168,15 @@ class _History:
         self.sends += 1
 
     def _within(self, place: Place, name: str, producer: str) -> None:
-        """A line of a transaction. Raises BadLine if it is another producer's or is over."""
+        """A line of a transaction. Raises BadLineError if it is another producer's or is over."""
         one = self.transactions.setdefault(name, _Transaction(place))
         one.producer = one.producer or (producer, place)
         if one.producer[0] != producer:
             what = f"transaction {name} is of {one.producer[0]} ({one.producer[1]})"
-            raise BadLine(*place, what, NAME_EACH.format("transaction"))
+            raise BadLineError(*place, what, NAME_EACH.format("transaction"))
         if one.end is not None and one.end[1].file == place.file:
             what = f"transaction {name} has ended ({one.end[1]})"
-            raise BadLine(*place, what, "write its lines first, its end behind them")
+            raise BadLineError(*place, what, "write its lines first, its end behind them")
 
     def outcome(self, sent: _Sent) -> str | None:
         """The outcome of its transaction; committed if it is in none, None if it isn't known."""
@@ -221,7 +221,7 @@ def find_anomalies(lines: Iterable[tuple[str, int, Mapping[str, Any]]]) -> View:
 
     A record's name stands for one send in each transaction, that of a transaction for one
     transaction. That a record isn't there is said only of partitions that some consumer has read to
-    their end (`caught_up`). Raises BadLine for a line that contradicts an earlier one.
+    their end (`caught_up`). Raises BadLineError for a line that contradicts an earlier one.
     """
     history = _History()
     for file, number, line in lines:

@@ -15,7 +15,7 @@ from enum import Enum
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from ..histories import BadLine
+from ..histories import BadLineError
 
 
 class Place(NamedTuple):
@@ -135,7 +135,7 @@ class _Judged:
 
 
 class Inputs:
-    """The lines of a history that are about inputs. Raises BadLine for a contradiction of an
+    """The lines of a history that are about inputs. Raises BadLineError for a contradiction of an
     earlier line."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class Inputs:
         if known and (known[0].record is None) != (take.record is None):
             what = f"{of.subject} of {of.partition} has and lacks a record ({known[0].place})"
             remedy = "write filter only for inputs without a record"
-            raise BadLine(take.place.file, take.place.line, what, remedy)
+            raise BadLineError(take.place.file, take.place.line, what, remedy)
         known.append(take)
 
     def commit(self, line: Mapping[str, Any], place: Place) -> None:
@@ -180,7 +180,7 @@ class Inputs:
         known, where = self.group_of.setdefault(name, (group, place))
         if known != group:
             what = f"transaction {name} commits for the group {known or '(none)'} ({where})"
-            raise BadLine(place.file, place.line, what, "give a transaction one group")
+            raise BadLineError(place.file, place.line, what, "give a transaction one group")
         found = Commit(line["offset"], line["outcome"], place)
         self.commits.setdefault(line["partition"], {})[name] = found
 

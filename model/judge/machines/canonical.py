@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from ....spec.messages import EPOCH, NO_EPOCH, TIMESTAMP, transaction
-from ...engine.errors import WrongType
+from ...engine.errors import WrongTypeError
 from ...engine.machine import Machine, Taken, watched
 from ..operations import Judged, Operation, Rest, Settings, matches
 from . import coordinator as judged
@@ -57,7 +57,7 @@ def machine_for(
         return Leader(operations, settings, about)
     if requests <= {*GROUP_REQUESTS}:
         return Offset(operations, settings, about)
-    raise WrongType(f"no key has all of {', '.join(sorted(requests))}", "request")
+    raise WrongTypeError(f"no key has all of {', '.join(sorted(requests))}", "request")
 
 
 class Form:

@@ -20,7 +20,7 @@ _FULL = "failed to write whole buffer"  # cramjam's message if the buffer is too
 _MOST = (1 << 31) - 1  # bytes that Kafka may have in one piece
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """The decompressed data has more bytes than allowed."""
 
 
@@ -45,7 +45,7 @@ def _decompress_snappy(data: memoryview, place: memoryview) -> int:
 
 def _decompress_block(data: memoryview, place: memoryview) -> int:
     if cramjam.snappy.decompress_raw_len(data) > len(place):
-        raise TooLarge
+        raise TooLargeError
     return cramjam.snappy.decompress_raw_into(data, place)
 
 
@@ -73,7 +73,7 @@ def compress(codec: int, data: bytes) -> bytes:
 def decompress(codec: int, data: memoryview, most: int) -> memoryview:
     """The decompressed bytes: at most `most` bytes, whatever it says of itself.
 
-    Raises TooLarge where it has more, ValueError where it can't be told.
+    Raises TooLargeError where it has more, ValueError where it can't be told.
     """
     if codec == 0:
         return data
@@ -84,12 +84,12 @@ def decompress(codec: int, data: memoryview, most: int) -> memoryview:
         size = undo(data, place)
     except cramjam.DecompressionError as error:
         if _FULL in str(error):
-            raise TooLarge from None
+            raise TooLargeError from None
         raise ValueError(f"{name} can't decompress it: {error}") from None
     except (OSError, MemoryError):
-        raise TooLarge from None
+        raise TooLargeError from None
     if size > most:
-        raise TooLarge
+        raise TooLargeError
     return place[:size].toreadonly()
 
 

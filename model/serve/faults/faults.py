@@ -23,7 +23,7 @@ import fastjsonschema
 from ....language.given import one_of
 from ....spec.releases.broker_versions import newest_of
 from ....spec.releases.features import NEWEST
-from ....strict_json import NotJson, read_json
+from ....strict_json import NotJsonError, read_json
 from ...wire.listener import Request
 
 MOST_TOLD: Final = 300
@@ -46,7 +46,7 @@ WAITING: Final = frozenset(
 """Those that may have an `until`."""
 
 
-class BadFault(ValueError):
+class BadFaultError(ValueError):
     """A wrong fault. One line says why."""
 
 
@@ -83,7 +83,7 @@ def _matcher(given: Mapping[str, Any]) -> Matcher:
     known = newest_of(NEWEST)
     if asked not in known or asked == "ApiVersions":
         there = one_of(asked[:MOST_TOLD], sorted(known.keys() - {"ApiVersions"}))
-        raise BadFault(f"no request is called {asked[:MOST_TOLD]!r}: {there}")
+        raise BadFaultError(f"no request is called {asked[:MOST_TOLD]!r}: {there}")
     only = {name: given[name] for name in _SAID if name in given}
     return Matcher(asked, given.get("nth", 1), given.get("times", 1), only)
 
@@ -198,14 +198,14 @@ class Faults:
     drawn: Drawn | None = None
 
     def add(self, given: Any) -> Fault:
-        """One more. Raises BadFault."""
+        """One more. Raises BadFaultError."""
         fault = fault_of(given, name=f"fault-{len(self.all) + 1}")
         if fault.name in self.all:
-            raise BadFault(f"two faults are called {fault.name}")
+            raise BadFaultError(f"two faults are called {fault.name}")
         if fault.on is None:
-            raise BadFault("a fault needs `on`, the request that brings it about")
+            raise BadFaultError("a fault needs `on`, the request that brings it about")
         if fault.do in self.refused:
-            raise BadFault(f"{fault.do}: {self.refused[fault.do]}")
+            raise BadFaultError(f"{fault.do}: {self.refused[fault.do]}")
         self.all[fault.name] = fault
         return fault
 
@@ -302,23 +302,23 @@ class Drawn:
 
 
 def fault_of(given: Any, *, name: str) -> Fault:
-    """The fault that an object is; `name` is for one without. Raises BadFault."""
+    """The fault that an object is; `name` is for one without. Raises BadFaultError."""
     try:
         _schema()(given)
     except fastjsonschema.JsonSchemaValueException as error:
         what = str(error.message).removeprefix("data").lstrip(". ")[:MOST_TOLD]
-        raise BadFault(f"{what}: see fault.schema.json") from None
+        raise BadFaultError(f"{what}: see fault.schema.json") from None
     except RecursionError:
-        raise BadFault("it is nested too deep: see fault.schema.json") from None
+        raise BadFaultError("it is nested too deep: see fault.schema.json") from None
     do, until = given["do"], given.get("until")
     if until is not None and do not in WAITING:
-        raise BadFault(f"{do} has no `until`")
+        raise BadFaultError(f"{do} has no `until`")
     if do == "skip_to_epoch" and "producer_epoch" not in given:
-        raise BadFault("skip_to_epoch needs `producer_epoch`")
+        raise BadFaultError("skip_to_epoch needs `producer_epoch`")
     if "ms" in given.get("on", ()):
-        raise BadFault("`on` has no `ms`")
+        raise BadFaultError("`on` has no `ms`")
     if do in REQUEST_FAULTS and "when" in given:
-        raise BadFault(f"{do} has no `when`")
+        raise BadFaultError(f"{do} has no `when`")
     return Fault(
         given.get("name", name), do, _matcher(given["on"]) if "on" in given else None,
         _until(until), 0 if until is None or "request" not in until else until.get("ms", 0),
@@ -334,15 +334,15 @@ def _until(given: Mapping[str, Any] | None) -> Matcher | int | None:
 
 
 def read_object(text: bytes) -> Any:
-    """The data in a text of JSON. Raises BadFault."""
+    """The data in a text of JSON. Raises BadFaultError."""
     try:
         return read_json(text)
-    except NotJson as error:
-        raise BadFault(str(error)) from None
+    except NotJsonError as error:
+        raise BadFaultError(str(error)) from None
 
 
 def read_script(text: bytes) -> list[Any]:
-    """The faults of a script: an object, or a list of them. Raises BadFault."""
+    """The faults of a script: an object, or a list of them. Raises BadFaultError."""
     found = read_object(text)
     return found if isinstance(found, list) else [found]
 
@@ -354,11 +354,12 @@ def script_text(faults: Iterable[Mapping[str, Any]]) -> str:
 
 
 def read_short(text: str) -> Any:
-    """A fault as a command line has it: DO:REQUEST, DO:REQUEST:NTH, or JSON. Raises BadFault."""
+    """A fault as a command line has it: DO:REQUEST, DO:REQUEST:NTH, or JSON. Raises
+    BadFaultError."""
     if text.startswith("{"):
         return read_object(text.encode("utf-8", "replace"))
     parts = text.split(":")
     if len(parts) not in (2, 3) or (len(parts) == 3 and not parts[2].isdigit()):
-        raise BadFault("write DO:REQUEST, DO:REQUEST:NTH, or an object of JSON")
+        raise BadFaultError("write DO:REQUEST, DO:REQUEST:NTH, or an object of JSON")
     nth = {"nth": int(parts[2][:10])} if len(parts) == 3 else {}
     return {"do": parts[0], "on": {"request": parts[1], **nth}}

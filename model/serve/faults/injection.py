@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...conformance.live.cluster.missing_permissions import refusal
 from ...wire.listener import LOST, Answer, Request, Silence
 from ..history import History
-from .faults import REQUEST_FAULTS, BadFault, Fault, Faults, Matcher
+from .faults import REQUEST_FAULTS, BadFaultError, Fault, Faults, Matcher
 
 PATIENCE_S: Final = 1
 """So long a request that is to be overtaken waits for the one that overtakes it."""
@@ -111,9 +111,10 @@ class Faulted:
             await done
 
     async def act(self, fault: Fault) -> None:
-        """Brings a fault of the cluster about at once. Raises BadFault where it takes a request."""
+        """Brings a fault of the cluster about at once. Raises BadFaultError where it takes a
+        request."""
         if fault.do in REQUEST_FAULTS:
-            raise BadFault(f"{fault.do} needs `on`, the request that brings it about")
+            raise BadFaultError(f"{fault.do} needs `on`, the request that brings it about")
         await self._do(fault, fault.transactional_id)
 
     async def _again(self, request: Request, fault: Fault) -> None:

@@ -14,7 +14,7 @@ from epochfence.checker.native.search.checkpoint import CheckpointError
 from epochfence.checker.spark.storage.files import Storage
 from epochfence.checker.spark.storage.manifest import Level, Manifest
 from epochfence.checker.spark.storage.runs import read_run, write_run
-from epochfence.checksums import Damaged
+from epochfence.checksums import DamagedError
 from epochfence.tests.checker.damage import apply, damages
 
 STRIDE = 8
@@ -70,7 +70,7 @@ def test_what_is_read_is_what_was_written(
         for file in run.each_run():
             try:
                 levels = dict(read_run(run.storage, file, STRIDE))
-            except Damaged:
+            except DamagedError:
                 continue
             for level, states in levels.items():
                 assert states == b"".join(STATES[level])

@@ -28,7 +28,7 @@ from epochfence.diagrams.drawing.render import (
     to_svg,
 )
 from epochfence.diagrams.drawing.system import system_graph
-from epochfence.files import CantWrite
+from epochfence.files import CantWriteError
 
 AWKWARD = 'a "b" <c> {d} | e: f; #g \\n \\l [h] & é'
 GRAPH = Graph(
@@ -215,7 +215,9 @@ def test_the_ending_says_the_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["lights.jpg", "lights", "none/lights.svg"])
 def test_what_can_not_be_written_is_said_in_a_line(name: str, tmp_path: Path) -> None:
-    with pytest.raises((DrawingError, CantWrite), match=re.escape(str(tmp_path / name))) as raised:
+    with pytest.raises(
+        (DrawingError, CantWriteError), match=re.escape(str(tmp_path / name))
+    ) as raised:
         into(tmp_path / name)(GRAPH)
     assert "\n" not in str(raised.value)
     assert list(tmp_path.iterdir()) == []
@@ -223,7 +225,7 @@ def test_what_can_not_be_written_is_said_in_a_line(name: str, tmp_path: Path) ->
 
 def test_a_folder_in_the_place_of_the_file_is_said_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "lights.mmd").mkdir()
-    with pytest.raises(CantWrite, match="it is a folder"):
+    with pytest.raises(CantWriteError, match="it is a folder"):
         into(tmp_path / "lights.mmd")(GRAPH)
     assert [path.name for path in tmp_path.iterdir()] == ["lights.mmd"]
 

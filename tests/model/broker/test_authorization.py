@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.client.requests import CallFailed
+from epochfence.model.client.requests import CallFailedError
 from epochfence.model.engine.errors import ModelError
 from epochfence.model.engine.machine import noted
 from epochfence.model.requests import answer, difference
@@ -263,12 +263,12 @@ def test_a_client_without_the_id_may_ask_again_from_3_6_on(release: str) -> None
     made = Cluster(protocol=release, acls=Acls(allow("DESCRIBE TRANSACTIONAL_ID a")))
     client = ProducerClient("a", protocol=release)
     call = served(made, client, client.init_transactions())
-    with pytest.raises(CallFailed, match=TID):
+    with pytest.raises(CallFailedError, match=TID):
         client.wait(call)
     made.acls = Acls(allow(*EVERYTHING[:1], "WRITE TOPIC t"))
     if release in during("", "3.5"):
         assert client.machine["state"] == "FATAL_ERROR"
-        with pytest.raises(CallFailed):
+        with pytest.raises(CallFailedError):
             client.init_transactions()
     else:
         again = served(made, client, client.init_transactions())
@@ -278,7 +278,7 @@ def test_a_client_without_the_id_may_ask_again_from_3_6_on(release: str) -> None
 
 def test_a_client_that_may_not_describe_its_id_finds_no_coordinator() -> None:
     made, client = Cluster(acls=Acls()), ProducerClient("a")
-    with pytest.raises(CallFailed, match=TID):
+    with pytest.raises(CallFailedError, match=TID):
         client.wait(served(made, client, client.init_transactions()))
     assert made.coordinator.metadata("a") is None
 
@@ -302,7 +302,7 @@ def test_offsets_that_may_not_be_committed(right: str, error: str) -> None:
     client.begin_transaction()
     call = client.send_offsets({"in-0": 1}, {"group_id": "g"})
     made.serve(client, principal=ALICE)
-    with pytest.raises(CallFailed, match=error):
+    with pytest.raises(CallFailedError, match=error):
         client.wait(call)
     is_fatal = error == "KAFKA_EXCEPTION"
     assert client.machine["state"] == ("FATAL_ERROR" if is_fatal else "ABORTABLE_ERROR")

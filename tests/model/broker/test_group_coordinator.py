@@ -12,8 +12,8 @@ from epochfence.language import Table
 from epochfence.model import Cluster, ProducerClient
 from epochfence.model.broker.group_coordinator import GroupCoordinator
 from epochfence.model.broker.group_messages import Answered, Identity, offsets_partition
-from epochfence.model.broker.transactions.coordinator import ThreadHeld
-from epochfence.model.engine.errors import MissingField
+from epochfence.model.broker.transactions.coordinator import ThreadHeldError
+from epochfence.model.engine.errors import MissingFieldError
 from epochfence.model.requests import read, run
 from epochfence.spec.groups.tables import DRIVEN, DRIVEN_OFFSETS
 from epochfence.spec.releases.features import KAFKA
@@ -337,7 +337,7 @@ def test_a_member_that_was_fenced_meanwhile_is_refused_as_the_leader_appends() -
     member = made.join_group("g", api_version=3).member_id
     made.sync_group("g", member, 1)
     made.hold("verification", "TxnOffsetCommit")
-    with pytest.raises(ThreadHeld):
+    with pytest.raises(ThreadHeldError):
         made.commit_offsets(
             *about, offsets={"t-0": 5}, member_id=member, generation_id=1, api_version=4
         )  # fmt: skip
@@ -393,7 +393,7 @@ def test_lines_of_requests_reach_the_coordinator() -> None:
 def test_an_offset_without_its_partition_is_told() -> None:
     line = {"request": "TxnOffsetCommit", "transactional_id": "a", "producer_id": 0,
             "producer_epoch": 0, "group_id": "g", "offset": 1}  # fmt: skip
-    with pytest.raises(MissingField, match="lacks its partition"):
+    with pytest.raises(MissingFieldError, match="lacks its partition"):
         run([line])
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from epochfence.model import ProducerIdController, ProducerIdManager
 from epochfence.model.broker.producer_ids import (
-    Exhausted,
+    ExhaustedError,
     ProducerIdBlockZNode,
     ZkProducerIdManager,
 )
-from epochfence.model.engine.errors import NotNow
+from epochfence.model.engine.errors import NotNowError
 
 LARGEST = 2**63 - 1
 ASYNCHRONOUS = ("3.6", "4.0", "4.3")
@@ -108,7 +108,7 @@ def test_until_3_5_a_call_waits_for_its_block() -> None:
     assert manager.generate() is None
     assert manager.asks_controller
     assert manager.is_waiting
-    with pytest.raises(NotNow):
+    with pytest.raises(NotNowError):
         manager.generate()
     assert manager.answer("NONE", 20, 10) == (20, 10)
     assert manager.finish() == 20
@@ -178,9 +178,9 @@ def test_brokers_take_blocks_from_one_node(release: str) -> None:
 def test_a_node_has_an_end(release: str) -> None:
     node = ProducerIdBlockZNode(LARGEST - 1000, protocol=release)
     manager = ZkProducerIdManager(node, protocol=release)
-    with pytest.raises(Exhausted):
+    with pytest.raises(ExhaustedError):
         ZkProducerIdManager(node, 1, protocol=release)
     found = [manager.generate() for _ in range(1000)]
     assert found[-1] == LARGEST
-    with pytest.raises(Exhausted):
+    with pytest.raises(ExhaustedError):
         manager.generate()

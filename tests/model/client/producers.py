@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.client.requests import CallFailed, Produce, Request
+from epochfence.model.client.requests import CallFailedError, Produce, Request
 from epochfence.spec.releases.features import NEWEST
 
 
@@ -60,6 +60,6 @@ def transactional_of(release: str, **settings: Any) -> ProducerClient:
 
 def raised(call: Callable[[], object]) -> tuple[str, str | None]:
     """The error that a call raises, and its cause."""
-    with pytest.raises(CallFailed) as failed:
+    with pytest.raises(CallFailedError) as failed:
         call()
     return failed.value.error, failed.value.cause

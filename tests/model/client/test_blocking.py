@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from epochfence.model import ProducerClient
-from epochfence.model.client.requests import CallFailed, Produce, Record
-from epochfence.model.engine.errors import NotNow
+from epochfence.model.client.requests import CallFailedError, Produce, Record
+from epochfence.model.engine.errors import NotNowError
 from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.client.producers import (
     batches,
@@ -216,11 +216,11 @@ def test_how_long_calls_wait_by_release(call: str) -> None:
     for release in RELEASED:
         client, result = pending(call, release)
         client.now_ms += 499
-        with pytest.raises(NotNow):
+        with pytest.raises(NotNowError):
             client.wait(result)  # type: ignore[arg-type]
         client.now_ms += 1
         limited = RELEASED.index(release) >= RELEASED.index(SINCE[call])
-        with pytest.raises(CallFailed if limited else NotNow) as told:
+        with pytest.raises(CallFailedError if limited else NotNowError) as told:
             client.wait(result)  # type: ignore[arg-type]
         assert not limited or str(told.value) == "TIMEOUT"
 
@@ -231,7 +231,7 @@ def test_a_call_made_again_waits_anew() -> None:
     again = client.commit_transaction()
     assert again is result
     client.now_ms += 499
-    with pytest.raises(NotNow):
+    with pytest.raises(NotNowError):
         client.wait(again)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from epochfence.model import ProducerClient
 from epochfence.model.client.requests import CallResult
-from epochfence.model.engine.errors import UnknownField
+from epochfence.model.engine.errors import UnknownFieldError
 from epochfence.spec.client.metrics import METRICS, Stat, metrics_at
 from epochfence.spec.releases.features import KAFKA, NEWEST, RELEASED
 from epochfence.tests.model.client.producers import batches, idempotent, only
@@ -129,7 +129,7 @@ def test_the_average_of_nothing(release: str, least: float | None) -> None:
     ],
 )
 def test_a_name_that_has_no_value(name: str, topic: str | None, told: str) -> None:
-    with pytest.raises(UnknownField, match=told) as raised:
+    with pytest.raises(UnknownFieldError, match=told) as raised:
         idempotent(NEWEST).metric(name, topic)
     assert raised.value.field == name
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epochfence.model import Partitioner
 from epochfence.model.client.partitioner import murmur2, partition_for_key
-from epochfence.model.engine.errors import OutOfRange
+from epochfence.model.engine.errors import OutOfRangeError
 
 # From Kafka's UtilsTest.testMurmur2.
 HASHES = {
@@ -60,5 +60,5 @@ def test_a_given_partition_comes_first_and_round_robin_looks_at_no_key() -> None
 
 @pytest.mark.parametrize("wrong", [-1, 4])
 def test_a_partition_that_is_not_there(wrong: int) -> None:
-    with pytest.raises(OutOfRange, match="given"):
+    with pytest.raises(OutOfRangeError, match="given"):
         Partitioner(4).partition(given=wrong)

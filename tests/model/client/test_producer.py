@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from epochfence.model import Cluster, ProducerClient, states
-from epochfence.model.client.requests import CallFailed, Produce, Record, Request
-from epochfence.model.engine.errors import NotNow, OutOfRange
+from epochfence.model.client.requests import CallFailedError, Produce, Record, Request
+from epochfence.model.engine.errors import NotNowError, OutOfRangeError
 from epochfence.spec.client import transaction_manager
 from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.client.producers import (
@@ -207,7 +207,7 @@ def test_a_second_client_fences_the_first(release: str) -> None:
     cluster.serve(first)
     assert record.error is not None
     second.begin_transaction()
-    with pytest.raises(CallFailed):
+    with pytest.raises(CallFailedError):
         first.commit_transaction()
 
 
@@ -284,18 +284,18 @@ def test_a_batch_that_expires_as_it_is_sent_is_answered_in_vain() -> None:
 
 def test_what_can_not_be() -> None:
     client = ProducerClient("orders")
-    with pytest.raises(CallFailed, match="ILLEGAL_STATE"):
+    with pytest.raises(CallFailedError, match="ILLEGAL_STATE"):
         client.begin_transaction()
     call = client.init_transactions()
-    with pytest.raises(NotNow):
+    with pytest.raises(NotNowError):
         client.wait(call)
-    with pytest.raises(CallFailed, match="TIMEOUT"):
+    with pytest.raises(CallFailedError, match="TIMEOUT"):
         client.wait(call, 10)
     (asked,) = client.run()
     client.answer(asked)
-    with pytest.raises(NotNow, match="FIND_COORDINATOR"):
+    with pytest.raises(NotNowError, match="FIND_COORDINATOR"):
         client.answer(asked)
     (asked,) = client.run()
-    with pytest.raises(OutOfRange) as raised:
+    with pytest.raises(OutOfRangeError) as raised:
         client.answer(asked, "NO_SUCH_ERROR")
     assert raised.value.field == "error"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.model import Cluster, ProducerClient
-from epochfence.model.client.requests import CallFailed
+from epochfence.model.client.requests import CallFailedError
 from epochfence.spec.client.add_partitions import partition_step
 from epochfence.spec.errors import Errors
 from epochfence.spec.releases.features import RELEASED
@@ -62,13 +62,13 @@ def test_who_may_not_initialize_may_ask_again_from_3_6_on(
         assert client.machine["state"] == ("INITIALIZING" if since else "FATAL_ERROR")
         return
     assert client.machine["state"] == ("UNINITIALIZED" if since else "FATAL_ERROR")
-    with pytest.raises(CallFailed, match=error):
+    with pytest.raises(CallFailedError, match=error):
         client.wait(call)
     if since:
         client.init_transactions()
         assert only(client).api == "INIT_PRODUCER_ID"
     else:
-        with pytest.raises(CallFailed):
+        with pytest.raises(CallFailedError):
             client.init_transactions()
 
 
@@ -115,7 +115,7 @@ def test_a_fenced_client_says_so_since_2_3(release: str) -> None:
     """TransactionManager.maybeFailWithError"""
     client = ProducerClient("orders", protocol=release)
     client.machine.put(state="FATAL_ERROR", last_error="PRODUCER_FENCED")
-    with pytest.raises(CallFailed) as failed:
+    with pytest.raises(CallFailedError) as failed:
         client.begin_transaction()
     told = ("KAFKA_EXCEPTION", "PRODUCER_FENCED") if release == "2.0" else ("PRODUCER_FENCED", None)
     assert (failed.value.error, failed.value.cause) == told

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from epochfence.model.cluster import Cluster
-from epochfence.model.engine.errors import ModelError, NotNow
+from epochfence.model.engine.errors import ModelError, NotNowError
 from epochfence.model.engine.machine import noted
 from epochfence.model.requests import answer
 
@@ -71,7 +71,7 @@ def test_a_record_whose_append_is_held_is_in_the_log(line: dict[str, Any], state
     run.ask({"restart": True})
     assert run.ask(STATE)["state"] == state
     assert not {row for event, row in run.rows if row == "no-new-record"}
-    with pytest.raises(NotNow, match="no thread is held at append"):
+    with pytest.raises(NotNowError, match="no thread is held at append"):
         run.ask({"release": "append"})
 
 

@@ -11,7 +11,7 @@ import pytest
 from epochfence.model import Cluster
 from epochfence.model.conformance import shrink
 from epochfence.model.conformance.difference import Difference
-from epochfence.model.conformance.session import Disagreement, Session, System, Unanswered
+from epochfence.model.conformance.session import Disagreement, Session, System, UnansweredError
 from epochfence.model.requests import answer
 
 A = {"transactional_id": "a"}
@@ -106,12 +106,12 @@ class Closing(Oracle):
     ) -> Mapping[str, Any] | None:
         self.last = request
         if request == "EndTxn":
-            raise Unanswered("gone", "EndTxn", "the connection was closed")
+            raise UnansweredError("gone", "EndTxn", "the connection was closed")
         return told
 
     def settle(self) -> bool:
         if self.last == "Produce":
-            raise Unanswered("gone", "DescribeTransactions", "the connection was closed")
+            raise UnansweredError("gone", "DescribeTransactions", "the connection was closed")
         return True
 
 

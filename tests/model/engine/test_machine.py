@@ -46,15 +46,15 @@ from epochfence.model import (
 from epochfence.model import partition_for as home
 from epochfence.model.broker.transactions.transaction_log import java_hash
 from epochfence.model.engine.errors import (
-    MissingField,
+    MissingFieldError,
     ModelError,
-    NotNow,
-    OutOfRange,
-    UnknownEvent,
-    UnknownField,
-    WrongType,
+    NotNowError,
+    OutOfRangeError,
+    UnknownEventError,
+    UnknownFieldError,
+    WrongTypeError,
 )
-from epochfence.model.engine.values import Sparse, Unbounded
+from epochfence.model.engine.values import Sparse, UnboundedError
 from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.leader import tables as leader
 
@@ -113,15 +113,15 @@ def test_a_request_of_an_older_version() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error", "field"),
     [
-        ({"producer_epoch": 32768}, OutOfRange, "producer_epoch"),
-        ({"producer_epoch": "3"}, WrongType, "producer_epoch"),
-        ({"producer_epoch": True}, WrongType, "producer_epoch"),
-        ({"producer_id": -2}, OutOfRange, "producer_id"),
-        ({"producer_id": 2**63}, OutOfRange, "producer_id"),
-        ({"producer": []}, WrongType, "producer"),
-        ({"result": "PERHAPS"}, OutOfRange, "result"),
-        ({"result": 1}, WrongType, "result"),
-        ({"producer_epok": 3}, UnknownField, "producer_epok"),
+        ({"producer_epoch": 32768}, OutOfRangeError, "producer_epoch"),
+        ({"producer_epoch": "3"}, WrongTypeError, "producer_epoch"),
+        ({"producer_epoch": True}, WrongTypeError, "producer_epoch"),
+        ({"producer_id": -2}, OutOfRangeError, "producer_id"),
+        ({"producer_id": 2**63}, OutOfRangeError, "producer_id"),
+        ({"producer": []}, WrongTypeError, "producer"),
+        ({"result": "PERHAPS"}, OutOfRangeError, "result"),
+        ({"result": 1}, WrongTypeError, "result"),
+        ({"producer_epok": 3}, UnknownFieldError, "producer_epok"),
     ],
 )
 def test_what_an_event_refuses(wrong: dict[str, Any], error: type, field: str) -> None:
@@ -137,19 +137,19 @@ def test_what_an_event_refuses(wrong: dict[str, Any], error: type, field: str) -
 
 def test_other_mistakes_are_named() -> None:
     machine = entry()
-    with pytest.raises(UnknownEvent, match="no event 'EndTransaction'"):
+    with pytest.raises(UnknownEventError, match="no event 'EndTransaction'"):
         machine.handle("EndTransaction")
-    with pytest.raises(MissingField, match="lacks its field result"):
+    with pytest.raises(MissingFieldError, match="lacks its field result"):
         machine.handle("EndTxn", **{k: v for k, v in END.items() if k != "result"})
-    with pytest.raises(NotNow, match="log append can't happen"):
+    with pytest.raises(NotNowError, match="log append can't happen"):
         machine.handle("log append")
-    with pytest.raises(OutOfRange, match="producer_epoch"):
+    with pytest.raises(OutOfRangeError, match="producer_epoch"):
         machine.put(producer_epoch=-2)
-    with pytest.raises(UnknownField, match="no field epoch"):
+    with pytest.raises(UnknownFieldError, match="no field epoch"):
         machine.put(epoch=1)
-    with pytest.raises(UnknownField, match=r"nothing reads clock__then"):
+    with pytest.raises(UnknownFieldError, match=r"nothing reads clock__then"):
         machine.outside(clock__then=1)
-    with pytest.raises(OutOfRange, match="count"):
+    with pytest.raises(OutOfRangeError, match="count"):
         PartitionLeader().append(producer_id=1, producer_epoch=0, base_sequence=0, count=0)
 
 
@@ -159,32 +159,36 @@ ANY: Any = (5, None)
 @pytest.mark.parametrize(
     ("call", "error", "field"),
     [
-        (lambda: leader_asked(count="1"), WrongType, "count"),
-        (lambda: leader_asked(count=2.5), WrongType, "count"),
-        (lambda: leader_asked(base_sequence="0"), WrongType, "base_sequence"),
-        (lambda: PartitionLeader().append_plain(-1), OutOfRange, "count"),
-        (lambda: coordinator_asked().init_producer_id(ANY[0], 1), WrongType, "transactional_id"),
+        (lambda: leader_asked(count="1"), WrongTypeError, "count"),
+        (lambda: leader_asked(count=2.5), WrongTypeError, "count"),
+        (lambda: leader_asked(base_sequence="0"), WrongTypeError, "base_sequence"),
+        (lambda: PartitionLeader().append_plain(-1), OutOfRangeError, "count"),
+        (
+            lambda: coordinator_asked().init_producer_id(ANY[0], 1),
+            WrongTypeError,
+            "transactional_id",
+        ),
         (
             lambda: coordinator_asked().add_partitions("id", 0, 0, "orders-0"),
-            WrongType,
+            WrongTypeError,
             "partitions",
         ),
         (
             lambda: coordinator_asked().verify_partitions("id", 0, 0, "orders-0"),
-            WrongType,
+            WrongTypeError,
             "partitions",
         ),
         (
             lambda: TransactionCoordinator(transaction_version=7),
-            OutOfRange,
+            OutOfRangeError,
             "transaction_version",
         ),
-        (lambda: ProducerClient(ANY[0]), WrongType, "transactional_id"),
-        (lambda: ProducerClient(max_in_flight=0), OutOfRange, "max_in_flight"),
-        (lambda: ProducerClient(linger_ms=-1), OutOfRange, "linger_ms"),
+        (lambda: ProducerClient(ANY[0]), WrongTypeError, "transactional_id"),
+        (lambda: ProducerClient(max_in_flight=0), OutOfRangeError, "max_in_flight"),
+        (lambda: ProducerClient(linger_ms=-1), OutOfRangeError, "linger_ms"),
         (
             lambda: PartitionLeader(producer_id_expiration_ms=ANY[1]),
-            WrongType,
+            WrongTypeError,
             "producer_id_expiration_ms",
         ),
     ],
@@ -324,7 +328,7 @@ def test_what_has_no_end_is_refused() -> None:
     with pytest.raises(Exception, match="without end"):
         machine.handle("go")
     machine = Machine((ADD, changes(most, count_of(k, position(k) > 1))))
-    with pytest.raises(Unbounded):
+    with pytest.raises(UnboundedError):
         machine.handle("go")
 
 
@@ -332,7 +336,7 @@ def test_an_update_out_of_range_changes_nothing() -> None:
     machine = Machine((ADD,))
     for _ in range(9):
         machine.handle("add", who="a")
-    with pytest.raises(OutOfRange, match="score"):
+    with pytest.raises(OutOfRangeError, match="score"):
         machine.handle("add", who="a")
     assert machine.at("score", "a") == 9
 

@@ -16,7 +16,7 @@ from epochfence.model.judge.histories import schema_of
 from epochfence.model.judge.judge import Finding, judge
 from epochfence.model.judge.operations import Operation
 from epochfence.model.requests import read, run
-from epochfence.strict_json import NotJson, read_json
+from epochfence.strict_json import NotJsonError, read_json
 from epochfence.tests.cli.test_cli import Ended, epochfence
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "histories"
@@ -51,12 +51,12 @@ UNCLEAR = {
 
 @pytest.mark.parametrize("text", UNCLEAR, ids=lambda text: text[:12])
 def test_what_json_leaves_unclear_is_refused(text: str) -> None:
-    with pytest.raises(NotJson, match=UNCLEAR[text].replace("\\", ".")):
+    with pytest.raises(NotJsonError, match=UNCLEAR[text].replace("\\", ".")):
         read_json(text.encode())
 
 
 def test_half_of_a_surrogate_pair_is_refused_unescaped_as_well() -> None:
-    with pytest.raises(NotJson, match="byte 2 is not UTF-8"):
+    with pytest.raises(NotJsonError, match="byte 2 is not UTF-8"):
         read_json(b'"\xed\xa0\x80"')
 
 

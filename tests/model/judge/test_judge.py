@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.model import PartitionLeader, TransactionCoordinator
-from epochfence.model.judge.histories import BadLine, read_history
+from epochfence.model.judge.histories import BadLineError, read_history
 from epochfence.model.judge.judge import NOT_ALL, Finding, _until, begin, judge  # type: ignore[reportPrivateUsage]
 from epochfence.model.judge.machines.canonical import TIMES, machine_for
 from epochfence.model.judge.machines.coordinator import NAME, STEPS, Coordinator
@@ -492,7 +492,7 @@ LINE = {
 def test_a_bad_line_is_named(text: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "history.jsonl"
     file.write_text(f"{json.dumps(LINE)}\n{text}\n")
-    with pytest.raises(BadLine, match="line 2: .*" + says):
+    with pytest.raises(BadLineError, match="line 2: .*" + says):
         read_history([file])
     done = CliRunner().invoke(app, ["judge", str(file)])
     assert done.exit_code == 2

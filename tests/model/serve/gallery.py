@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from epochfence.checker.check import check
 from epochfence.checker.trace.chart.chart import chart_of
-from epochfence.checker.trace.schedule.schedule import Call, NoSchedule, Schedule, schedule_of
+from epochfence.checker.trace.schedule.schedule import Call, NoScheduleError, Schedule, schedule_of
 from epochfence.files import write_whole
 from epochfence.spec.bugs import BUGS, bug_of
 from epochfence.spec.bugs.bug import Bug
@@ -40,7 +40,7 @@ def entry_of(bug: Bug) -> Entry:
     assert trace is not None
     try:
         found = schedule_of(chart_of(trace), by_clock=False)
-    except NoSchedule as error:
+    except NoScheduleError as error:
         return {"bug": bug.id, "why": str(error)}
     return {
         "bug": bug.id, "transactional": instance.system.name == "transactions",

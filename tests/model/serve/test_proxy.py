@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException, Producer
 from typer.testing import CliRunner
 
 from epochfence.cli import app
-from epochfence.model.serve.faults.faults import BadFault, Drawn
+from epochfence.model.serve.faults.faults import BadFaultError, Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.model.serve.server import Server
@@ -180,9 +180,9 @@ def test_a_broker_that_is_gone_is_told() -> None:
 def test_what_real_brokers_can_t_be_made_to_do(do: str) -> None:
     with Server("4.3") as server:
         proxy = Proxy(server.bootstrap)
-    with pytest.raises(BadFault, match=f"{do}: .*: "):
+    with pytest.raises(BadFaultError, match=f"{do}: .*: "):
         proxy.faults.add({"do": do, "on": {"request": "EndTxn"}})
-    with pytest.raises(BadFault, match="--restart-command"):
+    with pytest.raises(BadFaultError, match="--restart-command"):
         proxy.faults.add({"do": "fail_over_coordinator", "on": {"request": "EndTxn"}})
 
 

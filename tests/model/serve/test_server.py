@@ -18,7 +18,7 @@ from epochfence.cli import app
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.serve.server import Server, offered
 from epochfence.model.wire.connection import KEYS, Connection, Security, schemas
-from epochfence.model.wire.listener import LARGEST, CantListen
+from epochfence.model.wire.listener import LARGEST, CantListenError
 from epochfence.spec.releases.broker_versions import newest_of, release_of
 from epochfence.spec.releases.features import RELEASED
 from epochfence.tests.model.serve.clients import (
@@ -268,5 +268,5 @@ def test_wrong_options_are_one_line(options: list[str], told: str) -> None:
 def test_a_port_that_is_taken() -> None:
     with Server("4.3") as server:
         second = Server("4.3", port=server.brokers.addresses[0][1])
-        with pytest.raises(CantListen, match="in use"):
+        with pytest.raises(CantListenError, match="in use"):
             second.__enter__()

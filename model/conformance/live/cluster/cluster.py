@@ -23,15 +23,15 @@ from ....wire.connection import (
     TIMEOUT_S,
     BrokerError,
     Connection,
-    Gone,
-    NoAnswer,
+    GoneError,
+    NoAnswerError,
     Security,
-    Silent,
-    Unreachable,
+    SilentError,
+    UnreachableError,
 )
 from ..answers import only
 from .apis import NEEDED, NEWEST, OLDEST, OPTIONAL, Lacking, sent
-from .missing_permissions import MissingPermission, refusal
+from .missing_permissions import MissingPermissionError, refusal
 from .settings import LOG, Settings
 
 _TRANSACTION, _GROUP = 1, 0
@@ -102,7 +102,7 @@ class LiveCluster:
         """The requests that the user may not ask."""
         self.unusable: dict[str, str] = {}
         """The requests that are left out since they got no answer, and what came instead."""
-        self.silences: list[NoAnswer] = []
+        self.silences: list[NoAnswerError] = []
         """The requests that got no answer as the run began."""
         self.went_away: list[str] = []
         """The brokers that went away while others took over: which, and at which request."""
@@ -132,7 +132,7 @@ class LiveCluster:
             self.brokers = self._described(may_be_shared)
         except BaseException as error:
             self._first.close()
-            if isinstance(error, Gone) and self._how == Security():
+            if isinstance(error, GoneError) and self._how == Security():
                 raise BrokerError(
                     f"{error}: brokers that want TLS or SASL do so, for which --config has a "
                     "client's properties"
@@ -248,15 +248,16 @@ class LiveCluster:
     ) -> dict[str, Any]:
         """A broker's response to a request. Requests alternate between two connections.
 
-        Raises NoAnswer if none comes, Unreachable if there is no broker, and MissingPermission if
-        the user may not send it. A refusal of a request that was allowed before is an answer.
+        Raises NoAnswerError if none comes, UnreachableError if there is no broker, and
+        MissingPermissionError if the user may not send it. A refusal of a request that was allowed
+        before is an answer.
         """
         version = self.newest(name) if version is None else version
         try:
             told = self._asked(node, name, fields, version)
-        except NoAnswer as error:
+        except NoAnswerError as error:
             self.is_hurt, self._hurt_at = True, node
-            if isinstance(error, Silent):
+            if isinstance(error, SilentError):
                 self.timeouts[name, version] += 1
             self.meanwhile = self._early = None
             raise
@@ -265,10 +266,10 @@ class LiveCluster:
         if error is None:
             self._granted |= {same, _permission(name, version, fields, _OF_ID)}
         elif name not in _OWN or same not in self._granted:
-            raise MissingPermission(self._first.place, name, error, PREFIX)
+            raise MissingPermissionError(self._first.place, name, error, PREFIX)
         elif name not in OF_TABLES:
             what = f"{error}, where it gave an answer before"
-            raise NoAnswer(self._first.place, name, what)
+            raise NoAnswerError(self._first.place, name, what)
         return told
 
     def _asked(
@@ -357,7 +358,7 @@ class LiveCluster:
             return False
         try:
             self._connected(self._hurt_at).close()
-        except Unreachable:
+        except UnreachableError:
             self.went_away.append(f"broker {self._hurt_at} went away at {request}")
             return self.finds_others()
         except BrokerError:

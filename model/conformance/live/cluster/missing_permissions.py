@@ -23,7 +23,7 @@ _NEEDS: Final[Mapping[str, str]] = {
 """The permission that a user lacks, by the error in the answer."""
 
 
-class MissingPermission(BrokerError):
+class MissingPermissionError(BrokerError):
     """The user lacks a permission that a run needs. The line says which."""
 
     def __init__(self, place: str, request: str, error: str, prefix: str) -> None:

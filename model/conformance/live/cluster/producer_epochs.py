@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ....wire.connection import BrokerError
 from .cluster import PREFIX, LiveCluster
-from .missing_permissions import MissingPermission, refusal
+from .missing_permissions import MissingPermissionError, refusal
 
 AS_OFTEN: Final = 1000
 """So many requests of an id are on their way at once."""
@@ -17,7 +17,7 @@ PATIENCE_S: Final = 30
 """So long no id may come any further."""
 
 
-class Stalled(BrokerError):
+class StalledError(BrokerError):
     """A broker gives an id no new epochs."""
 
 
@@ -31,8 +31,8 @@ class Skip(NamedTuple):
 
 def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
     """Brings ids to their epochs. Each has a connection of its own, because a broker answers the
-    requests of a connection one after another. Raises BrokerError, and Stalled if an id gets no
-    further."""
+    requests of a connection one after another. Raises BrokerError, and StalledError if an id gets
+    no further."""
     version = min(cluster.newest("InitProducerId"), 2)
     until = time.monotonic() + PATIENCE_S
     with ExitStack() as numbers:
@@ -53,11 +53,11 @@ def use_up(cluster: LiveCluster, skips: Sequence[Skip]) -> None:
                 del left[skip]
                 told = connection.receive("InitProducerId", version, wave)
                 if (error := refusal(told)) is not None:
-                    raise MissingPermission(connection.place, "InitProducerId", error, PREFIX)
+                    raise MissingPermissionError(connection.place, "InitProducerId", error, PREFIX)
                 now = told["producer_epoch"] if told["error_code"] == "NONE" else skip.now
                 if now > skip.now:
                     until = time.monotonic() + PATIENCE_S
                 if now < skip.epoch:
                     left[skip._replace(now=now)] = connection
             if time.monotonic() > until:
-                raise Stalled(f"{next(iter(left.values())).place} gives an id no new epochs")
+                raise StalledError(f"{next(iter(left.values())).place} gives an id no new epochs")

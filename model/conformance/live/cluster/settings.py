@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from .....spec.settings.broker import BROKER_SETTINGS
 from ....wire.connection import BrokerError
 from ..answers import only
-from .missing_permissions import MissingPermission
+from .missing_permissions import MissingPermissionError
 
 TRANSACTION_VERSION: Final = "transaction.version"
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
@@ -33,7 +33,7 @@ KNOWN: Final = {
 """Settings of brokers of which the tables know only Kafka's default."""
 
 
-class NotTold(BrokerError):
+class NotToldError(BrokerError):
     """A broker doesn't tell its settings."""
 
 
@@ -73,7 +73,7 @@ class Settings:
         for node in self._cluster.brokers if "DescribeConfigs" in self._cluster.versions else ():
             try:
                 told = self._described_settings(_BROKER, str(node), [*KNOWN])
-            except MissingPermission:
+            except MissingPermissionError:
                 return
             for name, config in told.items():
                 if config["value"] != KNOWN[name]:
@@ -101,7 +101,9 @@ class Settings:
         told = self._cluster.ask(node, "DescribeConfigs", {"resources": [resource]})
         result = only("DescribeConfigs", told["results"])
         if result["error_code"] != "NONE":
-            raise NotTold(f"{self._place} doesn't tell {', '.join(names)}: {result['error_code']}")
+            raise NotToldError(
+                f"{self._place} doesn't tell {', '.join(names)}: {result['error_code']}"
+            )
         return {config["name"]: config for config in result["configs"] or ()}
 
     def altered(self, name: str, value: str) -> None:

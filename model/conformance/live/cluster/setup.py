@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from .....spec.releases.api_versions import OF_BROKERS
-from ....wire.connection import BrokerError, NoAnswer
+from ....wire.connection import BrokerError, NoAnswerError
 from .cluster import PARTITIONS, PATIENCE_S, SOON, LiveCluster
-from .missing_permissions import MissingPermission
-from .settings import LOG, NotTold
+from .missing_permissions import MissingPermissionError
+from .settings import LOG, NotToldError
 
 
 def begin(cluster: LiveCluster) -> None:
     """Prepares a cluster, after a look at its settings. Raises BrokerError."""
     try:
         cluster.settings.check()
-    except NotTold as error:
+    except NotToldError as error:
         cluster.leave_out("DescribeConfigs", str(error))
-    except NoAnswer as error:
+    except NoAnswerError as error:
         cluster.leave_out(error.request, error.what)
         _keep(cluster, error)
     warm_up(cluster)
@@ -33,11 +33,11 @@ def warm_up(cluster: LiveCluster) -> None:
     _leave_out(cluster)
     try:
         _give_out_ids(cluster)
-    except NoAnswer as error:
+    except NoAnswerError as error:
         _keep(cluster, error)
 
 
-def _keep(cluster: LiveCluster, error: NoAnswer) -> None:
+def _keep(cluster: LiveCluster, error: NoAnswerError) -> None:
     """Keeps that a request had no answer, and goes on."""
     cluster.silences.append(error)
     cluster.revive()
@@ -96,9 +96,9 @@ def _try(
     try:
         cluster.ask(cluster.controller, name, fields)
         return
-    except MissingPermission:
+    except MissingPermissionError:
         cluster.without.append(called or of)
-    except NoAnswer as error:
+    except NoAnswerError as error:
         _keep(cluster, error)
         cluster.unusable[of] = error.what
     del cluster.versions[of]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ....wire.connection import NoAnswer
+from ....wire.connection import NoAnswerError
 from ...possible_states import RowName
 from ..broker import BrokerSystem
 from ..cluster.producer_epochs import Skip, use_up
@@ -96,11 +96,11 @@ def _skip(going: Sequence[Going]) -> None:
     for one in going:
         assert one.line is not None
         name, epoch = one.line["transactional_id"], one.line["skip_to_epoch"]
-        with suppress(NoAnswer):
+        with suppress(NoAnswerError):
             skips.append(one.system.skip(name, epoch))
             one.system.skipped[name] = epoch
     try:
         use_up(going[0].system.cluster, skips)
-    except NoAnswer:
+    except NoAnswerError:
         for one in going:
             one.system.skipped.clear()

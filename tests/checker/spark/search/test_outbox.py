@@ -17,7 +17,7 @@ import pytest
 from epochfence.checker.check import check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.spark.search import outbox, tasks
-from epochfence.checker.spark.search.outbox import Inbox, Lost, Outbox, home_at, is_here
+from epochfence.checker.spark.search.outbox import Inbox, LostError, Outbox, home_at, is_here
 from epochfence.language import Instance, instantiate
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
@@ -174,7 +174,7 @@ def test_a_file_is_taken_over_by_a_later_level_unless_it_is_read(tmp_path: Path)
     assert Path(last.file).stat().st_ino == node  # nobody read it
     assert read(Inbox([last], 1)) == [b"the last" * 8]
     for gone in (first, again, next_one):
-        with pytest.raises(Lost, match="No such file"):
+        with pytest.raises(LostError, match="No such file"):
             Inbox([gone], 1)
 
 
@@ -184,7 +184,7 @@ def test_a_file_that_was_cut_off_is_lost(tmp_path: Path) -> None:
     assert read(Inbox([note], 1)) == [b"earlier!" * 8]
     for left in (size - 1, 1, 0):
         os.truncate(note.file, left)
-        with pytest.raises(Lost):
+        with pytest.raises(LostError):
             Inbox([note], 1)
 
 
@@ -192,14 +192,14 @@ def test_a_file_that_is_another_or_was_cut_off_and_grew_again_is_lost(tmp_path: 
     notes = [written(tmp_path, 3, b"earlier!"), written(tmp_path, 3, b"another!")]
     swapped(*(Path(note.file) for note in notes))
     for note in notes:
-        with pytest.raises(Lost, match="isn't what was written"):
+        with pytest.raises(LostError, match="isn't what was written"):
             Inbox([note], 1)
     swapped(*(Path(note.file) for note in notes))
     assert read(Inbox(notes, 1)) == [b"earlier!" * 8, b"another!" * 8]
     size = Path(notes[0].file).stat().st_size
     os.truncate(notes[0].file, size // 2)
     os.truncate(notes[0].file, size)
-    with pytest.raises(Lost, match="isn't what was written"):
+    with pytest.raises(LostError, match="isn't what was written"):
         Inbox(notes, 1)
 
 
@@ -228,7 +228,7 @@ def test_a_reader_that_locks_a_file_too_late_has_lost_it(
         lock(file, how)
 
     monkeypatch.setattr(outbox.fcntl, "flock", late)
-    with pytest.raises(Lost):
+    with pytest.raises(LostError):
         Inbox([first], 1)
 
 

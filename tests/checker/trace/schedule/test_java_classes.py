@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from epochfence.checker.trace.chart.chart import Chart, ChartStep
 from epochfence.checker.trace.schedule.java_classes import ENDS, class_test
-from epochfence.checker.trace.schedule.schedule import NoSchedule
+from epochfence.checker.trace.schedule.schedule import NoScheduleError
 from epochfence.cli import app
 
 
@@ -86,9 +86,9 @@ def test_epochs_begin_late_where_a_run_uses_them_up(change: str) -> None:
 
 
 def test_what_coordinators_cannot_take() -> None:
-    with pytest.raises(NoSchedule, match="step 2 is transactional id expiry, which"):
+    with pytest.raises(NoScheduleError, match="step 2 is transactional id expiry, which"):
         calls(chart(step("log append"), step("transactional id expiry")))
-    with pytest.raises(NoSchedule, match="OutcomeAsReported isn't seen on a coordinator"):
+    with pytest.raises(NoScheduleError, match="OutcomeAsReported isn't seen on a coordinator"):
         calls(chart(), "OutcomeAsReported")
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from epochfence.checker.check import check
 from epochfence.checker.trace.chart.chart import Chart, chart_of
 from epochfence.checker.trace.schedule.java_test import java_test
-from epochfence.checker.trace.schedule.schedule import NoSchedule, Schedule, schedule_of
+from epochfence.checker.trace.schedule.schedule import NoScheduleError, Schedule, schedule_of
 from epochfence.cli import app
 from epochfence.model.serve.faults.faults import Faults
 from epochfence.model.serve.server import Server
@@ -111,13 +111,15 @@ def test_a_late_end_by_a_client_s_own_calls() -> None:
 
 
 def test_what_happens_inside_of_brokers_is_no_schedule() -> None:
-    with pytest.raises(NoSchedule, match=r"step \d+ is late answer to a marker, which happens ins"):
+    with pytest.raises(
+        NoScheduleError, match=r"step \d+ is late answer to a marker, which happens ins"
+    ):
         schedule_of(chart_of_bug("KAFKA-16352"), by_clock=True)
 
 
 def test_a_property_that_nobody_sees_from_outside() -> None:
     nothing = Schedule((), (), (), ())
-    with pytest.raises(NoSchedule, match="PrepareCompletes can't be seen from outside"):
+    with pytest.raises(NoScheduleError, match="PrepareCompletes can't be seen from outside"):
         java_test(nothing, "PrepareCompletes", "", 1)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from epochfence.model import TransactionCoordinator, TransactionMetadata
-from epochfence.model.broker.transactions.coordinator import IllegalArgument
-from epochfence.model.broker.transactions.marker_channel_manager import IllegalState
+from epochfence.model.broker.transactions.coordinator import IllegalArgumentError
+from epochfence.model.broker.transactions.marker_channel_manager import IllegalStateError
 from epochfence.model.broker.transactions.transaction_metadata import NEW_ENTRY
 from epochfence.model.broker.transactions.transaction_state_manager import PENDING
 from epochfence.model.engine.errors import ModelError
@@ -100,11 +100,11 @@ def test_an_id_without_an_epoch_ends_the_pass_until_3_4_1(release: str, left: li
 
 
 AT_THE_LARGEST: tuple[tuple[str, dict[str, Any], type[ModelError]], ...] = (
-    ("prepare fence", {}, IllegalState),
+    ("prepare fence", {}, IllegalStateError),
     (
         "prepare abort or commit",
         {"target": "PREPARE_ABORT", "client_transaction_version": 2, "next_producer_id": 8},
-        IllegalArgument,
+        IllegalArgumentError,
     ),
 )
 
@@ -149,7 +149,7 @@ def test_a_marker_meets_a_storage_error(release: str) -> None:
     if since(release, "2.5"):
         assert model.markers_answered(marker, answer) == ("RETRY", {"t-0"})
     else:
-        with pytest.raises(IllegalState):
+        with pytest.raises(IllegalStateError):
             model.markers_answered(marker, answer)
 
 

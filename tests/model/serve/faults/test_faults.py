@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.model.serve.control import Control
-from epochfence.model.serve.faults.faults import BadFault, Faults, read_script, read_short
+from epochfence.model.serve.faults.faults import BadFaultError, Faults, read_script, read_short
 from epochfence.model.serve.server import Server
 from epochfence.model.wire.connection import BrokerError, Connection, Security
 from epochfence.tests.model.serve.clients import (
@@ -262,7 +262,7 @@ def test_a_fault_that_can_t_come_about_says_why() -> None:
     ],
 )
 def test_what_is_no_fault(given: Any, told: str) -> None:
-    with pytest.raises(BadFault) as raised:
+    with pytest.raises(BadFaultError) as raised:
         Faults().add(given)
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -271,13 +271,13 @@ def test_what_is_no_fault(given: Any, told: str) -> None:
 def test_a_name_is_given_once() -> None:
     faults, one = Faults(), {"name": "a", "do": "hold", "on": {"request": "EndTxn"}}
     faults.add(one)
-    with pytest.raises(BadFault, match="two faults are called a"):
+    with pytest.raises(BadFaultError, match="two faults are called a"):
         faults.add(one)
 
 
 @pytest.mark.parametrize("text", ["", "hold", "hold:EndTxn:x", "a:b:1:2"])
 def test_what_is_no_short_fault(text: str) -> None:
-    with pytest.raises(BadFault, match="write DO:REQUEST"):
+    with pytest.raises(BadFaultError, match="write DO:REQUEST"):
         read_short(text)
 
 
@@ -295,7 +295,7 @@ def test_short_faults_and_scripts() -> None:
     assert read_short('{"do": "hold"}') == {"do": "hold"}
     assert (read_script(b'[{"do": "hold"}, 1]')) == [{"do": "hold"}, 1]
     assert (read_script(b'{"do": "hold"}')) == [{"do": "hold"}]
-    with pytest.raises(BadFault, match="not valid JSON"):
+    with pytest.raises(BadFaultError, match="not valid JSON"):
         read_script(b'{"do": 1, "do": 2}')
 
 

@@ -12,7 +12,10 @@ import pytest
 
 from epochfence.model.conformance.live.broker import BrokerSystem
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
-from epochfence.model.conformance.live.cluster.missing_permissions import MissingPermission, refusal
+from epochfence.model.conformance.live.cluster.missing_permissions import (
+    MissingPermissionError,
+    refusal,
+)
 from epochfence.model.conformance.live.cluster.producer_epochs import Skip, use_up
 from epochfence.model.conformance.live.run import Run
 from epochfence.model.serve.server import Server
@@ -93,7 +96,7 @@ def test_epochs_are_not_used_up_for_ever() -> None:
         use_up(cluster, [Skip("epochfence-a", -1, 3)])
         server.cluster.acls = Acls()
         with pytest.raises(
-            MissingPermission, match="refuses InitProducerId with TRANSACTIONAL_ID_AUTH"
+            MissingPermissionError, match="refuses InitProducerId with TRANSACTIONAL_ID_AUTH"
         ):
             use_up(cluster, [Skip("epochfence-a", 3, 9)])
         cluster.close()
