@@ -46,7 +46,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "explain-error": ("explain-error PRODUCER_FENCED --client 3.9 --broker 4.0 --request EndTxn",),
     "config": ("config retries=0 --protocol 3.6",),
     "doctor": ("doctor --bootstrap 127.0.0.1:9092", "doctor docs/examples/broker"),
-    "conform": ("conform --bootstrap 127.0.0.1:9092",),
+    "conform": ("conform --bootstrap 127.0.0.1:9092", "conform --classes 4.3 --bounds small"),
     "serve": ("serve --protocol 4.3 --port 9092 --topic orders:3",),
     "proxy": ("proxy --listen 127.0.0.1:9192 --upstream 127.0.0.1:9092",),
     "diagram": (

@@ -23,6 +23,7 @@ from ...language.given import one_of
 from ...spec.releases.features import RELEASED
 from ..exits import fail, in_a_line, needing, write_json
 from ..options import Json, a_number, make_folder, output_of, seconds_option
+from .classes import ClassOptions, on_classes
 
 if TYPE_CHECKING:
     from ...model.conformance.live.cluster.cluster import LiveCluster
@@ -39,11 +40,11 @@ class BrokerOptions:
     """The broker, and the permitted changes to it."""
 
     bootstrap: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--bootstrap", metavar="HOST:PORT", help="Address of a broker of the cluster."
         ),
-    ]
+    ] = None
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
@@ -159,6 +160,7 @@ class RequestOptions:
 def conform(
     broker: BrokerOptions,
     sent: RequestOptions,
+    hosted: ClassOptions,
     save: Annotated[
         Path | None,
         typer.Option("--save", metavar="DIR", help="Write a trace of each disagreement, for diff."),
@@ -174,24 +176,17 @@ def conform(
     ] = None,
     output: Json = None,
 ) -> None:
-    """Compare a real broker with the oracle: a short test for each row, then random requests."""
+    """Compare a real broker with the oracle: a short test for each row, then random requests.
+
+    Or compare Kafka's own classes with the tables, for each local step.
+    """
+    if hosted != ClassOptions():
+        others = broker == BrokerOptions() and sent == RequestOptions()
+        on_classes(hosted, output, is_alone=others and save is None and junit is None)
+    _check(broker, sent)
     with needing("broker"):
         from ...model.conformance.live.cluster.apis import table
         from ...model.wire.connection import BrokerError
-    for release in filter(None, (sent.protocol, sent.as_client)):
-        if release not in RELEASED:
-            fail(f"{release}: unknown release: {one_of(release, RELEASED)}")
-    if sent.suite == "directed" and broker.alter_features:
-        fail("--alter-features is for random requests, which --suite directed leaves out")
-    if sent.suite == "directed" and (sent.seconds is not None or sent.seed is not None):
-        fail("--seconds and --seed are for random requests, which --suite directed leaves out")
-    given = {
-        "--debugger": broker.debugger,
-        "--alter-configs": broker.alter_configs,
-        "--alter-features": broker.alter_features,
-    }
-    if sent.level == "well-behaved" and (name := next(filter(given.get, given), None)):
-        fail(f"{name} is for requests of any level: omit it, or --level well-behaved")
     if save is not None:
         make_folder("--save", save)
     with _stopping():
@@ -215,10 +210,31 @@ def conform(
         _told(run.report, save, junit, output)
 
 
+def _check(broker: BrokerOptions, sent: RequestOptions) -> None:
+    """Exits where options don't go together."""
+    if broker.bootstrap is None:
+        fail("conform needs --bootstrap HOST:PORT, or --classes RELEASE")
+    for release in filter(None, (sent.protocol, sent.as_client)):
+        if release not in RELEASED:
+            fail(f"{release}: unknown release: {one_of(release, RELEASED)}")
+    if sent.suite == "directed" and broker.alter_features:
+        fail("--alter-features is for random requests, which --suite directed leaves out")
+    if sent.suite == "directed" and (sent.seconds is not None or sent.seed is not None):
+        fail("--seconds and --seed are for random requests, which --suite directed leaves out")
+    given = {
+        "--debugger": broker.debugger,
+        "--alter-configs": broker.alter_configs,
+        "--alter-features": broker.alter_features,
+    }
+    if sent.level == "well-behaved" and (name := next(filter(given.get, given), None)):
+        fail(f"{name} is for requests of any level: omit it, or --level well-behaved")
+
+
 def _cluster(broker: BrokerOptions, sent: RequestOptions) -> LiveCluster:
     from ...model.conformance.live.cluster.apis import limits
     from ...model.conformance.live.cluster.cluster import LiveCluster
 
+    assert broker.bootstrap is not None
     return LiveCluster(
         broker.bootstrap,
         security_of(broker.config),
@@ -236,6 +252,7 @@ def _made(
     from ...model.conformance.live.run import Run
     from ...model.conformance.live.suites.search_cache import Searches
 
+    assert broker.bootstrap is not None
     return Run(
         cluster,
         broker.bootstrap,

@@ -23,7 +23,6 @@ import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.requests.TransactionResult;
 import org.apache.kafka.common.requests.WriteTxnMarkersResponse;
-import org.apache.kafka.common.utils.LogContext;
 import org.apache.kafka.common.utils.MockTime;
 import org.mockito.Mockito;
 import scala.Function0;
@@ -488,8 +487,7 @@ final class Coordinators {
 
         Broker(int number, int version) {
             Object metadata = StandIns.metadata(version), scheduler = StandIns.scheduler();
-            Object config =
-                Kafka.make(Kafka.type("kafka.coordinator.transaction.TransactionConfig"));
+            Object config = StandIns.transactionConfig();
             Object zooKeeper = Kafka.find("kafka.zk.KafkaZkClient") == null ? null : Kafka.mocked(
                 Kafka.type("kafka.zk.KafkaZkClient"), call ->
                     call.getMethod().getName().equals("getTopicPartitionCount")
@@ -520,7 +518,7 @@ final class Coordinators {
             Function0<Object> makes = () -> ids;
             coordinator = Kafka.make(
                 Kafka.type("kafka.coordinator.transaction.TransactionCoordinator"), number, config,
-                scheduler, ids, makes, states, markers, time, new LogContext());
+                scheduler, ids, makes, states, markers, time, StandIns.logContext());
             ((AtomicBoolean) Kafka.call(coordinator, "isActive")).set(true);
         }
 

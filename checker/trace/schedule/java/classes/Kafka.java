@@ -13,6 +13,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 import org.mockito.stubbing.Answer;
 
@@ -28,6 +29,9 @@ final class Kafka {
     private static final Map<Class<?>, Class<?>> BOXES = Map.of(
         boolean.class, Boolean.class, int.class, Integer.class, long.class, Long.class,
         short.class, Short.class, byte.class, Byte.class, double.class, Double.class);
+
+    private static final Map<List<Object>, Boolean> NAMES = new ConcurrentHashMap<>();
+    private static final Map<List<Object>, Method> CHOSEN = new ConcurrentHashMap<>();
 
     private Kafka() {}
 
@@ -99,7 +103,8 @@ final class Kafka {
     }
 
     static boolean has(Object on, String name) {
-        return methods(on.getClass()).anyMatch(method -> method.getName().equals(name));
+        return NAMES.computeIfAbsent(List.of(on.getClass(), name), key ->
+            methods(on.getClass()).anyMatch(method -> method.getName().equals(name)));
     }
 
     /** What an Option, an Optional or a Right holds; null where it is empty. */
@@ -121,7 +126,8 @@ final class Kafka {
     }
 
     private static Method method(Class<?> type, String name, boolean isShort) {
-        return choose(methods(type).filter(method -> method.getName().equals(name)), name, isShort);
+        return CHOSEN.computeIfAbsent(List.of(type, name, isShort), key ->
+            choose(methods(type).filter(method -> method.getName().equals(name)), name, isShort));
     }
 
     private static <E extends Executable> E choose(Stream<E> of, String name, boolean isShort) {

@@ -52,6 +52,24 @@ final class StandIns {
                 ? latest() : Mockito.RETURNS_DEFAULTS.answer(call));
     }
 
+    /** The settings of a coordinator, each with its default. */
+    static Object transactionConfig() {
+        Class<?> type = Kafka.type(
+            "org.apache.kafka.coordinator.transaction.TransactionConfig",
+            "kafka.coordinator.transaction.TransactionConfig");
+        try {
+            return type.getDeclaredConstructor().newInstance();
+        } catch (ReflectiveOperationException e) {
+            return Kafka.make(type); // Scala has the defaults beside the constructor
+        }
+    }
+
+    static Object logContext() {
+        return Kafka.make(Kafka.type(
+            "org.apache.kafka.common.utils.internals.LogContext",
+            "org.apache.kafka.common.utils.LogContext"));
+    }
+
     /** The newest version that brokers speak among themselves. */
     static Object latest() {
         Class<?> old = Kafka.find("kafka.api.ApiVersion");

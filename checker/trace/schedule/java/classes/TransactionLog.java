@@ -69,8 +69,19 @@ final class TransactionLog {
 
     /** The record that waits longest isn't written. */
     void fail() {
+        answer(Errors.NOT_ENOUGH_REPLICAS);
+    }
+
+    /** Whoever waits longest gets this answer, and the record is dropped. */
+    void answer(Errors error) {
         waiting.remove();
-        callbacks.remove().accept(Errors.NOT_ENOUGH_REPLICAS);
+        callbacks.remove().accept(error);
+    }
+
+    /** Nobody waits any more. */
+    void clear() {
+        waiting.clear();
+        callbacks.clear();
     }
 
     /** Has the only record say another epoch. */

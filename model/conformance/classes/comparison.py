@@ -1,0 +1,106 @@
+"""The comparison of a machine's local steps with those of Kafka's classes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Final, NamedTuple, Protocol
+
+from .host import Died, Host
+from .steps import LocalStep
+
+BATCH: Final = 2_000
+ABSENT: Final = -(2**63)
+"""The host has it in the place of a field that the release's class lacks."""
+MOST: Final = 50
+"""Disagreements that are kept, each of other rows or another place."""
+_ANSWER, _AFTER, _ANSWERS = 1, 5, ("answers", "error", "producer id", "producer epoch")
+
+
+class Machine(Protocol):
+    """A machine with its local steps."""
+
+    name: str
+    fields: tuple[str, ...]
+    of_the_class_alone: Mapping[str, str]
+
+    def rows(self) -> Iterator[tuple[str, str]]: ...
+    def left_out(self, event: str, row: str) -> str | None: ...
+    def source(self, event: str, row: str) -> str: ...
+    def steps(self, most: int | None = None) -> Iterator[LocalStep]: ...
+
+
+class Disagreement(NamedTuple):
+    """A step that Kafka's class takes in another way."""
+
+    step: LocalStep
+    places: tuple[str, ...]
+    """Where they differ: the place, the value of the tables, the value of the class."""
+    path: tuple[str, ...]
+
+
+@dataclass
+class Comparison:
+    """The steps that were compared so far."""
+
+    machine: str
+    steps: int = 0
+    rows: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    disagreeing: int = 0
+    disagreements: list[Disagreement] = field(default_factory=list[Disagreement])
+    lacking: set[str] = field(default_factory=set[str])
+    """Fields that the class of this release doesn't have."""
+    died: str = ""
+    _known: set[Any] = field(default_factory=set[Any])
+
+    def missing(self, machine: Machine) -> dict[tuple[str, str], str]:
+        """The rows that didn't run, each with the reason, which is empty where there is none."""
+        return {row: machine.left_out(*row) or "" for row in machine.rows() if row not in self.rows}
+
+    def add(self, step: LocalStep, result: tuple[int, ...], fields: tuple[str, ...]) -> None:
+        """Compares the result of a step."""
+        self.steps += 1
+        self.rows.update(step.rows)
+        after = result[_AFTER : _AFTER + len(fields)]
+        given = (*step.answer, *step.after)
+        found = (*result[_ANSWER:_AFTER], *after)
+        if given == found:
+            return
+        if not step.after[0] and not after[0]:  # neither knows the entry
+            given, found = given[: len(_ANSWERS)], found[: len(_ANSWERS)]
+        places = list[tuple[str, str]]()
+        for name, tables, kafka in zip((*_ANSWERS, *fields), given, found, strict=False):
+            if kafka == ABSENT:
+                self.lacking.add(name)
+            elif tables is not None and tables != kafka:
+                places.append((name, f"{name}: {tables} in the tables, {kafka} in Kafka's class"))
+        if not places:
+            return
+        self.disagreeing += 1
+        kind = step.rows, tuple(name for name, _ in places)
+        if kind not in self._known and len(self.disagreements) < MOST:
+            self._known.add(kind)
+            said = tuple(text for _, text in places)
+            self.disagreements.append(Disagreement(step, said, tuple(step.way())))
+
+
+def compare(machine: Machine, steps: Iterable[LocalStep], host: Host) -> Comparison:
+    """Has Kafka's class take the steps, in batches while the next ones are made. The results until
+    then are kept where the JVM dies. Raises Unavailable."""
+    result = Comparison(machine.name)
+    rest, waiting = iter(steps), list[LocalStep]()
+    try:
+        while True:
+            batch = list(islice(rest, BATCH))
+            if waiting:
+                for step, found in zip(waiting, host.results(len(waiting)), strict=True):
+                    result.add(step, found, machine.fields)
+            if not batch:
+                return result
+            host.send([step.given for step in batch])
+            waiting = batch
+    except Died as error:
+        result.died = str(error)
+        return result

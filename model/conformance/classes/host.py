@@ -1,0 +1,194 @@
+"""The JVM that has Kafka's classes: its jars, its own classes, and the pipe to it.
+
+`java/Host.java` has the format of the pipe.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from array import array
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_cache_path
+
+from ....files import CantWrite
+
+IN, OUT = 24, 20
+"""Numbers of a step, and of its result."""
+SCALA: Final = "2.13"
+STEP_MS: Final = 20_000
+"""The longest time of a step; the first one loads classes."""
+_HERE: Final = Path(__file__).with_name("java")
+_SHARED: Final = Path(__file__).parents[3] / "checker" / "trace" / "schedule" / "java" / "classes"
+_SOURCES: Final = (
+    *sorted(_HERE.glob("*.java")),
+    *(_SHARED / f"{name}.java" for name in ("Kafka", "StandIns", "TransactionLog")),
+)
+_OTHER_SCALA: Final = re.compile(r"kafka_(2\.1[0-2])-.*\.jar")
+_UNUSABLE, _BLOCKED = 3, 4
+
+
+class Unavailable(Exception):
+    """The classes can't run here; the message says why, in one line."""
+
+
+class Died(Exception):
+    """The JVM ended in the middle of the steps; the message says how."""
+
+
+def _program(name: str) -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which(f"{home}/bin/{name}" if home else name)
+    if found is None:
+        raise Unavailable(f"--classes needs {name} of a JDK from 17 on, and finds none")
+    return found
+
+
+def jars_of(version: str) -> str:
+    """The class path of a version of Kafka, with Mockito, from Maven. Raises Unavailable."""
+    mvn = shutil.which("mvn")
+    if mvn is None:
+        raise Unavailable("--classes needs Maven (mvn), or --jars FOLDER with Kafka's jars")
+    known = user_cache_path("epochfence") / "classes" / f"{version}.path"
+    try:
+        path = known.read_text(encoding="utf-8")
+        if path and all(Path(jar).exists() for jar in path.split(os.pathsep)):
+            return path
+    except OSError:
+        pass
+    try:
+        known.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=known.parent) as folder:
+            made = Path(folder) / "path"
+            command = (
+                mvn, "--quiet", "--batch-mode", "--file", str(_HERE / "pom.xml"),
+                f"-Dkafka.version={version}", f"-Dmdep.outputFile={made}",
+                "dependency:build-classpath",
+            )  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode or not made.exists():
+                said = [line for line in done.stdout.splitlines() if "ERROR" in line]
+                raise Unavailable(f"Maven brings no Kafka {version}: {(said or ['it failed'])[0]}")
+            made.replace(known)
+    except OSError as error:
+        raise Unavailable(CantWrite(known.parent, error)) from error
+    return known.read_text(encoding="utf-8")
+
+
+def jars_in(folder: Path) -> str:
+    """The class path of a folder of jars, of any one version. Raises Unavailable."""
+    jars = sorted(folder.glob("*.jar"))
+    if not jars:
+        raise Unavailable(f"--jars {folder}: no jars are there")
+    for jar in jars:
+        other = _OTHER_SCALA.fullmatch(jar.name)
+        if other:
+            raise Unavailable(
+                f"--jars {folder}: {jar.name} is of Scala {other[1]}, and not of {SCALA}"
+            )
+    for name, why in ((f"kafka_{SCALA}-", "Kafka's classes"), ("mockito-core-", "the stand-ins")):
+        if not any(jar.name.startswith(name) for jar in jars):
+            raise Unavailable(f"--jars {folder}: {name}VERSION.jar isn't there, for {why}")
+    return os.pathsep.join(map(str, jars))
+
+
+def _compiled(path: str) -> Path:
+    """The folder with the host's classes, compiled against these jars."""
+    digest = hashlib.sha256(path.encode())
+    for source in _SOURCES:
+        digest.update(source.read_bytes())
+    folder = user_cache_path("epochfence") / "classes" / digest.hexdigest()[:20]
+    if folder.exists():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as made:
+            out = Path(made) / "out"
+            out.mkdir()
+            command = (
+                _program("javac"), "-nowarn", "-proc:none", "-d", str(out), "-cp", path,
+                *map(str, _SOURCES),
+            )  # fmt: skip
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                said = [line for line in done.stderr.splitlines() if "error:" in line]
+                raise Unavailable(
+                    f"the host doesn't compile against these jars: {(said or ['javac failed'])[0]}"
+                )
+            out.replace(folder)
+    except OSError as error:
+        if not folder.exists():  # another process may have made it
+            raise Unavailable(CantWrite(folder.parent, error)) from error
+    return folder
+
+
+class Host:
+    """A JVM that takes steps of a machine. It is a context manager, and ends with it.
+
+    Raises Unavailable where it can't begin, and Died where it ends in the middle.
+    """
+
+    def __init__(self, machine: str, path: str, *, step_ms: int = STEP_MS) -> None:
+        java = _program("java")
+        classes = _compiled(path)
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self._java = subprocess.Popen(
+            (
+                java, "-Xmx512m", "-XX:+UseSerialGC", "-Xshare:auto",
+                "-cp", f"{classes}{os.pathsep}{path}", "Host", machine, str(step_ms),
+            ),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said,
+        )  # fmt: skip
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._java.kill()
+        self._java.communicate()
+        self._said.close()
+
+    def send(self, steps: Sequence[Iterable[int]]) -> None:
+        """Has these steps taken. Their results have to be read before others are sent."""
+        numbers = array("q")
+        for step in steps:
+            numbers.extend(step)
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        assert self._java.stdin is not None
+        try:
+            self._java.stdin.write(len(steps).to_bytes(4, "big") + numbers.tobytes())
+            self._java.stdin.flush()
+        except BrokenPipeError:
+            self._ended()
+
+    def results(self, count: int) -> list[tuple[int, ...]]:
+        """The results of the steps that were sent last, in their order."""
+        assert self._java.stdout is not None
+        size = count * OUT * 8
+        read = self._java.stdout.read(size)
+        if len(read) < size:
+            self._ended()
+        numbers = array("q", read)
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        return [tuple(numbers[at : at + OUT]) for at in range(0, count * OUT, OUT)]
+
+    def _ended(self) -> None:
+        code = self._java.wait()
+        self._said.seek(0)
+        lines = self._said.read().decode("utf-8", "replace").splitlines()
+        said = [line for line in lines if not line.startswith(("SLF4J", "OpenJDK"))]
+        if code == _UNUSABLE:
+            raise Unavailable((said or ["the classes can't be used"])[-1])
+        if code == _BLOCKED:
+            raise Died("; ".join(line.strip() for line in said[:12]))
+        raise Died(f"the JVM ended with {code}: {(said or ['it said nothing'])[-1]}")

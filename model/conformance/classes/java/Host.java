@@ -1,0 +1,87 @@
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
+import java.io.EOFException;
+import java.io.FileOutputStream;
+import java.io.FileDescriptor;
+import java.io.PrintStream;
+import java.nio.ByteBuffer;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Takes local steps of one machine on Kafka's classes. Standard input has batches: the number of
+ * steps, then so many rows of IN numbers. Each batch is answered on standard output by as many rows
+ * of OUT numbers. All are big-endian, of 64 bits but the count, which has 32.
+ */
+final class Host {
+    static final int IN = 24, OUT = 20;
+    /** In the place of a field that this release's class doesn't have. */
+    static final long ABSENT = Long.MIN_VALUE;
+
+    interface Steps {
+        void take(long[] step, long[] result);
+    }
+
+    private Host() {}
+
+    public static void main(String[] arguments) throws Exception {
+        PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), false);
+        System.setOut(System.err); // standard output has results alone
+        Steps steps;
+        try {
+            steps = switch (arguments[0]) {
+                case "coordinator" -> new CoordinatorSteps();
+                default -> throw new IllegalArgumentException(arguments[0]);
+            };
+        } catch (IllegalStateException | LinkageError e) {
+            System.err.println("unusable: " + e.getMessage());
+            System.exit(3);
+            return;
+        }
+        AtomicLong since = new AtomicLong();
+        watch(Thread.currentThread(), since, Long.parseLong(arguments[1]));
+        DataInputStream in = new DataInputStream(new BufferedInputStream(System.in, 1 << 16));
+        long[] step = new long[IN], result = new long[OUT];
+        while (true) {
+            int count;
+            try {
+                count = in.readInt();
+            } catch (EOFException e) {
+                return;
+            }
+            ByteBuffer results = ByteBuffer.allocate(count * OUT * Long.BYTES);
+            ByteBuffer given = ByteBuffer.wrap(in.readNBytes(count * IN * Long.BYTES));
+            for (int number = 0; number < count; number++) {
+                given.asLongBuffer().get(number * IN, step);
+                since.set(System.nanoTime());
+                steps.take(step, result);
+                since.set(0);
+                results.asLongBuffer().put(number * OUT, result);
+            }
+            out.write(results.array());
+            out.flush();
+        }
+    }
+
+    /** Ends the process where a step takes longer than `most` milliseconds, and shows its stack. */
+    private static void watch(Thread worker, AtomicLong since, long most) {
+        Thread watcher = new Thread(() -> {
+            while (true) {
+                long began = since.get();
+                if (began != 0 && System.nanoTime() - began > most * 1_000_000) {
+                    System.err.println("blocked: a step takes longer than " + most + " ms");
+                    for (StackTraceElement at : worker.getStackTrace()) {
+                        System.err.println("  at " + at);
+                    }
+                    Runtime.getRuntime().halt(4);
+                }
+                try {
+                    Thread.sleep(100);
+                } catch (InterruptedException e) {
+                    return;
+                }
+            }
+        });
+        watcher.setDaemon(true);
+        watcher.start();
+    }
+}

@@ -1,0 +1,156 @@
+"""Local steps for Kafka's classes, and their comparison, without a JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from epochfence.model.conformance.classes import host
+from epochfence.model.conformance.classes.comparison import ABSENT, Comparison, compare
+from epochfence.model.conformance.classes.coordinator_steps import Coordinator
+from epochfence.model.conformance.classes.host import IN, OUT, Died, Host, Unavailable, jars_in
+from epochfence.model.conformance.classes.steps import LocalStep
+from epochfence.tests.cli.test_cli import epochfence
+
+
+class Faithful:
+    """In the place of a JVM: a class that does as the tables say, but for `other` results."""
+
+    def __init__(self, steps: list[LocalStep], *, dies_after: int = 10**9) -> None:
+        self.expected = {step.given: result_of(step) for step in steps}
+        self.dies_after = dies_after
+        self.sent: list[tuple[int, ...]] = []
+        self.other: dict[int, int] = {}
+
+    def send(self, steps: Sequence[tuple[int, ...]]) -> None:
+        self.sent = list(steps)
+
+    def results(self, count: int) -> list[tuple[int, ...]]:
+        self.dies_after -= count
+        if self.dies_after < 0:
+            raise Died("the JVM ended with 1: OutOfMemoryError")
+        found = [list(self.expected[given]) for given in self.sent]
+        for place, value in self.other.items():
+            found[0][place] = value
+        return [tuple(each) for each in found]
+
+
+def result_of(step: LocalStep) -> tuple[int, ...]:
+    answer = tuple(0 if value is None else value for value in step.answer)
+    given = 0, *answer, *(0 if value is None else value for value in step.after)
+    return given + (0,) * (OUT - len(given))
+
+
+@cache
+def some_steps(count: int = 300, release: str = "4.4") -> list[LocalStep]:
+    return list(islice(Coordinator(release).steps(), count))
+
+
+def compared(steps: list[LocalStep], jvm: Faithful) -> Comparison:
+    return compare(Coordinator("4.4"), steps, cast("Host", jvm))
+
+
+def test_each_local_step_occurs_once_and_fits_the_pipe() -> None:
+    steps = some_steps(2500)
+    assert len({(step.given, step.rows) for step in steps}) == len(steps)
+    assert all(len(step.given) == IN for step in steps)
+    rows = set(Coordinator("4.4").rows())
+    assert rows >= {row for step in steps for row in step.rows}
+
+
+def test_the_way_to_a_state_is_a_shortest_one() -> None:
+    steps = some_steps(2500)
+    assert steps[0].way() == []
+    lengths = [len(step.way()) for step in steps]
+    assert lengths == sorted(lengths)
+
+
+def test_a_class_that_does_as_the_tables_say_agrees() -> None:
+    steps = some_steps(2500)
+    result = compared(steps, Faithful(steps))
+    assert (result.steps, result.disagreeing) == (len(steps), 0)
+
+
+@pytest.mark.parametrize("place", range(1, OUT - 1))
+def test_every_number_of_a_result_counts(place: int) -> None:
+    step = next(
+        step
+        for step in some_steps(2500)
+        if step.rows[0] == ("InitProducerId", "new-producer")
+        and len(step.rows) == 2
+        and step.answer[1] == 0
+    )
+    jvm = Faithful([step])
+    jvm.other = {place: 77}
+    result = compared([step], jvm)
+    assert result.disagreeing == 1
+    assert "77 in Kafka's class" in result.disagreements[0].places[0]
+
+
+def test_a_field_that_a_release_lacks_is_named_and_not_compared() -> None:
+    steps = some_steps(1)
+    jvm = Faithful(steps)
+    jvm.other = {10: ABSENT}
+    steps = [steps[0]._replace(after=(1, *steps[0].after[1:]))]
+    jvm.expected[steps[0].given] = result_of(steps[0])
+    result = compared(steps, jvm)
+    assert (result.disagreeing, result.lacking) == (0, {"nextProducerId"})
+
+
+def test_the_results_before_the_jvm_died_are_kept() -> None:
+    steps = some_steps(2500)
+    result = compared(steps, Faithful(steps, dies_after=2100))
+    assert (result.steps, result.died) == (2000, "the JVM ended with 1: OutOfMemoryError")
+
+
+def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="no jars are there"):
+        jars_in(tmp_path)
+    (tmp_path / "kafka_2.12-3.6.2.jar").touch()
+    with pytest.raises(Unavailable, match=r"of Scala 2\.12, and not of 2\.13"):
+        jars_in(tmp_path)
+    (tmp_path / "kafka_2.12-3.6.2.jar").rename(tmp_path / "kafka_2.13-3.6.2.jar")
+    with pytest.raises(Unavailable, match=r"mockito-core-VERSION\.jar isn't there"):
+        jars_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("--classes 9.9", "--classes 9.9: "),
+        ("--classes 4.3 --jars /nowhere", "--jars /nowhere: no such folder"),
+        ("--classes 4.3 --bootstrap h:1", "takes --machine, --bounds, --jars and --json alone"),
+        ("--machine coordinator", "are for --classes"),
+        ("", "needs --bootstrap HOST:PORT, or --classes RELEASE"),
+    ],
+)
+def test_wrong_options_get_one_line(command: str, says: str) -> None:
+    ended = epochfence("conform", *command.split())
+    assert ended.code == 2
+    assert says in ended.err
+    assert ended.err.count("\n") == 1
+
+
+def test_without_java_or_maven_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    ended = epochfence("conform", "--classes", "4.3", "--bounds", "small")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "--classes needs Maven (mvn)" in ended.err
+
+
+def test_a_cache_on_a_full_disk_gets_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*_: Any) -> Path:
+        return Path("/dev/full") / "cache"
+
+    monkeypatch.setattr(host, "user_cache_path", full)
+    monkeypatch.setattr(host.shutil, "which", lambda name: f"/bin/{name}")
+    with pytest.raises(Unavailable, match="can't write /dev/full"):
+        host.jars_of("4.3.1")
