@@ -80,6 +80,13 @@ NOT_RUN = {
         ),
         "it needs a broker; tests/model/doctor has a served one",
     ),
+    **dict.fromkeys(
+        (
+            f"epochfence conform --classes 4.3{more}"
+            for more in ("", " --bounds small --json result.json", " --jars FOLDER")
+        ),
+        "it needs a JDK and Maven; tests/brokers/test_classes.py has a sample",
+    ),
     "make check": "it sets up .venv, and runs what is the first of RUNS",
     "java -cp build Runner vectors/coordinator.json": (
         "it needs a JDK; tests/model/conformance/vectors/test_vectors.py runs it where there is one"

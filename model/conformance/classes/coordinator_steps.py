@@ -238,9 +238,8 @@ class Coordinator:
             self._entry(machine, is_known),
         )
         appended = machine.copy()
-        rows = [row, ("log append", appended.handle("log append", switch_off=off).row)]
-        appended = machine.copy()
-        sent = list(appended.handle("log append", switch_off=off).sent)
+        outcome = appended.handle("log append", switch_off=off)
+        rows, sent = [row, ("log append", outcome.row)], list(outcome.sent)
         completion = appended.attempt("begin completion", switch_off=off)
         if completion is not None:
             sent += completion.sent
