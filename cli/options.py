@@ -155,11 +155,9 @@ def a_number(value: float | None) -> float | None:
     return value
 
 
-def seconds_option(what: str) -> Any:
-    """The option --seconds, with this help."""
-    return typer.Option(
-        "--seconds", min=0, max=LONGEST_WAIT, callback=a_number, metavar="S", help=what
-    )
+def seconds_option(what: str, *, name: str = "--seconds") -> Any:
+    """An option that takes seconds, with this help."""
+    return typer.Option(name, min=0, max=LONGEST_WAIT, callback=a_number, metavar="S", help=what)
 
 
 def output_of(text: str) -> Output:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...files import Output
 from ...language.given import one_of
 from ...spec.releases.features import RELEASED
 from ..exits import fail, needing, write_json
-from ..options import Json
+from ..options import Json, output_of, seconds_option
 from .conform import security_of
 
 if TYPE_CHECKING:
@@ -57,25 +59,41 @@ def doctor(
     *,
     cluster: ClusterOptions,
     files: FilesOptions,
+    watch: Annotated[
+        float | None,
+        seconds_option("Look again every so many seconds, until Ctrl-C.", name="--watch"),
+    ] = None,
+    metrics: Annotated[
+        Output | None,
+        typer.Option(
+            "--metrics", metavar="FILE", parser=output_of,
+            help="Write Prometheus text, at each look anew.",
+        ),
+    ] = None,
     output: Json = None,
-) -> None:
+) -> None:  # fmt: skip
     """Find transactions that hang, with cause, remedy and risk. It only reads."""
     with needing("broker"):
-        from ...model.doctor.report import as_json, lines
+        from ...model.doctor.report import as_json, lines, prometheus
     if bool(directories) == (cluster.bootstrap is not None):
         fail("give --bootstrap HOST:PORT, or data directories")
-    if directories:
-        if cluster.config is not None or cluster.topics:
-            fail("--config and --topic need --bootstrap")
-        found = _of_files(directories, files)
-    else:
-        if files.complete or files.protocol is not None:
-            fail("--complete and --protocol are for data directories")
-        found = _of_cluster(cluster)
-    for line in lines(found):
-        print(line)
-    write_json(output, as_json(found))
-    raise typer.Exit(found.verdict)
+    if directories and (cluster.config is not None or cluster.topics):
+        fail("--config and --topic need --bootstrap")
+    if not directories and (files.complete or files.protocol is not None):
+        fail("--complete and --protocol are for data directories")
+    before: list[str] = []
+    while True:
+        found = _of_files(directories, files) if directories else _of_cluster(cluster)
+        told = list(lines(found))
+        if told[:-1] != before or not before:
+            print(*told, sep="\n", flush=True)
+        before = told[:-1]
+        if metrics is not None:
+            metrics.write(prometheus(found))
+        write_json(output, as_json(found))
+        if watch is None:
+            raise typer.Exit(found.verdict)
+        time.sleep(watch)
 
 
 def _of_files(directories: list[Path], files: FilesOptions) -> Diagnosis:

@@ -19,6 +19,7 @@ from ...spec.releases import broker_versions
 from ..judge.segments.directories import folders_in
 from ..judge.segments.folder import files_of
 from ..judge.segments.transactions import (
+    TransactionLog,
     TransactionLogReader,
     are_all,
     is_of_controllers,
@@ -29,7 +30,7 @@ from ..records.codec.codec import read
 from ..records.files import Kind, Row, read_file
 from .diagnosis import Diagnosis, diagnose
 from .evidence import Evidence, Open, Partition, Place, Problem, place_of
-from .logs import Scan, add_log
+from .logs import Scan, add_log, add_rivals
 
 TRIES: Final = 3
 """So often a file is read again that a broker writes to."""
@@ -76,8 +77,12 @@ def look(
     )
     found.looked_at = len(copies)
     newest_ms = max((copy.scan.marked_ms for copy in copies.values()), default=-1)
-    newest_ms = max(newest_ms, _read_logs(found, sorted(logs), known, is_complete=is_complete))
+    read_logs = _read_logs(found, sorted(logs), known, is_complete=is_complete)
+    times = [each.timestamp for log in read_logs for each in log.entries.values()]
+    newest_ms = max((newest_ms, *times))
     found.now_ms = newest_ms if newest_ms >= 0 else round(time.time() * 1000)
+    for log in read_logs:
+        add_rivals(found, log)
     for place, copy in copies.items():
         if not copy.scan.open:
             continue
@@ -233,8 +238,8 @@ def _read_more(found: Evidence, folders: Mapping[Place, Path]) -> None:
 
 def _read_logs(
     found: Evidence, folders: list[Path], known: _Controllers, *, is_complete: bool
-) -> int:
-    """The coordinators' records, of the copies that are ahead; when the newest was written (ms)."""
+) -> list[TransactionLog]:
+    """The coordinators' records, of the copies that are ahead."""
     ahead: dict[str, TransactionLogReader] = {}
     for folder in folders:
         reader = _of_log(folder)
@@ -256,8 +261,7 @@ def _read_logs(
     found.has_all_decisions = bool(ahead) and all(
         reader.found.is_whole for reader in ahead.values()
     )
-    times = [each.timestamp for reader in ahead.values() for each in reader.found.entries.values()]
-    return max(times, default=-1)
+    return [reader.found for reader in ahead.values()]
 
 
 def _of_log(folder: Path) -> TransactionLogReader:

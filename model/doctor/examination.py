@@ -9,12 +9,15 @@ from typing import Any, Final
 from ..broker.transactions.transaction_log import partition_for
 from ..wire.connection import BrokerError
 from .diagnosis import Diagnosis, diagnose
-from .evidence import Evidence, Verdict
+from .evidence import Entry, Evidence, Verdict
 from .live import MOST_OF_LOG, Cluster
+from .logs import add_rivals
 
 PAUSE_S: Final = 0.5
 CONFIRMED_MS: Final = 1_000
 """A transaction is said to hang if it was seen so for so long."""
+_MOST_LOGS: Final = 10
+"""So many partitions of the transaction log are read for instances that fence each other."""
 _MOST_READ: Final = 100
 """So many partitions are read for what is open in them."""
 
@@ -40,6 +43,8 @@ def examine(cluster: Cluster, patience_ms: int = 5_000) -> Diagnosis:
         waits &= (now - begun) * 1000 < patience_ms + CONFIRMED_MS
         known = {key: known.get(key, now) for key in found.passing}
     _read_more(cluster, evidence, found)
+    _read_groups(cluster, evidence)
+    _find_rivals(cluster, first, evidence)
     return diagnose(evidence)
 
 
@@ -61,6 +66,45 @@ def _keep(evidence: Evidence, first: Evidence) -> None:
     now_open = {of.producer_id for part in evidence.partitions for of in part.open}
     for producer_id in first.entries.keys() - now_open:
         evidence.entries.setdefault(producer_id, first.entries[producer_id])
+
+
+def _read_groups(cluster: Cluster, evidence: Evidence) -> None:
+    """The groups that wait at a last stable offset."""
+    stuck = [part for part in evidence.partitions if part.open][:_MOST_READ]
+    if not stuck:
+        return
+    try:
+        why = cluster.waiting_groups(stuck)
+    except BrokerError as error:
+        why = str(error)
+    if why is not None:
+        evidence.notes.append(f"waiting groups aren't all known: {why}")
+
+
+def _find_rivals(cluster: Cluster, first: Evidence, last: Evidence) -> None:
+    """Transactional ids that got one new epoch after another by InitProducerId, by the records of
+    the transaction log. Those are read whose epoch rose between two looks, and those that have
+    something open."""
+    known = {entry.transactional_id: entry for of in first.entries.values() for entry in of}
+    now = {entry.transactional_id: entry for of in last.entries.values() for entry in of}
+    rose = {
+        name
+        for name, entry in now.items()
+        if name in known and entry.producer_epoch != known[name].producer_epoch
+    }
+    rose |= {case.transactional_id for case in _open_entries(last)}
+    count = len(cluster.log_partitions)
+    if not count:
+        return
+    with suppress(BrokerError):
+        for number in sorted({partition_for(name, count) for name in rose})[:_MOST_LOGS]:
+            log = cluster.recent_log(number)
+            add_rivals(last, log)
+
+
+def _open_entries(evidence: Evidence) -> list[Entry]:
+    ids = {of.producer_id for part in evidence.partitions for of in part.open}
+    return [entry for each in ids for entry in evidence.entries.get(each, ())]
 
 
 def _read_more(cluster: Cluster, evidence: Evidence, found: Diagnosis) -> None:

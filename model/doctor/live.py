@@ -42,6 +42,10 @@ MOST_READ: Final = 8 << 20
 """So many bytes are read of a partition with something open."""
 MOST_OF_LOG: Final = 256 << 20
 """So many bytes are read of the transaction log."""
+RECENT: Final = 2_000
+"""So many records at the end of the transaction log show what has happened of late."""
+MOST_GROUPS: Final = 1_000
+"""So many groups are asked for their offsets."""
 MOST_OTHERS: Final = 5_000
 """So many transactional ids are described that have nothing open."""
 VERIFICATION: Final = "transaction.partition.verification.enable"
@@ -358,6 +362,37 @@ class Cluster:
             return b"", part["error_code"]
         return whole_batches(part["records"] or b""), None
 
+    # Groups -------------------------------------------------------------------------------------
+
+    def waiting_groups(self, parts: Sequence[Partition]) -> str | None:
+        """Finds the groups whose committed offset is a last stable offset, for each of these
+        partitions; the reason why not all were asked, if so."""
+        if not {"ListGroups", "OffsetFetch"} <= self.versions.keys():
+            return "the brokers list no groups"
+        by_place = {part.place: part for part in parts}
+        topics: dict[str, list[int]] = {}
+        for topic, number in by_place:
+            topics.setdefault(topic, []).append(number)
+        asked = [{"name": name, "partition_indexes": those} for name, those in topics.items()]
+        left, why = MOST_GROUPS, None
+        for node in self.brokers:
+            told = self._ask(node, "ListGroups", {"states_filter": []})
+            if told["error_code"] != "NONE":
+                why = f"broker {node} lists no groups: {told['error_code']}"
+            for group in told["groups"][:left]:
+                name = group["group_id"]
+                fields = {"group_id": name, "topics": asked, "require_stable": False}
+                answer = self._ask(node, "OffsetFetch", fields)
+                for topic in answer["topics"] or ():
+                    for one in topic["partitions"]:
+                        part = by_place.get(Place(topic["name"], one["partition_index"]))
+                        if part is not None and one["committed_offset"] == part.last_stable_offset:
+                            part.groups.append(name)
+            left -= len(told["groups"])
+            if left < 0:
+                return f"the first {MOST_GROUPS} groups were asked for their offsets alone"
+        return why
+
     # Coordinators -------------------------------------------------------------------------------
 
     def _entries(self, found: Evidence, producers: set[int]) -> None:
@@ -460,16 +495,23 @@ class Cluster:
             if log.is_whole and why is None:
                 found.whole |= log.ids
 
+    def recent_log(self, number: int) -> TransactionLog:
+        """The last records of a partition of the transaction log; none where it may not be read."""
+        place = Place(LOG, number)
+        end = self._ends(self._of_log[number][0], [place], 0, Evidence("", 0)).get(place, 0)
+        start = max(self._start(place), end - RECENT) if end else 0
+        return self.transaction_log(number, start=start)[0]
+
     def transaction_log(
-        self, number: int, most: int = MOST_OF_LOG
+        self, number: int, most: int = MOST_OF_LOG, *, start: int | None = None
     ) -> tuple[TransactionLog, int, str | None]:
-        """A partition of the transaction log, how many bytes were read, and why it wasn't read to
-        its end, if so."""
+        """A partition of the transaction log from an offset on (None: its start), how many bytes
+        were read, and why it wasn't read to its end, if so."""
         place = Place(LOG, number)
         reader, path = TransactionLogReader(Path(str(place))), Path(str(place))
         size = 0
         try:
-            offset = self._start(place)
+            offset = self._start(place) if start is None else start
             seen = Evidence("", 0)
             end = self._ends(self._of_log[number][0], [place], 0, seen).get(place)
             if end is None:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from io import BytesIO
 from typing import Any, Final
 
+from ..judge.segments.across_partitions import time_of
 from ..judge.segments.transactions import TransactionLog
 from ..records import RecordError
 from ..records.files import Kind, Row, read_stream
-from .evidence import DECIDED, Entry, Evidence, Open, Span, place_of
+from .evidence import DECIDED, Entry, Evidence, Open, Problem, Span, place_of
 
 _BATCH_HEAD: Final = 12
 """The bytes of a batch up to the end of its length."""
@@ -28,6 +29,24 @@ def add_log(found: Evidence, log: TransactionLog, doubt: str = "") -> None:
         found.entries.setdefault(entry.producer_id, []).append(entry)
     for decision in log.decisions:
         found.decisions.setdefault(decision.producer_id, []).append(decision)
+
+
+RIVALS: Final = 3
+WITHIN_MS: Final = 60_000
+LATELY_MS: Final = 10 * 60_000
+
+
+def add_rivals(found: Evidence, log: TransactionLog) -> None:
+    """The transactional ids that got RIVALS new epochs by InitProducerId within a minute, and of
+    late."""
+    for name, times in log.initialized.items():
+        last = [at for at in times if at > times[-1] - WITHIN_MS]
+        if len(last) >= RIVALS and times[-1] > found.now_ms - LATELY_MS:
+            says = (
+                f"{name}: {len(last)} new epochs by InitProducerId within "
+                f"{max(1, round((last[-1] - last[0]) / 1000))} s, the last at {time_of(last[-1])}"
+            )
+            found.problems.append(Problem("instances-fence-each-other", says))
 
 
 class Scan:

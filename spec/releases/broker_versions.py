@@ -45,6 +45,7 @@ _NEWEST: Final[Mapping[str, Mapping[str, int]]] = {
     "WriteTxnMarkers": {"0.11.0.0": 0, "2.8": 1, "4.2": 2},
     "TxnOffsetCommit": {"0.11.0.0": 0, "2.0": 1, "2.1": 2, "2.5": 3, "3.8": 4, "4.0.0": 5},
     "DescribeAcls": {"2.0": 1},
+    "ListGroups": {"0.11.0.0": 1, "2.0": 2, "2.4": 3, "2.6": 4},
     "DeleteGroups": {"1.1": 0, "2.0": 1, "2.4": 2},
     "DescribeProducers": {"2.8": 0},
     "DescribeTransactions": {"3.0": 0},

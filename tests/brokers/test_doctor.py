@@ -114,6 +114,17 @@ def test_an_open_transaction_and_one_that_times_out(broker: Broker, orders: str)
     eventually(lambda: not doctor(orders).cases)
 
 
+def test_instances_that_fence_each_other(broker: Broker, orders: str) -> None:
+    rivals = [Hand(orders, "rivals") for _ in range(4)]
+    for each in rivals:
+        assert each.init() == "NONE"
+    assert rivals[-1].add() == "NONE"
+    assert rivals[-1].write() == "NONE"
+    found = doctor(orders)
+    (told,) = [one for one in found.problems if one.cause == "instances-fence-each-other"]
+    assert told.says.startswith("rivals: 4 new epochs")
+
+
 @pytest.mark.releases("3.6", "4.4")
 def test_a_marker_that_a_proxy_holds_is_late(broker: Broker, tmp_path: Path) -> None:
     with behind_a_proxy(broker.release, tmp_path / "broker") as (between, proxy):

@@ -1,5 +1,5 @@
 """Consumer groups, of the protocol in which the client that leads a group assigns partitions:
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup and DeleteGroups.
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups and DeleteGroups.
 
 The cluster's group coordinator decides the answers; here is who waits for it.
 """
@@ -35,6 +35,7 @@ class GroupApis:
             "SyncGroup": self.sync,
             "Heartbeat": self.heartbeat,
             "LeaveGroup": self.leave,
+            "ListGroups": self.list,
             "DeleteGroups": self.delete,
         }
 
@@ -127,6 +128,19 @@ class GroupApis:
             told.append({**whom, "error_code": self._groups.leave(name, **whom)})
         self.settle()
         return Answer({"members": told})
+
+    def list(self, request: Request) -> Answer:
+        """ListGroups: those that the broker coordinates, and that may be described."""
+        found: list[dict[str, Any]] = []
+        wanted = request.fields.get("states_filter") or ()
+        for name, group in self._groups.groups.items():
+            state = "".join(word.capitalize() for word in group.status.split("_"))
+            may = self._may.use_of_group(request.principal, name, "DESCRIBE")
+            is_here = self._nodes.group_coordinator(name) == request.node
+            if is_here and may == "NONE" and (not wanted or state in wanted):
+                one = {"group_id": name, "protocol_type": group.protocol_type}
+                found.append(one | {"group_state": state})
+        return Answer({"error_code": "NONE", "groups": found})
 
     def delete(self, request: Request) -> Answer:
         """DeleteGroups."""

@@ -135,6 +135,21 @@ def test_a_decision_of_version_2_shows_what_its_producer_was_told(tmp_path: Path
     )
 
 
+@pytest.mark.parametrize("epochs", [2, 3])
+def test_instances_that_fence_each_other_are_told_with_how_often(
+    epochs: int, tmp_path: Path
+) -> None:
+    whole(broker := Broker(tmp_path))
+    for epoch in range(3, 3 + epochs):
+        broker.transactions.state("t", "EMPTY", epoch)
+    written(broker)
+    found = found_in(tmp_path)
+    assert found.verdict is HEALTHY
+    told = [one.says for one in found.problems if one.cause == "instances-fence-each-other"]
+    assert (len(told) == 1) == (epochs == 3)
+    assert all(each.startswith("t: 3 new epochs by InitProducerId within") for each in told)
+
+
 def test_of_two_copies_the_one_that_is_ahead_counts(tmp_path: Path) -> None:
     """A follower's copy has an open transaction whose marker its leader has."""
     whole(leader := Broker(tmp_path / "1"))

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from epochfence.model.doctor.diagnosis import Diagnosis
 from epochfence.model.doctor.evidence import Verdict
@@ -306,6 +308,62 @@ def test_the_command_s_exit_code_text_and_json(tmp_path: Path) -> None:
         assert data.keys() == as_json(doctor(server)).keys()
     gone = epochfence(*given)
     assert (gone.code, gone.err.count("\n")) == (2, 1)
+
+
+def test_groups_that_wait_are_named() -> None:
+    """Those whose next offset is the last stable one: one waits, and one has read on."""
+    with served(brokers=2) as server:
+        commit_one_and_begin_another(in_transactions(server.bootstrap, "app"))
+        with Cluster(server.bootstrap) as cluster:
+            (part,) = cluster.look().partitions
+        at = part.last_stable_offset
+        topic, number = part.place
+        for name, offset in (("waits", at), ("read on", at + 1), ("is behind", at - 1)):
+            consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": name})
+            consumer.commit(offsets=[TopicPartition(topic, number, offset)], asynchronous=False)
+            consumer.close()
+        found = doctor(server)
+        assert found.cases[0].partition.groups == ["waits"]
+        assert "  groups at this offset: waits" in list(lines(found))
+
+
+def test_groups_are_listed_where_they_may_be_described() -> None:
+    with served() as server:
+        consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "g"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 0)], asynchronous=False)
+        consumer.close()
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        assert [one.group_id for one in admin.list_consumer_groups().result(10).valid] == ["g"]
+        server.cluster.acls = may("DESCRIBE GROUP other")
+        assert admin.list_consumer_groups().result(10).valid == []
+
+
+def test_the_command_watches_and_writes_metrics_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics, looks = tmp_path / "doctor.prom", list[str]()
+    with served("3.5") as server:
+        app = Hand(server.bootstrap)
+
+        def sleep(seconds: float) -> None:
+            if seconds != 7:
+                return now(seconds)
+            looks.append(metrics.read_text())
+            if len(looks) == 2:
+                raise KeyboardInterrupt
+            return app.hang()
+
+        now = time.sleep
+        monkeypatch.setattr("time.sleep", sleep)
+        told = epochfence(
+            "doctor", "--bootstrap", server.bootstrap, "--watch", "7", "--metrics", metrics
+        )
+    assert told.code == 130
+    assert told.out.count("partitions of") == 2
+    count = "partitionswithlatetransactionscount"
+    assert [f"{count} {late}" in each for each, late in zip(looks, (0, 1), strict=True)] == [
+        True, True,
+    ]  # fmt: skip
 
 
 def test_what_to_look_at_is_needed() -> None:
