@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ...files import CantWriteError, Output
+from ...language.errors import DeclarationError
 from ...language.given import one_of
 from ...spec.releases.features import NEWEST, RELEASED
 from ..checking.traces import scheduled
@@ -44,9 +45,9 @@ class FaultOptions:
         Path | None,
         typer.Option(
             "--script",
-            metavar="FILE",
+            metavar="FILE|BUG",
             help="Inject the faults in this file: JSON, a fault or a list of them. "
-            "`nth` and `times` belong into a fault's `on`.",
+            "`nth` and `times` belong into a fault's `on`. Or those of a known bug (serve only).",
         ),
     ] = None
     trace: Annotated[
@@ -170,18 +171,51 @@ class ClusterOptions:
             help="Accept SASL/OAUTHBEARER with unsigned tokens; the subject is the user.",
         ),
     ] = False
+    list_scripts: Annotated[
+        bool, typer.Option("--list-scripts", help="List the bugs that --script knows, and exit.")
+    ] = False
     plant: Annotated[
         Literal["read-beyond-stable"] | None,
         typer.Option("--plant", hidden=True, help="Serve with this bug, to test what finds it."),
     ] = None
 
 
+def _of_bug(name: str) -> tuple[str, Schedule]:
+    """The last release that has a bug, and the schedule of its run."""
+    from ...checker.trace.schedule.schedule import Call, Schedule
+    from ...model.serve.faults.scripts import script_of
+
+    try:
+        found = script_of(name)
+    except DeclarationError as error:
+        fail(f"--script {name}: no such file, and {error}")
+    calls = tuple(Call(*call) for call in found.calls)
+    return found.release, Schedule(calls, found.faults, (), found.expiries)
+
+
+def _list_scripts() -> None:
+    from ...model.serve.faults.scripts import scripts
+    from ...spec.bugs import bug_of
+
+    for script in scripts():
+        faults = ", ".join(f"{one['do']} {one['on']['request']}" for one in script.faults)
+        print(f"{script.bug:18} {script.release:8} {bug_of(script.bug).title}")
+        print(f"{'':27} {faults or 'no fault'}")
+
+
 def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
     """Run a cluster in memory for Kafka's clients, answered by the oracle, until Ctrl-C."""
     with needing("broker"):
         from ...model.serve.server import Server
+    if cluster.list_scripts:
+        return _list_scripts()
     schedule: Schedule | None = None
     protocol, trace = cluster.protocol, wanted.trace
+    if wanted.script is not None and not wanted.script.exists() and wanted.script.suffix == "":
+        if trace is not None:
+            fail("--trace and --script of a bug: choose one")
+        release, schedule = _of_bug(str(wanted.script))
+        protocol, wanted = protocol or release, replace(wanted, script=None)
     if trace is not None:
         instance, _, schedule = scheduled(trace, by_clock=False)
         if protocol not in (None, instance.protocol):

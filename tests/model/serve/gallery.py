@@ -1,8 +1,8 @@
 """What each client does in the schedule of each known bug, as docs/clients.md shows it.
 
 `python tests/model/serve/gallery.py` runs all clients and writes the tables of the page;
-`--schedules` first searches for the bugs' runs anew, and writes what they ask of clients and
-network to gallery.json. Java's client needs the jars that `make brokers` brings.
+`--schedules` first searches for the bugs' runs, and writes the calls and faults in them to
+known_bugs.json. Java's client needs the jars that `make brokers` brings.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from epochfence.checker.check import check
 from epochfence.checker.trace.chart.chart import chart_of
 from epochfence.checker.trace.schedule.schedule import Call, NoScheduleError, Schedule, schedule_of
 from epochfence.files import write_whole
+from epochfence.model.serve.faults import scripts
 from epochfence.spec.bugs import BUGS, bug_of
 from epochfence.spec.bugs.bug import Bug
 from epochfence.tests.model.serve.driven import CLIENTS, outcome
 
 HERE: Final = Path(__file__).parent
-FILE: Final = HERE / "gallery.json"
+FILE: Final = HERE.parents[2] / "model" / "serve" / "faults" / scripts.FILE
 PAGE: Final = HERE.parents[2] / "docs" / "clients.md"
 BLOCK: Final = re.compile(r"(?<=<!-- clients -->\n).*?(?=<!-- until here -->)", re.DOTALL)
 Entry = dict[str, Any]
@@ -52,7 +53,7 @@ def entry_of(bug: Bug) -> Entry:
 
 def schedules() -> list[Entry]:
     """The entries of the file."""
-    return json.loads(FILE.read_text(encoding="utf-8"))
+    return scripts.entries()
 
 
 def schedule(entry: Entry) -> Schedule:
