@@ -19,7 +19,7 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
-from ....files import CantWrite
+from ....files import CantWriteError
 
 IN, OUT = 24, 20
 """Numbers of a step, and of its result."""
@@ -79,7 +79,7 @@ def jars_of(version: str) -> str:
                 raise Unavailable(f"Maven brings no Kafka {version}: {(said or ['it failed'])[0]}")
             made.replace(known)
     except OSError as error:
-        raise Unavailable(CantWrite(known.parent, error)) from error
+        raise Unavailable(CantWriteError(known.parent, error)) from error
     return known.read_text(encoding="utf-8")
 
 
@@ -126,7 +126,7 @@ def _compiled(path: str) -> Path:
             out.replace(folder)
     except OSError as error:
         if not folder.exists():  # another process may have made it
-            raise Unavailable(CantWrite(folder.parent, error)) from error
+            raise Unavailable(CantWriteError(folder.parent, error)) from error
     return folder
 
 
