@@ -53,7 +53,7 @@ from .operators import each, if_
 from .places import Place, here
 from .properties import Property
 from .rankings import Ranking
-from .tables import Row, Table, conjuncts
+from .tables import Row, Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,11 +411,10 @@ class Reduced:
 
     def _table(self, table: Table) -> Table:
         when = self.expression(table.guard)
-        for offer in self.offers.get((table.machine.name, table.on), ()):
-            withheld = self.expression(lift(offer.when))
-            offered = withheld.args[0] if withheld.op == "not" else folded(~withheld)
-            if not conjuncts(offered) <= conjuncts(when):
-                when = folded(when & offered)
+        offers = self.offers.get((table.machine.name, table.on), ())
+        for offer in offers:
+            if offer not in table.withheld:
+                when = folded(when & _negated(self.expression(lift(offer.when))))
         rows = [
             self._row(table, row) for given in table.rows for row in self._rows_for(table, given)
         ]
@@ -424,11 +423,15 @@ class Reduced:
             response = None if response in self.messages else self.message(response)
         on = self.event(table.on)
         same = len(rows) == len(table.rows) and all(map(is_, rows, table.rows))
-        if same and when is table.guard and response is table.response and on is table.on:
+        same = same and when is table.guard and table.withheld.issuperset(offers)
+        if same and response is table.response and on is table.on:
             return table
         if not rows:
             raise DeclarationError(f"table {table.name}: reductions leave no row of it")
-        return dataclasses.replace(table, on=on, rows=tuple(rows), response=response, when=when)
+        withheld = table.withheld.union(offers)
+        return dataclasses.replace(
+            table, on=on, rows=tuple(rows), response=response, when=when, withheld=withheld
+        )
 
     def _rows_for(self, table: Table, row: Row) -> tuple[Row, ...]:
         """The rows that stand for a row of the whole system, before those of `Settled`."""
@@ -642,6 +645,11 @@ class Reduced:
                 raise DeclarationError(
                     f"reductions, NotOffered: {machine} has no table on {event.name}"
                 )
+
+
+def _negated(condition: Expression) -> Expression:
+    """The negation of a condition, without a double one."""
+    return condition.args[0] if condition.op == "not" else ~condition
 
 
 def _path(target: Expression) -> list[Expression]:

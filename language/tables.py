@@ -193,6 +193,8 @@ class Table:
     during: Expression = TRUE
     set: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     source: str = ""
+    withheld: frozenset[object] = field(default=frozenset[object](), repr=False)
+    """The reductions `NotOffered` that `when` has. A changed table has them still."""
     declared: Place | None = field(default=None, repr=False)
     """The place of its declaration, which it finds itself."""
 

@@ -209,8 +209,8 @@ now = clock.field("now", TIMESTAMP)
 
 
 def is_past(deadline: Expression) -> Expression:
-    """Whether the deadline has passed. In a bounded run it always has."""
-    return (LATEST == 0) | (deadline < now)
+    """Whether the deadline has passed."""
+    return deadline < now
 
 
 producer_id_manager = Machine(

@@ -18,14 +18,14 @@ ID_EXPIRATION = constant(
     meaning="transactional.id.expiration.ms",
 )
 
+should_expire = is_past(txn_last_update_timestamp + ID_EXPIRATION - 1)
+"""TransactionStateManager.shouldExpire"""
+
 expires = Table(
     transaction,
     on=expiry,
     others=(clock, producer_id_manager),
-    when=(ID_EXPIRIES > 0)
-    & is_settled
-    & ~pending.is_set
-    & is_past(txn_last_update_timestamp + ID_EXPIRATION - 1),
+    when=(ID_EXPIRIES > 0) & is_settled & ~pending.is_set & should_expire,
     rows=(
         Row(
             "no-epoch",

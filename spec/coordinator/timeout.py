@@ -7,13 +7,16 @@ from ..messages import LARGEST_EPOCH, LONGEST, TIMEOUTS, clock, is_past, transac
 from ..releases.features import rotation_on_fence, timeout_bumps_epoch, two_phase_commit
 from . import entry
 
+has_timed_out = is_past(entry.txn_start_timestamp + entry.txn_timeout_ms)
+"""TransactionStateManager.timedOutTransactions"""
+
 transaction_timeout = Table(
     transaction,
     on=entry.timeout,
     when=(TIMEOUTS > 0)
     & (entry.state == entry.ONGOING)
     & ~entry.pending.is_set
-    & is_past(entry.txn_start_timestamp + entry.txn_timeout_ms)
+    & has_timed_out
     & ~(two_phase_commit & (entry.txn_timeout_ms == LONGEST))
     & (rotation_on_fence | (entry.producer_epoch < LARGEST_EPOCH)),
     others=(clock,),

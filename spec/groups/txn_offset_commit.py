@@ -144,10 +144,6 @@ txn_offset_commit = Table(
     partition,
     on=TxnOffsetCommit,
     others=(group, producer, processing, clock),
-    bounded_when=~(
-        asks_first
-        & (waiting[TxnOffsetCommit.producer].is_set | TxnOffsetCommit.producer.is_in(orphaned))
-    ),
     doc="The coordinator is asked first about a transaction that the log doesn't have. From 2.5 on "
     "the request names the member and its generation.",
     rows=(

@@ -58,7 +58,6 @@ from .state import (
     c,
     duplicate_batch,
     is_empty,
-    is_idle,
     log,
     log_end_offset,
     n,
@@ -456,7 +455,7 @@ producer_expires = Table(
     when=(PRODUCER_EXPIRIES > 0)
     & (expiring.producer_epoch != NO_EPOCH)
     & ~expiring.current_txn_first_offset.is_set
-    & is_idle(expiring.last_timestamp)
+    & recovery.is_producer_expired
     & client_epoch_bump
     & ~batch_is_open,
     doc="A producer expires later than its batches (producer.id.expiration.ms, "

@@ -123,11 +123,6 @@ produce = Table(
     on=Produce,
     response=AppendResponse,
     others=(producer, clock),
-    bounded_when=~(
-        needs_verification
-        & (waiting[Produce.producer].is_set | Produce.producer.is_in(leader.orphaned))
-    ),
-    doc="A producer's second batch waits until the coordinator has answered about its first.",
     rows=(
         Row(
             "stale-epoch-unverified",

@@ -78,6 +78,8 @@ change_leader = event(
 # A producer expires -------------------------------------------------------------------------------
 
 expiring = producers[expire_producer.producer_id]
+is_producer_expired = is_idle(expiring.last_timestamp)
+"""ProducerStateManager.isProducerExpired"""
 producer_expires = Table(
     partition,
     on=expire_producer,
@@ -85,7 +87,7 @@ producer_expires = Table(
     when=(PRODUCER_EXPIRIES > 0)
     & (expiring.producer_epoch != NO_EPOCH)
     & ~expiring.current_txn_first_offset.is_set
-    & is_idle(expiring.last_timestamp),
+    & is_producer_expired,
     rows=(
         Row(
             "expire",
@@ -97,13 +99,13 @@ producer_expires = Table(
 )
 
 verification_state = verification_states[expire_question.producer_id]
+is_question_expired = is_idle(verification_state.value.timestamp)
+"""ProducerStateManager.removeExpiredProducers"""
 question_expires = Table(
     partition,
     on=expire_question,
     others=(clock,),
-    when=(PRODUCER_EXPIRIES > 0)
-    & verification_state.is_set
-    & is_idle(verification_state.value.timestamp),
+    when=(PRODUCER_EXPIRIES > 0) & verification_state.is_set & is_question_expired,
     rows=(
         Row(
             "expire",

@@ -48,7 +48,6 @@ from ..messages import (
     EPOCH,
     FAULTS,
     LARGEST_OFFSET,
-    LATEST,
     LOG_SIZE,
     NO_NUMBER,
     OFFSET,
@@ -197,8 +196,8 @@ ReplicaManager.maybeSendPartitionsToTransactionCoordinator
 
 
 def is_idle(timestamp: Expression) -> Expression:
-    """Whether producer.id.expiration.ms has passed since then. In a bounded run it always has."""
-    return (LATEST == 0) | (now - timestamp >= PRODUCER_ID_EXPIRATION)
+    """Whether producer.id.expiration.ms has passed since then."""
+    return now - timestamp >= PRODUCER_ID_EXPIRATION
 
 
 def has_ongoing_transaction(producer_id: Expression, epoch: Expression) -> Expression:

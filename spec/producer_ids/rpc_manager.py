@@ -18,7 +18,7 @@ from ...language import (
     if_,
     some,
 )
-from ..messages import LATEST, NO_TIMESTAMP, clock, now
+from ..messages import NO_TIMESTAMP, clock, now
 from ..releases.features import block_awaited_elsewhere, controller_hands_out_ids, overlap_refused
 from .controller import (
     AllocateProducerIds,
@@ -220,6 +220,7 @@ switched = Table(
     ),
 )
 
+has_backed_off = now >= backoff_deadline
 may_request = ~prefetched.is_set & ~request_in_flight
 requested = Table(
     rpc_manager,
@@ -232,7 +233,7 @@ requested = Table(
         Row(
             "request",
             "The broker asks the controller for a block",
-            when=may_request & ((LATEST == 0) | waits | (now >= backoff_deadline)),
+            when=may_request & (waits | has_backed_off),
             set={
                 request_in_flight: True,
                 outstanding: outstanding + 1,

@@ -46,6 +46,8 @@ from ..releases.features import KAFKA, transactional
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY
+from .reductions.groups import GROUPS
+from .reductions.leader import LEADER
 from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 
@@ -70,6 +72,8 @@ base = System(
     ),
     reductions=(
         *ENTRY,
+        *LEADER,
+        *GROUPS,
         client_reductions.FATAL_ERROR,
         *client_reductions.OF_DRAIN,
         *client_reductions.OF_PRODUCE_RESPONSE,

@@ -40,7 +40,8 @@ from ..messages import (
 from ..properties.idempotence import PROPERTIES
 from ..properties.progress import IDEMPOTENCE as PROGRESS
 from ..releases.features import CLIENT, KAFKA, LEADER, transactional
-from .reductions import client as reductions
+from .reductions import client as client_reductions
+from .reductions.leader import EXPIRED_PRODUCER
 from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
@@ -53,7 +54,7 @@ system = System(
     "requests are held up, refused or sent again, answers are lost, batches expire, leaders change "
     "and forget, and the client goes on with new epochs and a new producer id.",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES + leader.TABLES,
-    reductions=reductions.BATCHES,
+    reductions=(*client_reductions.BATCHES, EXPIRED_PRODUCER),
     properties=PROPERTIES,
     lemmas=LEMMAS,
     constants=(

@@ -64,6 +64,7 @@ from ..releases.features import KAFKA, transactional
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY, ENTRY_FAULTS
+from .reductions.leader import LEADER
 from .unreached import TRANSACTIONS as UNREACHED
 
 FURTHER_FAULTS = (
@@ -126,6 +127,7 @@ system = System(
     reductions=(
         *ENTRY,
         *ENTRY_FAULTS,
+        *LEADER,
         *client_reductions.BATCHES,
         *request_reductions.REQUESTS,
     ),

@@ -32,7 +32,8 @@ from epochfence.language import (
     size,
 )
 from epochfence.language import replace as changed
-from epochfence.language.expressions import folded, lift
+from epochfence.language.changes import Change
+from epochfence.language.expressions import Expression, folded, lift
 from epochfence.language.reductions import (
     Also,
     Before,
@@ -139,6 +140,33 @@ def test_a_reduced_system_may_be_changed() -> None:
     again = replace(small, name="again")
     assert again.tables == small.tables
     assert check(instantiate(again)).states == check(instantiate(small)).states
+
+
+@pytest.mark.parametrize(
+    ("withheld", "guard"),
+    [
+        (end_offset == write.record, "size(entries) != write.record"),
+        (~(end_offset == write.record), "size(entries) == write.record"),
+        (~((write.record == 0) & (write.delta == 0)), "write.record == 0"),
+        ((write.record == 0) | (write.delta == 3), "write.record != 0"),
+    ],
+    ids=("a condition", "its negation", "a conjunct that folds", "a disjunct that folds"),
+)
+def test_an_event_is_withheld_once_in_any_form_of_its_condition(
+    withheld: Expression, guard: str
+) -> None:
+    """A system's tables are reduced again whenever the system is copied or changed."""
+    withholding = NotOffered(log, write, withheld, **REASON)
+    end = StandsFor(end_offset, size(entries), read_by=("Ends",), **REASON)
+    delta = StandsFor(write.delta, 0, **REASON)
+    small = system(end, delta, withholding, LeftOut(Reply, **REASON))
+    expected = small.tables[0].guard
+    assert str(expected) == f"(size(entries) < 2) & ({guard})"
+    idle = small + Change("idle").table("log.write").only_when(~is_busy)
+    for again in (replace(small, name="again"), replace(idle, name="again")):
+        assert small.tables[0].withheld == again.tables[0].withheld == {withholding}
+    assert replace(small, name="again").tables[0].guard is expected
+    assert idle.tables[0].guard is (expected & ~is_busy)
 
 
 def test_rows_stand_in_the_place_of_another() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....language.reductions import LeftOut, Never, NotOffered, Reduction, StandsFor
 from ...coordinator import entry
-from ...coordinator.expiration import expiry
+from ...coordinator.expiration import expiry, should_expire
 from ...coordinator.failover import late_failover
 from ...coordinator.log import append_failure, log_append, unsettled
 from ...coordinator.markers import MarkerVerdict, completion_dropped
@@ -17,6 +17,7 @@ from ...coordinator.ownership import (
     known,
     lookup,
 )
+from ...coordinator.timeout import has_timed_out
 from ...messages import LONGEST, Errors, InitProducerId, offered_id, transaction
 
 _ONE_FENCE = "the thread of one fence at a time is between its two steps"
@@ -54,6 +55,11 @@ OWNERSHIP: tuple[Reduction, ...] = (
 """The brokers of `coordinators`."""
 
 ENTRY: tuple[Reduction, ...] = (
+    StandsFor(
+        has_timed_out,
+        True,
+        because="a system has no time: a transaction may time out at any moment",
+    ),
     NotOffered(
         transaction,
         InitProducerId,
@@ -77,6 +83,11 @@ ENTRY: tuple[Reduction, ...] = (
 """The entry of a transactional id and its log."""
 
 ENTRY_FAULTS: tuple[Reduction, ...] = (
+    StandsFor(
+        should_expire,
+        True,
+        because="a system has no time: an idle id may expire at any moment",
+    ),
     NotOffered(
         transaction,
         append_failure,
