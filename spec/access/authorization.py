@@ -100,7 +100,7 @@ ANY_TOPIC: Final = "may_write_any_topic"
 
 authorizer = Machine("authorizer", doc="A broker's authorization of requests.")
 asker = Machine("asker", doc="The client that sent the request.")
-AuthorizationResponse = message("AuthorizationResponse", asker, only_real=True, error=Errors)
+AuthorizationResponse = message("AuthorizationResponse", asker, error=Errors)
 
 # Requests to coordinators -------------------------------------------------------------------------
 

@@ -90,7 +90,6 @@ LogRecord = record(
 completed_record = transaction.field(
     "completed_record",
     Optional(LogRecord),
-    only_bounded=True,
     doc="The record that a second thread will write: the end is complete.",
 )
 unsettled = transaction.field(

@@ -48,13 +48,11 @@ marker_sent = transaction.field("marker_sent", Set(PARTITION), doc="Markers not 
 left_behind = transaction.field(
     "left_behind",
     Optional(COORDINATOR_EPOCH),
-    only_bounded=True,
     doc="The term that was over before its markers were answered.",
 )
 completion_dropped = transaction.field(
     "completion_dropped",
     Truth(),
-    only_bounded=True,
     doc="Nobody waits any more for the markers of the end in progress.",
 )
 marker_connection = transaction.field("marker_connection", Map(PARTITION, CONNECTION))

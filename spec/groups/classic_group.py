@@ -69,7 +69,6 @@ asker = Machine("group_client", doc="A client of a group's coordinator.")
 GroupResponse = message(
     "GroupResponse",
     asker,
-    only_real=True,
     error=Errors,
     waits=Bool(),
     message_doc="A response. If the request `waits`, the response comes later.",
@@ -77,7 +76,6 @@ GroupResponse = message(
 JoinGroupResponse = message(
     "JoinGroupResponse",
     asker,
-    only_real=True,
     error=Errors,
     waits=Bool(),
     member=Optional(PRODUCER),

@@ -287,7 +287,6 @@ delete_group = Table(
 OffsetFetchResponse = message(
     "OffsetFetchResponse",
     asker,
-    only_real=True,
     error=Errors,
     committed=Optional(PendingOffset),
     message_doc="None: there is no offset.",

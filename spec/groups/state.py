@@ -102,29 +102,27 @@ completions = group.field(
     doc="Markers whose offsets a thread has yet to put in place.",
 )  # fmt: skip
 
-# At real ranges a rebalance takes several requests.
+# A rebalance takes several requests.
 GroupState = enum("GroupState", "EMPTY", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE")
 is_known = group.field(
-    "is_known", Bool(), only_real=True, doc="The coordinator has made it, for a request about it."
+    "is_known", Bool(), doc="The coordinator has made it, for a request about it."
 )
-status = group.field("status", GroupState, only_real=True)
-leader = group.field(
-    "leader", Optional(PRODUCER), only_real=True, doc="The member that assigns the partitions."
-)
+status = group.field("status", GroupState)
+leader = group.field("leader", Optional(PRODUCER), doc="The member that assigns the partitions.")
 promised = group.field(
-    "pending_members", Set(PRODUCER), only_real=True,
+    "pending_members", Set(PRODUCER),
     doc="Member ids that were handed out, and that nobody has joined with yet.",
 )  # fmt: skip
 joined = group.field(
-    "awaiting_join", Set(PRODUCER), only_real=True,
+    "awaiting_join", Set(PRODUCER),
     doc="Whose JoinGroup waits for the others' in a rebalance.",
 )  # fmt: skip
 static = group.field(
-    "static_members", Map(INSTANCE, Optional(PRODUCER)), only_real=True,
+    "static_members", Map(INSTANCE, Optional(PRODUCER)),
     doc="The member that joined last with an instance id; it counts as long as that is a member.",
 )  # fmt: skip
 have_instances = group.field(
-    "with_instances", Set(PRODUCER), only_real=True, doc="Member ids that go with an instance id."
+    "with_instances", Set(PRODUCER), doc="Member ids that go with an instance id."
 )
 
 

@@ -70,7 +70,7 @@ handed_out = callers.field(
 )
 
 HandedOut = message(
-    "HandedOut", callers, broker=BROKER, producer_id=PRODUCER_ID, only_real=True,
+    "HandedOut", callers, broker=BROKER, producer_id=PRODUCER_ID,
     message_doc="The result of a call.",
 )  # fmt: skip
 

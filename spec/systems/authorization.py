@@ -8,11 +8,13 @@ from ...language import System, Unreached
 from ..access import acl_table
 from ..access.authorization import AUTHORIZERS, unauthorized_error
 from ..properties.authorization import PROPERTIES
+from .reductions.access import AUTHORIZER
 
 base = System(
     name="authorization",
     doc="A broker that is asked for anything by a principal, while ACLs are created and deleted.",
     tables=acl_table.TABLES,
+    reductions=AUTHORIZER,
     properties=(),
     constants=(acl_table.ACLS,),
     protocols=AUTHORIZERS,

@@ -20,12 +20,14 @@ from ..messages import (
 )
 from ..properties.group_offsets import PROPERTIES
 from ..releases.features import KAFKA
+from .reductions.groups import OFFSET_STORAGE
 
 base = System(
     name="group-offsets",
     doc="Offsets of one partition that the members of a group commit, with transactions and "
     "without, and what OffsetFetch returns.",
     tables=offset_storage.TABLES,
+    reductions=OFFSET_STORAGE,
     properties=(),
     constants=(
         PRODUCER_IDS,

@@ -12,12 +12,14 @@ from ..messages import FAULTS, PRODUCER_IDS, PRODUCERS, RECORDS, SPARE, TRANSACT
 from ..properties.membership import PROGRESS, PROPERTIES
 from ..releases.features import KAFKA
 from ..releases.group_features import member_ids_required, static_members
+from .reductions.groups import MEMBERSHIP
 
 base = System(
     name="membership",
     doc="A group's coordinator and its members, with instance ids or without: each request of "
     "theirs, at any time and in any order, sessions that end, and offsets that they commit.",
     tables=membership_history.REQUESTS,
+    reductions=MEMBERSHIP,
     properties=(),
     # silent members go at last, and a rebalance takes no longer than it may
     fairness=weak_fairness(classic_group.complete, classic_group.expire),

@@ -23,7 +23,7 @@ from ..producer_ids.state import (
 )
 from ..properties.producer_ids import PROGRESS, PROPERTIES
 from ..releases.features import KAFKA
-from .reductions.producer_ids import RPC_MANAGER
+from .reductions.producer_ids import MANAGERS
 from .unreached import PRODUCER_ID_BLOCKS as UNREACHED
 
 _SENT_AGAIN = FAULTS + 1  # each fault may leave a request behind
@@ -33,7 +33,7 @@ system = System(
     doc="Brokers that race for blocks of producer ids, from ZooKeeper or from the controller, and "
     "hand them out until there are none left.",
     tables=rpc_manager.TABLES + rpc.TABLES + zk.TABLES,
-    reductions=RPC_MANAGER,
+    reductions=MANAGERS,
     properties=PROPERTIES,
     progress=PROGRESS,
     # nobody has to ask for an id; a broker that is down may stay so

@@ -14,7 +14,7 @@ from ....spec.coordinator import ownership, tables
 from ....spec.coordinator.listing import is_listed
 from ....spec.messages import Errors
 from ....spec.releases.features import KAFKA
-from ....spec.systems.reductions.coordinator import OWNERSHIP_ALONE
+from ....spec.systems.reductions.coordinator import ENTRY_ALONE, OWNERSHIP_ALONE
 from ...engine.errors import NotNowError, whole
 from ...engine.machine import Machine, is_watched
 from .transaction_log import TombstoneBatch, add_tombstone
@@ -66,7 +66,12 @@ class TransactionStateManager:
         )  # fmt: skip
         expiration = {"transactional_id_expiration_ms": transactional_id_expiration_ms}
         self._blank = Machine(
-            self.tables, KAFKA, protocol=protocol, switch_on=self.features, constants=expiration
+            self.tables,
+            KAFKA,
+            protocol=protocol,
+            switch_on=self.features,
+            constants=expiration,
+            reductions=ENTRY_ALONE,
         )
         self.protocol = self._lookup.protocol
         knows_2 = "transaction_version_2" in self._blank.features

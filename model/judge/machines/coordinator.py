@@ -18,6 +18,7 @@ from ....spec.coordinator import entry as transaction
 from ....spec.coordinator import ownership, tables
 from ....spec.releases import api_versions
 from ....spec.releases.features import KAFKA
+from ....spec.systems.reductions.coordinator import ENTRY_ALONE
 from ...broker.transactions.coordinator import TransactionCoordinator
 from ...broker.transactions.transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from ...broker.transactions.transaction_state_manager import PENDING
@@ -62,7 +63,7 @@ def answers_of(
     tables: tuple[Table, ...], protocol: str, request: str, event: str | None = None
 ) -> frozenset[str]:
     """The errors that rows of a release answer a request of some version with (by this event)."""
-    machine = Machine(tables, KAFKA, protocol=protocol)
+    machine = Machine(tables, KAFKA, protocol=protocol, reductions=ENTRY_ALONE)
     on = request if event is None else event
     rows = {
         row

@@ -6,8 +6,8 @@ from ....language.reductions import LeftOut, Never, NotOffered, Reduction, Stand
 from ...coordinator import entry
 from ...coordinator.expiration import expiry, should_expire
 from ...coordinator.failover import late_failover
-from ...coordinator.log import append_failure, log_append, unsettled
-from ...coordinator.markers import MarkerVerdict, completion_dropped
+from ...coordinator.log import append_failure, completed_record, log_append, unsettled
+from ...coordinator.markers import MarkerVerdict, completion_dropped, left_behind
 from ...coordinator.ownership import (
     LeaderAndIsr,
     Loaded,
@@ -119,6 +119,13 @@ ENTRY_FAULTS: tuple[Reduction, ...] = (
     ),
 )
 """Faults of the log of that entry."""
+
+ENTRY_ALONE: tuple[Reduction, ...] = (
+    LeftOut(completed_record, because="a broker has its threads, and drives them"),
+    LeftOut(left_behind, because="a broker keeps the markers of each term in its queues"),
+    LeftOut(completion_dropped, because="a broker has its threads, and cancels them"),
+)
+"""An entry at real ranges."""
 
 OWNERSHIP_ALONE: tuple[Reduction, ...] = (
     LeftOut(known, because="each entry is a machine of its own, and `is_known` says whether it is"),

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from ....language.reductions import NotOffered, Reduction
-from ...groups import txn_offset_commit
+from ....language.reductions import LeftOut, NotOffered, Reduction
+from ...groups import classic_group, offset_metadata, state, txn_offset_commit
 from ...groups.state import TxnOffsetCommit
 from ...leader.state import orphaned
 from ...messages import partition, waiting
 
+_AT_ONCE = "A rebalance of the system is one step, in which every member gets the new generation."
+
+REBALANCE: tuple[Reduction, ...] = (
+    LeftOut(state.is_known, because=_AT_ONCE),
+    LeftOut(state.status, because=_AT_ONCE),
+    LeftOut(state.leader, because=_AT_ONCE),
+    LeftOut(state.promised, because=_AT_ONCE),
+    LeftOut(state.joined, because=_AT_ONCE),
+    LeftOut(state.static, because=_AT_ONCE),
+    LeftOut(state.have_instances, because=_AT_ONCE),
+)
+"""A group whose rebalances are one step, or that has none."""
+
 GROUPS: tuple[Reduction, ...] = (
+    *REBALANCE,
     NotOffered(
         partition,
         TxnOffsetCommit,
@@ -18,4 +32,17 @@ GROUPS: tuple[Reduction, ...] = (
         "one stays in the network until the leader has the answer.",
     ),
 )
-"""The offsets of a transaction."""
+"""A group in one step, and the offsets of a transaction."""
+
+_HISTORY = "The properties read the history of the responses."
+
+MEMBERSHIP: tuple[Reduction, ...] = (
+    LeftOut(classic_group.GroupResponse, because=_HISTORY),
+    LeftOut(classic_group.JoinGroupResponse, because=_HISTORY),
+)
+"""A group's coordinator whose members send every request."""
+OFFSET_STORAGE: tuple[Reduction, ...] = (
+    *REBALANCE,
+    LeftOut(offset_metadata.OffsetFetchResponse, because=_HISTORY),
+)
+"""The table of committed offsets."""

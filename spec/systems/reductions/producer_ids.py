@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from ....language.reductions import Reduction, StandsFor
+from ....language.reductions import LeftOut, Reduction, StandsFor
 from ...producer_ids.rpc_manager import has_backed_off
+from ...producer_ids.state import HandedOut
 
-RPC_MANAGER: tuple[Reduction, ...] = (
+MANAGERS: tuple[Reduction, ...] = (
     StandsFor(
         has_backed_off,
         True,
         because="A system has no time: the backoff may be over at any moment.",
     ),
+    LeftOut(HandedOut, because="The properties read the history of the ids that are handed out."),
 )
-"""The manager of a broker that asks the controller."""
+"""The managers of a broker, with ZooKeeper and with the controller."""
