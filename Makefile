@@ -16,7 +16,7 @@ COMPILE := $(VENV)-lock/bin/uv pip compile --quiet pyproject.toml - --universal 
   --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test expectations drawn brokers classes others soak fuzz agreement cases crosscheck mutation proofs kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test expectations drawn brokers classes others soak fuzz agreement cases crosscheck mutation proofs refinements kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ mutation: $(READY) ## how many mutants of the tables the properties and tests ki
 
 proofs: $(READY) ## all proofs anew, to docs/proofs.md; SECTIONS="5 6" or systems take some of them
 	$(BIN)/python -m epochfence.checker.solver.proofs.page docs/proofs.md $(SECTIONS) $(ARGS)
+
+refinements: $(READY) ## refinement checks of the client, the coordinator, the leader and the groups
+	$(BIN)/pytest -n 2 --every-case tests/spec/test_*_refinement.py tests/checker/test_refinement.py $(ARGS)
 
 kill: $(READY) ## signal 9, full disks and short memory, at random moments, to docs/reliability.md
 	$(BIN)/python tests/kill/run.py $(or $(ARGS),--record)

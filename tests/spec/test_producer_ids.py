@@ -445,7 +445,6 @@ def test_a_machine_knows_only_itself_and_the_message() -> None:
     assert {name: fields for name, fields in decided.items() if fields} == {
         "rpc_manager.generateProducerId": {"callers.handed_out"},
         "rpc_manager.take the prefetched block": {"callers.handed_out"},
-        "rpc_manager.maybeRequestNextBlock": {"clock.now"},
         "rpc_manager.AllocateProducerIdsResponse": {"clock.now"},
         "rpc_manager.register again": {"controller.registered"},
         "rpc_manager.crash": {"controller.registered"},

@@ -30,6 +30,7 @@ GROUPS: tuple[Reduction, ...] = (
         & (waiting[TxnOffsetCommit.producer].is_set | TxnOffsetCommit.producer.is_in(orphaned)),
         because="A system keeps one request of a client that waits for the coordinator. The next "
         "one stays in the network until the leader has the answer.",
+        refined_by="tests/spec/test_groups_refinement.py",
     ),
 )
 """A group in one step, and the offsets of a transaction."""
