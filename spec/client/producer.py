@@ -12,7 +12,6 @@ before.
 from __future__ import annotations
 
 from ...language import (
-    Expression,
     Row,
     Table,
     each,
@@ -23,7 +22,6 @@ from ...language import (
     size,
     to_each,
 )
-from ...language.expressions import Operand
 from ..answers import awaits
 from ..messages import (
     CRASHES,
@@ -119,25 +117,6 @@ overtaken = Table(
 
 crash = event("crash")
 
-FORGOTTEN: dict[Expression, Operand] = {
-    client.txn: None,
-    client.batches: client.NO_BATCHES,
-    client.ending: False,
-    client.adding: set_of(),
-    client.added: set_of(),
-    client.producer_id: client.NO_ID,
-    client.producer_epoch: NO_EPOCH,
-    client.must_bump: False,
-    client.bump_asked: False,
-    connection: connection + 1,
-    client.next_sequence: each(q, 0),
-    client.last_acked: each(q, client.NO_SEQUENCE),
-    client.last_acked_offset: each(q, NO_OFFSET),
-    client.entry_id: each(q, client.NO_ID),
-    client.entry_epoch: each(q, NO_EPOCH),
-    client.unresolved: each(q, None),
-}
-"""The fields that an instance loses when it crashes."""
 crashed = Table(
     producer,
     on=crash,
@@ -147,7 +126,24 @@ crashed = Table(
             "crashed",
             "The instance starts again, and remembers nothing",
             goto=client.UNINITIALIZED,
-            set=FORGOTTEN,
+            set={
+                client.txn: None,
+                client.batches: client.NO_BATCHES,
+                client.ending: False,
+                client.adding: set_of(),
+                client.added: set_of(),
+                client.producer_id: client.NO_ID,
+                client.producer_epoch: NO_EPOCH,
+                client.must_bump: False,
+                client.bump_asked: False,
+                connection: connection + 1,
+                client.next_sequence: each(q, 0),
+                client.last_acked: each(q, client.NO_SEQUENCE),
+                client.last_acked_offset: each(q, NO_OFFSET),
+                client.entry_id: each(q, client.NO_ID),
+                client.entry_epoch: each(q, NO_EPOCH),
+                client.unresolved: each(q, None),
+            },
             source="KafkaProducer.initTransactions, of another instance",
         ),
     ),

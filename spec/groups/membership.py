@@ -6,10 +6,10 @@ does a member that the coordinator has removed for its silence.
 
 from __future__ import annotations
 
-from ...language import Bool, Row, Table, event, set_of, some
-from ..client.producer import FORGOTTEN
-from ..client.state import READY, UNINITIALIZED, state
-from ..messages import PRODUCER, connection, producer
+from ...language import Bool, Row, Table, each, event, set_of, some
+from ..client import state as client
+from ..client.state import READY, UNINITIALIZED, q, state
+from ..messages import NO_EPOCH, NO_OFFSET, PRODUCER, producer
 from .state import (
     GENERATIONS,
     OWN_ID,
@@ -59,8 +59,6 @@ rebalances = Table(
 
 hear = event("SyncGroup answered", event_doc="An instance hears of the group's generation.")
 instance = producer.this
-# nothing is in flight between calls, so the connection is the same
-NEW_PRODUCER = {name: value for name, value in FORGOTTEN.items() if name is not connection}
 is_owner = (owner == some(instance)) & instance.is_in(members)
 hears = Table(
     producer,
@@ -86,8 +84,23 @@ hears = Table(
             "The input is assigned, and the instance makes a producer for it",
             when=is_owner,
             goto=UNINITIALIZED,
+            # nothing is in flight between calls: the connection is the same
             set={
-                **NEW_PRODUCER,
+                client.txn: None,
+                client.batches: client.NO_BATCHES,
+                client.ending: False,
+                client.adding: set_of(),
+                client.added: set_of(),
+                client.producer_id: client.NO_ID,
+                client.producer_epoch: NO_EPOCH,
+                client.must_bump: False,
+                client.bump_asked: False,
+                client.next_sequence: each(q, 0),
+                client.last_acked: each(q, client.NO_SEQUENCE),
+                client.last_acked_offset: each(q, NO_OFFSET),
+                client.entry_id: each(q, client.NO_ID),
+                client.entry_epoch: each(q, NO_EPOCH),
+                client.unresolved: each(q, None),
                 position.at(instance): None,
                 heard.at(instance): generation,
                 is_assigned.at(instance): True,

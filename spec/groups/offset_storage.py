@@ -20,7 +20,6 @@ from ...language import (
     if_,
     lift,
     maximum,
-    only,
     set_of,
     size,
     some,
@@ -166,8 +165,8 @@ silently_replicated = Table(
     store,
     on=replicate,
     when=_unheard.is_set,
-    rows=only(
-        ~loaded_once_replicated,
+    during=~loaded_once_replicated,
+    rows=(
         Row(
             "unheard",
             "The record is replicated, and the coordinator had read it before",
