@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ...language import Row, Table, each, event, if_, set_of, some
+from ...language import Row, Table, event, if_, set_of, some
 from ...language.changes import Change
 from ..client import add_partitions, calls_at_once, end_txn
 from ..client import producer as requests
@@ -27,16 +27,10 @@ from ..client.state import (
     added,
     adding,
     batches,
-    bump_asked,
-    bump_for,
-    ending,
-    forgotten_batches,
     producer_epoch,
     producer_id,
-    q,
     state,
     txn,
-    unresolved,
 )
 from ..client.transaction_manager import TO_ABORTABLE
 from ..errors import Errors, asks_again, is_retriable
@@ -286,34 +280,14 @@ txn_offset_committed = Table(
             "Another client has a newer epoch",
             when=offset_error.is_in(Errors.INVALID_PRODUCER_EPOCH, Errors.PRODUCER_FENCED),
             goto=FATAL_ERROR,
-            set={
-                txn: None,
-                batches: forgotten_batches,
-                ending: False,
-                adding: set_of(),
-                added: set_of(),
-                bump_asked: False,
-                unresolved: each(q, None),
-                bump_for: set_of(),
-                offsets.at(instance): OffsetsState.NONE,
-            },
+            set={offsets.at(instance): OffsetsState.NONE},
             source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
         ),
         Row(
             "unexpected",
             "Any other error is fatal",
             goto=FATAL_ERROR,
-            set={
-                txn: None,
-                batches: forgotten_batches,
-                ending: False,
-                adding: set_of(),
-                added: set_of(),
-                bump_asked: False,
-                unresolved: each(q, None),
-                bump_for: set_of(),
-                offsets.at(instance): OffsetsState.NONE,
-            },
+            set={offsets.at(instance): OffsetsState.NONE},
             source="TransactionManager.TxnOffsetCommitHandler.handleResponse",
         ),
     ),
