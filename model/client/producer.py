@@ -24,6 +24,7 @@ from ...spec.client import transaction_manager as manager
 from ...spec.client.metrics import TIMES
 from ...spec.errors import Errors
 from ...spec.releases.features import KAFKA, transactional
+from ...spec.systems.reductions.client import CLIENT_ALONE
 from ..engine.errors import NotNowError, text, whole
 from ..engine.machine import Machine
 from .accumulator import Accumulator, topic_of
@@ -87,7 +88,7 @@ class ProducerClient:
         settings["retry_backoff_max_ms"] = max(retry_backoff_ms, retry_backoff_max_ms)
         self.machine = Machine(
             TABLES, _PROTOCOLS[transactional_id is not None], protocol=protocol,
-            constants=settings,
+            constants=settings, reductions=CLIENT_ALONE,
         )  # fmt: skip
         self.machine.put(
             init_version=init_producer_id_version, offsets_version=txn_offset_commit_version,

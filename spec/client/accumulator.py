@@ -53,25 +53,20 @@ WITH_PRODUCER_ID = 3  # the first version of Produce whose batches have a produc
 muted = producer.field(
     "muted",
     Set(PARTITION),
-    only_real=True,
-    stands_for=set_of(),
     doc="Partitions with a batch in flight, if the order is kept.",
 )
 keeps_order = producer.field(
     "keeps_order",
     Bool(),
-    only_real=True,
     doc="A partition has one batch in flight at a time: max.in.flight.requests.per.connection is "
     "1.",
 )
 produce_version = producer.field(
-    "produce_version", API_VERSION, only_real=True, doc="The highest version of Produce."
+    "produce_version", API_VERSION, doc="The highest version of Produce."
 )
 hurries = producer.field(
     "hurries",
     Bool(),
-    only_real=True,
-    stands_for=lift(False),
     doc="Batches don't wait for more records: `flush` waits for them, or a send waits for memory.",
 )
 

@@ -13,7 +13,6 @@ from ...language import (
     Optional,
     Set,
     enum,
-    lift,
     size,
 )
 from ..messages import producer
@@ -41,29 +40,20 @@ in which they came; in a system, in any order."""
 BUMP_PRIORITY = 4
 """The place of an InitProducerId for a new epoch: behind the end of its transaction."""
 
-queued = producer.field(
-    "queued", Set(Request), only_real=True, only_bounded=True, doc="Requests that wait."
-)
+queued = producer.field("queued", Set(Request), doc="Requests that wait.")
 current = producer.field(
     "current",
     Optional(Request),
-    only_real=True,
-    only_bounded=True,
     doc="The request taken from the queue: to be sent, or in flight.",
 )
 answered = producer.field(
     "answered",
     Bool(),
-    only_real=True,
-    only_bounded=True,
-    stands_for=lift(False),
     doc="Its answer is in flight.",
 )
 sought = producer.field(
     "sought",
     Set(Coordinator),
-    only_real=True,
-    only_bounded=True,
     doc="The coordinators that FindCoordinator looks for.",
 )
 QUEUE_FIELDS = (queued, current, answered, sought)

@@ -24,7 +24,6 @@ from ...language import (
     enum,
     if_,
     maximum,
-    position,
     record,
     size,
     some,
@@ -105,13 +104,8 @@ batches = producer.field(
 )  # fmt: skip
 q, s = PARTITION.variable("q"), RECORD.variable("s")
 _batch = batches[q][s]
-_any_partition = PARTITION.variable("any_partition")
-_any_record = RECORD.variable("any_record")
 details = producer.field(
-    "details", Map(PARTITION, Map(RECORD, BatchDetails)), only_real=True,
-    stands_for=each(
-        _any_partition, each(_any_record, BatchDetails(count=1, place=position(_any_record)))
-    ),
+    "details", Map(PARTITION, Map(RECORD, BatchDetails)),
     doc="A batch: `count` records (none: there is no such batch), `place` in the order in which "
     "batches were opened; `is_untracked` once the partition's sequences have been forgotten.",
 )  # fmt: skip

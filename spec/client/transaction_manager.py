@@ -18,9 +18,7 @@ from ...language import (
     constant,
     enum,
     if_,
-    lift,
     message,
-    set_of,
     some,
 )
 from ...language.expressions import Operand
@@ -76,50 +74,41 @@ BACKOFF = Int(0, 2**31 - 1, "backoff")
 BUMPING_VERSION = 3  # of InitProducerId, that names the epoch held
 GROUP_VERSION = 3  # of TxnOffsetCommit, that names a member of the group
 
-last_error = producer.field("last_error", Optional(Errors), only_real=True)
+last_error = producer.field("last_error", Optional(Errors))
 new_partitions = producer.field(
     "new_partitions",
     Set(PARTITION),
-    only_real=True,
-    stands_for=set_of(),
     doc="Written to, and not asked for in the transaction yet.",
 )
-transaction_started = producer.field("transaction_started", Bool(), only_real=True)
+transaction_started = producer.field("transaction_started", Bool())
 pending_call = producer.field(
     "pending_call",
     Optional(client.State),
-    only_real=True,
     doc="What the application's last call began.",
 )
 call_acknowledged = producer.field(
-    "call_acknowledged", Bool(), only_real=True, doc="The application has heard of its end."
+    "call_acknowledged", Bool(), doc="The application has heard of its end."
 )
 CallResult = enum("CallResult", "AWAITED", "FAILED", "LOST")
 call_result = producer.field(
     "call_result",
     CallResult,
-    only_real=True,
     doc="The outcome of the last call, besides the answers to its requests. FAILED: it raised an "
     "error before them. LOST: nobody answers it, so it waits for good.",
 )
 lost_result = if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)
 """An answer has come that leads to no state: the waiting call doesn't return."""
-transaction_coordinator = producer.field(
-    "transaction_coordinator", Bool(), only_real=True, doc="It is known."
-)
-group_coordinator = producer.field("group_coordinator", Bool(), only_real=True, doc="It is known.")
-request_in_flight = producer.field(
-    "request_in_flight", Bool(), only_real=True, doc="To a coordinator."
-)
+transaction_coordinator = producer.field("transaction_coordinator", Bool(), doc="It is known.")
+group_coordinator = producer.field("group_coordinator", Bool(), doc="It is known.")
+request_in_flight = producer.field("request_in_flight", Bool(), doc="To a coordinator.")
 init_version = producer.field(
     "init_version",
     API_VERSION,
     any_initial=True,
-    only_real=True,
     doc="The highest of InitProducerId.",
 )
 offsets_version = producer.field(
-    "offsets_version", API_VERSION, any_initial=True, only_real=True, doc="Of TxnOffsetCommit."
+    "offsets_version", API_VERSION, any_initial=True, doc="Of TxnOffsetCommit."
 )
 coordinator_version = producer.field(
     "coordinator_version",
@@ -141,14 +130,11 @@ transaction_version = producer.field(
 end_version = producer.field(
     "end_version",
     TRANSACTION_VERSION,
-    only_bounded=True,
     doc="That of the EndTxn in flight; at real ranges whoever keeps the request knows it.",
 )
 is_closed = producer.field(
     "is_closed",
     Bool(),
-    only_real=True,
-    stands_for=lift(False),
     doc="No call begins anything any more.",
 )
 
@@ -203,7 +189,6 @@ caller = Machine("caller", doc="Whoever keeps the requests.")
 Reaction = message(
     "Reaction",
     caller,
-    only_real=True,
     step=ClientStep,
     error=Errors,
     ends_call=Bool(),
@@ -213,7 +198,6 @@ Reaction = message(
 CallResponse = message(
     "CallResponse",
     caller,
-    only_real=True,
     raises=Optional(Errors),
     cause=Optional(Errors),
     continues=Bool(),

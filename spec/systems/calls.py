@@ -25,6 +25,7 @@ from ..messages import (
 from ..properties.calls import PROGRESS, PROPERTIES
 from ..releases.features import CLIENT, COORDINATOR, KAFKA, transactional
 from .reductions.calls import CALLS
+from .reductions.client import OF_ACCUMULATOR, OF_MESSAGES
 from .unreached import CALLS as UNREACHED
 
 _CHANNELS = (
@@ -78,7 +79,7 @@ system = System(
         *failures.TABLES,
         *any_broker.TABLES,
     ),
-    reductions=CALLS,
+    reductions=(*OF_ACCUMULATOR, *OF_MESSAGES, *CALLS),
     properties=PROPERTIES,
     progress=PROGRESS,
     fairness=_OF_THE_CLIENT + _OF_BROKERS,

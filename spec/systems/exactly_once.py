@@ -74,6 +74,7 @@ base = System(
         *ENTRY,
         *LEADER,
         *GROUPS,
+        *client_reductions.FIELDS,
         client_reductions.FATAL_ERROR,
         *client_reductions.OF_DRAIN,
         *client_reductions.OF_PRODUCE_RESPONSE,

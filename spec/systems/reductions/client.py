@@ -17,9 +17,9 @@ from ....language import (
     size,
 )
 from ....language.expressions import Expression
-from ....language.reductions import Instead, NotOffered, Settled, StandsFor
+from ....language.reductions import Instead, LeftOut, NotOffered, Reduction, Settled, StandsFor
 from ...answers import awaits, compares_offsets
-from ...client import accumulator, expiry, sender
+from ...client import accumulator, expiry, queue, sender, transaction_manager
 from ...client import state as client
 from ...client.accumulator import drain, produce
 from ...client.expiry import expire_batch
@@ -41,7 +41,7 @@ from ...client.transaction_manager import (
     must_bump_after_abort,
 )
 from ...errors import is_retriable
-from ...messages import RECORD, RECORDS, Errors, ProduceResponse, producer
+from ...messages import PARTITION, RECORD, RECORDS, Errors, ProduceResponse, producer
 from ...releases.features import (
     bump_when_settled,
     client_epoch_bump,
@@ -361,5 +361,72 @@ OF_EXPIRY = (
     ),
 )
 
-BATCHES = (FATAL_ERROR, *OF_DRAIN, *OF_PRODUCE_RESPONSE, *OF_EXPIRY)
+# The fields -------------------------------------------------------------------------------------
+
+_any_partition = PARTITION.variable("any_partition")
+_any_record = RECORD.variable("any_record")
+_ONE_RECORD = "A batch of a system is one record, and is ready to be sent."
+_ONE_REQUEST = "A request to a coordinator is sent at once, and its answer is in the network."
+_ONE_STEP = "A call is one step of a system, and returns."
+_ONE_RELEASE = "The client and the brokers of a system are of one release."
+
+OF_ACCUMULATOR: tuple[Reduction, ...] = (
+    StandsFor(
+        accumulator.muted, set_of(), because="A request can be sent while others are in flight."
+    ),
+    LeftOut(accumulator.keeps_order, because="The number of batches in flight is a constant."),
+    LeftOut(accumulator.produce_version, because=_ONE_RELEASE),
+    StandsFor(accumulator.hurries, False, because=_ONE_RECORD),
+    StandsFor(
+        client.details,
+        each(
+            _any_partition,
+            each(_any_record, client.BatchDetails(count=1, place=position(_any_record))),
+        ),
+        because=_ONE_RECORD,
+    ),
+)
+"""Batches of one record."""
+
+OF_MESSAGES: tuple[Reduction, ...] = (
+    LeftOut(transaction_manager.Reaction, because="A system has no caller."),
+    LeftOut(transaction_manager.CallResponse, because="A system has no caller."),
+)
+"""The answers to whoever drives the client."""
+
+OF_REQUESTS: tuple[Reduction, ...] = (
+    *OF_MESSAGES,
+    LeftOut(queue.queued, because=_ONE_REQUEST),
+    LeftOut(queue.current, because=_ONE_REQUEST),
+    StandsFor(queue.answered, False, because=_ONE_REQUEST),
+    LeftOut(queue.sought, because=_ONE_REQUEST),
+    LeftOut(transaction_manager.request_in_flight, because=_ONE_REQUEST),
+    LeftOut(transaction_manager.transaction_coordinator, because=_ONE_REQUEST),
+    LeftOut(transaction_manager.group_coordinator, because=_ONE_REQUEST),
+    StandsFor(transaction_manager.new_partitions, set_of(), because=_ONE_REQUEST),
+    LeftOut(transaction_manager.last_error, because="Nothing follows from the cause of a failure."),
+    LeftOut(transaction_manager.transaction_started, because=_ONE_STEP),
+    LeftOut(transaction_manager.pending_call, because=_ONE_STEP),
+    LeftOut(transaction_manager.call_acknowledged, because=_ONE_STEP),
+    LeftOut(transaction_manager.call_result, because=_ONE_STEP),
+    LeftOut(transaction_manager.init_version, because=_ONE_RELEASE),
+    LeftOut(transaction_manager.offsets_version, because=_ONE_RELEASE),
+    StandsFor(transaction_manager.is_closed, False, because="No client of a system closes."),
+)
+"""Calls and requests that are one step."""
+
+CLIENT_ALONE: tuple[Reduction, ...] = (
+    LeftOut(queue.queued, because="Whoever drives the client keeps the queue."),
+    LeftOut(queue.current, because="Whoever drives the client keeps the queue."),
+    StandsFor(queue.answered, False, because="Whoever drives the client takes the answer."),
+    LeftOut(queue.sought, because="Whoever drives the client keeps the queue."),
+    LeftOut(
+        transaction_manager.end_version, because="Whoever drives the client keeps the request."
+    ),
+)
+"""A client at real ranges."""
+
+FIELDS = (*OF_ACCUMULATOR, *OF_REQUESTS)
+"""The fields and messages that a system with clients leaves out."""
+BATCHES = (*FIELDS, FATAL_ERROR, *OF_DRAIN, *OF_PRODUCE_RESPONSE, *OF_EXPIRY)
 """The reductions of a client that writes batches of its own."""
