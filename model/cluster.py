@@ -319,7 +319,9 @@ class Cluster(GroupRequests):
         leader, commits = self.leader(batch.partition), batch.commits
         error = batch.verdict(leader, told)
         if error == "NONE" and commits is not None:
-            error = self.groups.may_commit_in_transaction(commits.group_id, commits.of)
+            error = self.groups.may_commit_in_transaction(
+                commits.group_id, commits.of, api_version=batch.api_version
+            )
         if commits is not None:
             error = self.groups.told(error, batch.api_version)
         if error != "NONE":

@@ -60,7 +60,6 @@ _COMMITTED: Final = (
     BrokerError("COORDINATOR_NOT_AVAILABLE", _STORED),
     BrokerError("NOT_COORDINATOR", _STORED),
     BrokerError("COORDINATOR_LOAD_IN_PROGRESS", _STORED, since="2.0"),
-    BrokerError("STALE_MEMBER_EPOCH", _GROUPS, since="3.7"),
 )
 """Of a group's coordinator that commits an offset."""
 
@@ -120,10 +119,15 @@ BROKER_ERRORS: Final[dict[str, tuple[BrokerError, ...]]] = {
         BrokerError("SASL_AUTHENTICATION_FAILED", _VERIFY, since="3.7"),
         BrokerError("UNSUPPORTED_SASL_MECHANISM", _VERIFY, since="3.7"),
         BrokerError("ILLEGAL_SASL_STATE", _VERIFY, since="3.7"),
+        BrokerError(
+            "UNKNOWN_TOPIC_ID", "KafkaApis.handleTxnOffsetCommitRequest, KIP-1319", since="4.4"
+        ),
+        BrokerError("STALE_MEMBER_EPOCH", f"{_GROUPS}, KIP-1319", since="4.4"),
     ),
     "OffsetCommit": (
         *_COMMITTED,
         BrokerError("UNKNOWN_TOPIC_ID", "KafkaApis.handleOffsetCommitRequest", since="4.1"),
+        BrokerError("STALE_MEMBER_EPOCH", _GROUPS, since="3.7"),
         BrokerError("UNSUPPORTED_VERSION", _VERSION, since="2.3", before="4.0.0"),
     ),
     "OffsetFetch": (

@@ -26,9 +26,11 @@ from .group_messages import (
     offsets_partition,
 )
 
-HANDS_OUT_IDS, SKIPS_ASSIGNMENT, KNOWS_NOT_FOUND = 4, 9, 9
+HANDS_OUT_IDS, SKIPS_ASSIGNMENT = 4, 9
 """The first versions of JoinGroup whose client takes MEMBER_ID_REQUIRED (KIP-394) and skips an
-assignment (KIP-814), and of OffsetCommit that knows GROUP_ID_NOT_FOUND (KIP-848)."""
+assignment (KIP-814)."""
+KNOWS_NOT_FOUND = {"OffsetCommit": 9, "TxnOffsetCommit": 6}
+"""The first versions whose clients know GROUP_ID_NOT_FOUND (KIP-848, KIP-1319)."""
 DEFAULT_SESSION_MS = 45_000
 
 
@@ -455,17 +457,27 @@ class GroupCoordinator:
             return error
         group, version = self._group(group_id), LARGEST if api_version is None else api_version
         error = group.machine.handle(
-            "OffsetCommit", **of.fields, knows_not_found=version >= KNOWS_NOT_FOUND
+            "OffsetCommit", **of.fields, knows_not_found=version >= KNOWS_NOT_FOUND["OffsetCommit"]
         ).reply.error
         if error == "NONE" and group.status != "EMPTY":
             self._alive(group, of)
         return error
 
-    def may_commit_in_transaction(self, group_id: str, of: Identity) -> str:
-        """An error, or NONE where a member may commit offsets with TxnOffsetCommit. That the group
-        has a name is looked at before, by `validate`."""
-        machine = self._group(group_id).machine
-        return machine.handle("TxnOffsetCommit for the group", **of.fields).reply.error
+    def may_commit_in_transaction(
+        self, group_id: str, of: Identity, *, api_version: int | None = None
+    ) -> str:
+        """An error, or NONE where a member may commit offsets with TxnOffsetCommit. `validate`
+        checks the group's id before."""
+        version = LARGEST if api_version is None else api_version
+        return (
+            self._group(group_id)
+            .machine.handle(
+                "TxnOffsetCommit for the group",
+                **of.fields,
+                knows_not_found=version >= KNOWS_NOT_FOUND["TxnOffsetCommit"],
+            )
+            .reply.error
+        )
 
     def writes(self, group_id: str, offsets: Iterable[Hashable]) -> None:
         """An OffsetCommit of these partitions is in the log, and not replicated yet."""

@@ -17,7 +17,7 @@ from ..releases.features import (
     transactional,
     unauthorized_abortable,
 )
-from ..releases.group_features import load_error_retried
+from ..releases.group_features import load_error_retried, offsets_by_topic_id
 from .add_partitions import added_to_transaction
 from .answers import is_abortable, is_unknown_id, unknown_id_error, wrapped_before
 from .end_txn import AFTER_END, ended, may_complete, version_after_end
@@ -748,6 +748,21 @@ offset_committed = Table(
             },
             reply=react(ClientStep.FAIL, Errors.COMMIT_FAILED),
             source="TransactionManager.TxnOffsetCommitHandler.handleResponse, KIP-447",
+        ),
+        Row(
+            "unknown-group-or-stale-epoch",
+            "The group is gone, or the consumer's member epoch is an old one",
+            during=offsets_by_topic_id,
+            when=offset_answered.error.is_in(Errors.GROUP_ID_NOT_FOUND, Errors.STALE_MEMBER_EPOCH),
+            goto=TO_ABORTABLE,
+            set={
+                last_error: abortable_cause(Errors.COMMIT_FAILED),
+                request_in_flight: False,
+                current: None,
+                answered: False,
+            },
+            reply=react(ClientStep.FAIL, Errors.COMMIT_FAILED),
+            source="TransactionManager.TxnOffsetCommitHandler.handleResponse, KIP-1319",
         ),
         Row(
             "fenced",

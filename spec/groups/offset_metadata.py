@@ -27,6 +27,7 @@ from ..releases.group_features import (
     group_coordinator_service,
     instances_needed,
     members_fenced,
+    offsets_by_topic_id,
     rebalance_checked_last,
     refused_offset_harmless,
     stable_offsets,
@@ -160,8 +161,9 @@ commit_in_transaction = event(
     member=Optional(PRODUCER),
     instance=Optional(INSTANCE),
     generation=NAMED_GENERATION,
+    knows_not_found=Bool(),
     event_doc="Whether a member may commit offsets in a transaction. A client that names neither "
-    "itself nor a generation may.",
+    "itself nor a generation may. Clients from version 6 on know the error GROUP_ID_NOT_FOUND.",
 )
 names_member = commit_in_transaction.member.is_set | commit_in_transaction.instance.is_set
 names_member_or_generation = (commit_in_transaction.generation >= 0) | names_member
@@ -176,9 +178,13 @@ txn_offset_commit = Table(
             "unknown-group",
             "A member names a group that doesn't exist",
             when=~is_known & (commit_in_transaction.generation >= 0),
-            reply=Errors.ILLEGAL_GENERATION,
+            reply=if_(
+                offsets_by_topic_id & commit_in_transaction.knows_not_found,
+                Errors.GROUP_ID_NOT_FOUND,
+                Errors.ILLEGAL_GENERATION,
+            ),
             during=group_coordinator_service,
-            source="OffsetMetadataManager.validateTransactionalOffsetCommit",
+            source="OffsetMetadataManager.validateTransactionalOffsetCommit, KIP-1319",
         ),
         Row(
             "empty-group",

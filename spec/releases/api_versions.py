@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .features import abortable_error, producer_fenced_error, transaction_version_2
-from .group_features import load_error_known
+from .group_features import load_error_known, offsets_by_topic_id
 
 _FIRST = {
     producer_fenced_error: {
@@ -18,9 +18,10 @@ _FIRST = {
     abortable_error: {"Produce": 11, "TxnOffsetCommit": 4},
     load_error_known: {"TxnOffsetCommit": 2},
     transaction_version_2: {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5},
+    offsets_by_topic_id: {"TxnOffsetCommit": 6},
 }  # fmt: skip
 """The first version of each API that has a feature, by feature: KIP-588, KIP-1050,
-KAFKA-9656, KIP-890."""
+KAFKA-9656, KIP-890, KIP-1319."""
 COUNTS = frozenset(request for of in _FIRST.values() for request in of)
 """The requests whose version makes a difference."""
 OF_BROKERS = 4
@@ -66,7 +67,8 @@ def is_from_broker(version: int | None) -> bool:
 
 def newest(request: str, features: Collection[str]) -> int:
     """The newest version of a request's API that a client with these features sends, as far as it
-    makes a difference."""
-    first = [(each.data.name, of[request]) for each, of in _FIRST.items() if request in of]
-    known = [version for name, version in first if name in features]
-    return max(known, default=min(version for _, version in first) - 1)
+    makes a difference: one below the first of each feature that it lacks."""
+    first = {each.data.name: of[request] for each, of in _FIRST.items() if request in of}
+    lacking = min((v for name, v in first.items() if name not in features), default=LARGEST)
+    known = [version for version in first.values() if version < lacking]
+    return max(known, default=lacking - 1)

@@ -186,6 +186,15 @@ group_coordinator_service = feature(
     "ILLEGAL_GENERATION. OffsetCommit from version 9 on answers GROUP_ID_NOT_FOUND then.",
     source="KIP-848, OffsetMetadataManager.validateTransactionalOffsetCommit",
 )
+offsets_by_topic_id = feature(
+    "offsets_by_topic_id",
+    "4.4",
+    parts=(CLIENT, LEADER),
+    sentence="TxnOffsetCommit has version 6, with topic ids and the errors GROUP_ID_NOT_FOUND, "
+    "STALE_MEMBER_EPOCH and UNKNOWN_TOPIC_ID. Up to version 5 the first two are "
+    "ILLEGAL_GENERATION.",
+    source="KIP-1319, OffsetMetadataManager.validateTransactionalOffsetCommit",
+)
 
 OF_GROUPS: Final[tuple[Expression, ...]] = (
     members_fenced, stable_offsets, completed_by_scheduler, offsets_in_place_first,
@@ -193,5 +202,5 @@ OF_GROUPS: Final[tuple[Expression, ...]] = (
     load_error_retried, load_error_known, load_error_spared, group_ids_checked, member_ids_required,
     static_members, static_restart_rebalances, static_protocols_compared, rebalance_checked_last,
     heartbeats_while_completing, instances_needed, empty_groups_first, assignments_skipped,
-    group_coordinator_service,
+    group_coordinator_service, offsets_by_topic_id,
 )  # fmt: skip

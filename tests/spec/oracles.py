@@ -40,7 +40,7 @@ SAYS |= {
     "convert TxnOffsetCommit error": {"error": "NONE", "knows_loading": True},
     "session ends": {"successor": None},
     "OffsetCommit": {**_OF_MEMBER, "knows_not_found": True},
-    "TxnOffsetCommit for the group": _OF_MEMBER,
+    "TxnOffsetCommit for the group": {**_OF_MEMBER, "knows_not_found": True},
     "OffsetFetch": {"require_stable": False, "is_writing": False},
     "transaction ended": {"heard": "REPLICATED"},
 }  # fmt: skip

@@ -42,10 +42,9 @@ def of_members(
     """The answers to who asks so, by all that the group may be like."""
     machine = Machine(DRIVEN, KAFKA, protocol=protocol)
     asked: dict[str, Any] = {
-        "member": member or None, "instance": instance, "generation": generation
+        "member": member or None, "instance": instance, "generation": generation,
+        "knows_not_found": knows,
     }  # fmt: skip
-    if request == "OffsetCommit":
-        asked["knows_not_found"] = knows
     me, other = member or "(a member)", "(another member)"
     found: set[str] = set()
     states = product(
@@ -227,7 +226,7 @@ class Offset:
         return of_members(
             self.protocol, operation.request, fields.get("member_id", ""),
             fields.get("group_instance_id"), fields.get("generation_id", -1),
-            version is None or version >= KNOWS_NOT_FOUND,
+            version is None or version >= KNOWS_NOT_FOUND[operation.request],
         )  # fmt: skip
 
     def _in_transaction(self, operation: Operation) -> Iterator[tuple[Offset, Mapping[str, Any]]]:
