@@ -68,6 +68,7 @@ _FAULTS: Final = {
     "expiries": "a batch that expires",
     "timeouts": "a transaction that times out",
     "failovers": "a coordinator that fails over",
+    "group_failovers": "a group coordinator that fails over",
     "append_failures": "a failed append to the transaction log",
     "id_expiries": "a transactional id that expires",
     "leader_changes": "a change of leaders",

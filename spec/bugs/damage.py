@@ -32,6 +32,7 @@ DAMAGES: Final = {
     "Atomic": Damage.TORN,
     "NoDuplicate": Damage.DUPLICATED,
     "CountedOnce": Damage.DUPLICATED,
+    "AnsweredKept": Damage.DUPLICATED,
     "NoZombieOffset": Damage.DUPLICATED,
     "HandedOutOnce": Damage.DUPLICATED,
     "Order": Damage.REORDERED,

@@ -65,4 +65,25 @@ BUGS = (
         system="exactly-once",
         note="No release has it: KAFKA-15449 brought it, and this came before 3.7.",
     ),
+    Bug(
+        "KAFKA-20634",
+        "a commit is answered NONE though its record is lost: a broker that no longer leads the "
+        "group's partition completes it",
+        affected="4.0.0 to 4.1.2, 4.2.0, 4.2.1, and 4.3.0",
+        property="AnsweredKept",
+        shown_at="4.3",
+        fixed_at="4.4",
+        fix=("former_coordinator_silent",),
+        constants={"producer_ids": 1, "offset_records": 2, "refusals": 0, "group_failovers": 1},
+        takes=(
+            "commit an offset/append",
+            "group coordinator failover/begin-loading",
+            "high watermark passed to the former coordinator/complete-deferred-write",
+        ),
+        source="pull request 22444",
+        system="group-offsets",
+        since="4.0.0",
+        note="Fixed in 4.2.2 and 4.3.1 as well. 4.2.1 wasn't read. The offset of a transaction is "
+        "lost alike.",
+    ),
 )

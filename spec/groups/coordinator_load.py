@@ -7,6 +7,7 @@ new leader: all replicated records, and perhaps some more, which are replicated 
 from __future__ import annotations
 
 from ...language import (
+    Bool,
     Expression,
     Optional,
     Row,
@@ -17,12 +18,16 @@ from ...language import (
     element,
     enum,
     event,
+    if_,
+    only,
     sequence_of,
     size,
+    some,
 )
 from ..messages import OFFSET
 from ..releases.group_features import (
     completed_by_scheduler,
+    former_coordinator_silent,
     group_coordinator_service,
     loaded_once_replicated,
     offsets_in_place_first,
@@ -42,6 +47,17 @@ inherited = store.field(
 )
 fetched = store.field(
     "fetched", Optional(OFFSET), doc="The newest record that OffsetFetch has returned."
+)
+deferred = store.field(
+    "deferred",
+    Optional(OFFSET),
+    doc="The place of the first write that the former coordinator has yet to answer. The log has "
+    "lost its record.",
+)
+answered_without_record = store.field(
+    "answered_without_record",
+    Bool(),
+    doc="The former coordinator has completed a write whose record the log has lost.",
 )
 
 is_loaded = load == Load.LOADED
@@ -71,6 +87,10 @@ hears_while_loading = ~loaded_once_replicated & (~completed_by_scheduler | ~offs
 """Whether the coordinator handles a marker that is replicated while the log is read. From 3.9.1 on
 the marker's answer waits for the thread that reads."""
 
+former_completes_writes = group_coordinator_service & ~former_coordinator_silent
+"""Whether a coordinator that has lost its partition completes deferred writes by the high watermark
+of the next leader's log."""
+
 # Another broker -------------------------------------------------------------------------------
 
 fail_over = event(
@@ -96,6 +116,11 @@ fails_over = Table(
                 committed: None,
                 pending: each(n, None),
                 completions: sequence_of(),
+                deferred: if_(
+                    former_completes_writes & (fail_over.kept < size(log)),
+                    some(fail_over.kept),
+                    None,
+                ),
             },
             source="GroupMetadataManager.scheduleLoadGroupAndOffsets, "
             "CoordinatorRuntime.scheduleLoadOperation",
@@ -135,6 +160,43 @@ loads = Table(
             when=load == Load.READ,
             set={load: Load.LOADED},
             source="GroupMetadataManager.loadGroup, CoordinatorRuntime.CoordinatorContext",
+        ),
+    ),
+)
+
+pass_high_watermark = event(
+    "high watermark passed to the former coordinator",
+    event_doc="The former coordinator's broker follows the next leader.",
+)
+deferred_writes_completed = Table(
+    store,
+    on=pass_high_watermark,
+    when=deferred.is_set
+    & (size(log) > deferred.value)
+    & all_of(_e, (_e.place <= deferred.value).implies(is_replicated(_e))),
+    rows=only(
+        former_completes_writes,
+        Row(
+            "complete-deferred-write",
+            "The former coordinator answers a write whose record is lost, as the high watermark "
+            "has passed its place",
+            set={deferred: None, answered_without_record: True},
+            source="KAFKA-20634, CoordinatorRuntime.HighWatermarkListener.onHighWatermarkUpdated",
+        ),
+    ),
+)
+unload = event("former coordinator unloaded")
+unloads = Table(
+    store,
+    on=unload,
+    when=deferred.is_set,
+    rows=only(
+        former_completes_writes,
+        Row(
+            "fail-deferred-writes",
+            "The former coordinator answers NOT_COORDINATOR to the writes that it has deferred",
+            set={deferred: None},
+            source="CoordinatorRuntime.CoordinatorContext.unload",
         ),
     ),
 )

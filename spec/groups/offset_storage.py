@@ -30,6 +30,7 @@ from ..releases.group_features import loaded_once_replicated
 from . import offset_metadata
 from .coordinator_load import (
     counts,
+    deferred_writes_completed,
     fails_over,
     fetched,
     hears_while_loading,
@@ -41,6 +42,7 @@ from .coordinator_load import (
     read,
     reads_on,
     takes_markers,
+    unloads,
 )
 from .log import RECORDS, Kind, Stored, is_open, is_replicated, log, replicated, store
 from .state import COMMITTED_OFFSET, Heard, committed
@@ -255,4 +257,6 @@ TABLES = (
     fails_over,
     reads_on,
     loads,
+    deferred_writes_completed,
+    unloads,
 )

@@ -9,16 +9,21 @@ from ...language import (
     all_of,
     any_of,
     element,
+    if_,
     invariant,
+    max_of,
     size,
+    some,
     step_property,
 )
-from ..groups.coordinator_load import counts, fetched, is_loaded
+from ..groups.coordinator_load import answered_without_record, counts, fetched, is_loaded
 from ..groups.log import Kind, ending, log
 from ..groups.offset_storage import fetched_unstable
-from ..groups.state import committed, completions
+from ..groups.state import committed, completions, n, pending
 from ..releases.group_features import (
     completed_by_scheduler,
+    former_coordinator_silent,
+    group_coordinator_service,
     loaded_once_replicated,
     offsets_in_place_first,
     refused_offset_harmless,
@@ -124,7 +129,46 @@ fetched_kept = invariant(
     ),
 )
 
+answered_kept = invariant(
+    "AnsweredKept",
+    ~answered_without_record,
+    "A commit is answered NONE only if its record is in the log.",
+    "KAFKA-20634, CoordinatorRuntime.HighWatermarkListener.onHighWatermarkUpdated",
+    KnownBug(
+        "KAFKA-20634: a coordinator that has lost its partition completes deferred writes by the "
+        "next leader's high watermark",
+        (former_coordinator_silent,),
+        group_coordinator_service & ~former_coordinator_silent,
+    ),
+)
+
+_is_written = _is_own | _has_ended
+_newest = max_of(_e, if_(_is_written, _e.place + 1, 0), default=0)
+_pends = (
+    (_e.kind == Kind.TRANSACTION_OFFSET) & counts(_e) & ~(_marker.is_set & counts(_marker.value))
+)
+_newest_pending = max_of(_e, if_(_pends & (_e.producer_id == some(n)), _e.place + 1, 0), default=0)
+memory_is_replay = invariant(
+    "MemoryIsReplay",
+    ~answered_without_record
+    & (is_loaded & (size(completions) == 0)).implies(
+        (if_(committed.is_set, committed.value.appended.value + 1, 0) == _newest)
+        & all_of(
+            n, if_(pending[n].is_set, pending[n].value.appended.value + 1, 0) == _newest_pending
+        )
+    ),
+    "The offsets in a coordinator's memory, committed and pending, are those of a replay of its "
+    "log.",
+    "OffsetMetadataManager.replay, GroupMetadataManager.doLoadGroupsAndOffsets",
+    KnownBug(
+        "KAFKA-20634; before 4.0 finding 16; KAFKA-17507; before KAFKA-6917 a marker that came "
+        "while the log was read",
+        (former_coordinator_silent, *_MENDED),
+        ~(refused_offset_harmless & former_coordinator_silent),
+    ),
+)
+
 PROPERTIES = (
     committed_kept, transaction_kept, in_place_first, fetched_is_committed, fetched_kept, forward,
-    stable_fetch,
+    stable_fetch, answered_kept, memory_is_replay,
 )  # fmt: skip

@@ -117,7 +117,8 @@ UNWATCHED: Final = (
         "another way to the same guarantee: the properties hold in both",
         (
             "controller_hands_out_ids", "group_coordinator_service", "static_members",
-            "member_ids_required", "offsets_name_members", "eligible_leader_replicas",
+            "member_ids_required", "offsets_name_members", "offsets_by_topic_id",
+            "eligible_leader_replicas",
         ),
     ),
     Unwatched(

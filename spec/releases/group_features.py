@@ -186,6 +186,15 @@ group_coordinator_service = feature(
     "ILLEGAL_GENERATION. OffsetCommit from version 9 on answers GROUP_ID_NOT_FOUND then.",
     source="KIP-848, OffsetMetadataManager.validateTransactionalOffsetCommit",
 )
+former_coordinator_silent = feature(
+    "former_coordinator_silent",
+    "4.4",
+    parts=(LEADER,),
+    sentence="A broker that has lost the partition of a group no longer passes its high watermark "
+    "to its coordinator (also in 4.2.2 and 4.3.1). Before, from 4.0 on, the coordinator completed "
+    "its deferred writes when the high watermark passed their places, whatever records are there.",
+    source="KAFKA-20634, CoordinatorPartitionWriter.ListenerAdapter",
+)
 offsets_by_topic_id = feature(
     "offsets_by_topic_id",
     "4.4",
@@ -202,5 +211,5 @@ OF_GROUPS: Final[tuple[Expression, ...]] = (
     load_error_retried, load_error_known, load_error_spared, group_ids_checked, member_ids_required,
     static_members, static_restart_rebalances, static_protocols_compared, rebalance_checked_last,
     heartbeats_while_completing, instances_needed, empty_groups_first, assignments_skipped,
-    group_coordinator_service, offsets_by_topic_id,
+    group_coordinator_service, former_coordinator_silent, offsets_by_topic_id,
 )  # fmt: skip

@@ -175,11 +175,11 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.6"),
     ),
     "group-offsets": (
-        Scenario("4.3"),
+        Scenario("4.4"),
         Scenario("3.8"),
         Scenario("3.8", (("refusals", 0),)),
         Scenario("0.11.0.0", (("refusals", 0),)),
-        Scenario("4.3", (("offset_records", 4),)),
+        Scenario("4.4", (("offset_records", 4),)),
     ),
     "authorization": (
         Scenario("4.3"),
