@@ -158,5 +158,4 @@ def _optimized(text: str) -> str:
 
 
 if __name__ == "__main__":
-    llvm.initialize_native_target()
     main()
