@@ -83,7 +83,11 @@ def doctor(
         fail("--complete and --protocol are for data directories")
     before: list[str] = []
     while True:
-        found = _of_files(directories, files) if directories else _of_cluster(cluster)
+        found = (
+            _of_files(directories, files)
+            if directories
+            else _of_cluster(cluster, watches=watch is not None)
+        )
         told = list(lines(found))
         if told[:-1] != before or not before:
             print(*told, sep="\n", flush=True)
@@ -107,8 +111,9 @@ def _of_files(directories: list[Path], files: FilesOptions) -> Diagnosis:
         fail(f"can't read {error.filename}: {error.strerror}")
 
 
-def _of_cluster(options: ClusterOptions) -> Diagnosis:
-    from ...model.doctor.examination import examine
+def _of_cluster(options: ClusterOptions, *, watches: bool) -> Diagnosis:
+    """What is wrong with a cluster; who watches it goes on where it doesn't answer."""
+    from ...model.doctor.examination import examine, unseen
     from ...model.doctor.live import Cluster
     from ...model.wire.connection import BrokerError
 
@@ -118,4 +123,6 @@ def _of_cluster(options: ClusterOptions) -> Diagnosis:
         with Cluster(options.bootstrap, how, topics=options.topics or ()) as cluster:
             return examine(cluster)
     except BrokerError as error:
-        fail(error)
+        if not watches:
+            fail(error)
+        return unseen(options.bootstrap, str(error))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..broker.transactions.transaction_log import partition_for
 from ..wire.connection import BrokerError
 from .diagnosis import Diagnosis, diagnose
-from .evidence import Entry, Evidence, Verdict
+from .evidence import Entry, Evidence, Problem, Verdict
 from .live import MOST_OF_LOG, Cluster
 from .logs import add_rivals
 
@@ -46,6 +46,12 @@ def examine(cluster: Cluster, patience_ms: int = 5_000) -> Diagnosis:
     _read_groups(cluster, evidence)
     _find_rivals(cluster, first, evidence)
     return diagnose(evidence)
+
+
+def unseen(source: str, why: str) -> Diagnosis:
+    """What is known of a cluster that doesn't answer."""
+    problem = Problem("not-seen", why)
+    return diagnose(Evidence(source, round(time.time() * 1000), problems=[problem]))
 
 
 def _is_awaited(found: Diagnosis, key: Any, evidence: Evidence, patience_ms: int) -> bool:

@@ -9,10 +9,10 @@ from epochfence.model.doctor.live import Cluster
 PATIENCE_MS = 1_000
 
 
-def doctor(bootstrap: str) -> Diagnosis:
-    """What is wrong with a broker, where nothing is waited for long."""
+def doctor(bootstrap: str, patience_ms: int = PATIENCE_MS) -> Diagnosis:
+    """What is wrong with a broker, where nothing is waited for longer."""
     with Cluster(bootstrap) as cluster:
-        return examine(cluster, PATIENCE_MS)
+        return examine(cluster, patience_ms)
 
 
 def only_case(bootstrap: str, prefix: str) -> Case:

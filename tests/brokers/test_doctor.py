@@ -160,7 +160,7 @@ def test_a_broker_at_work_is_healthy(broker: Broker, orders: str) -> None:
         each.start()
     try:
         for _ in range(5):
-            found = doctor(orders)
+            found = doctor(orders, 20_000)
             assert found.verdict is HEALTHY, list(lines(found))
         found = look([files_of(broker)], broker.release, is_complete=True)
         assert found.verdict is not HANGS, list(lines(found))

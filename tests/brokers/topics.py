@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -16,8 +18,17 @@ def make_orders(bootstrap: str, partitions: int, **settings: int) -> None:
     dots."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     config = {name.replace("_", "."): str(value) for name, value in settings.items()}
-    for made in admin.create_topics([NewTopic("orders", partitions, 1, config=config)]).values():
-        made.result(TIMEOUT_S)
+    topic = NewTopic("orders", partitions, 1, config=config)
+    until = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            admin.create_topics([topic])["orders"].result(TIMEOUT_S)
+            break
+        except KafkaException as error:  # with ZooKeeper, one that was deleted may still be there
+            code = error.args[0].code()
+            if code != KafkaError.TOPIC_ALREADY_EXISTS or time.monotonic() > until:
+                raise
+            time.sleep(0.2)
     _waits_for(admin, partitions)
 
 

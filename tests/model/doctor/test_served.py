@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from epochfence.model.broker.transactions.transaction_log import partition_for
 from epochfence.model.doctor.diagnosis import Diagnosis
 from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.doctor.examination import examine
@@ -41,9 +42,9 @@ def served(release: str = "4.3", partitions: int = 3, brokers: int = 1) -> Itera
         yield server
 
 
-def doctor(server: Server, *topics: str) -> Diagnosis:
+def doctor(server: Server, *topics: str, patience_ms: int = BRIEF_MS) -> Diagnosis:
     with Cluster(server.bootstrap, topics=topics) as cluster:
-        return examine(cluster, BRIEF_MS)
+        return examine(cluster, patience_ms)
 
 
 def causes(found: Diagnosis) -> list[str]:
@@ -156,7 +157,8 @@ def test_a_marker_that_comes_while_doctor_looks_is_none_that_is_late() -> None:
         assert app.end(commits=True) == "NONE"
         soon = threading.Timer(0.3, lambda: server.brokers.do(held(server, holds=False)))
         soon.start()
-        assert (doctor(server).verdict, causes(doctor(server))) == (HEALTHY, [])
+        found = doctor(server, patience_ms=20_000)
+        assert (found.verdict, causes(found)) == (HEALTHY, [])
         soon.join()
 
 
@@ -181,6 +183,18 @@ def test_a_coordinator_that_loads_is_waited_for() -> None:
         assert found.verdict is UNKNOWN
         assert "coordinator-loading" in causes(found)
         assert "not-known" in causes(found)
+
+
+def test_a_transaction_log_without_a_leader_lets_no_transaction_of_its_ids_end() -> None:
+    with served() as server:
+        Hand(server.bootstrap).begin()
+        number = partition_for("app")
+        server.nodes.moved[number] = -1
+        found = doctor(server)
+        assert (found.verdict, causes(found)) == (
+            HANGS, ["not-known", "coordinator-without-leader"],
+        )  # fmt: skip
+        assert found.problems[0].says == f"__transaction_state-{number}"
 
 
 @pytest.mark.parametrize("release", ["2.5", "2.8"])
@@ -364,6 +378,19 @@ def test_the_command_watches_and_writes_metrics_each_time(
     assert [f"{count} {late}" in each for each, late in zip(looks, (0, 1), strict=True)] == [
         True, True,
     ]  # fmt: skip
+
+
+def test_who_watches_goes_on_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    with served() as server:
+        given = ("doctor", "--bootstrap", server.bootstrap)
+
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", stop)
+    told = epochfence(*given, "--watch", "7")
+    assert told.code == 130
+    assert "UNKNOWN (exit 20)" in told.out
 
 
 def test_what_to_look_at_is_needed() -> None:
