@@ -326,7 +326,7 @@ def test_the_command_s_exit_code_text_and_json(tmp_path: Path) -> None:
 
 def test_groups_that_wait_are_named() -> None:
     """Those whose next offset is the last stable one: one waits, and one has read on."""
-    with served(brokers=2) as server:
+    with served(partitions=1, brokers=2) as server:
         commit_one_and_begin_another(in_transactions(server.bootstrap, "app"))
         with Cluster(server.bootstrap) as cluster:
             (part,) = cluster.look().partitions
