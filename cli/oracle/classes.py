@@ -53,7 +53,7 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
     """Compares each machine, and ends with the exit code. No other option may be given beside."""
     from ...model.conformance.classes.comparison import compare
     from ...model.conformance.classes.coordinator_steps import Coordinator
-    from ...model.conformance.classes.host import Host, Unavailable, jars_in, jars_of
+    from ...model.conformance.classes.host import Host, UnavailableError, jars_in, jars_of
 
     release = options.classes
     if release is None:
@@ -70,7 +70,7 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
         with Host(machine.name, path) as host:
             steps = machine.steps(SMALL if options.bounds == "small" else None)
             result = compare(machine, steps, host)
-    except Unavailable as error:
+    except UnavailableError as error:
         fail(error)
     lines = _lines(result, machine, release)
     print("\n".join(lines), flush=True)

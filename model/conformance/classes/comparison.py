@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 
-from .host import Died, Host
+from .host import DiedError, Host
 from .steps import LocalStep
 
 BATCH: Final = 2_000
@@ -88,7 +88,7 @@ class Comparison:
 
 def compare(machine: Machine, steps: Iterable[LocalStep], host: Host) -> Comparison:
     """Has Kafka's class take the steps, in batches while the next ones are made. The results until
-    then are kept where the JVM dies. Raises Unavailable."""
+    then are kept where the JVM dies. Raises UnavailableError."""
     result = Comparison(machine.name)
     rest, waiting = iter(steps), list[LocalStep]()
     try:
@@ -101,6 +101,6 @@ def compare(machine: Machine, steps: Iterable[LocalStep], host: Host) -> Compari
                 return result
             host.send([step.given for step in batch])
             waiting = batch
-    except Died as error:
+    except DiedError as error:
         result.died = str(error)
         return result

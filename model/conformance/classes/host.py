@@ -36,11 +36,11 @@ _OTHER_SCALA: Final = re.compile(r"kafka_(2\.1[0-2])-.*\.jar")
 _UNUSABLE, _BLOCKED = 3, 4
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """The classes can't run here; the message says why, in one line."""
 
 
-class Died(Exception):
+class DiedError(Exception):
     """The JVM ended in the middle of the steps; the message says how."""
 
 
@@ -48,15 +48,15 @@ def _program(name: str) -> str:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(f"{home}/bin/{name}" if home else name)
     if found is None:
-        raise Unavailable(f"--classes needs {name} of a JDK from 17 on, and finds none")
+        raise UnavailableError(f"--classes needs {name} of a JDK from 17 on, and finds none")
     return found
 
 
 def jars_of(version: str) -> str:
-    """The class path of a version of Kafka, with Mockito, from Maven. Raises Unavailable."""
+    """The class path of a version of Kafka, with Mockito, from Maven. Raises UnavailableError."""
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise Unavailable("--classes needs Maven (mvn), or --jars FOLDER with Kafka's jars")
+        raise UnavailableError("--classes needs Maven (mvn), or --jars FOLDER with Kafka's jars")
     known = user_cache_path("epochfence") / "classes" / f"{version}.path"
     try:
         path = known.read_text(encoding="utf-8")
@@ -76,27 +76,29 @@ def jars_of(version: str) -> str:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode or not made.exists():
                 said = [line for line in done.stdout.splitlines() if "ERROR" in line]
-                raise Unavailable(f"Maven brings no Kafka {version}: {(said or ['it failed'])[0]}")
+                raise UnavailableError(
+                    f"Maven brings no Kafka {version}: {(said or ['it failed'])[0]}"
+                )
             made.replace(known)
     except OSError as error:
-        raise Unavailable(CantWriteError(known.parent, error)) from error
+        raise UnavailableError(CantWriteError(known.parent, error)) from error
     return known.read_text(encoding="utf-8")
 
 
 def jars_in(folder: Path) -> str:
-    """The class path of a folder of jars, of any one version. Raises Unavailable."""
+    """The class path of a folder of jars, of any one version. Raises UnavailableError."""
     jars = sorted(folder.glob("*.jar"))
     if not jars:
-        raise Unavailable(f"--jars {folder}: no jars are there")
+        raise UnavailableError(f"--jars {folder}: no jars are there")
     for jar in jars:
         other = _OTHER_SCALA.fullmatch(jar.name)
         if other:
-            raise Unavailable(
+            raise UnavailableError(
                 f"--jars {folder}: {jar.name} is of Scala {other[1]}, and not of {SCALA}"
             )
     for name, why in ((f"kafka_{SCALA}-", "Kafka's classes"), ("mockito-core-", "the stand-ins")):
         if not any(jar.name.startswith(name) for jar in jars):
-            raise Unavailable(f"--jars {folder}: {name}VERSION.jar isn't there, for {why}")
+            raise UnavailableError(f"--jars {folder}: {name}VERSION.jar isn't there, for {why}")
     return os.pathsep.join(map(str, jars))
 
 
@@ -120,20 +122,20 @@ def _compiled(path: str) -> Path:
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode:
                 said = [line for line in done.stderr.splitlines() if "error:" in line]
-                raise Unavailable(
+                raise UnavailableError(
                     f"the host doesn't compile against these jars: {(said or ['javac failed'])[0]}"
                 )
             out.replace(folder)
     except OSError as error:
         if not folder.exists():  # another process may have made it
-            raise Unavailable(CantWriteError(folder.parent, error)) from error
+            raise UnavailableError(CantWriteError(folder.parent, error)) from error
     return folder
 
 
 class Host:
     """A JVM that takes steps of a machine. It is a context manager, and ends with it.
 
-    Raises Unavailable where it can't begin, and Died where it ends in the middle.
+    Raises UnavailableError where it can't begin, and DiedError where it ends in the middle.
     """
 
     def __init__(self, machine: str, path: str, *, step_ms: int = STEP_MS) -> None:
@@ -188,7 +190,7 @@ class Host:
         lines = self._said.read().decode("utf-8", "replace").splitlines()
         said = [line for line in lines if not line.startswith(("SLF4J", "OpenJDK"))]
         if code == _UNUSABLE:
-            raise Unavailable((said or ["the classes can't be used"])[-1])
+            raise UnavailableError((said or ["the classes can't be used"])[-1])
         if code == _BLOCKED:
-            raise Died("; ".join(line.strip() for line in said[:12]))
-        raise Died(f"the JVM ended with {code}: {(said or ['it said nothing'])[-1]}")
+            raise DiedError("; ".join(line.strip() for line in said[:12]))
+        raise DiedError(f"the JVM ended with {code}: {(said or ['it said nothing'])[-1]}")

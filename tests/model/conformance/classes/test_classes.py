@@ -13,7 +13,14 @@ import pytest
 from epochfence.model.conformance.classes import host
 from epochfence.model.conformance.classes.comparison import ABSENT, Comparison, compare
 from epochfence.model.conformance.classes.coordinator_steps import Coordinator
-from epochfence.model.conformance.classes.host import IN, OUT, Died, Host, Unavailable, jars_in
+from epochfence.model.conformance.classes.host import (
+    IN,
+    OUT,
+    DiedError,
+    Host,
+    UnavailableError,
+    jars_in,
+)
 from epochfence.model.conformance.classes.steps import LocalStep
 from epochfence.tests.cli.test_cli import epochfence
 
@@ -33,7 +40,7 @@ class Faithful:
     def results(self, count: int) -> list[tuple[int, ...]]:
         self.dies_after -= count
         if self.dies_after < 0:
-            raise Died("the JVM ended with 1: OutOfMemoryError")
+            raise DiedError("the JVM ended with 1: OutOfMemoryError")
         found = [list(self.expected[given]) for given in self.sent]
         for place, value in self.other.items():
             found[0][place] = value
@@ -109,13 +116,13 @@ def test_the_results_before_the_jvm_died_are_kept() -> None:
 
 
 def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="no jars are there"):
+    with pytest.raises(UnavailableError, match="no jars are there"):
         jars_in(tmp_path)
     (tmp_path / "kafka_2.12-3.6.2.jar").touch()
-    with pytest.raises(Unavailable, match=r"of Scala 2\.12, and not of 2\.13"):
+    with pytest.raises(UnavailableError, match=r"of Scala 2\.12, and not of 2\.13"):
         jars_in(tmp_path)
     (tmp_path / "kafka_2.12-3.6.2.jar").rename(tmp_path / "kafka_2.13-3.6.2.jar")
-    with pytest.raises(Unavailable, match=r"mockito-core-VERSION\.jar isn't there"):
+    with pytest.raises(UnavailableError, match=r"mockito-core-VERSION\.jar isn't there"):
         jars_in(tmp_path)
 
 
@@ -152,5 +159,5 @@ def test_a_cache_on_a_full_disk_gets_one_line(
 
     monkeypatch.setattr(host, "user_cache_path", full)
     monkeypatch.setattr(host.shutil, "which", lambda name: f"/bin/{name}")
-    with pytest.raises(Unavailable, match="can't write /dev/full"):
+    with pytest.raises(UnavailableError, match="can't write /dev/full"):
         host.jars_of("4.3.1")
