@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 from ....spec.coordinator import entry as declared
+from ....spec.coordinator.markers import Outcome
 from ....spec.coordinator.tables import DRIVEN
 from ....spec.errors import Errors
 from ....spec.releases.api_versions import VERSION_1
@@ -33,9 +34,13 @@ LOW, HIGH = 2, LARGEST - 3
 """Epochs above LOW and below HIGH are like each other."""
 NO_ANSWER: Final = -1000
 """The log doesn't answer within the step."""
+FAILOVER, LATE_FAILOVER = -2000, -3000
+"""The record is in the log. Another coordinator reads it before it is answered, or after its append
+has failed."""
 IN_FULL: Final = 24
 STATES: Final = tuple(name for name, _ in declared.TransactionState.members)
 _NUMBERS: Final = {name: number for number, name in enumerate(STATES)}
+_OUTCOMES: Final = {name: at for at, (name, _) in enumerate(Outcome.members)}
 _CODES: Final = dict(Errors.members)
 _COMPLETES: Final = (_NUMBERS["COMPLETE_COMMIT"], _NUMBERS["COMPLETE_ABORT"])
 _PREPARES: Final = (_NUMBERS["PREPARE_COMMIT"], _NUMBERS["PREPARE_ABORT"])
@@ -48,6 +53,15 @@ LOG_ANSWERS: Final = {
 }
 """Errors of the log, and those that the coordinator makes of them:
 TransactionStateManager.appendTransactionToLog."""
+MARKER_ANSWERS: Final = (
+    "NONE", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "UNSUPPORTED_VERSION", "UNKNOWN_TOPIC_OR_PARTITION",
+    "NOT_LEADER_OR_FOLLOWER", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    "REQUEST_TIMED_OUT", "KAFKA_STORAGE_ERROR", "INVALID_PRODUCER_EPOCH",
+    "TRANSACTION_COORDINATOR_FENCED", "UNKNOWN_SERVER_ERROR", "INVALID_TXN_STATE",
+    "CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "PRODUCER_FENCED", "CLUSTER_AUTHORIZATION_FAILED",
+)  # fmt: skip
+"""Errors in the answer to a marker."""
+_NOT_COMPARED: Final = (None, None, None, None)
 
 
 class Entry(NamedTuple):
@@ -97,18 +111,10 @@ SEEDS: Final = (
     ABSENT._replace(known=1, producer_epoch=HIGH, previous_id=CURRENT),
 )
 
-LEFT_OUT: Final = {
-    "coordinator failover": "a broker that reads the log isn't hosted yet",
-    "coordinator failover after a failed append": "a broker that reads the log isn't hosted yet",
-    "WriteTxnMarkersResponse": "the marker manager isn't hosted yet",
-    "transactional id expiry": "the pass over expired ids isn't hosted yet",
-}
-"""Events that don't run, with the reason."""
 ROWS_LEFT_OUT: Final = {
-    ("append failure", "record-in-log"): "an environment fault that the class doesn't notice",
-    ("log append", "forgotten"): "the pass over expired ids isn't hosted yet",
+    ("WriteTxnMarkersResponse", "closed-connection"): "the network drops it before Kafka's class",
 }
-"""Rows of other events that don't run, with the reason."""
+"""Rows that don't run, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +169,7 @@ class Coordinator:
 
     def left_out(self, event: str, row: str) -> str | None:
         """Why a row doesn't run; None if it should."""
-        return LEFT_OUT.get(event) or ROWS_LEFT_OUT.get((event, row))
+        return ROWS_LEFT_OUT.get((event, row))
 
     def source(self, event: str, row: str) -> str:
         """The method of Kafka that a row stands for."""
@@ -186,11 +192,6 @@ class Coordinator:
                 if following not in ways and _is_explored(following):
                     ways[following] = Way(before, step.said)
                     frontier.append(following)
-            if before.pending in _COMPLETES and before.partitions:
-                following = before._replace(partitions=before.partitions >> 1)
-                if following not in ways:
-                    ways[following] = Way(before, "a marker is answered")
-                    frontier.append(following)
 
     def _steps_of(self, before: Entry) -> Iterator[tuple[LocalStep, Entry]]:
         start = self._machine(before)
@@ -203,6 +204,74 @@ class Coordinator:
             row = event.name, machine.handle("log append").row
             given = before._replace(pending=-1)
             yield self._step(event, OFFERED, 0, given, machine, [], row), self._entry(machine, 1)
+            yield from self._failovers(given, start, event, row)
+        if before.pending in _COMPLETES:
+            yield from self._markers(before, start)
+        if before.known and before.pending == -1 and before.producer_epoch >= 0:
+            yield from self._reload(before)
+
+    def _failovers(
+        self, before: Entry, pending: Machine, event: _Event, *rows: tuple[str, str]
+    ) -> Iterator[tuple[LocalStep, Entry]]:
+        """The record that is being appended is in the log, and another coordinator reads it."""
+        machine = pending.copy()
+        outcome = machine.attempt("coordinator failover", record_kept=True)
+        if outcome is not None:
+            row = "coordinator failover", outcome.row
+            yield self._after_failover(before, machine, event, FAILOVER, *rows, row)
+        machine = pending.copy()
+        outcome = machine.attempt(
+            "append failure", record_kept=True, error="COORDINATOR_NOT_AVAILABLE"
+        )
+        if outcome is None:
+            return
+        failure = "append failure", outcome.row
+        outcome = machine.attempt("coordinator failover after a failed append")
+        if outcome is not None:
+            row = "coordinator failover after a failed append", outcome.row
+            yield self._after_failover(before, machine, event, LATE_FAILOVER, *rows, failure, row)
+
+    def _after_failover(
+        self, before: Entry, machine: Machine, event: _Event, log: int, *rows: tuple[str, str]
+    ) -> tuple[LocalStep, Entry]:
+        """Who waits for an answer isn't answered by the coordinator that reads the log."""
+        step = self._step(event, OFFERED, log, before, machine, [], *rows)
+        known = int(rows[-1][1] != "tombstone-in-log")
+        after, following = (known, *step.after[1:]), self._entry(machine, known)
+        if log == LATE_FAILOVER:  # `unsettled` has no times, as a bounded run has one time
+            places = [Entry._fields.index(name) for name in ("timeout_ms", "start", "update")]
+            after = tuple(None if at in places else value for at, value in enumerate(after))
+            following = before
+        return step._replace(answer=_NOT_COMPARED, after=after), following
+
+    def _reload(self, before: Entry) -> Iterator[tuple[LocalStep, Entry]]:
+        """The log has the entry, and another coordinator reads it."""
+        if before.state == _NUMBERS["EMPTY"]:
+            before = before._replace(start=-1)  # as every record of this state has it
+        machine = self._machine(before)
+        machine.put(logged_epoch=before.producer_epoch, logged_partitions=machine["partitions"])
+        outcome = machine.attempt("coordinator failover", record_kept=False)
+        if outcome is not None:
+            event = _Event(8, "coordinator failover", {}, 0, (0, 0, 0, 0, 0))
+            row = event.name, outcome.row
+            yield self._after_failover(before, machine, event, FAILOVER, row)
+
+    def _markers(self, before: Entry, start: Machine) -> Iterator[tuple[LocalStep, Entry]]:
+        """A leader answers a marker."""
+        given = before._replace(pending=-1)
+        commits = int(before.pending == _COMPLETES[0])
+        for partition in start["partitions"]:
+            for error in MARKER_ANSWERS:
+                machine = start.copy()
+                machine.put(marker_sent=frozenset((partition,)))
+                fields: dict[str, Any] = {"partition": partition, "error": error, "connection": 0}
+                name = "WriteTxnMarkersResponse"
+                outcome = machine.handle(name, **fields)
+                event = _Event(9, name, fields, 0, (_CODES[error], 0, commits, partition, 0))
+                row = name, outcome.row
+                step = self._step(event, OFFERED, NO_ANSWER, given, machine, [], row)
+                verdict = _OUTCOMES[outcome.reply.outcome]
+                yield step._replace(answer=(1, verdict, None, None)), self._entry(machine, 1)
 
     @staticmethod
     def _may_need_id(before: Entry, event: _Event) -> bool:
@@ -244,10 +313,12 @@ class Coordinator:
         if completion is not None:
             sent += completion.sent
             rows.append(("begin completion", completion.row))
-        yield (
-            self._step(event, offered, 0, before, appended, sent, *rows),
-            self._entry(appended, is_known),
-        )
+        step = self._step(event, offered, 0, before, appended, sent, *rows)
+        if rows[-1] == ("log append", "forgotten"):
+            is_known, step = 0, step._replace(after=(0, *step.after[1:]))
+        yield step, self._entry(appended, is_known)
+        is_known = int(before.known or event.operation == 0)
+        yield from self._failovers(before, machine, event, row)
         for error, answered in LOG_ANSWERS.items():
             failed = machine.copy()
             outcome = failed.handle(
@@ -274,6 +345,10 @@ class Coordinator:
         said = event.shown()
         if log == NO_ANSWER:
             said += ", no answer of the log"
+        elif log == FAILOVER:
+            said += ", another coordinator reads the log"
+        elif log == LATE_FAILOVER:
+            said += ", the append fails, another coordinator reads the log"
         elif log:
             name = next(name for name, code in _CODES.items() if code == log)
             said += f", the log answers {name}"
@@ -360,6 +435,7 @@ class Coordinator:
                         continue  # no fence has taken such an epoch
                     numbers = producer_id, epoch, 0, 0, 0
                     yield _Event(4, "continue the fence", {}, version, numbers)
+        yield _Event(7, "transactional id expiry", {}, 0, (0, 0, 0, 0, 0))
         yield _Event(5, "transaction timeout", {}, self.versions[-1], (0, 0, 0, 0, 0))
 
     def _by_leader(

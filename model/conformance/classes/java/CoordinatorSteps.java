@@ -11,11 +11,18 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.kafka.clients.ClientResponse;
+import org.apache.kafka.clients.NetworkClient;
+import org.apache.kafka.clients.RequestCompletionHandler;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.requests.AddPartitionsToTxnResponse;
+import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.requests.TransactionResult;
+import org.apache.kafka.common.requests.WriteTxnMarkersResponse;
 import org.apache.kafka.common.utils.Time;
 import org.mockito.Mockito;
 import scala.Function0;
@@ -37,13 +44,20 @@ final class CoordinatorSteps implements Host.Steps {
     private static final int OPERATION = 0, VERSION = 1, OFFERED = 2, ID = 3, EPOCH = 4, COMMITS = 5,
         PARTITIONS = 6, TIMEOUT = 7, LOG = 8, ENTRY = 9;
     private static final int INIT = 0, ADD = 1, VERIFY = 2, END = 3, END_FENCE = 4, TIME_OUT = 5,
-        COMPLETE = 6, EXPIRE = 7;
+        COMPLETE = 6, EXPIRE = 7, RELOAD = 8, MARKER = 9;
+    // The outcomes of a marker's answer, as MarkerOutcome has them.
+    private static final int DONE = 1, RETRY = 2, CANCEL = 3, ILLEGAL_STATE = 4;
     /** The log doesn't answer: the record is pending. */
     private static final long NO_ANSWER = -1000;
+    /** The record is in the log, and another coordinator reads it before it is answered. */
+    private static final long FAILOVER = -2000;
+    /** The record is in the log, its append fails, and then another coordinator reads it. */
+    private static final long LATE_FAILOVER = -3000;
     // A result: how it ended, the answer, and the entry after it.
     private static final int ENDED = 0, ANSWERED = 1, ERROR = 2, ANSWERED_ID = 3, ANSWERED_EPOCH = 4,
         ENTRY_AFTER = 5;
     private static final int THREW = 1;
+    private static final Set<Integer> IS_PREPARED = Set.of(2, 3);
     private static final String TRANSACTIONAL_ID = "id";
     private static final long NOW = 2_000_000_000L;
     private static final String[][] FIELDS = {
@@ -79,7 +93,7 @@ final class CoordinatorSteps implements Host.Steps {
         "org.apache.kafka.server.common.RequestLocal", "kafka.server.RequestLocal"));
     private final TransactionLog log = new TransactionLog();
     private final Deque<Long> ids = new ArrayDeque<>();
-    private final Object manager, coordinator;
+    private final Object manager, markers, coordinator;
     private long[] result;
     private int looks;
     private boolean holdsFence;
@@ -113,12 +127,15 @@ final class CoordinatorSteps implements Host.Steps {
             new Metrics());
         Function0<Object> one = () -> 1;
         Kafka.call(manager, "startup", one, false);
-        Object markers = Kafka.mocked(
+        markers = Kafka.make(
+            Kafka.type(SCALA + "TransactionMarkerChannelManager"), StandIns.config(), metadata,
+            Mockito.mock(NetworkClient.class), manager, StandIns.purgatory(), time);
+        Object unsent = Kafka.mocked(
             Kafka.type(SCALA + "TransactionMarkerChannelManager"), Mockito.RETURNS_DEFAULTS);
         Object producerIds = producerIds();
         Function0<Object> makes = () -> producerIds;
         coordinator = Kafka.make(Kafka.type(SCALA + "TransactionCoordinator"), 0, config, scheduler,
-            producerIds, makes, manager, markers, time, StandIns.logContext());
+            producerIds, makes, manager, unsent, time, StandIns.logContext());
         ((AtomicBoolean) Kafka.call(coordinator, "isActive")).set(true);
     }
 
@@ -141,8 +158,8 @@ final class CoordinatorSteps implements Host.Steps {
         cache(entry);
         try {
             call(step, entry);
-            if (step[LOG] != NO_ANSWER && log.isWaiting()) {
-                log.answer(Errors.forCode((short) step[LOG]));
+            if (log.isWaiting()) {
+                decide(step[LOG]);
             }
         } catch (Fenced e) {
             // the state shows it
@@ -154,8 +171,32 @@ final class CoordinatorSteps implements Host.Steps {
             answer(Errors.forException(e), -1, -1);
         }
         holdsFence = false;
+        write(entry());
+    }
+
+    private void decide(long answer) {
+        if (answer == FAILOVER || answer == LATE_FAILOVER) {
+            if (answer == FAILOVER) {
+                log.appendUntold();
+                log.lose();
+            } else {
+                log.answerWritten(Errors.NOT_ENOUGH_REPLICAS);
+            }
+            Kafka.call(coordinator, "onResignation", 0, Option.apply((Object) 0));
+            Kafka.call(coordinator, "onElection", 0, 1);
+            Object found = entry();
+            if (found != null && IS_PREPARED.contains((int) number(Kafka.call(found, "state")))
+                    && pending(found) == null) {
+                throw new IllegalStateException("a load didn't go on with the decided end");
+            }
+        } else if (answer != NO_ANSWER) {
+            log.answer(Errors.forCode((short) answer));
+        }
+    }
+
+    private Object entry() {
         Object found = Kafka.inside(Kafka.call(manager, "getTransactionState", TRANSACTIONAL_ID));
-        write(found == null ? null : Kafka.call(found, "transactionMetadata"));
+        return found == null ? null : Kafka.call(found, "transactionMetadata");
     }
 
     private void call(long[] step, Object entry) {
@@ -212,8 +253,54 @@ final class CoordinatorSteps implements Host.Steps {
                     ignored, never, requestLocal);
             }
             case EXPIRE -> Kafka.call(manager, "removeExpiredTransactionalIds");
+            case RELOAD -> {
+                Object transit = Kafka.call(entry, "prepareNoTransit");
+                Function1<Object, Object> ignored = code -> BoxedUnit.UNIT;
+                Function1<Object, Object> never = code -> false;
+                Kafka.call(manager, "appendTransactionToLog", TRANSACTIONAL_ID, 0, transit,
+                    ignored, never, requestLocal);
+            }
+            case MARKER -> {
+                Object transit = Kafka.call(entry, "prepareComplete", NOW);
+                answerMarker(entry, transit, ends, (int) step[PARTITIONS], (short) step[ID]);
+            }
             default -> throw new IllegalArgumentException("operation " + step[OPERATION]);
         }
+    }
+
+    /** The leader of this partition answers its marker; the others don't. */
+    private void answerMarker(
+            Object entry, Object transit, TransactionResult ends, int partition, short code) {
+        Kafka.call(markers, "removeMarkersForTxnTopicPartition", 0);
+        drained();
+        Kafka.call(markers, "addTxnMarkersToSend", 0, ends, entry, transit);
+        TopicPartition asked = new TopicPartition("topic", partition);
+        for (Object request : drained()) {
+            if (((Node) Kafka.field(request, "destination")).id() != 100 + partition) {
+                continue;
+            }
+            Map<Long, Map<TopicPartition, Errors>> answers =
+                Map.of((Long) Kafka.call(entry, "producerId"), Map.of(asked, Errors.forCode(code)));
+            ClientResponse response = (ClientResponse) Kafka.make(ClientResponse.class,
+                new RequestHeader(ApiKeys.WRITE_TXN_MARKERS, (short) 1, "", 0), "",
+                new WriteTxnMarkersResponse(answers));
+            result[ANSWERED] = 1;
+            try {
+                ((RequestCompletionHandler) Kafka.field(request, "handler")).onComplete(response);
+            } catch (IllegalStateException e) {
+                result[ERROR] = ILLEGAL_STATE;
+                return;
+            }
+            boolean isDone = (mask(Kafka.call(entry, "topicPartitions")) >> partition & 1) == 0;
+            result[ERROR] = isDone ? DONE : drained().isEmpty() ? CANCEL : RETRY;
+        }
+    }
+
+    /** The requests that the markers' manager would send now. */
+    private Collection<?> drained() {
+        Object found = Kafka.call(markers, "generateRequests");
+        return found instanceof Collection<?> java
+            ? java : CollectionConverters.asJavaCollection((scala.collection.Iterable<?>) found);
     }
 
     private static Object retried(Object error) {

@@ -43,6 +43,11 @@ final class TransactionLog {
                         call.getMethod().getReturnType(), (Object) call.getArgument(0),
                         Kafka.callStatic(Kafka.type("org.apache.kafka.common.Uuid"), "randomUuid"));
                 }
+                case "getLogConfig" -> {
+                    return scala.Option.apply(Kafka.make(Kafka.type(
+                        "org.apache.kafka.storage.internals.log.LogConfig", "kafka.log.LogConfig"),
+                        Map.of(), java.util.Set.of()));
+                }
                 case "getLogEndOffset" -> {
                     return scala.Option.apply((Object) (long) written.size());
                 }
@@ -78,10 +83,20 @@ final class TransactionLog {
         callbacks.remove().accept(error);
     }
 
-    /** Nobody waits any more. */
+    /** Whoever waits longest gets this error, although the record is in the log. */
+    void answerWritten(Errors error) {
+        Consumer<Errors> callback = callbacks.remove();
+        callbacks.addFirst(any -> { });
+        append();
+        callback.accept(error);
+    }
+
+    /** Nobody waits any more, and the log is empty. */
     void clear() {
         waiting.clear();
         callbacks.clear();
+        written.clear();
+        entries.clear();
     }
 
     /** Has the only record say another epoch. */
@@ -174,11 +189,15 @@ final class TransactionLog {
 
     private static Entry entry(Object batch) {
         ByteBuffer value = value(batch);
+        if (value == null) { // a tombstone
+            return new Entry(-1, (short) -1, (byte) 6);
+        }
         return new Entry(value.getLong(ID_AT), value.getShort(EPOCH_AT), value.get(STATUS_AT));
     }
 
     private static ByteBuffer value(Object batch) {
         Iterator<?> records = (Iterator<?>) Kafka.call(batch, "iterator");
-        return ((ByteBuffer) Kafka.call(records.next(), "value")).slice();
+        ByteBuffer value = (ByteBuffer) Kafka.call(records.next(), "value");
+        return value == null ? null : value.slice();
     }
 }
