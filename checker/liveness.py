@@ -85,7 +85,7 @@ def look_for_progress(
             kept = trace if every else None
             told[name] = PropertyVerdict(name, "broken", len(trace.steps), trace=kept)
             if not every:
-                result.trace, result.reason = trace, f"{item.aim.name} is broken."
+                result.trace, result.reason = trace, trace.conclusion
                 result.verdict, result.vacuous = Verdict.LEADS_TO_BROKEN, []
     result.properties += told.values()
 

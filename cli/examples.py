@@ -70,7 +70,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "window": ("window",),
     "vectors": ("vectors vectors",),
     "export": ("export tla docs/examples/lease.py -o lease",),
-    "list": ("list",),
+    "list": ("list", "list transactions"),
 }
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, cast
 
 from ..checker.output.report import TITLES, named, settings
+from ..checker.output.summary import BROKEN
 from ..checker.trace.chart.chart import chart_of, text_of
 from ..checker.trace.chart.text import to_lines
 from ..checker.trace.trace import Trace
@@ -79,7 +80,8 @@ def _(shown: System) -> str:
 
 @html.register
 def _(shown: Outcome) -> str:
-    said = [f"<b>{escape(TITLES[shown.verdict])}</b>", escape(shown.reason)]
+    title = shown.reason if shown.verdict in BROKEN else TITLES[shown.verdict]
+    said = [f"<b>{escape(title)}</b>", *([] if title == shown.reason else [escape(shown.reason)])]
     figures = [escape(named(shown, settings(shown.constants))), f"depth {shown.depth:,}"]
     if isinstance(shown, Result):
         figures += [f"{shown.states:,} states", f"{shown.transitions:,} transitions"]

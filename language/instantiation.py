@@ -4,7 +4,6 @@ and the budgets become ordinary variables."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -192,8 +191,7 @@ class _Builder:
     def settled(self, item: Property) -> Property:
         """A property over the parts that the instance has."""
         with declared_at(item.declared, f"property {item.name}"):
-            expression, premise = self.fold(item.expression), self.fold(item.premise)
-        return replace(item, expression=expression, premise=premise)
+            return item.changed(self.fold)
 
     def fold(self, expression: Expression) -> Expression:
         """Features, constants and what is in flight as what they are here."""

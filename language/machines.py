@@ -42,6 +42,10 @@ class FieldInfo(Interned):
         return self.expression.data.only_real
 
 
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 @dataclass(eq=False)
 class Machine:
     """A named set of fields, one instance per identity of `key` (none: a single instance)."""
@@ -51,6 +55,14 @@ class Machine:
     doc: str = ""
     fields: dict[str, FieldInfo] = field(default_factory=dict[str, FieldInfo])
     state: Expression | None = None
+    title: str = ""
+    """Its name in pictures, with `{}` for the instance, such as "Leader of {}"."""
+
+    def titled(self, number: int = 0) -> str:
+        """The name of an instance in pictures, such as "Producer A"."""
+        if self.key is None:
+            return self.title or _capital(self.name.replace("_", " "))
+        return self.title.format(self.key.in_prose(number)) or _capital(self.key.in_prose(number))
 
     def __post_init__(self) -> None:
         check_name("a machine", self.name)

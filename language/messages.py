@@ -46,6 +46,8 @@ class Message(Event):
     carried: tuple[str, ...] = ()
     errors: tuple[tuple[Expression, Expression], ...] = ()
     only_real: bool = False
+    title: str = ""
+    """Its name in pictures, if Kafka has another one for it."""
 
     @property
     def address(self) -> tuple[tuple[str, Key], ...]:
@@ -75,7 +77,8 @@ class Message(Event):
 def message(
     message_name: str, to: Machine, *, sender: Machine | None = None, message_doc: str = "",
     answers: Message | None = None, carried: tuple[str, ...] = (),
-    errors: Mapping[Expression, Operand] | None = None, only_real: bool = False, **fields: Type,
+    errors: Mapping[Expression, Operand] | None = None, only_real: bool = False,
+    message_title: str = "", **fields: Type,
 ) -> Message:  # fmt: skip
     """A message to the machine `to` with these fields.
 
@@ -111,6 +114,7 @@ def message(
     made = Message(
         message_name, tuple(parameters.items()), message_doc, goes_to=End(to.name),
         comes_from=source, answers=answers, carried=carried, errors=allowed, only_real=only_real,
+        title=message_title,
     )  # fmt: skip
     found = [n for n, key in made.address if key == to.key and (source is None or n == TO)]
     if to.key is not None and not found:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from .errors import DeclarationError
-from .expressions import TRUE, Expression, Field, as_bounded, children_first
+from .expressions import (
+    QUANTIFIERS,
+    TRUE,
+    Expression,
+    Field,
+    Operand,
+    as_bounded,
+    children_first,
+    lift,
+)
 from .given import check_kind, check_name, items
 from .interned import Interned
 from .places import Place, here
@@ -37,6 +46,32 @@ class KnownBug(Interned):
 
 
 @dataclass(frozen=True, eq=False)
+class Failure(Interned):
+    """A sentence about a broken property: `text` with a `{}` for each of the values. They may speak
+    of the property's own variables, which then are those of the violation."""
+
+    text: str
+    values: tuple[Expression, ...]
+
+
+def failure(text: str, *values: Operand) -> Failure:
+    """The sentence of a violation, such as "record {} is in {} twice". It follows "after 5 steps",
+    or "in step 5" for a step property, so it begins in lower case and has no full stop.
+
+    Raises DeclarationError if the values aren't as many as the `{}`.
+    """
+    if text.count("{}") != len(values) or text.replace("{}", "").strip("{}") != text.replace(
+        "{}", ""
+    ):
+        raise DeclarationError(f"failure {text!r}: {len(values)} values, one for each {{}}")
+    return Failure(text, tuple(map(lift, values)))
+
+
+Failures: TypeAlias = Failure | tuple[Failure, ...]
+"""The sentence of a violation, or several: the first one whose values the violation has counts."""
+
+
+@dataclass(frozen=True, eq=False)
 class Property(Interned):
     """An invariant (over a state), a step property (over a step), or a property of progress.
 
@@ -52,6 +87,7 @@ class Property(Interned):
     known_bug: KnownBug | None = None
     premise: Expression = TRUE
     each: tuple[Expression, ...] = ()
+    failures: tuple[Failure, ...] = ()
     declared: Place | None = field(default=None, repr=False)
     """The place of its declaration, which it finds itself."""
 
@@ -59,6 +95,31 @@ class Property(Interned):
         if self.declared is None:
             object.__setattr__(self, "declared", here())
         check_kind(f"property {self.name}, known_bug", self.known_bug, KnownBug, type(None))
+
+    def failing(self, failure: Failures) -> Property:
+        """The property with sentences for its violations.
+
+        Raises DeclarationError for anything else, and for a variable that isn't the property's.
+        """
+        where = f"property {self.name}, failure"
+        one = (failure,) if isinstance(failure, Failure) else failure
+        told = items(where, one, Failure, "failure()")
+        nodes = (*children_first(self.expression), *children_first(self.premise))
+        own = {*self.each, *(node.args[0] for node in nodes if node.op in QUANTIFIERS)}
+        for value in (value for each in told for value in each.values):
+            for name in free_variables(value) - own:
+                raise DeclarationError(f"{where}: `{name}` is no variable of the property")
+        return replace(self, failures=told)
+
+    def changed(self, change: Callable[[Expression], Expression]) -> Property:
+        """The property with each of its expressions changed."""
+        expression, premise = change(self.expression), change(self.premise)
+        if expression is self.expression and premise is self.premise:
+            return self
+        failures = tuple(
+            Failure(told.text, tuple(map(change, told.values))) for told in self.failures
+        )
+        return replace(self, expression=expression, premise=premise, failures=failures)
 
     @property
     def machines(self) -> set[str]:
@@ -76,39 +137,40 @@ class Property(Interned):
 def bounded_property(item: Property, having: frozenset[Field] = frozenset()) -> Property:
     """The property with what fields of real ranges stand for in a bounded run, but for those that
     it has itself."""
-    seen, premise = as_bounded(item.expression, having), as_bounded(item.premise, having)
-    if seen is item.expression and premise is item.premise:
-        return item
-    return replace(item, expression=seen, premise=premise)
+    return item.changed(lambda expression: as_bounded(expression, having))
 
 
 def invariant(
     name: str, expression: Expression, sentence: str, source: str = "",
-    known_bug: KnownBug | None = None,
+    known_bug: KnownBug | None = None, *, failure: Failures = (),
 ) -> Property:  # fmt: skip
-    """A property of every reachable state.
+    """A property of every reachable state. `failure` says how a state breaks it.
 
     Raises DeclarationError if it is not a condition or speaks of the next state.
     """
     _check(name, expression, speaks_of_next=False)
-    return Property(name, "invariant", expression, sentence, source, known_bug)
+    return Property(name, "invariant", expression, sentence, source, known_bug).failing(failure)
 
 
-def step_property(name: str, expression: Expression, sentence: str, source: str = "") -> Property:
-    """A property of every step: `after(...)` is a value in the next state.
+def step_property(
+    name: str, expression: Expression, sentence: str, source: str = "", *, failure: Failures = ()
+) -> Property:
+    """A property of every step: `after(...)` is a value in the next state. `failure` says how a
+    step breaks it.
 
     Raises DeclarationError if it is not a condition or never speaks of the next state.
     """
     _check(name, expression, speaks_of_next=True)
-    return Property(name, "step", expression, sentence, source)
+    return Property(name, "step", expression, sentence, source).failing(failure)
 
 
 def leads_to(
     name: str, premise: Expression, goal: Expression, sentence: str, source: str = "", *,
-    each: tuple[Expression, ...] = (),
+    each: tuple[Expression, ...] = (), failure: Failures = (),
 ) -> Property:  # fmt: skip
     """A property of every run that is fair to what the system's `fairness` names: once `premise`
     holds, `goal` holds then or later. It is asked for each value of the variables in `each`.
+    `failure` says what stays as it is.
 
     Raises DeclarationError if either is not a condition, speaks of the next state or leaves a
     variable open that isn't in `each`, and where nothing of `each` is used.
@@ -125,17 +187,20 @@ def leads_to(
             )
     if premise.same_as(goal):
         raise DeclarationError(f"{where}: its premise is its goal: choose another goal")
-    return Property(name, "leads to", goal, sentence, source, None, premise, bound)
+    made = Property(name, "leads to", goal, sentence, source, None, premise, bound)
+    return made.failing(failure)
 
 
-def always_possible(name: str, goal: Expression, sentence: str, source: str = "") -> Property:
+def always_possible(
+    name: str, goal: Expression, sentence: str, source: str = "", *, failure: Failures = ()
+) -> Property:
     """A property of every reachable state: some run from it comes to a state in which `goal` holds
-    (AG EF). No fairness is supposed.
+    (AG EF). No fairness is supposed. `failure` says what can't change any more.
 
     Raises DeclarationError if it is not a condition or speaks of the next state.
     """
     _check(name, goal, speaks_of_next=False)
-    return Property(name, "always possible", goal, sentence, source)
+    return Property(name, "always possible", goal, sentence, source).failing(failure)
 
 
 def check_from_outside(expression: Expression, bound: Collection[Expression] = ()) -> None:

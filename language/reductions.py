@@ -594,17 +594,11 @@ class Reduced:
                     f"property {item.name} reads `{node}`, which a reduction leaves out "
                     f"({found.because}): take out the reduction{remedy}"
                 )
-        expression, premise = self.expression(item.expression), self.expression(item.premise)
-        if expression is item.expression and premise is item.premise:
-            return item
-        return dataclasses.replace(item, expression=expression, premise=premise)
+        return item.changed(self.expression)
 
     def lemma(self, item: Property) -> Property:
         """The lemma in the reduced system: it may read fields for which other values stand."""
-        expression, premise = self.expression(item.expression), self.expression(item.premise)
-        if expression is item.expression and premise is item.premise:
-            return item
-        return dataclasses.replace(item, expression=expression, premise=premise)
+        return item.changed(self.expression)
 
     def ranking(self, item: Ranking) -> Ranking:
         """The ranking in the reduced system."""

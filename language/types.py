@@ -125,6 +125,8 @@ class Key(Interned):
 
     name: str
     size: Bound
+    prose: str = ""
+    """The instances' names in sentences and pictures, with `{number}` or `{letter}`."""
 
     def __post_init__(self) -> None:
         check_name("a key", self.name)
@@ -132,6 +134,11 @@ class Key(Interned):
 
     def __str__(self) -> str:
         return self.name
+
+    def in_prose(self, number: int) -> str:
+        """An instance as a sentence names it: `partition 0`, `producer A`."""
+        prose = self.prose or f"{self.name.replace('_', ' ')} {{number}}"
+        return prose.format(number=number, letter=chr(ord("A") + number))
 
     def count(self, constants: Constants) -> int:
         """How many there are under these constants."""

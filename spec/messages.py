@@ -126,9 +126,9 @@ TIMESTAMP = Int(NO_NUMBER, LATEST, "timestamp")
 TIMEOUT_MS = Int(0, LONGEST, "timeout")
 NO_TIMESTAMP = NO_NUMBER
 
-PRODUCER = Key("producer", PRODUCERS)
+PRODUCER = Key("producer", PRODUCERS, "producer {letter}")
 PARTITION = Key("partition", PARTITIONS)
-TRANSACTION = Key("txn", TRANSACTIONS)
+TRANSACTION = Key("txn", TRANSACTIONS, "transaction {number}")
 RECORD = Key("record", RECORDS)
 PRODUCER_ID = Key("producer_id", PRODUCER_IDS)
 
@@ -196,8 +196,17 @@ MARKER_ERRORS = {
     Errors.UNKNOWN_SERVER_ERROR: True,
 }
 
-transaction = Machine("transaction", doc="The coordinator's entry for the transactional id.")
-partition = Machine("partition", PARTITION, doc="A partition leader: its log and producer state.")
+transaction = Machine(
+    "transaction",
+    doc="The coordinator's entry for the transactional id.",
+    title="Transaction coordinator",
+)
+partition = Machine(
+    "partition",
+    PARTITION,
+    doc="A partition leader: its log and producer state.",
+    title="Leader of {}",
+)
 producer = Machine(
     "producer",
     PRODUCER,
@@ -341,6 +350,7 @@ ProduceResponse = message(
 AddPartitionsByLeader = message(
     "AddPartitionsByLeader",
     transaction,
+    message_title="AddPartitionsToTxn v4 of a leader",
     partition=PARTITION,
     producer=PRODUCER,
     producer_id=PRODUCER_ID,
@@ -352,6 +362,7 @@ AddPartitionsByLeader = message(
 bounded_added_by_leader = message(
     "AddPartitionsByLeaderResponse",
     partition,
+    message_title="AddPartitionsToTxn v4 response",
     answers=AddPartitionsByLeader,
     error=Errors,
     errors=COORDINATOR_ERRORS,

@@ -132,7 +132,7 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("junit", "{file}", "-o", "a", "--protocol", "9"),
     ],
     "explain": [(), ("none",), ("{folder}",), ("{file}",), ("{file}", "{system}")],
-    "list": [("more",), ("--nope",)],
+    "list": [("more",), ("--nope",), ("transactions", "--all")],
     "new": [(), ("Upper",), ("declared",), ("json",), ("a", "b"), ("folder/a",)],
     "nothing": [()],
 }  # fmt: skip

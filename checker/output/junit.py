@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from ...language import Instance
 from ..trace.chart.chart import chart_of
 from ..trace.chart.text import to_lines
+from ..trace.trace import Trace
 from ..verdict.result import Result, Verdict
 from ..verdict.vacuity import reason
 from ..verdict.violation import DEADLOCK, NO_ROW
@@ -42,7 +43,8 @@ def to_junit(instance: Instance, result: Result) -> bytes:
     for item in (item for item in result.properties if item.name != DEADLOCK):
         sentence = sentences.get(item.name, "")
         if item.verdict == "broken":
-            case(item.name, "failure", sentence or result.reason, _chart(result, item.name))
+            message = next((run.conclusion for run in _runs(result, item.name)), sentence)
+            case(item.name, "failure", message or result.reason, _chart(result, item.name))
         elif item.verdict == "unknown":
             ended = "the search ended early"
             case(item.name, "error" if open_ended or result.each else "skipped", ended)
@@ -64,10 +66,14 @@ def to_junit(instance: Instance, result: Result) -> bytes:
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _chart(result: Result, broken: str) -> str:
+def _runs(result: Result, broken: str) -> list[Trace]:
     """The counterexamples of a property, or of a deadlock where it has no name."""
+    return [item.trace for item in result.counterexamples if item.broken == broken]
+
+
+def _chart(result: Result, broken: str) -> str:
     lines: list[str] = []
-    for trace in (item.trace for item in result.counterexamples if item.broken == broken):
+    for trace in _runs(result, broken):
         lines += ["", *to_lines(chart_of(trace)), trace.conclusion, *trace.why]
     return "\n".join([*lines, ""]) if lines else ""
 

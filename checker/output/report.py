@@ -35,9 +35,9 @@ MOST_VACUOUS = 5  # vacuous items printed with the verdict
 SHORTEST = "Shortest counterexample"
 TITLES = {
     Verdict.HOLDS: "Every property holds in every state within the bounds (exhaustive).",
-    Verdict.BROKEN: "A property is broken.",
+    Verdict.BROKEN: "A property doesn't hold.",
     Verdict.DEADLOCK: "There is a deadlock.",
-    Verdict.LEADS_TO_BROKEN: "A progress property is broken.",
+    Verdict.LEADS_TO_BROKEN: "A progress property doesn't hold.",
     Verdict.INCONCLUSIVE: "Inconclusive.",
     Verdict.INTERRUPTED: "Inconclusive.",
 }
@@ -378,7 +378,7 @@ def named(result: Outcome | Proofs, constants: Sequence[str] = ()) -> str:
 
 
 def print_replayed(result: Outcome, console: Console) -> None:
-    """Prints a replayed run, and the property that is broken at its end."""
+    """Prints a replayed run, and the property that fails at its end."""
     console.print(named(result, settings(result.constants)), markup=False)
     if result.trace is not None:
         show_trace(result.trace, console, f"The run, in {len(result.trace.steps)} steps")

@@ -197,7 +197,7 @@ def _so_far(result: Result) -> str:
     whole = result.levels[:-1]
     if not whole:
         return "no level was finished"
-    return f"nothing is broken in the {sum(whole):,} states up to level {len(whole) - 1}"
+    return f"every property holds in the {sum(whole):,} states up to level {len(whole) - 1}"
 
 
 # What was checked ---------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def _named(result: Outcome, empty: Container[str] = ()) -> Iterator[str]:
     for item in result.properties:
         if item.verdict == "broken":
             steps = _count(item.trace_length or 0, "step", "steps")
-            yield f"{item.name} is broken after {steps}"
+            yield f"{item.name} doesn't hold after {steps}"
     hold = [item for item in result.properties if item.verdict == "holds"]
     looked_at = [item for item in hold if item.name not in empty]
     if looked_at:

@@ -10,6 +10,7 @@ from ...language import Fairness, Instance, Key
 from ...language.types import show_value
 from ...model.engine.interpreter import FullState, Interpreter, Step
 from ..ground import Aim
+from ..verdict.explanation import failure_sentence
 from .trace import ReplayError, Trace, shown_trace
 
 Instances: TypeAlias = tuple[tuple[Key, int], ...]
@@ -84,7 +85,11 @@ def tell_lasso(
     fairnesses = Fairnesses(instance)
     possible = [[label_of(step) for step in machine.steps(at)] for at in states[lasso.loop :]]
     lines = _fair(fairnesses, possible, lasso.labels[lasso.loop :])
-    trace = shown_trace(instance, states, steps, _conclusion(instance, aim, lasso, possible))
+    why = _endless(instance, lasso, possible)
+    conclusion = failure_sentence(
+        instance, aim.of, states[-1], after=len(steps), bound=dict(aim.bound), and_then=why
+    )
+    trace = shown_trace(instance, states, steps, conclusion)
     return replace(trace, loop=lasso.loop, fair=tuple(lines))
 
 
@@ -97,8 +102,10 @@ def tell_dead_end(
     states, steps = _followed(machine, run, packed)
     if machine.holds(aim.of.expression, states[-1]):
         raise ReplayError("an engine says that a run can't come to where the model sees it")
-    conclusion = f"{aim.name} is broken: no run from the last state comes to it."
-    return shown_trace(instance, states, steps, f"{conclusion} {aim.of.sentence}")
+    conclusion = failure_sentence(
+        instance, aim.of, states[-1], after=len(steps), and_then=", and no run leads on from there"
+    )
+    return shown_trace(instance, states, steps, conclusion)
 
 
 def _followed(
@@ -156,24 +163,19 @@ def _fair(fairnesses: Fairnesses, possible: list[list[Label]], taken: list[Label
     return lines
 
 
-def _conclusion(instance: Instance, aim: Aim, lasso: Lasso, possible: list[list[Label]]) -> str:
-    if lasso.loop < len(lasso.labels):
-        return (
-            f"{aim.name} is broken: the last step leads back to the state after step {lasso.loop}, "
-            f"and so on for ever. {aim.of.sentence}"
-        )
+def _endless(instance: Instance, lasso: Lasso, possible: list[list[Label]]) -> str:
+    """Why the run never reaches its goal, as the end of a sentence."""
+    first, last = lasso.loop + 1, len(lasso.labels)
+    if first <= last:
+        again = f"step {first} repeats" if first == last else f"steps {first} to {last} repeat"
+        return f", and {again} for ever"
     names = instance.row_names
     rest = sorted({names[label.row].partition("/")[0] for label in possible[-1]})
     if not rest:
-        why = "nothing can happen there"
-    elif not instance.system.fairness:
-        why = f"the system supposes no fairness, so that nothing has to happen: {_some(rest)}"
-    else:
-        why = f"what can happen there is nothing that has to: {_some(rest)}"
-    return (
-        f"{aim.name} is broken: a run may stay in the last state for ever, as {why}. "
-        f"{aim.of.sentence}"
-    )
+        return " for ever: no step is possible"
+    if not instance.system.fairness:
+        return f" for ever: the system supposes no fairness, so nothing must happen: {_some(rest)}"
+    return f" for ever: nothing that can happen there must happen: {_some(rest)}"
 
 
 def _some(names: Iterable[str]) -> str:

@@ -22,8 +22,8 @@ MOST = 10_000
 
 
 def replay(instance: Instance, file: TraceFile) -> Outcome:
-    """The result of the run that has the trace's states: the property that is broken at its end, or
-    nothing. A trace may name some of the variables, and have a state several times in a row.
+    """The result of the run that has the trace's states: the property that doesn't hold at its
+    end, or nothing. A trace may name some of the variables, and have a state several times.
 
     Raises TraceError where there is no such run.
     """
@@ -32,7 +32,7 @@ def replay(instance: Instance, file: TraceFile) -> Outcome:
     outcome = Outcome(
         **described(instance),
         verdict=Verdict.INCONCLUSIVE,
-        reason="Nothing is broken in this run. Other runs were not checked.",
+        reason="Every property holds in this run. Other runs were not checked.",
         properties=[],
         depth=len(steps),
         seconds=0.0,
@@ -204,7 +204,7 @@ def _tell_progress(
         except ReplayError as error:
             why = str(error)
             continue
-        outcome.verdict, outcome.reason = Verdict.LEADS_TO_BROKEN, f"{aim.name} is broken."
+        outcome.verdict, outcome.reason = Verdict.LEADS_TO_BROKEN, outcome.trace.conclusion
         outcome.properties = [PropertyVerdict(aim.of.name, "broken", len(steps))]
         return
     raise TraceError(why)

@@ -6,7 +6,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Sequence as TypingSequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
@@ -71,6 +71,8 @@ class Trace(Rendered):
     fair: tuple[str, ...] = ()
     why: tuple[str, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
+    titles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The names of actors and messages in pictures, where they differ."""
 
     @property
     def taken(self) -> list[str]:
@@ -192,7 +194,24 @@ def shown_trace(
         initial.append((variable.name, show_value(variable.type, value)))
     data = tuple(state_as_data(instance, state) for state in states)
     chosen = tuple(variable.name for variable in instance.variables if len(variable.initials) > 1)
-    return Trace(tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen, why=why)
+    return Trace(
+        tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen, why=why,
+        titles=titles_of(instance),
+    )  # fmt: skip
+
+
+def titles_of(instance: Instance) -> dict[str, str]:
+    """The names of actors and messages in pictures."""
+    titles: dict[str, str] = {}
+    for machine in sorted(instance.system.machines, key=lambda each: not each.title):
+        count = 1 if machine.key is None else machine.key.count(instance.constants)
+        for number in range(count):
+            name = machine.name if machine.key is None else f"{machine.key}{number}"
+            titles.setdefault(name, machine.titled(number))
+    for channel in instance.system.channels:
+        if channel.message.title:
+            titles[channel.message.name] = channel.message.title
+    return titles
 
 
 def shown_step(

@@ -1,17 +1,17 @@
-"""Why a property is broken: the parts of it that are false, for which instances, with values."""
+"""Why a property doesn't hold: its failure sentence, and the parts of it that are false."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
 
-from ...language import Instance
+from ...language import Instance, Key, Map, Optional, Property, Sequence, Set
 from ...language.because import Fact, Scope, because
 from ...language.expressions import Expression, children_first, show
-from ...language.scopes import bound_name
+from ...language.scopes import bound_name, free_variables
 from ...language.typecheck import type_of
-from ...language.types import Value, show_value
-from ...language.values import Evaluation
+from ...language.types import Type, Value, show_value
+from ...language.values import Evaluation, field_name
 from ...model.engine.interpreter import FullState
 
 MOST, LOOKED_AT = 6, 100  # the most facts to report, and to look at
@@ -37,6 +37,67 @@ class Values(Evaluation):
     def instances(self, quantified: Expression, scope: Scope) -> list[Scope]:
         """The scope of each instance of a quantifier's body."""
         return list(self.scopes(quantified, dict(scope)))
+
+
+def failure_sentence(
+    instance: Instance, item: Property, state: FullState, following: FullState | None = None,
+    *, after: int, bound: Scope | None = None, and_then: str = "",
+) -> str:  # fmt: skip
+    """What happened where a property doesn't hold, filled with the values of the state `after` so
+    many steps, or of the step from it to the `following` one; the rule follows in brackets. The
+    `bound` variables are those of a progress property, and `and_then` ends its sentence."""
+    steps = "1 step" if after == 1 else f"{after} steps"
+    when = f"after {steps}" if after else "in the initial state"
+    if following is not None:
+        when = f"in step {after + 1}"
+    happened = _filled(instance, item, state, following, bound or {})
+    what = f": {when} {happened}" if happened else f" {when}"
+    return f"{item.name} doesn't hold{what}{and_then}. ({item.sentence})"
+
+
+def _filled(
+    instance: Instance, item: Property, state: FullState, following: FullState | None, bound: Scope
+) -> str:
+    """The first failure sentence whose variables a violation binds; nothing if there is none."""
+    values = Values.of(instance, state, following)
+    known = {variable.name for variable in instance.variables}
+    condition, around = item.expression, dict(bound)
+    if bool(values.value(condition, around)):
+        return ""  # a step property whose step is elsewhere: its values wouldn't be those
+    facts = list(islice(because(values, condition, around), LOOKED_AT))
+    for told in item.failures:
+        nodes = [node for value in told.values for node in children_first(value)]
+        if any(node.op == "field" and field_name(node.data) not in known for node in nodes):
+            continue
+        free = frozenset[Expression]().union(*map(free_variables, told.values))
+        scope = next((fact.scope for fact in facts if free <= fact.scope.keys()), None)
+        if scope is not None:
+            shown = (in_prose(type_of(value), values.value(value, scope)) for value in told.values)
+            return told.text.format(*shown)
+    return ""
+
+
+def in_prose(kind: Type | None, value: Value) -> str:
+    """The value as it stands in a sentence: `partition 0`, and a set without braces."""
+    match kind:
+        case Key():
+            return kind.in_prose(int(str(value)))
+        case Set():
+            assert isinstance(value, frozenset)
+            return ", ".join(sorted(in_prose(kind.of, each) for each in value)) or "none"
+        case Sequence():
+            assert isinstance(value, tuple)
+            return ", ".join(in_prose(kind.of, each) for each in value) or "none"
+        case Map():
+            assert isinstance(value, tuple)
+            each = (f"{kind.key.in_prose(k)}: {in_prose(kind.of, v)}" for k, v in enumerate(value))
+            return ", ".join(each)
+        case Optional():
+            return "none" if value is None else in_prose(kind.of, value)
+        case None:
+            return str(value)
+        case _:
+            return show_value(kind, value)
 
 
 def why_broken(
@@ -87,14 +148,42 @@ def _varies(e: Expression) -> bool:
 
 
 def _told(values: Values, fact: Fact) -> str:
-    """A fact, with the values of both sides of a comparison unless it shows them itself."""
+    """A fact in words, with the values of the parts that it compares."""
     e = fact.expression
-    if e.op not in ("eq", "lt", "le", "in"):
-        return str(fact)
-    shown = [_shown(side, values.value(side, fact.scope)) for side in e.args]
-    if shown[0] == shown[1] or shown == list(map(show, e.args)):
-        return str(fact)
-    return f"{fact} ({shown[0]} and {shown[1]})"
+    match e.op:
+        case "eq" | "lt" | "le" | "in":
+            (left, one), (right, other) = ((x, _value(values, x, fact.scope)) for x in e.args)
+        case "is_set":
+            return f"{show(e.args[0])} is {'set' if fact.is_true else 'not set'}"
+        case _ if e.args and fact.is_true is False:
+            return f"{show(e)} is false"
+        case _:
+            return str(fact)
+    signs = {"lt": ("below", "not below"), "le": ("at most", "above")}
+    if one == str(left) and other != str(right):  # the part that varies is named first
+        (left, one), (right, other) = (right, other), (left, one)
+        signs = {"lt": ("above", "not above"), "le": ("at least", "below")}
+    first, second = (
+        shown if str(x) == shown else f"{show(x)} = {shown}"
+        for x, shown in ((left, one), (right, other))
+    )
+    match e.op, fact.is_true:
+        case "in", is_in:
+            (left, one), (right, other) = ((x, _value(values, x, fact.scope)) for x in e.args)
+            member = one if left.op in ("variable", "element") else f"{show(left)} = {one}"
+            member = one if one == str(left) else member
+            group = other if other == str(right) else f"{show(right)} = {other}"
+            return f"{group} {'contains' if is_in else 'does not contain'} {member}"
+        case "eq", True:
+            return first if second == other else f"{show(left)} = {show(right)} = {one}"
+        case "eq", False:
+            return f"{first}, not {second}"
+        case _:
+            return f"{first}, {signs[e.op][not fact.is_true]} {second}"
+
+
+def _value(values: Values, e: Expression, scope: Scope) -> str:
+    return _shown(e, values.value(e, scope))
 
 
 def _shown(e: Expression, value: Value) -> str:

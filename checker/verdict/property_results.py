@@ -107,6 +107,6 @@ def judge(instance: Instance, result: Result) -> None:
         if item.trace is not None
     ]
     names = ", ".join(item.name for item in broken)
-    result.reason = f"{len(broken)} of {len(result.properties)} are broken: {names}."
+    result.reason = f"{len(broken)} of {len(result.properties)} properties don't hold: {names}."
     if len(broken) == 1 and first.trace is not None:
         result.reason = first.trace.conclusion

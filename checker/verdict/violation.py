@@ -11,7 +11,7 @@ from ...language import Instance, Property
 from ...model.engine.interpreter import FullState, Interpreter, Step
 from ..trace.trace import MOST_WAYS, ReplayError, Trace, shown_trace, ways_along
 from .deadlock import told, waiting
-from .explanation import why_broken
+from .explanation import failure_sentence, why_broken
 from .result import Outcome, PropertyVerdict, Verdict
 
 NO_ROW = "Deadlock: no step is possible in the last state."
@@ -102,7 +102,8 @@ def seen(
     name, why, refused = DEADLOCK, (), ()
     if kind is Kind.STATE:
         item = _broken_invariant(machine, properties, states[-1])
-        name, conclusion = item.name, f"{item.name} is broken in the last state: {item.sentence}"
+        name = item.name
+        conclusion = failure_sentence(instance, item, states[-1], after=len(steps))
         why = why_broken(instance, item.expression, states[-1])
     elif kind is Kind.DEADLOCK:
         conclusion = NO_ROW
@@ -127,7 +128,9 @@ def seen(
         name, conclusion = RANGE, f"The last step is out of range: {step.out_of_range}"
         if item is not None and step.state is not None:
             name = item.name
-            conclusion = f"{item.name} is broken by the last step: {item.sentence}"
+            conclusion = failure_sentence(
+                instance, item, states[-1], step.state, after=len(steps) - 1
+            )
             why = why_broken(instance, item.expression, states[-1], step.state)
             states.append(step.state)
     trace = shown_trace(instance, states, steps, conclusion, why)

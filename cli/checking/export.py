@@ -117,7 +117,7 @@ class _Run:
     def reason(self, broken: str) -> str:
         """A sentence about the run."""
         of = f"{self.instance.system.name} at {self.instance.protocol}"
-        return f"{broken} is broken. This is a run of {of}, in {len(self.chart.steps)} steps."
+        return f"{broken} doesn't hold. This is a run of {of}, in {len(self.chart.steps)} steps."
 
 
 def _of_broker(run: _Run) -> tuple[str, dict[str, str], int]:

@@ -61,23 +61,29 @@ def replay(
             help="Write a pytest file that repeats the run.",
         ),
     ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option("--title", metavar="TEXT", help="The title of the pictures."),
+    ] = None,
     brief: Annotated[
         bool,
         typer.Option("--brief", help="In the chart, draw only changes of machines' states."),
     ] = False,
     output: Json = None,
 ) -> None:
-    """Repeat the steps of TRACE one by one, and report what is broken at its end, and why."""
+    """Repeat the steps of TRACE one by one, and report which property fails at its end, and why."""
     if chart is not None and chart.path.suffix.lower() not in CHARTS:
         fail(f"{chart.path}: the name must end with .svg or .mmd (Mermaid)")
     if brief and chart is None:
         fail("--brief needs --chart")
+    if title is not None and chart is None:
+        fail("--title needs --chart")
     name, instance, outcome = taken(file, system, asked)
     from ...checker.output import report
 
     report.print_replayed(outcome, screen())
     if chart is not None:
-        _draw(outcome, chart, instance.system if brief else None)
+        _draw(outcome, chart, instance.system if brief else None, title)
     if test is not None:
         from ...checker.trace.pytest_file import as_pytest
 
@@ -92,7 +98,7 @@ def explain(
     *,
     asked: RunOptions,
 ) -> None:
-    """Describe TRACE in sentences, each with its source in Kafka, and say why its end is broken."""
+    """Tell TRACE in sentences, each with its source in Kafka, and which property fails."""
     _, instance, outcome = taken(file, system, asked)
     from ...checker.output.lines import wrapped
     from ...checker.trace.chart.chart import chart_of
@@ -194,7 +200,7 @@ def instance_of(declared: System, of: Settings) -> Instance:
     )  # fmt: skip
 
 
-def _draw(outcome: Outcome, output: Output, in_brief_of: System | None) -> None:
+def _draw(outcome: Outcome, output: Output, in_brief_of: System | None, title: str | None) -> None:
     from ...checker.trace.chart.chart import chart_of, in_brief
     from ...diagrams.drawing.sequence import to_mermaid, to_svg
 
@@ -203,7 +209,9 @@ def _draw(outcome: Outcome, output: Output, in_brief_of: System | None) -> None:
     chart, why = chart_of(outcome.trace), outcome.trace.why
     if in_brief_of is not None:
         chart, why = in_brief(chart, in_brief_of), ()
-    output.write(draw(chart, outcome.reason, why))
+    if title is not None:  # the run illustrates something: nothing in it is marked as harmful
+        why = ()
+    output.write(draw(chart, title or outcome.reason, why))
 
 
 def numbered(output: Output | None, most: int) -> list[Output]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -10,6 +13,15 @@ from rich.text import Text
 from ...language import System
 from ...spec.properties.unwatched import UNWATCHED
 from ...spec.releases.features import KAFKA
+
+
+def overview(systems: Iterable[System], console: Console) -> None:
+    """Prints a line for each system."""
+    table = _columns("system", "what it checks")
+    for system in systems:
+        table.add_row(Text(system.name), Text(re.split(r"[:;.]", system.doc)[0]))
+    console.print(table)
+    console.print("\nepochfence list SYSTEM describes one, --all describes them all.")
 
 
 def describe(system: System, console: Console) -> None:

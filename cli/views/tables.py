@@ -19,6 +19,10 @@ from ..screen import screen
 
 
 def list_(
+    name: Annotated[
+        str | None, typer.Argument(metavar="SYSTEM", help="Describe this shipped system.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Describe every shipped system.")] = False,
     rows: Annotated[
         bool, typer.Option("--rows", help="List every row in spec/ with the systems that use it.")
     ] = False,
@@ -29,12 +33,13 @@ def list_(
         ),
     ] = False,
 ) -> None:
-    """List the shipped systems: properties, releases, constants with their ranges and defaults."""
+    """List the shipped systems, a line for each, or describe SYSTEM: its properties, releases,
+    features, and constants with their ranges and defaults."""
     from ...spec.systems.explored import declared_tables, places, print_rows
-    from .catalogue import describe, describe_unwatched
+    from .catalogue import describe, describe_unwatched, overview
 
-    if rows and unwatched:
-        fail("--rows and --unwatched: choose one")
+    if [name is not None, every, rows, unwatched].count(True) > 1:
+        fail("SYSTEM, --all, --rows and --unwatched: choose one")
     if unwatched:
         describe_unwatched(screen())
         return
@@ -43,8 +48,14 @@ def list_(
             print(line)
         return
     console = screen()
-    for name in SHIPPED:
-        describe(shipped(name), console)
+    if name is None and not every:
+        overview(map(shipped, SHIPPED), console)
+        return
+    try:
+        for each in SHIPPED if name is None else (name,):
+            describe(shipped(each), console)
+    except DeclarationError as error:
+        fail(error)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,11 +18,20 @@ SIZE, SPACING, ARROW, GAP = 12, 15, 24, 10
 LETTERS = 34
 """Letters of a line beside a lane: so many of this print are as wide as from lane to lane."""
 WRONG = "#b3261e"
+DARK = (
+    "@media (prefers-color-scheme: dark) {"
+    ' rect[fill="white"] { fill: #14181d } '
+    f' [fill="{INK}"] {{ fill: #e6e9ed }} [stroke="{INK}"] {{ stroke: #e6e9ed }}'
+    f' [fill="{LINE}"] {{ fill: #9fb3c8 }} [stroke="{LINE}"] {{ stroke: #9fb3c8 }}'
+    f' [fill="{PARTIAL}"] {{ fill: #f0a64a }} [stroke="{PARTIAL}"] {{ stroke: #f0a64a }}'
+    f' [fill="{FILL}"] {{ fill: #232b34 }} [fill="{WRONG}"] {{ fill: #ff8a80 }} }}'
+)
+"""The colours for a dark background."""
 
 
 def to_svg(chart: Chart, title: str, why: tuple[str, ...] = ()) -> bytes:
     """The chart as SVG, `title` above it, and below it `why` something is wrong with its end."""
-    return _Svg(chart).drawn(title, why)
+    return _Svg(chart.titled()).drawn(title, why)
 
 
 class _Svg:
@@ -30,12 +39,14 @@ class _Svg:
         self.chart = chart
         self.places = {lane: MARGIN + at * LANE for at, lane in enumerate(chart.lanes)}
         self.width = MARGIN + LANE * len(chart.lanes)
+        self.is_violation = False
         self.root = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
         self.below = ElementTree.SubElement(self.root, "g")
         self.at: dict[int, int] = {}
         """The place of each step, in points from the top."""
 
     def drawn(self, title: str, why: tuple[str, ...]) -> bytes:
+        self.is_violation = bool(why)
         y = 0
         for line in textwrap.wrap(title, self.width // 7):
             y += SPACING + 3
@@ -55,6 +66,7 @@ class _Svg:
             for part in _wrapped(line, self.width // 7):
                 y += SPACING
                 self._text(MARGIN // 6, y, part, fill=colour)
+        y = self._legend(y + GAP)
         height = y + GAP
         self.root.set("width", str(self.width))
         self.root.set("height", str(height))
@@ -62,8 +74,32 @@ class _Svg:
         self.root.set("font-family", FONT)
         back = ElementTree.Element("rect", width="100%", height="100%", fill="white")
         self.root.insert(0, back)
+        style = ElementTree.Element("style")
+        style.text = DARK
+        self.root.insert(0, style)
         ElementTree.indent(self.root)
         return ElementTree.tostring(self.root) + b"\n"
+
+    def _legend(self, y: int) -> int:
+        """The meaning of the marks that the chart has, in a line."""
+        took = [step.took for step in self.chart.steps if step.took is not None]
+        marks = (
+            ("●", WRONG, "the harmful step", self.is_violation),
+            ("┄▶", PARTIAL, "delayed: other steps came between", any(a.is_late for a in took)),
+            ("✗", WRONG, "lost or refused", any(a.fate for a in took)),
+            ("╌▶", PARTIAL, "taken again", any(a.again for a in took)),
+        )
+        x = MARGIN // 6
+        y += SPACING
+        for mark, colour, meaning, is_there in marks:
+            if not is_there:
+                continue
+            if x > MARGIN // 6 and x + 24 + _points(meaning) > self.width:
+                x, y = MARGIN // 6, y + SPACING + 3
+            self._text(x, y, mark, fill=colour)
+            self._text(x + 20, y, meaning, fill=LINE)
+            x += 44 + _points(meaning)
+        return y
 
     def _step(self, step: ChartStep, y: int) -> int:
         """Draws a step from `y` on; where the next one begins."""
@@ -79,7 +115,12 @@ class _Svg:
         self.at[step.number] = y
         last = step.number == len(self.chart.steps)
         self._text(MARGIN // 6, y + 4, str(step.number), fill=LINE)
-        dot = {"cx": str(here), "cy": str(y), "r": "4", "fill": WRONG if last else INK}
+        dot = {
+            "cx": str(here),
+            "cy": str(y),
+            "r": "4",
+            "fill": WRONG if last and self.is_violation else INK,
+        }
         group = ElementTree.SubElement(self.root, "g")
         ElementTree.SubElement(group, "title").text = "\n".join([f"[{step.row}]", *step.changes])
         ElementTree.SubElement(group, "circle", dot)
@@ -166,6 +207,7 @@ class _Svg:
 def to_mermaid(chart: Chart, title: str, why: tuple[str, ...] = ()) -> str:
     """The chart as a sequence diagram of Mermaid: late messages are dashed, lost ones have a
     cross."""
+    chart = chart.titled()
     names = {lane: f"lane{at}" for at, lane in enumerate(chart.lanes)}
     lines = ["sequenceDiagram", f"    %% {title}"]
     lines += [f"    participant {names[lane]} as {escaped(lane)}" for lane in chart.lanes]

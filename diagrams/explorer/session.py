@@ -14,7 +14,7 @@ from itertools import pairwise
 from threading import Lock
 
 from ...checker.trace.trace import TraceStep, shown_step
-from ...checker.verdict.explanation import why_broken
+from ...checker.verdict.explanation import failure_sentence, why_broken
 from ...checker.verdict.vacuity import SETTINGS
 from ...language import Action, Expression, Instance, Property
 from ...language.deciding import truth
@@ -50,9 +50,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Broken:
-    """A property that a state or the step to it breaks, and the parts of it that are false."""
+    """A property that a state or the step to it breaks, `told` in a sentence, and why."""
 
     item: Property
+    told: str
     why: tuple[str, ...]
 
 
@@ -155,8 +156,11 @@ class Session:
     def broken(self, run: Run) -> Iterator[Broken]:
         """The properties that the end of a run breaks, by its last state or its last step."""
         for item in self.interpreter.broken(run.states):
-            step = run.states[-2:] if item.kind == "step" else (run.state, None)
-            yield Broken(item, why_broken(self.instance, item.expression, step[0], step[1]))
+            is_step = item.kind == "step"
+            before, after = run.states[-2:] if is_step else (run.state, None)
+            taken = len(run.states) - (2 if is_step else 1)
+            told = failure_sentence(self.instance, item, before, after, after=taken)
+            yield Broken(item, told, why_broken(self.instance, item.expression, before, after))
 
     def is_end(self, state: FullState) -> bool:
         """Whether a run may end in a state."""

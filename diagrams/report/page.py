@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...checker.output.report import TITLES
-from ...checker.output.summary import enumeration_lines
+from ...checker.output.summary import BROKEN, enumeration_lines
 from ...checker.trace.chart.chart import Chart, ChartStep, chart_of
 from ...checker.trace.trace import Trace
 from ...checker.verdict.constant_folding import declared_rows
@@ -57,7 +57,7 @@ def to_html(instance: Instance, result: Result) -> str:
     return one_file(
         Path(__file__).parent, style(),
         version=version("epochfence"), result=result, system=instance.system,
-        title=TITLES[result.verdict], tone=_tone(result.verdict),
+        title=_title(result), rule=_rule(result), tone=_tone(result.verdict),
         properties=_properties(instance, result),
         constants=_constants(instance), switches=_switches(instance),
         taken=_by_table(row for row in rows if row.taken),
@@ -66,6 +66,21 @@ def to_html(instance: Instance, result: Result) -> str:
         plot=plot_of(result.levels), traces=[*_traces(instance, result)],
         enumeration=[*enumeration_lines(result)],
     )  # fmt: skip
+
+
+def _title(result: Result) -> str:
+    """The headline: the verdict, or the property that doesn't hold and what happened."""
+    if result.verdict not in BROKEN or not result.reason:
+        return TITLES[result.verdict]
+    event, is_filled, _ = result.reason.partition(". (")
+    return f"{event}." if is_filled else event
+
+
+def _rule(result: Result) -> str:
+    """The rest of the reason, under the headline."""
+    if result.verdict not in BROKEN:
+        return result.reason
+    return result.reason.partition(". (")[2].removesuffix(")")
 
 
 def _tone(verdict: Verdict) -> str:

@@ -19,6 +19,7 @@ from epochfence.language import (
     element,
     enum,
     event,
+    failure,
     feature,
     invariant,
     message,
@@ -81,8 +82,18 @@ system = System(
             "NoDuplicate",
             all_of(one, all_of(other, (one != other) | (position(one) == position(other)))),
             "A record is in the log once.",
+            failure=failure(
+                "record {} is in the log at offsets {} and {}", one, position(one), position(other)
+            ),
         ),
-        invariant("NoLoss", sequence <= next_sequence, "An acknowledged record is in the log."),
+        invariant(
+            "NoLoss",
+            sequence <= next_sequence,
+            "An acknowledged record is in the log.",
+            failure=failure(
+                "{} records are acknowledged, and {} are in the log", sequence, next_sequence
+            ),
+        ),
     ),
     constants=(RECORDS, RESENDS),
     protocols=Protocols(("1", "2"), (has_sequences,)),

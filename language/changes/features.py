@@ -138,8 +138,7 @@ class _InState:
 
     def property(self, item: Property) -> Property:
         """The property. Outside of the machines the feature is that of the release."""
-        premise, expression = self.seen(item.premise, TRUE), self.seen(item.expression, TRUE)
-        return replace(item, expression=expression, premise=premise)
+        return item.changed(lambda part: self.seen(part, TRUE))
 
     def condition(self, table: Table, on: Event) -> Expression:
         """The condition under which the feature holds in the steps of a table."""

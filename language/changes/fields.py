@@ -94,8 +94,7 @@ class Moved:
 
     def property(self, item: Property) -> Property:
         """The property with the new places."""
-        expression, premise = self.expression(item.expression), self.expression(item.premise)
-        return replace(item, expression=expression, premise=premise)
+        return item.changed(self.expression)
 
     def table(self, table: Table, machines: Mapping[str, Machine]) -> Table:
         """The table with the new places. Its rows may read the given `machines`, by their names.

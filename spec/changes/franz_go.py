@@ -8,6 +8,7 @@ from ...language import (
     all_of,
     any_of,
     each,
+    failure,
     if_,
     invariant,
     lost,
@@ -96,6 +97,12 @@ filters_aborted = invariant(
     "A read_committed reader that uses the list of aborted transactions drops their records and "
     "no others.",
     "KIP-98, isolation; twmb/franz-go b9b50cce",
+    failure=failure(
+        "a reader of {} gets the record at offset {} of an aborted transaction, or drops it "
+        "of a committed one",
+        _p,
+        position(_entry),
+    ),
 )
 
 _lost = lost(EndTxn)

@@ -34,6 +34,7 @@ from ...language import (
     each,
     element,
     event,
+    failure,
     if_,
     invariant,
     keep,
@@ -118,7 +119,7 @@ replica = Machine("replica", REPLICA, replication.replica.doc, state=replication
 replica.fields.update(replication.replica.fields)
 del replica.fields["log"]
 log = replica.field("log", Sequence(Entry, LOG_SIZE), doc="Its size is the log end offset.")
-replicated_partition = Machine("partition", partition.key, partition.doc)
+replicated_partition = Machine("partition", partition.key, partition.doc, title=partition.title)
 replicated_partition.fields.update(partition.fields)
 del replicated_partition.fields["log"]
 leading = replicated_partition.field(
@@ -321,6 +322,7 @@ state_from_log = invariant(
     all_of(n, leader.producers.at(_ONLY)[n] == rebuilt.at(_leading)),
     "A leader remembers of producers what its log has.",
     "UnifiedLog.rebuildProducerState",
+    failure=failure("the leader, {}, remembers of {} something else than its log has", _leading, n),
 )
 
 

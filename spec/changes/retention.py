@@ -25,6 +25,7 @@ from ...language import (
     constant,
     element,
     event,
+    failure,
     feature,
     first_of,
     if_,
@@ -253,6 +254,11 @@ marker_in_time = invariant(
     "A reader of all of the log within delete.retention.ms meets the end of each transaction of "
     "which it has met a record.",
     "KIP-534; KAFKA-4545",
+    failure=failure(
+        "a reader at offset {} has met a record of {}, and the log has no marker of it any more",
+        position_of,
+        _n,
+    ),
 )
 tombstone_in_time = invariant(
     "TombstoneInTime",
@@ -272,6 +278,12 @@ tombstone_in_time = invariant(
     "A reader of all of the log within delete.retention.ms meets the tombstone of each key of "
     "which it has met a value.",
     "KIP-534; KAFKA-4545",
+    failure=failure(
+        "a reader at offset {} has met a value of key {}, and the log has no tombstone of it "
+        "any more",
+        position_of,
+        _k,
+    ),
 )
 not_for_ever = invariant(
     "NotForEver",
@@ -279,6 +291,7 @@ not_for_ever = invariant(
     "No cleaning keeps a marker or tombstone that an earlier one could have removed, "
     "delete.retention.ms ago.",
     "KIP-534; KAFKA-8522",
+    failure=failure("the entries at these offsets are kept too long: {}", overdue),
 )
 
 

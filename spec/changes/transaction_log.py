@@ -50,7 +50,7 @@ LOG_LOSSES = constant(
     1,
     meaning="1: an unclean election may lose the last record of the transaction log",
 )
-entry = Machine("transaction", None, transaction.doc, state=state)
+entry = Machine("transaction", None, transaction.doc, state=state, title=transaction.title)
 entry.fields.update(transaction.fields)
 before = entry.field(
     "record_before", Optional(LogRecord), doc="The content of the log's record before its last one."

@@ -27,6 +27,7 @@ from ...language import (
     any_of,
     each,
     event,
+    failure,
     feature,
     if_,
     minimum,
@@ -242,6 +243,11 @@ prepared_stands = step_property(
     ),
     "A prepared transaction is ended as its database has decided, and not before.",
     _KIP,
+    failure=failure(
+        "the prepared transaction goes to {}, and the decision of its database is {}",
+        after(entry.state),
+        decision,
+    ),
 )
 two_phase = (
     Change(

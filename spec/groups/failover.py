@@ -11,6 +11,7 @@ from ...language import (
     Row,
     each,
     element,
+    failure,
     if_,
     invariant,
     keep,
@@ -123,4 +124,11 @@ as_the_log_has_them = invariant(
     (size(completions) == 0).implies((pending == READ[pending]) & (committed == READ[committed])),
     "The offsets that the group's coordinator knows are those of its log.",
     "OffsetMetadataManager.replay, GroupMetadataManager.doLoadGroupsAndOffsets",
+    failure=failure(
+        "the coordinator has the offset {}, pending {}; its log has {}, pending {}",
+        committed,
+        pending,
+        READ[committed],
+        READ[pending],
+    ),
 )

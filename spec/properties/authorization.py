@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Expression, if_, invariant
+from ...language import Expression, failure, if_, invariant
 from ...language.expressions import any_true
 from ..access.acl_table import LINES, Refusal, Request, answer, has, is_super
 from ..access.authorization import (
@@ -50,6 +50,7 @@ deny_first = invariant(
     & ~(_let(*_OF_IDS, Request.WITH_ID_AND_GROUP) & _no_id),
     "If an ACL denies an operation, it is refused, whatever another ACL allows.",
     _AUTHORIZE,
+    failure=failure("{} gets {}, and an ACL denies it", _request, _refusal),
 )
 allowed_first = invariant(
     "NobodyWithoutAllow",
@@ -70,12 +71,14 @@ allowed_first = invariant(
     ),
     "Only an ACL lets a principal through that is no super user.",
     _AUTHORIZE,
+    failure=failure("{} gets {}, and no ACL allows it", _request, _refusal),
 )
 super_users = invariant(
     "SuperUsersMay",
     ~(is_super & answer.is_set & (_refusal != _NONE)),
     "No request of a super user is refused.",
     "AclAuthorizer.isSuperUser, StandardAuthorizerData.authorize",
+    failure=failure("{} gets {}, although it is a super user's", _request, _refusal),
 )
 none_refused = invariant(
     "AllowedIsLetThrough",
@@ -96,6 +99,7 @@ none_refused = invariant(
     & ~_refused(Request.PRODUCE),
     "If an ACL allows what a request needs, and none denies it, the request is accepted.",
     _AUTHORIZE,
+    failure=failure("{} gets {}, although an ACL allows it and none denies it", _request, _refusal),
 )
 _by_topic = (_write | _all_topics | _other_topic) & ~_no_write & ~_no_prefix
 idempotent_by = invariant(
@@ -111,6 +115,7 @@ idempotent_by = invariant(
     "From 2.8 on, WRITE on any topic is enough for a producer id. Before, it takes "
     "IDEMPOTENT_WRITE on the cluster.",
     "KIP-679, AclAuthorizer.authorizeByResourceType",
+    failure=failure("{} gets {}, by the wrong ACL", _request, _refusal),
 )
 error_of_resource = invariant(
     "ErrorOfResource",
@@ -137,6 +142,7 @@ error_of_resource = invariant(
     "The error of a refused request names the resource. Before 1.0, a topic that the principal "
     "may not describe was unknown.",
     "KafkaApis, KAFKA-5547",
+    failure=failure("{} gets {}, the error of another resource", _request, _refusal),
 )
 
 PROPERTIES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import Expression, after, invariant, leads_to, size, some, step_property
+from ...language import Expression, after, failure, invariant, leads_to, size, some, step_property
 from ...language.expressions import any_true
 from ..client import queue
 from ..client import state as client
@@ -77,30 +77,43 @@ PROPERTIES = (
         _has_states.implies(_is_allowed),
         "A client's state changes only as TransactionManager allows it; a fatal error is final.",
         source="TransactionManager.State.isTransitionValid",
+        failure=failure("the client goes from {} to {}", _state, _next),
     ),
     invariant(
         "ErrorIsKnown",
         _has_error.implies(_last_error.is_set),
         "A client in an error state knows the error that its calls raise.",
         source="TransactionManager.maybeFailWithError",
+        failure=failure("the client is in {} and knows no error", _state),
     ),
     invariant(
         "EpochOfPartitions",
         (size(_partitions) > 0).implies(_my(client.producer_epoch) != NO_EPOCH),
         "A partition gets into a transaction only once there are a producer id and epoch.",
         source="TransactionManager.maybeAddPartition",
+        failure=failure(
+            "the transaction has {}, and the client's epoch is {}",
+            _partitions,
+            _my(client.producer_epoch),
+        ),
     ),
     invariant(
         "AskedOnce",
         size(_my(manager.new_partitions) & _asked_for) == 0,
         "A partition that is in the transaction, or asked for, isn't asked for again.",
         source="TransactionManager.maybeAddPartition",
+        failure=failure("{} is to be asked for again", _my(manager.new_partitions) & _asked_for),
     ),
     step_property(
         "OneCallAtATime",
         (calls_in_turn & _pending.is_set & ~_acknowledged).implies(after(_pending) == _pending),
         "Until the application knows how its call ended, no other call takes its place.",
         source="KAFKA-13412, TransactionManager.throwIfPendingState",
+        failure=failure(
+            "the call {} gives way to {}, and the application doesn't know how it ended",
+            _pending,
+            after(_pending),
+        ),
     ),
     step_property(
         "ClosedBeginsNothing",
@@ -110,6 +123,7 @@ PROPERTIES = (
         ),
         "A closed client begins no transaction and initializes nothing.",
         source="KAFKA-6635, KafkaProducer.throwIfProducerClosed",
+        failure=failure("a closed client goes from {} to {}", _state, _next),
     ),
     step_property(
         "NothingTakenInError",
@@ -119,6 +133,7 @@ PROPERTIES = (
         "In an error state, the only request that is taken from the queue is a look-up of a "
         "coordinator.",
         source="TransactionManager.maybeTerminateRequestWithError",
+        failure=failure("the client in {} takes {} from the queue", _state, after(_current)),
     ),
     step_property(
         "EndIsLast",
@@ -131,6 +146,11 @@ PROPERTIES = (
         "EndTxn is taken from the queue only when no partition and no offset waits to get into "
         "the transaction.",
         source="TransactionManager.nextRequest",
+        failure=failure(
+            "EndTxn is taken before these partitions: {}; the queue has {}",
+            _my(manager.new_partitions),
+            _queued,
+        ),
     ),
     step_property(
         "BumpIsBehindEnd",
@@ -139,6 +159,7 @@ PROPERTIES = (
         ),
         "A client asks for a new epoch only after the end of its transaction.",
         source="TransactionManager.beginCompletingTransaction, KIP-360",
+        failure=failure("InitProducerId is taken from the queue before {}", after(_queued)),
     ),
     step_property(
         "CoordinatorIsKnown",
@@ -150,6 +171,7 @@ PROPERTIES = (
         & _sends(Request.TXN_OFFSET_COMMIT).implies(_my(manager.group_coordinator)),
         "A request goes to a coordinator that has been found.",
         source="Sender.maybeSendAndPollTransactionalRequest",
+        failure=failure("{} is sent, and the client knows no coordinator for it", _current),
     ),
 )
 
@@ -179,6 +201,9 @@ PROGRESS = (
         "ClientCallEnds", _call_waits, ~_call_waits,
         "Each call in which an application waits ends, with its result or an error.",
         source="TransactionalRequestResult.await",
+        failure=failure(
+            "the application still waits in {}, with the client in {}", _pending, _state,
+        ),
     ),
     leads_to(
         "PartitionsAnswered", calls_in_turn & _partitions_wait,
@@ -186,26 +211,34 @@ PROGRESS = (
         "A partition that is written to gets into its transaction, or the transaction fails, if "
         "no offsets are sent in between.",
         source="TransactionManager.maybeAddPartition",
+        failure=failure(
+            "these partitions still wait to get into the transaction: {}",
+            _my(manager.new_partitions) | _asked_for,
+        ),
     ),
     leads_to(
         "OffsetsAdded", calls_in_turn & _added_first, ~_added_first | _offsets_wait,
         "The group of offsets that are sent gets into the transaction, or the call fails.",
         source="TransactionManager.sendOffsetsToTransaction",
+        failure=failure("AddOffsetsToTxn still waits, with the client in {}", _state),
     ),
     leads_to(
         "OffsetsAnswered", calls_in_turn & _offsets_wait, ~_offsets_wait | _more_offsets,
         "Offsets are committed, or the call fails, if no more are sent in between.",
         source="TransactionManager.sendOffsetsToTransaction",
+        failure=failure("TxnOffsetCommit still waits, with the client in {}", _state),
     ),
     leads_to(
         "CloseEnds", _closes, ~_closes | _is_closed | _nothing_follows,
         "A closed client completes its calls, aborts an open transaction, and ends.",
         source="KAFKA-6635, Sender.run",
+        failure=failure("the closed client is still in {}", _state),
     ),
     leads_to(
         "UsableAgain", _in_between, ~_in_between,
         "A client that initializes or ends a transaction reaches a state in which it can go on "
         "or abort, or has failed for good.",
         source="TransactionManager.State, abortableErrorIfPossible, transitionToAbortableError",
+        failure=failure("the client is still in {}", _state),
     ),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from ...language import (
     all_of,
     always_possible,
     any_of,
+    failure,
     invariant,
     leads_to,
     size,
@@ -40,6 +41,7 @@ one_for_an_epoch = invariant(
     ),
     "No two brokers coordinate an id under the same coordinator epoch.",
     "TransactionStateManager, the leader epoch of the log's partition",
+    failure=failure("{} and {} both coordinate {} under coordinator epoch {}", b, c, s, _epoch),
 )
 
 only_as_heard = invariant(
@@ -49,6 +51,12 @@ only_as_heard = invariant(
     "TransactionCoordinator.onResignation",
     KnownBug(
         "KAFKA-18137, mended in 4.0.0", (newer_epoch_cancels_load,), ~newer_epoch_cancels_load
+    ),
+    failure=failure(
+        "{} answers under coordinator epoch {}, and it knows of epoch {}",
+        b,
+        _epoch,
+        heard_epoch.at(b),
     ),
 )
 
@@ -63,6 +71,12 @@ knows_the_log = invariant(
     ),
     "The newest leader answers only when it knows the id's record in the log.",
     "TransactionStateManager.getAndMaybeAddTransactionState, COORDINATOR_LOAD_IN_PROGRESS",
+    failure=failure(
+        "{}, the newest leader, answers with the producer id {} where the log has {}",
+        b,
+        known.at(b)[s],
+        logged,
+    ),
 )
 
 one_entry = step_property(
@@ -70,6 +84,7 @@ one_entry = step_property(
     logged.is_set.implies(after(logged) == logged),
     "An id that is in the log gets no second entry, and so no second producer id.",
     "TransactionStateManager.putTransactionStateIfNotExists",
+    failure=failure("the log's producer id changes from {} to {}", logged, after(logged)),
 )
 
 PROPERTIES = (one_for_an_epoch, only_as_heard, knows_the_log, one_entry)
@@ -83,11 +98,15 @@ PROGRESS = (
         "A broker that loads a partition of the transaction log answers at last, or gives it up.",
         "TransactionStateManager.loadTransactionsForTxnTopicPartition",
         each=(b, s),
+        failure=failure("{} is still loading {}", b, s),
     ),
     always_possible(
         "LeaderCanAnswer",
         (size(leaders) == 0) | all_of(s, any_of(b, _answers & (_epoch == size(leaders) - 1))),
         "From every state, the newest leader can still come to answer.",
         "TransactionCoordinator.onElection",
+        failure=failure(
+            "no broker answers for {} under the newest of {} leader epochs", s, size(leaders)
+        ),
     ),
 )

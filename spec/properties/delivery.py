@@ -8,6 +8,7 @@ from ...language import (
     all_true,
     any_of,
     element,
+    failure,
     if_,
     invariant,
     position,
@@ -57,6 +58,12 @@ at_most_once = invariant(
     all_of(_one, _other, _is_before.implies(_one != _other)),
     "No record is processed twice.",
     "KIP-98; the documentation of Kafka, Message Delivery Semantics",
+    failure=failure(
+        "record {} was processed as number {} and as number {}",
+        _one,
+        position(_one) + 1,
+        position(_other) + 1,
+    ),
 )
 at_least_once = invariant(
     "AtLeastOnce",
@@ -64,6 +71,7 @@ at_least_once = invariant(
     "Once the producer has nothing left to do and the consumer has read all, every record that was "
     "sent is processed.",
     "The documentation of Kafka, Message Delivery Semantics",
+    failure=failure("record {} was sent and is not processed, and nothing is left to do", _r),
 )
 no_silent_loss = invariant(
     "NoSilentLoss",
@@ -71,12 +79,14 @@ no_silent_loss = invariant(
     "No record is lost whose send was a success, in a transaction that was committed if there is "
     "one.",
     "acks, ProducerRecord; the documentation of Kafka, Message Delivery Semantics",
+    failure=failure("the send of record {} succeeded, and it is not processed", _r),
 )
 in_order = invariant(
     "InOrder",
     all_of(_one, _other, _is_before.implies(_one <= _other)),
     "No record is processed after one that was sent later.",
     "max.in.flight.requests.per.connection",
+    failure=failure("record {} was processed before record {}", _one, _other),
 )
 
 # What a new leader has of producers and their transactions ----------------------------------------
@@ -102,6 +112,7 @@ duplicate_known = invariant(
     "If an idempotent producer sends an acknowledged record again, the leader of the newest "
     "epoch takes it for a duplicate.",
     "UnifiedLog.rebuildProducerState, ProducerStateEntry.findDuplicateBatch",
+    failure=failure("{}, the newest leader, would append the acknowledged record {} again", _i, _r),
 )
 
 _is_aborted = _n < replicas.session
@@ -121,6 +132,7 @@ marker_kept = invariant(
     ),
     "The marker of a transaction that has ended is in the log of the leader of the newest epoch.",
     "TransactionMarkerChannelManager.maybeWriteTxnCompletion",
+    failure=failure("{}, the newest leader, lacks the marker of the ended transaction", _i),
 )
 
 _read = element("read", replicas.log.at(_i))
@@ -150,6 +162,14 @@ aborted_alike = invariant(
     "Below its last stable offset, a leader gives a read_committed consumer the records that the "
     "leader of the newest epoch has at the same offsets, and both call the same ones aborted.",
     "UnifiedLog.collectAbortedTransactions, TransactionIndex",
+    failure=failure(
+        "{} gives a reader record {} at offset {}, and {}, the newest leader, has something "
+        "else there",
+        _i,
+        _read.record,
+        position(_read),
+        _j,
+    ),
 )
 
 PROPERTIES = (

@@ -8,6 +8,7 @@ from ...language import (
     all_of,
     any_of,
     count_of,
+    failure,
     if_,
     invariant,
     last,
@@ -51,6 +52,7 @@ counted_once = invariant(
     ),
     "The committed output has the result of each input at most once.",
     "KIP-98 and KIP-447, consume, process and produce",
+    failure=failure("the committed output has the result of input {} more than once", k),
 )
 none_skipped = invariant(
     "NoneSkipped",
@@ -69,6 +71,11 @@ none_skipped = invariant(
     "The group's offset is never ahead of the committed output: each record before it has its "
     "result there, or is about to.",
     "KIP-98, sendOffsetsToTransaction",
+    failure=failure(
+        "the group's offset is {}, and the output has no result of input {}",
+        groups.committed.value.offset,
+        k,
+    ),
 )
 
 _stored = log_entry("s", OFFSETS)
@@ -82,6 +89,11 @@ no_zombie_offset = step_property(
     ),
     "No member of a former generation commits an offset.",
     "KIP-447, TxnOffsetCommit",
+    failure=failure(
+        "a member of generation {} commits an offset, in generation {}",
+        after(groups.processed_in.at(_newest.value.txn.value)),
+        groups.generation,
+    ),
 )
 _fetched = ~groups.position.at(i).is_set & after(groups.position.at(i).is_set)
 stable_fetch = step_property(
@@ -95,6 +107,12 @@ stable_fetch = step_property(
     "An instance that is assigned the input begins where the last committed transaction ended, and "
     "no transaction has an offset open then.",
     "KIP-447, OffsetFetch with require_stable",
+    failure=failure(
+        "{} begins at input {}, where the committed offset is {}",
+        i,
+        after(groups.position.at(i)),
+        _in_log,
+    ),
 )
 offset_forward = step_property(
     "OffsetForward",
@@ -104,6 +122,11 @@ offset_forward = step_property(
     ),
     "The group's offset never goes back.",
     "KIP-98, KIP-447",
+    failure=failure(
+        "the group's offset goes back from {} to {}",
+        groups.committed.value.offset,
+        after(groups.committed),
+    ),
 )
 
 PROPERTIES = (

@@ -9,6 +9,7 @@ from ...language import (
     all_of,
     any_of,
     element,
+    failure,
     if_,
     invariant,
     max_of,
@@ -50,6 +51,11 @@ committed_kept = invariant(
     is_loaded.implies(all_of(_e, _is_own.implies(_is_fetched(_e)))),
     "OffsetFetch returns an offset that a member has committed, or a later one.",
     "GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
+    failure=failure(
+        "a member has committed offset {} at place {}, and OffsetFetch returns an older one",
+        _e.offset,
+        _e.place,
+    ),
 )
 transaction_kept = invariant(
     "TransactionKept",
@@ -63,6 +69,11 @@ transaction_kept = invariant(
         _MENDED,
         ~refused_offset_harmless,
     ),
+    failure=failure(
+        "a transaction has committed offset {} at place {}, and OffsetFetch returns an older one",
+        _e.offset,
+        _e.place,
+    ),
 )
 in_place_first = invariant(
     "InPlaceOnceEnded",
@@ -74,6 +85,11 @@ in_place_first = invariant(
         "the log was read",
         _MENDED,
         ~refused_offset_harmless,
+    ),
+    failure=failure(
+        "the marker of offset {} at place {} is replicated, and OffsetFetch returns an older one",
+        _e.offset,
+        _e.place,
     ),
 )
 fetched_is_committed = invariant(
@@ -93,6 +109,9 @@ fetched_is_committed = invariant(
         (offsets_in_place_first,),
         completed_by_scheduler & ~offsets_in_place_first,
     ),
+    failure=failure(
+        "OffsetFetch returns {}, which no committed record of the log has", committed.value.offset
+    ),
 )
 forward = step_property(
     "OffsetsForward",
@@ -102,6 +121,11 @@ forward = step_property(
     ),
     "An offset is replaced only by one that is further on in the log.",
     "GroupMetadata.onOffsetCommitAppend, completePendingTxnOffsetCommit",
+    failure=failure(
+        "the offset of place {} is replaced by that of {}",
+        committed.value.appended,
+        after(committed.value.appended),
+    ),
 )
 stable_fetch = invariant(
     "StableFetch",
@@ -112,6 +136,9 @@ stable_fetch = invariant(
         "before 2.5 nobody could ask so; finding 16; KAFKA-17507",
         (stable_offsets, refused_offset_harmless, offsets_in_place_first),
         ~refused_offset_harmless,
+    ),
+    failure=failure(
+        "a request for a stable offset gets {}, and a transaction has one pending", committed
     ),
 )
 
@@ -127,6 +154,11 @@ fetched_kept = invariant(
         (loaded_once_replicated, offsets_in_place_first),
         ~loaded_once_replicated,
     ),
+    failure=failure(
+        "OffsetFetch has returned the offset of place {}, and the coordinator has {}",
+        fetched,
+        committed,
+    ),
 )
 
 answered_kept = invariant(
@@ -139,6 +171,9 @@ answered_kept = invariant(
         "next leader's high watermark",
         (former_coordinator_silent,),
         group_coordinator_service & ~former_coordinator_silent,
+    ),
+    failure=failure(
+        "a commit is answered, and the log has no record of it; memory has {}", committed
     ),
 )
 
@@ -166,6 +201,7 @@ memory_is_replay = invariant(
         (former_coordinator_silent, *_MENDED),
         ~(refused_offset_harmless & former_coordinator_silent),
     ),
+    failure=failure("memory has {} and pending {}, and the log another offset", committed, pending),
 )
 
 PROPERTIES = (

@@ -9,6 +9,7 @@ from ...language import (
     all_of,
     any_of,
     element,
+    failure,
     invariant,
     position,
     step_property,
@@ -42,6 +43,9 @@ no_duplicate = invariant(
     "A record that an application sent once is in its partition's log at most once.",
     "KIP-98, idempotent producer",
     KnownBug("KAFKA-14034, open (docs/findings.md, 1 to 3)", _MENDS, client_epoch_bump),
+    failure=failure(
+        "{} is in {} at offsets {} and {}", _first.record, p, position(_first), position(_second)
+    ),
 )
 
 no_lost_acknowledgement = invariant(
@@ -55,6 +59,7 @@ no_lost_acknowledgement = invariant(
     ),
     "An acknowledged record is in the log.",
     "KIP-98, guarantees",
+    failure=failure("{} of {} is acknowledged, and it is not in the log", r, p),
 )
 
 order = invariant(
@@ -68,6 +73,14 @@ order = invariant(
     "In a partition, records are in the order in which the application sent them.",
     "KIP-98, idempotent producer",
     KnownBug("open (docs/findings.md, 2)", _MENDS, client_epoch_bump),
+    failure=failure(
+        "{} has {} at offset {}, before {} at offset {}",
+        p,
+        _first.record,
+        position(_first),
+        _second.record,
+        position(_second),
+    ),
 )
 
 _same_id = (_first.producer_id == _second.producer_id) & (_first.producer_epoch != NO_EPOCH)
@@ -83,6 +96,15 @@ epoch_forward = invariant(
     ),
     "In a partition, the batches of a producer id are in the order of their epochs.",
     "KIP-98",
+    failure=failure(
+        "{} has epoch {} of {} at offset {}, before epoch {} at offset {}",
+        p,
+        _first.producer_epoch,
+        _first.producer_id,
+        position(_first),
+        _second.producer_epoch,
+        position(_second),
+    ),
 )
 
 _batch = element("batch", leader.producers.at(p)[n].batch_metadata)
@@ -100,6 +122,14 @@ no_gap = invariant(
     ),
     "The batches that a leader remembers of a producer's epoch follow one another without a gap.",
     "KIP-98, ProducerStateEntry",
+    failure=failure(
+        "the leader of {} remembers a batch of {} that ends with sequence number {}, and "
+        "then one that ends with {}",
+        p,
+        n,
+        _batch.last_sequence,
+        _later.last_sequence,
+    ),
 )
 
 _kept = element("k", after(leader.log.at(p)))
@@ -112,6 +142,12 @@ log_stays = step_property(
     ),
     "A log only grows: its records don't change.",
     "KIP-98",
+    failure=failure(
+        "the entry at offset {} of {}, with {}, is lost or changed",
+        position(_first),
+        p,
+        _first.record,
+    ),
 )
 
 _batch_of_r = client.batches.at(ME)[p][r]
@@ -126,6 +162,13 @@ answer_stays = step_property(
     ),
     "The application gets one answer about a record, and the answer never changes.",
     "ProducerBatch.done",
+    failure=failure(
+        "the answer about {} of {} changes from {} to {}",
+        r,
+        p,
+        _batch_of_r.status,
+        after(_batch_of_r.status),
+    ),
 )
 
 PROPERTIES = (

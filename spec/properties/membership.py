@@ -6,6 +6,7 @@ from ...language import (
     KnownBug,
     after,
     always_possible,
+    failure,
     if_,
     invariant,
     leads_to,
@@ -34,6 +35,7 @@ forward = step_property(
     (after(generation) == generation) | (after(generation) == generation + 1),
     "Generations are counted up, and none comes back.",
     "GroupMetadata.initNextGeneration",
+    failure=failure("the generation goes from {} to {}", generation, after(generation)),
 )
 only_joined = step_property(
     "OnlyJoined",
@@ -45,12 +47,19 @@ only_joined = step_property(
     "A generation has all members that have joined; of silent members it has only static ones. "
     "If none is left, it is empty.",
     "GroupCoordinator.onCompleteJoin",
+    failure=failure(
+        "generation {} has the members {}, and these had joined: {}",
+        after(generation),
+        after(members),
+        joined,
+    ),
 )
 leader_member = invariant(
     "LeaderIsMember",
     if_(members == set_of(), ~leader.is_set, leader.is_set & leader.value.is_in(members)),
     "A member of the group leads it, as long as there is one, because nobody else may assign.",
     "GroupMetadata.add, GroupMetadata.remove, GroupMetadata.maybeElectNewJoinedLeader",
+    failure=failure("the group's leader is {}, and its members are {}", leader, members),
 )
 one_leader = step_property(
     "OneLeader",
@@ -60,18 +69,27 @@ one_leader = step_property(
     "A generation has one leader. Another leader is the same member after a restart, by its "
     "instance id.",
     "GroupMetadata.replaceStaticMember, KIP-345",
+    failure=failure(
+        "the leader of generation {} changes from {} to {}", generation, leader, after(leader)
+    ),
 )
 fenced_is_gone = invariant(
     "FencedIsGone",
     fenced & members == set_of(),
     "A member that has lost its instance id to another one is no longer a member.",
     "GroupMetadata.replaceStaticMember, KIP-345",
+    failure=failure(
+        "these members have lost their instance ids: {}; the group has {}", fenced, members
+    ),
 )
 not_promised = invariant(
     "PromisedOrMember",
     promised & members == set_of(),
     "A member id that was handed out belongs to a member, or waits for its member.",
     "GroupMetadata.addPendingMember, KIP-394",
+    failure=failure(
+        "the member ids {} are handed out, and the group has the members {}", promised, members
+    ),
 )
 stranger_commits = invariant(
     "OnlyMembersCommit",
@@ -84,18 +102,27 @@ stranger_commits = invariant(
         (members_fenced, instances_needed),
         ~instances_needed,
     ),
+    failure=failure(
+        "a client outside of generation {} may commit an offset; the members are {}",
+        generation,
+        members,
+    ),
 )
 commits_assigned = invariant(
     "CommitsOnceAssigned",
     ~membership_history.commit_unassigned,
     "While members await their assignment, none of them commits with OffsetCommit.",
     "GroupCoordinator.doCommitOffsets, REBALANCE_IN_PROGRESS",
+    failure=failure("a member of generation {} may commit in {}", generation, status),
 )
 stranger_refused = invariant(
     "OnlyMembersAnswered",
     ~membership_history.other_answer,
     "SyncGroup and Heartbeat are refused unless they come from a member of the current generation.",
     "GroupCoordinator.validateSyncGroup, validateHeartbeat",
+    failure=failure(
+        "a client outside of generation {} gets no error; the members are {}", generation, members
+    ),
 )
 fenced_refused = invariant(
     "FencedInstanceRefused",
@@ -107,6 +134,9 @@ fenced_refused = invariant(
         "TxnOffsetCommit is asked whose it is from 2.5 on",
         (members_fenced,),
         static_members & ~members_fenced,
+    ),
+    failure=failure(
+        "one of the fenced members, {}, gets another answer than FENCED_INSTANCE_ID", fenced
     ),
 )
 
@@ -122,11 +152,13 @@ PROGRESS = (
         status != PREPARING,
         "A rebalance ends, even if members join or stay silent.",
         "GroupCoordinator.onCompleteJoin, DelayedJoin",
+        failure=failure("generation {} still prepares a rebalance", generation),
     ),
     always_possible(
         "GroupCanBeLeft",
         members == set_of(),
         "From every state, all members can still leave.",
         "GroupCoordinator.onExpireHeartbeat",
+        failure=failure("the members are {}", members),
     ),
 )

@@ -8,6 +8,7 @@ from ...language import (
     all_of,
     always_possible,
     element,
+    failure,
     if_,
     invariant,
     leads_to,
@@ -45,6 +46,16 @@ handed_out_once = invariant(
     ),
     "A producer id is handed out once, by one broker.",
     "ProducerIdManager; KIP-98, KIP-730",
+    failure=(
+        failure(
+            "{} hands out producer id {} twice, as numbers {} and {}",
+            b,
+            _one,
+            position(_one) + 1,
+            position(_later) + 1,
+        ),
+        failure("{} and {} both hand out producer id {}", b, c, _one),
+    ),
 )
 
 increasing = invariant(
@@ -57,6 +68,7 @@ increasing = invariant(
     ),
     "The producer ids that a broker hands out never go back, not even after a crash.",
     "ProducerIdsBlock.claimNextId, RPCProducerIdManager.sanityCheckResponse",
+    failure=failure("{} hands out producer id {} and then {}", b, _one, _later),
 )
 
 not_beyond_the_largest = invariant(
@@ -65,6 +77,9 @@ not_beyond_the_largest = invariant(
     "Only ids from 0 up to the largest producer id are handed out. If none is left, the request "
     "is refused.",
     "ProducerIdControlManager.generateNextProducerId",
+    failure=failure(
+        "{} hands out producer id {}, and the largest is {}", b, _one, LARGEST_PRODUCER_ID
+    ),
 )
 
 only_from_taken_blocks = invariant(
@@ -77,6 +92,9 @@ only_from_taken_blocks = invariant(
     "Each id that is handed out belongs to a block that is recorded as taken, so no crash or "
     "failover of the store can bring it back.",
     "KIP-730",
+    failure=failure(
+        "{} hands out producer id {}, and the store has no block with it recorded", b, _one
+    ),
 )
 
 store_forward = step_property(
@@ -84,6 +102,14 @@ store_forward = step_property(
     (after(zk.block_end) >= zk.block_end) & (after(rpc.committed) >= rpc.committed),
     "The end of what is recorded as taken never goes back.",
     "ProducerIdControlManager.replay; /latest_producer_id_block",
+    failure=failure(
+        "the end of the blocks taken goes back: in ZooKeeper from {} to {}, in the "
+        "controller from {} to {}",
+        zk.block_end,
+        after(zk.block_end),
+        rpc.committed,
+        after(rpc.committed),
+    ),
 )
 
 one_block_ahead = invariant(
@@ -97,6 +123,9 @@ one_block_ahead = invariant(
     ),
     "A broker has at most one request in flight, or one block in reserve, so it wastes no blocks.",
     "RPCProducerIdManager.maybeRequestNextBlock",
+    failure=failure(
+        "{} has {} requests in flight, beside a block in reserve", b, rpc.outstanding.at(b)
+    ),
 )
 
 PROPERTIES = (
@@ -133,11 +162,13 @@ PROGRESS = (
         "Each request for a producer id is answered at last, with an id or with an error.",
         "RPCProducerIdManager.generateProducerId",
         each=(b, h),
+        failure=failure("a request for a producer id at {} is still not answered", b),
     ),
     always_possible(
         "NextIdPossible",
         all_of(b, _has_id) | _no_block_is_left,
         "From every state, every broker can still get ids to hand out, until there are none left.",
         "RPCProducerIdManager.maybeRequestNextBlock",
+        failure=failure("{} has no producer id to hand out", b),
     ),
 )

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from ...language import Expression, Property, all_of, all_true, always_possible, leads_to, size
+from ...language import (
+    Expression,
+    Property,
+    all_of,
+    all_true,
+    always_possible,
+    failure,
+    leads_to,
+    size,
+)
 from ..client import state as client
 from ..client.epochs import id_left
 from ..coordinator import entry as coordinator
@@ -43,7 +52,10 @@ no_id_is_left = ~offered_id.is_set
 
 def _answered(name: str, waits: Expression, sentence: str, source: str) -> Property:
     waits = waits.at(i) & ~client.can_only_close.at(i)
-    return leads_to(name, waits, ~waits | no_id_is_left, sentence, source, each=(i,))
+    return leads_to(
+        name, waits, ~waits | no_id_is_left, sentence, source, each=(i,),
+        failure=failure("{} is still in {}", i, client.state.at(i)),
+    )  # fmt: skip
 
 
 _is_in_a_call = (client.state.at(i) == client.INITIALIZING) | client.is_completing(
@@ -54,11 +66,16 @@ TRANSACTIONS = (
         "PrepareCompletes", coordinator.is_prepared, ~coordinator.is_prepared,
         "What the coordinator has decided is completed eventually.",
         "KIP-98, TransactionState",
+        failure=failure("the coordinator is still in {}", coordinator.state),
     ),
     leads_to(
         "StableOffsetPasses", leader.is_open.at(p) & coordinator.is_prepared, ~leader.is_open.at(p),
         "Once a transaction is decided, the last stable offset passes it on every partition.",
         "KIP-98, read_committed", each=(p,),
+        failure=failure(
+            "the transaction in {} is still open, and the coordinator is in {}",
+            p, coordinator.state,
+        ),
     ),
     _answered(
         "GetsEpoch", client.waits_for_id,
@@ -75,13 +92,14 @@ TRANSACTIONS = (
         "NeverStuck", _is_in_a_call & has_no_rival(i) & ~client.can_only_close.at(i),
         ~_is_in_a_call | ~has_no_rival(i) | no_id_is_left,
         "Each call of a client without a rival ends, whatever comes after its first answer.",
-        "KIP-98; KIP-360", each=(i,),
+        "KIP-98; KIP-360", each=(i,), failure=failure("{} is still in {}", i, client.state.at(i)),
     ),
     leads_to(
         "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
         ~client.is_open(client.batches.at(i)[p][r]),
         "An application learns the outcome of each record that its client has sent.",
         "KIP-98, Produce; KIP-91", each=(i, p, r),
+        failure=failure("{} still waits for the outcome of {} in {}", i, r, p),
     ),
     always_possible(
         "CanComeToRest",
@@ -89,6 +107,9 @@ TRANSACTIONS = (
         "From every state, clients can still get their answers, and the coordinator can finish "
         "its work.",
         "KIP-98",
+        failure=failure(
+            "some call isn't answered, or the coordinator, in {}, isn't done", coordinator.state,
+        ),
     ),
 )  # fmt: skip
 
@@ -99,5 +120,6 @@ IDEMPOTENCE = (
         ~client.is_open(client.batches.at(i)[p][r]) | _gets_no_id,
         "An application learns the outcome of each record that its client has sent.",
         "KIP-98, Produce; KIP-91", each=(i, p, r),
+        failure=failure("{} still waits for the outcome of {} in {}", i, r, p),
     ),
 )  # fmt: skip

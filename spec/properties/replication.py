@@ -7,9 +7,11 @@ from ...language import (
     all_of,
     any_of,
     element,
+    failure,
     invariant,
     is_prefix,
     position,
+    size,
     variable,
 )
 from ..replication import state as replicas
@@ -36,6 +38,12 @@ acknowledged_kept = invariant(
     ),
     "An acknowledged record is in the log of the leader of the newest epoch.",
     "min.insync.replicas, acks",
+    failure=failure(
+        "record {} is acknowledged, and {}, the leader of epoch {}, does not have it",
+        _record,
+        i,
+        replicas.newest_epoch,
+    ),
 )
 
 consumed_kept = invariant(
@@ -44,6 +52,12 @@ consumed_kept = invariant(
     "The records that consumers have read are in the log of the leader of the newest epoch, at "
     "the same offset.",
     "Partition.maybeIncrementLeaderHW",
+    failure=failure(
+        "consumers have read {} entries, and {}, the leader of epoch {}, does not have all of them",
+        size(replicas.consumed),
+        i,
+        replicas.newest_epoch,
+    ),
 )
 
 _known_i, _known_j = (
@@ -55,6 +69,13 @@ replicas_agree = invariant(
     all_of(i, j, is_prefix(_known_i, _known_j) | is_prefix(_known_j, _known_i)),
     "Two replicas have the same entries below the high watermarks that they know.",
     "KIP-101",
+    failure=failure(
+        "{} and {} differ below their high watermarks, {} and {}",
+        i,
+        j,
+        replicas.high_watermark.at(i),
+        replicas.high_watermark.at(j),
+    ),
 )
 
 follower_in_line = invariant(
@@ -69,6 +90,12 @@ follower_in_line = invariant(
     ),
     "A follower that fetches has no entry that its leader lacks.",
     "KIP-101, KIP-279",
+    failure=failure(
+        "{} fetches from {} in leader epoch {} and has an entry that the leader lacks",
+        j,
+        i,
+        replicas.leader_epoch.at(j),
+    ),
 )
 
 _one, _later = element("one", replicas.log.at(i)), element("later", replicas.log.at(i))
@@ -82,6 +109,14 @@ epochs_in_order = invariant(
     ),
     "Leader epochs never decrease along a log.",
     "KIP-101, LeaderEpochFileCache.assign",
+    failure=failure(
+        "{} has leader epoch {} at offset {}, before leader epoch {} at offset {}",
+        i,
+        _one.leader_epoch,
+        position(_one),
+        _later.leader_epoch,
+        position(_later),
+    ),
 )
 
 one_leader = invariant(
@@ -95,6 +130,7 @@ one_leader = invariant(
     ),
     "An epoch has one leader.",
     "KIP-101",
+    failure=failure("{} and {} both lead in epoch {}", i, j, replicas.leader_epoch.at(i)),
 )
 
 PROPERTIES = (

@@ -14,6 +14,7 @@ from ...language import (
     any_of,
     any_true,
     element,
+    failure,
     if_,
     in_flight,
     invariant,
@@ -90,6 +91,14 @@ no_duplicate = invariant(
     ),
     "A record that an application sent once is in its partition's log at most once.",
     "KIP-98, idempotent producer",
+    failure=failure(
+        "{} of {} is in {} at offsets {} and {}",
+        _first.record,
+        _first.txn,
+        p,
+        position(_first),
+        position(_second),
+    ),
 )
 
 no_lost_acknowledgement = invariant(
@@ -104,6 +113,12 @@ no_lost_acknowledgement = invariant(
     ),
     "An acknowledged record of a transaction reported committed is in the log and not aborted.",
     "KIP-98, guarantees",
+    failure=failure(
+        "{} was reported committed, and its acknowledged {} is missing in {} or aborted there",
+        t,
+        r,
+        p,
+    ),
 )
 
 atomic = invariant(
@@ -116,6 +131,7 @@ atomic = invariant(
     ),
     "A transaction's records all commit or all abort, on every partition.",
     "KIP-98, guarantees",
+    failure=failure("{} is committed in {} and aborted in {}", t, p, q),
 )
 
 outcome_as_reported = invariant(
@@ -131,6 +147,12 @@ outcome_as_reported = invariant(
     "A record is committed only if its application asked to commit and no failure was "
     "reported; no record of a transaction reported as committed is aborted.",
     "KIP-98, read_committed",
+    failure=failure(
+        "the application of {} knows the outcome {}, and {} has the other one",
+        t,
+        application.outcome.at(t),
+        p,
+    ),
 )
 
 _order_first, _order_second = log_entry("e", p), log_entry("f", p)
@@ -161,6 +183,18 @@ order = invariant(
     "In a partition, records are in the order in which their transactions began, then in the "
     "order of sending; records of an older producer epoch come first.",
     "KIP-98, fencing and idempotent producer",
+    failure=failure(
+        "{} has {} of {} (epoch {}) at offset {}, before {} of {} (epoch {}) at offset {}",
+        p,
+        _order_first.record,
+        _order_first.txn,
+        _order_first.producer_epoch,
+        position(_order_first),
+        _order_second.record,
+        _order_second.txn,
+        _order_second.producer_epoch,
+        position(_order_second),
+    ),
 )
 
 one_live_epoch = invariant(
@@ -178,6 +212,13 @@ one_live_epoch = invariant(
     ),
     "No two client instances hold the same producer id and epoch.",
     "KIP-98, InitProducerId",
+    failure=failure(
+        "{} and {} both hold {} with epoch {}",
+        i,
+        j,
+        client.producer_id.at(i),
+        client.producer_epoch.at(i),
+    ),
 )
 
 _newest = last(leader.log.at(p))
@@ -203,6 +244,15 @@ zombie_fenced = step_property(
     "Once the transaction log has the epoch of a newer producer or transaction, no leader "
     "appends a record of an older epoch.",
     "KIP-98, fencing; KIP-890",
+    failure=failure(
+        "the leader of {} appends a record of {} with epoch {}, and the transaction log has "
+        "{} with epoch {}",
+        p,
+        after(_newest.value.producer_id),
+        after(_newest.value.producer_epoch),
+        coordinator.producer_id,
+        log.logged_epoch,
+    ),
 )
 
 no_hanging = invariant(
@@ -217,6 +267,13 @@ no_hanging = invariant(
     "The coordinator will end every transaction that is open at a leader, so that the last "
     "stable offset can advance.",
     "KIP-890, KAFKA-14402",
+    failure=failure(
+        "{} has an open transaction, and the coordinator won't end it: it is in {} with "
+        "these partitions: {}",
+        p,
+        coordinator.state,
+        coordinator.partitions,
+    ),
 )
 
 stable_offset_forward = step_property(
@@ -227,6 +284,12 @@ stable_offset_forward = step_property(
     ),
     "The last stable offset never goes back.",
     "UnifiedLog.lastStableOffset",
+    failure=failure(
+        "the last stable offset of {} goes back from {} to {}",
+        p,
+        leader.last_stable_offset.at(p),
+        after(leader.last_stable_offset.at(p)),
+    ),
 )
 
 _stable = log_entry("stable", p)
@@ -242,6 +305,12 @@ read_committed_stays = step_property(
     ),
     "A record that a read_committed consumer has read stays in the log, with the same outcome.",
     "KIP-98, read_committed",
+    failure=failure(
+        "the entry at offset {} of {}, below the last stable offset {}, is lost or changed",
+        position(_stable),
+        p,
+        leader.last_stable_offset.at(p),
+    ),
 )
 
 _epoch_at_leader = leader.producers.at(p)[n].producer_epoch
@@ -259,6 +328,22 @@ epoch_forward = step_property(
     "The epoch of a producer id never goes back, neither in the transaction log nor at a "
     "leader that remembers the producer.",
     "KIP-98",
+    failure=(
+        failure(
+            "the leader of {} goes back from epoch {} to {} for {}",
+            p,
+            _epoch_at_leader,
+            after(_epoch_at_leader),
+            n,
+        ),
+        failure(
+            "the transaction log goes back from {} with epoch {} to {} with epoch {}",
+            coordinator.producer_id,
+            log.logged_epoch,
+            after(coordinator.producer_id),
+            after(log.logged_epoch),
+        ),
+    ),
 )
 
 _has_epoch = (client.producer_epoch.at(i) != NO_EPOCH) & (client.state.at(i) != client.FATAL_ERROR)
@@ -267,6 +352,7 @@ reserved_epoch = invariant(
     all_of(i, client.producer_epoch.at(i) < LARGEST_EPOCH),
     "No client gets the largest epoch: the coordinator needs it for fencing.",
     "TransactionMetadata.isEpochExhausted; KAFKA-18660",
+    failure=failure("{} holds the largest epoch, {}", i, client.producer_epoch.at(i)),
 )
 
 answer_stands = invariant(
@@ -289,6 +375,14 @@ answer_stands = invariant(
     "The producer id and epoch that a client got are the coordinator's current or previous "
     "ones, or those after the end in progress, whichever broker coordinates.",
     "KAFKA-20310",
+    failure=failure(
+        "{} holds {} with epoch {}, and the coordinator only has {} with epoch {}",
+        i,
+        client.producer_id.at(i),
+        client.producer_epoch.at(i),
+        coordinator.producer_id,
+        coordinator.producer_epoch,
+    ),
 )
 
 bumped_once = step_property(
@@ -304,6 +398,12 @@ bumped_once = step_property(
     "A client that continues gets the epoch after its own: a retried InitProducerId or EndTxn "
     "has no second effect.",
     "KIP-360",
+    failure=failure(
+        "{} goes from epoch {} to {}",
+        i,
+        client.producer_epoch.at(i),
+        after(client.producer_epoch.at(i)),
+    ),
 )
 
 _fenced = _has_epoch & is_older(
@@ -329,6 +429,14 @@ fenced_for_good = step_property(
     "A client instance that a newer one has fenced gets no newer epoch or producer id, unless "
     "it is restarted.",
     "KIP-98, fencing; KAFKA-18019",
+    failure=failure(
+        "{}, fenced by {} with epoch {}, gets {} with epoch {}",
+        i,
+        j,
+        client.producer_epoch.at(j),
+        after(client.producer_id.at(i)),
+        after(client.producer_epoch.at(i)),
+    ),
 )
 
 # A transaction that times out may come to a fatal error, if its end is asked for meanwhile; with
@@ -375,6 +483,12 @@ not_fenced_by_itself = step_property(
     "A client without another instance and without late requests doesn't fail for good, unless"
     " its transaction timed out or its transactional id expired.",
     "KIP-360; KIP-588; KAFKA-20357",
+    failure=failure(
+        "{} goes from {} to {}, and no other instance has fenced it",
+        i,
+        client.state.at(i),
+        after(client.state.at(i)),
+    ),
 )
 
 _same_id = after(coordinator.producer_id) == coordinator.producer_id
@@ -391,6 +505,13 @@ epochs_in_turn = step_property(
     "The transaction log has the epochs of a producer id one by one, and those of a new "
     "producer id from 0 on.",
     "KAFKA-9666; KAFKA-19367",
+    failure=failure(
+        "the transaction log goes from {} with epoch {} to {} with epoch {}",
+        coordinator.producer_id,
+        log.logged_epoch,
+        after(coordinator.producer_id),
+        after(log.logged_epoch),
+    ),
 )
 one_epoch_for_a_decision = step_property(
     "OneEpochForADecision",
@@ -399,6 +520,12 @@ one_epoch_for_a_decision = step_property(
     ),
     "A decision to commit or abort uses at most one epoch.",
     "KIP-890 part 2; KAFKA-19367",
+    failure=failure(
+        "the decision {} goes from epoch {} to {}",
+        after(coordinator.state),
+        log.logged_epoch,
+        after(log.logged_epoch),
+    ),
 )
 
 epochs_not_wasted = invariant(
@@ -406,6 +533,11 @@ epochs_not_wasted = invariant(
     coordinator.producer_epoch <= log.logged_epoch + 1,
     "A fence uses one epoch, however often the coordinator fails to write it to the log.",
     "KAFKA-9666",
+    failure=failure(
+        "the coordinator has epoch {}, and the transaction log has {}",
+        coordinator.producer_epoch,
+        log.logged_epoch,
+    ),
 )
 
 _state = coordinator.state
@@ -433,6 +565,7 @@ declared_transitions = step_property(
     "The coordinator's state changes only as TransactionState declares, and a decision to commit "
     "or abort is never taken back.",
     "TransactionState.validPreviousStates",
+    failure=failure("the coordinator goes from {} to {}", _state, after(_state)),
 )
 
 markers_match = step_property(
@@ -446,6 +579,12 @@ markers_match = step_property(
     ),
     "A marker ends a transaction only while it matches the coordinator's decision.",
     "KIP-1228",
+    failure=failure(
+        "{} gets a marker {}, and the coordinator is in {}",
+        p,
+        after(_newest.value.kind),
+        coordinator.state,
+    ),
 )
 
 PROPERTIES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...language import after, any_of, step_property
+from ...language import after, any_of, failure, step_property
 from ..coordinator import entry as coordinator
 from ..coordinator.entry import TransactionState
 from ..messages import PRODUCER
@@ -22,6 +22,11 @@ ends_as_it_began = step_property(
     ),
     "A client's EndTxn ends a transaction that began under the EndTxn's own version.",
     "KAFKA-18227",
+    failure=failure(
+        "a transaction that began under version {} ends under version {}",
+        coordinator.client_transaction_version,
+        after(coordinator.client_transaction_version),
+    ),
 )
 
 PROPERTIES = (ends_as_it_began,)

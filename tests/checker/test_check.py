@@ -79,7 +79,7 @@ def test_an_invariant_is_broken_after_the_fewest_steps() -> None:
     assert result.verdict is Verdict.BROKEN
     assert result.properties[0].trace_length == 2
     assert result.trace is not None
-    assert "Below is broken in the last state: x stays below 2." in result.trace.conclusion
+    assert "Below doesn't hold after 2 steps. (x stays below 2.)" in result.trace.conclusion
     assert len(shown(result.trace)) == 2
     assert result.trace.states[-1][0] == 2
 
@@ -98,7 +98,7 @@ def test_a_step_property_is_broken_by_a_step() -> None:
     assert (result.verdict, result.properties[0].trace_length) == (Verdict.BROKEN, 3)
     assert shown(result.trace)[-1][:2] == ("tick", "up")
     assert shown(result.trace)[-1][2][0].endswith("x: 2 > 3")
-    assert result.reason == "Slow is broken by the last step: x never gets to 3."
+    assert result.reason == "Slow doesn't hold in step 3. (x never gets to 3.)"
 
 
 def test_a_step_property_that_every_step_breaks() -> None:

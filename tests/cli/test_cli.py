@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.spec.systems import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 KTX = str(ROOT / "bench" / "ktx.py")
@@ -164,8 +165,8 @@ def test_a_counterexample_is_printed_in_steps(declared: Path) -> None:
         ["1", "●", "up", "[up]"], ["│", "x:", "0", "→", "1"],
         ["2", "●", "up", "[up]"], ["│", "x:", "1", "→", "2"],
     ]  # fmt: skip
-    assert "Low is broken in the last state: x stays below N" in ended.out
-    assert "  x >= 2" in lines
+    assert "Low doesn't hold after 2 steps. (x stays below N" in ended.out
+    assert "  x = 2, not below 2" in lines
 
 
 @pytest.mark.slow(1)
@@ -245,7 +246,7 @@ def test_a_report_and_test_cases_are_written(tmp_path: Path, declared: Path) -> 
     files = ("--report", tmp_path / "report.html", "--junit", tmp_path / "report.xml")
     ended = epochfence("check", f"{declared}:breaks", *files)
     assert ended.code == 12
-    assert "A property is broken." in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h1>" in (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<failure " in (tmp_path / "report.xml").read_text(encoding="utf-8")
     ended = epochfence("check", f"{declared}:holds", "--report", "-")
     assert ended.code == 0
@@ -359,11 +360,19 @@ def test_runs_are_saved_and_resumed(tmp_path: Path) -> None:
 
 
 def test_list_tells_what_can_be_chosen() -> None:
-    ended = epochfence("list")
+    ended = epochfence("list", "transactions")
     assert ended.code == 0
     for word in ("transactions", "Protocols: 0.11", "constant", "default", "large", "range",
                  "property", "NoHangingTransaction", "invariant", "step"):  # fmt: skip
         assert word in ended.out
+
+
+def test_list_prints_a_line_for_each_system() -> None:
+    names = [line.partition(" ")[0] for line in epochfence("list").out.splitlines()]
+    assert set(SHIPPED) <= set(names)
+    assert epochfence("list", "--all").out.count("Protocols: ") == len(SHIPPED)
+    wrong = epochfence("list", "transaction")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
 
 
 @pytest.mark.slow(1)

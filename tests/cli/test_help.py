@@ -138,7 +138,7 @@ def test_a_result_fits_a_terminal() -> None:
     for ended, widest in ((plain, 80), (coloured, 100)):
         lines = re.sub(r"\x1b\[[\d;]*m", "", ended.out).splitlines()
         assert max(map(len, lines)) <= widest
-        assert "is broken" in lines[0]
+        assert "doesn't hold" in lines[0]
         order = [lines.index(line) for line in ("Checked", "Not checked")]
         assert order == sorted(order)
 

@@ -31,7 +31,7 @@ def test_what_it_writes_runs_as_it_says(here: Path) -> None:
     assert "all 5 rows are taken" in holds.out
     broken = epochfence("check", "counting.py", "--protocol", "1")
     assert broken.code == 12
-    assert "CountedOnce is broken after 4 steps" in broken.out
+    assert "CountedOnce doesn't hold after 4 steps" in broken.out
     assert epochfence("lint", "counting.py").code == 0
     assert epochfence("prove", "counting.py", "--property", "CountedOnce", "--jobs", "1").code in (
         0, 20,

@@ -71,18 +71,18 @@ def test_a_trace_is_a_chart(result: Result) -> None:
     trace = result.trace
     assert trace is not None
     page = markup(trace)
-    for text in ("client1", "hold the lock", "written &gt; after(written) (2 and 1)"):
+    for text in ("client1", "hold the lock", "written = 2, above after(written) = 1"):
         assert text in page
     assert pretty(trace).splitlines()[-1] == trace.why[-1]
 
 
 def test_a_result_is_its_verdict_with_the_run(result: Result) -> None:
     page = markup(result)
-    assert "<b>A property is broken.</b> NoStaleWrite is broken" in page
+    assert "<b>NoStaleWrite doesn&#x27;t hold" in page
     assert f"{result.states:,} states" in page
     assert ["NoStaleWrite", "broken", "11", ""] in cells(result)
     assert page.count("<svg") == 1
-    assert pretty(result).startswith("lease, protocol 1: A property is broken.")
+    assert pretty(result).startswith("lease, protocol 1: A property doesn't hold.")
     holds = check(instantiate(load_system(LEASE), "2"))
     assert "<svg" not in markup(holds)
     assert ["NoStaleWrite", "holds", "", ""] in cells(holds)

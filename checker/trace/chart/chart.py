@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..trace import Trace, TraceStep
@@ -64,6 +64,28 @@ class Chart:
     in_flight: tuple[Arrow, ...]
     """Messages that nobody took."""
     loop: int | None = None
+    titles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The names of lanes and messages in pictures, where they differ."""
+
+    def titled(self) -> Chart:
+        """The chart with these names, as pictures show it."""
+
+        def name(known: str) -> str:
+            return self.titles.get(known, known)
+
+        def arrow(of: Arrow) -> Arrow:
+            return replace(
+                of, message=name(of.message), source=name(of.source), target=name(of.target)
+            )
+
+        def step(of: ChartStep) -> ChartStep:
+            took = None if of.took is None else arrow(of.took)
+            return replace(of, lane=name(of.lane), took=took, sent=tuple(map(arrow, of.sent)))
+
+        return replace(
+            self, lanes=tuple(map(name, self.lanes)), steps=tuple(map(step, self.steps)),
+            in_flight=tuple(map(arrow, self.in_flight)),
+        )  # fmt: skip
 
     def left_over(self) -> Iterator[str]:
         """A line for each message that nobody took."""
@@ -103,7 +125,7 @@ def chart_of(trace: Trace) -> Chart:
     lanes = dict.fromkeys(lane for step in steps for lane in _lanes(step))
     machines = list(dict.fromkeys(map(_machine, lanes)))
     ordered = sorted(lanes, key=lambda lane: (machines.index(_machine(lane)), lane))
-    return Chart(tuple(ordered), tuple(steps), left, trace.loop)
+    return Chart(tuple(ordered), tuple(steps), left, trace.loop, trace.titles)
 
 
 def _lanes(step: ChartStep) -> Iterator[str]:

@@ -61,11 +61,11 @@ def test_what_holds_vacuously_is_no_test_that_has_passed() -> None:
 
 def test_a_failure_has_the_counterexample_as_a_chart() -> None:
     (failure,) = suite(2).iter("failure")
-    assert failure.attrib["message"] == "x stays <low> \ufffd."
+    assert failure.attrib["message"] == "Low doesn't hold after 2 steps. (x stays <low> \ufffd.)"
     assert failure.text is not None
     assert "1     ●     tick" in failure.text
     assert "tick [up \ufffd <b>]" in failure.text
-    assert "Low is broken in the last state" in failure.text
+    assert "Low doesn't hold after 2 steps" in failure.text
 
 
 def _counting(*, beyond: bool) -> ElementTree.Element:

@@ -39,7 +39,7 @@ def test_what_is_broken_stands_at_the_row_whose_step_breaks_it() -> None:
     run = run_of(str(LEASE), protocol="1")
     (found,) = run["results"]
     assert (found["ruleId"], found["level"]) == ("NoStaleWrite", "error")
-    assert "written > after(written) (2 and 1)" in found["message"]["text"]
+    assert "written = 2, above after(written) = 1" in found["message"]["text"]
     (location,) = found["locations"]
     assert line_of(location).startswith('Row("write", set={written: Write.lease}')
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["NoStaleWrite"]
@@ -96,5 +96,5 @@ def test_the_command_writes_it_beside_the_result(tmp_path: Path) -> None:
     log = tmp_path / "lease.sarif"
     ended = epochfence("check", LEASE, "--protocol", "1", "--sarif", log)
     assert ended.code == 12
-    assert "NoStaleWrite is broken" in ended.out
+    assert "NoStaleWrite doesn't hold" in ended.out
     assert json.loads(log.read_text())["runs"][0]["results"][0]["ruleId"] == "NoStaleWrite"

@@ -54,7 +54,7 @@ def test_a_counterexample_shows_with_which_of_its_initial_states_it_begins() -> 
         (first,) = (at for at, line in enumerate(lines) if line.startswith("begins with "))
         assert lines[first] == f"begins with counter.y: {shown}"
         assert lines[first + 2].startswith("1 ")
-        assert "  x >= y[n] + 2" in "\n".join(lines)
+        assert "  x = 2, not below y[n] + 2" in "\n".join(lines)
 
 
 def test_a_counterexample_from_the_only_initial_state_does_not() -> None:
@@ -145,7 +145,7 @@ def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:
 
 def test_a_search_that_ended_early_says_what_it_did_not_take() -> None:
     listed = told(check(instantiate(counting(after=0))), coverage=True)
-    assert listed.startswith("Below is broken in the last state: z stays low. (exit 12, BROKEN)\n")
+    assert listed.startswith("Below doesn't hold after 1 step. (z stays low.) (exit 12, BROKEN)\n")
     assert "not taken before the search ended (2)\n  plain.tick/far\n" in listed
 
 
@@ -160,7 +160,7 @@ def test_an_interrupted_run_ends_in_a_line() -> None:
     whole = sum(result.levels[:-1])
     (line,) = told(result, resume="a-run").splitlines()
     assert line.startswith("Interrupted after level ")
-    assert f"; nothing is broken in the {whole:,} states up to level " in line
+    assert f"; every property holds in the {whole:,} states up to level " in line
     assert line.endswith("; continue with --resume a-run (exit 130, INTERRUPTED)")
     (line,) = told(result).splitlines()
     assert "without --checkpoint DIR it can't be continued" in line

@@ -40,35 +40,35 @@ def why(condition: lang.Expression, after: FullState | None = None) -> list[str]
 
 
 def test_a_comparison_is_told_with_the_values_of_both_sides() -> None:
-    assert why(x > 5) == ["5 >= x (5 and 4)"]
-    assert why(x == limits[0]) == ["x != limits[0] (4 and 3)"]
+    assert why(x > 5) == ["x = 4, not above 5"]
+    assert why(x == limits[0]) == ["x = 4, not limits[0] = 3"]
 
 
 def test_only_the_parts_that_decide_are_told() -> None:
-    assert why((x == 4) & (x > 5) & (x < 9)) == ["5 >= x (5 and 4)"]
-    assert why((x == 3) | (x == 5)) == ["x != 3 (4 and 3)", "x != 5 (4 and 5)"]
-    assert why((x == 4).implies(x == 3)) == ["x == 4", "x != 3 (4 and 3)"]
-    assert why(lang.if_(x == 4, x == 3, x == 4)) == ["x != 3 (4 and 3)"]
+    assert why((x == 4) & (x > 5) & (x < 9)) == ["x = 4, not above 5"]
+    assert why((x == 3) | (x == 5)) == ["x = 4, not 3", "x = 4, not 5"]
+    assert why((x == 4).implies(x == 3)) == ["x = 4", "x = 4, not 3"]
+    assert why(lang.if_(x == 4, x == 3, x == 4)) == ["x = 4, not 3"]
 
 
 def test_instances_are_named_once_for_what_is_about_them() -> None:
     assert why(lang.all_of(s, (limits[s] >= 3) & (x == 4))) == [
         "for s=shelf1:",
-        "  3 > limits[s] (3 and 0)",
+        "  limits[s] = 0, below 3",
     ]
     assert why(lang.all_of(b, b.fragile.implies(b.weight < 5))) == [
         "for b=(weight=7, fragile=yes):",
         "  b.fragile",
-        "  b.weight >= 5 (7 and 5)",
+        "  b.weight = 7, not below 5",
     ]
 
 
 def test_that_there_is_none_is_told_as_a_whole() -> None:
-    assert why(lang.any_of(s, limits[s] == 7)) == ["not any(s in shelf: limits[s] == 7)"]
+    assert why(lang.any_of(s, limits[s] == 7)) == ["any(s in shelf: limits[s] == 7) is false"]
 
 
 def test_a_step_is_told_with_its_next_state() -> None:
-    assert why(lang.after(x) >= x, (2, *STATE[1:])) == ["x > after(x) (4 and 2)"]
+    assert why(lang.after(x) >= x, (2, *STATE[1:])) == ["x = 4, above after(x) = 2"]
 
 
 def test_of_many_parts_some_are_told() -> None:

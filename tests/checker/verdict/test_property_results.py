@@ -69,7 +69,7 @@ def test_each_has_its_shortest_counterexample() -> None:
         if item.trace is not None:
             assert len(item.trace.steps) == item.trace_length
     assert result.trace == found["Lower"].trace
-    assert result.reason == "4 of 5 are broken: Low, Lower, NoLeap, no deadlock."
+    assert result.reason == "4 of 5 properties don't hold: Low, Lower, NoLeap, no deadlock."
     assert (result.states, result.depth) == (6, 6)
     is_valid(as_read(result))
 
@@ -131,11 +131,11 @@ def test_it_is_told_to_people_and_tools(tmp_path: Path) -> None:
     text = console.file.getvalue()
     for number, name in enumerate(("Lower", "Low", "NoLeap", DEADLOCK), 1):
         assert f"Counterexample {number} of 4, the shortest for {name}" in text
-    assert "Low is broken after 3 steps" in text
+    assert "Low doesn't hold after 3 steps" in text
     (suite,) = ElementTree.fromstring(to_junit(instance, result))
     failed = {case.attrib["name"]: case[0].text or "" for case in suite if len(case)}
     assert list(failed) == ["Low", "Lower", "NoLeap", DEADLOCK]
-    assert "NoLeap is broken by the last step" in failed["NoLeap"]
+    assert "NoLeap doesn't hold in step 4" in failed["NoLeap"]
     (run,) = json.loads(to_sarif(instance, result, tmp_path))["runs"]
     rules = [item["ruleId"] for item in run["results"]]
     assert rules == ["Lower", "Low", "NoLeap", "deadlock"]
@@ -157,7 +157,10 @@ def test_the_command_goes_on(tmp_path: Path) -> None:
     told = tmp_path / "told.json"
     ended = epochfence(*CHECK, "--keep-going", "--progress", "--no-deadlock", "--json", told)
     assert ended.code == 13
-    assert "2 of 3 are broken: Answered, CanBeAnswered. (exit 13, LEADS_TO_BROKEN)" in ended.out
+    assert (
+        "2 of 3 properties don't hold: Answered, CanBeAnswered. (exit 13, LEADS_TO_BROKEN)"
+        in ended.out
+    )
     items = {item["name"]: item for item in json.loads(told.read_text())["properties"]}
     assert items["Answered"]["trace"]["loop"] is not None
     assert len(items["CanBeAnswered"]["trace"]["steps"]) == 3

@@ -80,7 +80,7 @@ def test_a_view_has_the_run_the_state_and_the_steps(port: int) -> None:
     assert view(port, path="0", find="client1 lock")["steps"].count("data-take") == 1
     code, text = ask(port, "/api/blocked?path=0.0")
     assert code == 200
-    assert "state.at(client) != HOLDING" in json.loads(text)["blocked"]
+    assert "state.at(client) = ASKING, not HOLDING" in json.loads(text)["blocked"]
 
 
 @pytest.mark.parametrize(

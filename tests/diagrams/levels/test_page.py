@@ -376,7 +376,7 @@ def test_a_page_with_a_trace_is_written(traces: Path, tmp_path: Path) -> None:
     assert called(LEASE, "-o", page, "--trace", traces / "lease.itf.json") == (0, "", "")
     text = page.read_text(encoding="utf-8")
     assert '<body data-shown="1">' in text
-    assert "NoStaleWrite is broken" in text
+    assert "NoStaleWrite doesn&#39;t hold" in text
 
 
 @pytest.mark.parametrize(
