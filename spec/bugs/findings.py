@@ -184,7 +184,7 @@ FINDINGS: Final = (
         "A marker is left out while a partition has no leader: the transaction hangs or is torn",
         Damage.TORN,
         part=BROKER,
-        since="3.3",
+        since="4.3",
         needs="a broker that comes back, with KRaft",
         remedy="After the restart of a broker look for hanging transactions, and abort them.",
         uses=TRANSACTIONS,
