@@ -76,7 +76,7 @@ NOT_RUN = {
     **dict.fromkeys(
         (
             f"epochfence doctor --bootstrap 127.0.0.1:9092{more}"
-            for more in ("", " --topic orders --json -")
+            for more in ("", " --topic orders --json -", " --watch 60 --metrics doctor.prom")
         ),
         "it needs a broker; tests/model/doctor has a served one",
     ),
