@@ -33,6 +33,7 @@ DAMAGES: Final = {
     "NoDuplicate": Damage.DUPLICATED,
     "CountedOnce": Damage.DUPLICATED,
     "AnsweredKept": Damage.DUPLICATED,
+    "MemoryIsReplay": Damage.DUPLICATED,
     "NoZombieOffset": Damage.DUPLICATED,
     "HandedOutOnce": Damage.DUPLICATED,
     "Order": Damage.REORDERED,

@@ -70,7 +70,7 @@ BUGS = (
         "a commit is answered NONE though its record is lost: a broker that no longer leads the "
         "group's partition completes it",
         affected="4.0.0 to 4.1.2, 4.2.0, 4.2.1, and 4.3.0",
-        property="AnsweredKept",
+        property="MemoryIsReplay",
         shown_at="4.3",
         fixed_at="4.4",
         fix=("former_coordinator_silent",),

@@ -118,7 +118,7 @@ def test_a_limit_is_inconclusive(more: float | None) -> None:
     words = " ".join(ended.out.split())
     assert ("MiB that the process takes without any state" in words) == (more is None)
     assert "(exit 20, INCONCLUSIVE)" in words
-    assert "holds" not in ended.out
+    assert "HOLDS" not in ended.out
 
 
 @pytest.mark.parametrize("command", [("check",), ("sweep",), ("bound", "--depth", "6")])

@@ -19,7 +19,7 @@ from epochfence.tests.cli.test_cli import ROOT, Ended, epochfence
 from epochfence.tests.documentation import PAGES, commands
 
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
-UNDOCUMENTED = {"new counter", "diagram transaction -o transaction.svg"}  # run below
+UNDOCUMENTED = {"new counter", "diagram transaction -o transaction.svg", "list transactions"}
 # a broker, clients or a browser: tests of theirs have them
 WITH_OTHERS = {
     "explore transactions --bounds small",

@@ -115,6 +115,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("2.0", off=WITHOUT_ID),
         Scenario("4.3", (*KNOWN, ("oldest_version", 2))),
         Scenario("3.2", KNOWN),
+        Scenario("4.4"),
     ),
     "producer-ids": (
         Scenario("4.3", ONE_HANDLER),
@@ -180,6 +181,7 @@ CHOSEN: dict[str, tuple[Scenario, ...]] = {
         Scenario("3.8", (("refusals", 0),)),
         Scenario("0.11.0.0", (("refusals", 0),)),
         Scenario("4.4", (("offset_records", 4),)),
+        Scenario("4.3"),
     ),
     "authorization": (
         Scenario("4.3"),

@@ -121,7 +121,7 @@ def test_it_runs_until_a_goal_and_says_what_is_broken(opened: Opened) -> None:
     opened.page.wait_for_selector("[data-broken=NoStaleWrite]")
     opened.settled()
     assert (opened.where, opened.message) == ("Step 11", "NoStaleWrite is broken: after 11 steps")
-    assert "written > after(written) (2 and 1)" in opened.page.inner_text("#told")
+    assert "written = 2, above after(written) = 1" in opened.page.inner_text("#told")
     assert opened.errors == []
 
 
