@@ -380,6 +380,10 @@ _NO_ID = "impossible: this client has no transactional id"
 
 CALLS = (
     Unreached(
+        "need GROUP_ID_NOT_FOUND or STALE_MEMBER_EPOCH, which only runs at real ranges have",
+        ("producer.TxnOffsetCommit for a partition/unknown-group-or-stale-epoch",),
+    ),
+    Unreached(
         _OLDER,
         ("producer.send request/unsupported-member",),
         OLDEST_VERSION > 2,
