@@ -350,7 +350,7 @@ ProduceResponse = message(
 AddPartitionsByLeader = message(
     "AddPartitionsByLeader",
     transaction,
-    message_title="AddPartitionsToTxn v4 of a leader",
+    message_title="AddPartitionsToTxn v4",
     partition=PARTITION,
     producer=PRODUCER,
     producer_id=PRODUCER_ID,

@@ -76,7 +76,7 @@ def test_each_step_and_each_message_is_drawn(name: str, seed: int) -> None:
         assert f": {step.number}. " in told_in_mermaid
         if step.took is not None and step.took.source != step.lane:
             message = chart.titles.get(step.took.message, step.took.message)
-            assert message in " ".join(shown)  # a long one has two lines
+            assert any(message in text for text in shown)
     arrows = told_in_mermaid.count(">>") + told_in_mermaid.count("-x")
     assert arrows == sum(step.took is not None for step in chart.steps)
 
