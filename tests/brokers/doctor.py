@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from epochfence.model.doctor.diagnosis import Case, Diagnosis
+from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.doctor.examination import examine
 from epochfence.model.doctor.live import Cluster
 
@@ -20,3 +21,9 @@ def only_case(bootstrap: str, prefix: str) -> Case:
     cases = doctor(bootstrap).cases
     (case,) = [case for case in cases if case.partition.place.topic.startswith(prefix)]
     return case
+
+
+def verdict_of(found: Diagnosis, topic: str) -> Verdict:
+    """The verdict on a topic: other tests leave open transactions in other topics."""
+    cases = [case for case in found.cases if case.partition.place.topic == topic]
+    return Diagnosis(found.evidence, cases, []).verdict

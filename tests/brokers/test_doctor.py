@@ -17,7 +17,7 @@ from epochfence.model.doctor.live import VERIFICATION, Cluster
 from epochfence.model.doctor.report import lines
 from epochfence.model.wire.connection import Connection, Security
 from epochfence.spec.releases.broker_versions import newest_of
-from epochfence.tests.brokers.doctor import doctor, only_case
+from epochfence.tests.brokers.doctor import doctor, only_case, verdict_of
 from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.test_findings import behind_a_proxy, configure, let_go
 from epochfence.tests.brokers.topics import with_orders
@@ -89,7 +89,7 @@ def test_a_late_batch_hangs_until_its_remedy(broker: Broker, orders: str, tmp_pa
         assert look([copied], broker.release).verdict is UNKNOWN  # without a transaction log
         if broker.release != "2.5":  # whose version of WriteTxnMarkers isn't known here
             abort(orders, case)
-            eventually(lambda: doctor(orders).verdict is HEALTHY)
+            eventually(lambda: verdict_of(doctor(orders), "orders") is HEALTHY)
 
 
 def test_a_fenced_instance_still_writes(broker: Broker, orders: str) -> None:
@@ -121,8 +121,8 @@ def test_instances_that_fence_each_other(broker: Broker, orders: str) -> None:
     assert rivals[-1].add() == "NONE"
     assert rivals[-1].write() == "NONE"
     found = doctor(orders)
-    (told,) = [one for one in found.problems if one.cause == "instances-fence-each-other"]
-    assert told.says.startswith("rivals: 4 new epochs")
+    told = [one.says for one in found.problems if one.cause == "instances-fence-each-other"]
+    assert any(says.startswith("rivals: 4 new epochs") for says in told)
 
 
 @pytest.mark.releases("3.6", "4.4")
@@ -161,9 +161,9 @@ def test_a_broker_at_work_is_healthy(broker: Broker, orders: str) -> None:
     try:
         for _ in range(5):
             found = doctor(orders, 20_000)
-            assert found.verdict is HEALTHY, list(lines(found))
+            assert verdict_of(found, "orders") is HEALTHY, list(lines(found))
         found = look([files_of(broker)], broker.release, is_complete=True)
-        assert found.verdict is not HANGS, list(lines(found))
+        assert verdict_of(found, "orders") is not HANGS, list(lines(found))
     finally:
         stops.set()
         for each in works:
