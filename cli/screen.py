@@ -8,10 +8,12 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from textwrap import fill
 from typing import Any, Final, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from typer.core import TyperCommand
 
 from ..files import CantWriteError, Output
@@ -34,6 +36,13 @@ def screen() -> Console:
     return Console(
         width=width, highlight=False, soft_wrap=False, emoji=False, color_system=styled()
     )
+
+
+def indented(text: str, columns: int, width: int, *, hanging: int = 0) -> str:
+    """Plain text as Rich's markup, in lines of the width behind so many columns; `hanging` more
+    columns from the second line on."""
+    first = " " * columns
+    return escape(fill(text, width, initial_indent=first, subsequent_indent=first + " " * hanging))
 
 
 def beside() -> Console:

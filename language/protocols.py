@@ -138,6 +138,15 @@ class Protocols(Interned):
         whole, of_parts = self._read(protocol)
         return tuple(dict.fromkeys((whole, *of_parts.values())))
 
+    def one_release(self, text: str) -> str:
+        """The declared release that behaves as the given one, which is of no parts.
+
+        Warns of a number that is no release. Raises DeclarationError for any other name.
+        """
+        if MIXED in text:
+            raise DeclarationError(f"{text}: name one release")
+        return self.releases_in(self.released(text))[0]
+
     def features_at(self, protocol: str) -> frozenset[str]:
         """The names of the features that hold in `protocol`: a declared release, or by its number
         one between two of them, which does what the one before it does; or one with other releases

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from .releases.release import RELEASES
+from .releases.release import RELEASES, is_between
 
 
 class BrokerError(NamedTuple):
@@ -23,9 +23,7 @@ class BrokerError(NamedTuple):
 
     def is_in(self, release: str) -> bool:
         """Whether brokers of a release answer so."""
-        at = RELEASES.index(release)
-        ends = len(RELEASES) if self.before is None else RELEASES.index(self.before)
-        return RELEASES.index(self.since) <= at < ends
+        return is_between(release, self.since, self.before)
 
 
 ANY: Final = (BrokerError("UNKNOWN_SERVER_ERROR", "KafkaApis.handle, Errors.forException"),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -17,7 +16,7 @@ from ...language.given import one_of
 from ...spec.releases.features import KAFKA
 from ..exits import fail, write_json
 from ..options import Json
-from ..screen import screen
+from ..screen import indented, screen
 
 if TYPE_CHECKING:
     from ...spec.bugs.advice import Item, Setting
@@ -90,7 +89,7 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
             broker, version = _asked(options.bootstrap)
             setting = replace(setting, version_2=setting.version_2 and version >= 2)
         client = advice.client_of(options.client or f"{advice.JAVA}-{KAFKA.newest}")
-        release = advice.release_of(broker or KAFKA.newest)
+        release = KAFKA.one_release(broker or KAFKA.newest)
         found = advice.advice(client, release, setting)
         told: dict[str, Any] = {"client": str(client), "broker": release, "found": _json(found)}
         console = screen()
@@ -98,7 +97,7 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
             _print(f"{client} with brokers {release}", found, console)
         else:
             later = client if options.to_client is None else advice.client_of(options.to_client)
-            target = release if options.to is None else advice.release_of(options.to)
+            target = release if options.to is None else KAFKA.one_release(options.to)
             then = advice.advice(later, target, setting)
             told["then"] = {"client": str(later), "broker": target, "found": _json(then)}
             _print_change(found, then, console, f"{later} with brokers {target}")
@@ -208,14 +207,10 @@ def _print_items(items: Iterable[Item], console: Console) -> None:
             damage = item.damage
             console.print(f"\n[bold]{escape(damage.value.capitalize())}[/]")
         maybe = "" if item.is_certain else ", depending on the version"
-        _print_indented(f"{item.id}: {item.title} ({item.affected}{maybe})", 2, console)
-        _print_indented(f"takes: {item.needs}", 4, console)
-        _print_indented(f"remedy: {item.remedy}", 4, console)
-
-
-def _print_indented(text: str, columns: int, console: Console) -> None:
-    indent = " " * columns
-    print_width = console.width
-    console.print(
-        escape(fill(text, print_width, initial_indent=indent, subsequent_indent=f"{indent}  "))
-    )
+        console.print(
+            indented(
+                f"{item.id}: {item.title} ({item.affected}{maybe})", 2, console.width, hanging=2
+            )
+        )
+        console.print(indented(f"takes: {item.needs}", 4, console.width, hanging=2))
+        console.print(indented(f"remedy: {item.remedy}", 4, console.width, hanging=2))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from ...language.errors import DeclarationError
 from ..exits import fail, write_json
 from ..options import Json
-from ..screen import screen
+from ..screen import indented, screen
 
 if TYPE_CHECKING:
     from ...diagrams.reference.errors import Answer, Handling, Meaning
@@ -67,16 +65,11 @@ def _print(found: Meaning, console: Console) -> None:
         for handling in {each.place: each for each in part.handlings}.values():
             _print_row(console, handling)
         for sentence in part.advice:
-            console.print(_indented(sentence, 2, console.width))
+            console.print(indented(sentence, 2, console.width))
 
 
 def _print_row(console: Console, row: Answer | Handling) -> None:
     """A row in words, then its label and source."""
     places = "; ".join(filter(None, (row.place, row.source)))
-    console.print(_indented(f"{row.text}.", 4, console.width))
-    console.print(f"[dim]{_indented(places, 6, console.width)}[/]")
-
-
-def _indented(text: str, columns: int, width: int) -> str:
-    indent = " " * columns
-    return escape(fill(text, width, initial_indent=indent, subsequent_indent=indent))
+    console.print(indented(f"{row.text}.", 4, console.width))
+    console.print(f"[dim]{indented(places, 6, console.width)}[/]")

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeAlias
 from ...language import Expression, Protocols, Row, Sending, Table
 from ...language.errors import DeclarationError
 from ...language.given import one_of
-from ...language.protocols import MIXED
 from ...model.client.producer import TABLES as CLIENT
 from ...model.machine import Machine
 from ...spec.access.authorization import AUTHORIZERS, use_group, use_topic
@@ -36,7 +35,7 @@ from ...spec.messages import (
     transaction,
 )
 from ...spec.releases.features import KAFKA, transactional
-from ..facts import Facts, assume, possible, sendings, taken
+from ..facts import Facts, possible, sendings, taken
 
 _Events: TypeAlias = Mapping[str, Mapping[str, Facts]]
 _TO_COORDINATOR: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
@@ -233,7 +232,9 @@ def meaning(error: str, client: str | None = None, broker: str | None = None) ->
     Raises DeclarationError for an unknown error or release.
     """
     name = _name(error)
-    client, broker = _release(client), _release(broker)
+    client, broker = (
+        KAFKA.newest if each is None else KAFKA.one_release(each) for each in (client, broker)
+    )
     protocol = KAFKA.mixed(client, {"coordinator": broker, "leader": broker})
     answers = tuple(one for each, one in _every(protocol, broker) if each == name)
     asked = {each.request for each in answers}
@@ -252,15 +253,6 @@ def names() -> tuple[str, ...]:
     """The errors that a broker of some release answers a request of the protocol with."""
     found = {error for release in KAFKA.releases for error, _ in _every(release, release)}
     return tuple(name for name in Errors.names if name in found - {"NONE"})
-
-
-def _release(given: str | None) -> str:
-    """The declared release; the newest of none. Warns of a number that is no release."""
-    if given is None:
-        return KAFKA.newest
-    if MIXED in given:
-        raise DeclarationError(f"{given}: name one release")
-    return next(iter(KAFKA.releases_in(KAFKA.released(given))))
 
 
 def _name(error: str) -> str:
@@ -330,7 +322,6 @@ def _answers(
     """Each row that answers a request, with each of the errors that it may answer."""
     for table in _real(tables, protocols, protocol):
         for request, facts in events.get(table.on.name, {}).items():
-            before: list[Row] = []
             for row, known in taken(table, protocols, protocol, facts):
                 errors = {
                     error
@@ -338,24 +329,20 @@ def _answers(
                     if _ANSWERS.get(sent.message.name, request) == request
                     for error in _values(sent, "error", known)
                 }
-                committed = request == "EndTxn" and _may_be_committed(table, row, before, known)
                 answer = Answer(
                     request,
                     f"{table.name}/{row.id}",
                     row.name,
                     row.source,
-                    committed if request == "EndTxn" else None,
+                    _may_be_committed(table, row, known) if request == "EndTxn" else None,
                 )
                 yield from ((error, answer) for error in errors)
-                before.append(row)
 
 
-def _may_be_committed(table: Table, row: Row, before: list[Row], known: Facts) -> bool:
+def _may_be_committed(table: Table, row: Row, known: Facts) -> bool:
     """Whether the coordinator's entry may have decided to commit, before the row or by it."""
     if table.machine is not transaction:
         return True  # a broker that doesn't know
-    for other in before:  # again: the row's own guard says more about theirs
-        known = assume(other.guard, False, known) or known
     after = dict(table.updates(row)).get(entry.state, entry.state)
     states = (_members(each, known) for each in (entry.state, after))
     return any(not each or each & COMMITS for each in states)

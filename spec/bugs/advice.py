@@ -9,8 +9,9 @@ from typing import Final
 
 from ...language.errors import DeclarationError
 from ...language.given import one_of
-from ...language.protocols import MIXED, FeatureInfo
+from ...language.protocols import FeatureInfo
 from ..releases.features import KAFKA, RELEASED
+from ..releases.release import is_between
 from . import BUGS
 from .bug import Bug
 from .damage import DAMAGES, Damage
@@ -140,19 +141,9 @@ def client_of(text: str) -> Client:
     name = BINDINGS.get(found["name"], found["name"])
     if name not in LIKE:
         raise DeclarationError(f"no client is called {found['name']} ({one_of(name, known)})")
-    release = release_of(found["version"]) if name == JAVA else LIKE[name]
+    release = KAFKA.one_release(found["version"]) if name == JAVA else LIKE[name]
     assert release is not None
     return Client(name, found["version"], release)
-
-
-def release_of(text: str) -> str:
-    """The declared release that behaves as the given one. Warns of a number that is no release.
-
-    Raises DeclarationError for a text that is none.
-    """
-    if MIXED in text:
-        raise DeclarationError(f"{text}: name one release")
-    return KAFKA.releases_in(KAFKA.released(text))[0]
 
 
 def advice(client: Client, broker: str, setting: Setting | None = None) -> tuple[Item, ...]:
@@ -172,11 +163,11 @@ def _of_finding(one: Finding, client: Client, broker: str, setting: Setting) -> 
     if one.part == CLIENT and not client.is_java:
         return  # the finding is about Kafka's own code
     release = client.release if one.part == CLIENT else broker
-    if not _is_between(release, one.since, one.before):
+    if not is_between(release, one.since, one.before):
         return
     if one.absent is not None and one.absent in _features(client, broker, setting):
         return
-    if one.changes and not _is_between(broker, "4.0.0", None):
+    if one.changes and not is_between(broker, "4.0.0", None):
         return
     where = "clients" if one.part == CLIENT else "brokers"
     until = "" if one.before is None else f", before {one.before}"
@@ -190,8 +181,7 @@ def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator
     system, _, product = bug.system.partition("+")
     if _USES_OF_SYSTEMS[system] not in setting.uses or bug.id in {one.bug for one in FINDINGS}:
         return
-    own = bug.fixed_in or product in LIKE
-    if own and not bug.id.startswith("KAFKA-"):
+    if product in LIKE and not bug.id.startswith("KAFKA-"):
         version_2 = "with version 2" in bug.affected
         concerns = not version_2 or VERSION_2 in _features(client, broker, setting)
         if product == client.name and concerns and (fixed := _is_fixed(bug, client)) is not True:
@@ -214,7 +204,7 @@ def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator
     if not missing or (ours == {CLIENT} and not client.is_java):
         return
     since = bug.since or RELEASED[0]
-    if not _is_between(client.release if ours == {CLIENT} else broker, since, None):
+    if not is_between(client.release if ours == {CLIENT} else broker, since, None):
         return
     yield _item(bug, " ".join(_remedies(missing, client, broker)))
 
@@ -225,13 +215,13 @@ def _remedies(missing: Collection[FeatureInfo], client: Client, broker: str) -> 
         if since is None:
             yield "No release has the fix yet."
             continue
-        if CLIENT in parts and not _is_between(client.release, since, None):
+        if CLIENT in parts and not is_between(client.release, since, None):
             yield f"Upgrade the client to {since}." if client.is_java else "Use Kafka's client."
-        if (not parts or set(parts) - {CLIENT}) and not _is_between(broker, since, None):
+        if (not parts or set(parts) - {CLIENT}) and not is_between(broker, since, None):
             yield f"Upgrade the brokers to {since}."
         elif name == VERIFICATION:
             yield "Set transaction.partition.verification.enable=true."
-        elif name == VERSION_2 and client.is_java and _is_between(client.release, since, None):
+        elif name == VERSION_2 and client.is_java and is_between(client.release, since, None):
             yield "Set transaction.version to 2."
 
 
@@ -250,12 +240,6 @@ def _features(client: Client, broker: str, setting: Setting) -> frozenset[str]:
     protocol = KAFKA.mixed(client.release, {"coordinator": broker, "leader": broker})
     features = KAFKA.features_at(protocol)
     return features - (frozenset() if setting.version_2 else {VERSION_2})
-
-
-def _is_between(release: str, since: str, before: str | None) -> bool:
-    at = RELEASED.index(release) if release in RELEASED else len(RELEASED)
-    ends = before is None or at < RELEASED.index(before)
-    return RELEASED.index(since) <= at and ends
 
 
 def _is_fixed(bug: Bug, client: Client) -> bool | None:

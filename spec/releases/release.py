@@ -17,3 +17,9 @@ RELEASED = tuple(release for release in RELEASES if release != TRUNK)
 # What may be of a release of its own. A feature of several is there where all of them have it, as
 # the versions of their requests say.
 CLIENT, COORDINATOR, LEADER = PARTS = ("client", "coordinator", "leader")
+
+
+def is_between(release: str, since: str, before: str | None = None) -> bool:
+    """Whether a declared release is `since` or a later one, and before `before` (None: no end)."""
+    at = RELEASES.index(release)
+    return RELEASES.index(since) <= at and (before is None or at < RELEASES.index(before))

@@ -14,11 +14,10 @@ from epochfence.spec.bugs.advice import (
     Setting,
     advice,
     client_of,
-    release_of,
 )
 from epochfence.spec.bugs.damage import DAMAGES, Damage
 from epochfence.spec.bugs.findings import FINDINGS
-from epochfence.spec.releases.features import RELEASED
+from epochfence.spec.releases.features import KAFKA, RELEASED
 from epochfence.tests.cli.test_cli import epochfence
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -94,7 +93,7 @@ def test_uses_and_requests_in_flight_leave_out_the_rest() -> None:
 
 
 def test_a_release_is_taken_with_its_patches() -> None:
-    assert release_of("3.6.2") == "3.6"
+    assert KAFKA.one_release("3.6.2") == "3.6"
     assert client_of("3.4.1").release == "3.4"
 
 
