@@ -16,14 +16,17 @@ def doctor(bootstrap: str, patience_ms: int = PATIENCE_MS) -> Diagnosis:
         return examine(cluster, patience_ms)
 
 
-def only_case(bootstrap: str, prefix: str) -> Case:
-    """The only open transaction in topics whose names begin so."""
-    cases = doctor(bootstrap).cases
-    (case,) = [case for case in cases if case.partition.place.topic.startswith(prefix)]
+def cases_of(found: Diagnosis, topic: str) -> list[Case]:
+    """The open transactions in a topic: other tests leave some in other topics."""
+    return [case for case in found.cases if case.partition.place.topic == topic]
+
+
+def only_case(bootstrap: str, topic: str) -> Case:
+    """The only open transaction in a topic."""
+    (case,) = cases_of(doctor(bootstrap), topic)
     return case
 
 
 def verdict_of(found: Diagnosis, topic: str) -> Verdict:
-    """The verdict on a topic: other tests leave open transactions in other topics."""
-    cases = [case for case in found.cases if case.partition.place.topic == topic]
-    return Diagnosis(found.evidence, cases, []).verdict
+    """The verdict on a topic."""
+    return Diagnosis(found.evidence, cases_of(found, topic), []).verdict

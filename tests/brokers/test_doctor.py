@@ -17,7 +17,7 @@ from epochfence.model.doctor.live import VERIFICATION, Cluster
 from epochfence.model.doctor.report import lines
 from epochfence.model.wire.connection import Connection, Security
 from epochfence.spec.releases.broker_versions import newest_of
-from epochfence.tests.brokers.doctor import doctor, only_case, verdict_of
+from epochfence.tests.brokers.doctor import cases_of, doctor, only_case, verdict_of
 from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.test_findings import behind_a_proxy, configure, let_go
 from epochfence.tests.brokers.topics import with_orders
@@ -111,7 +111,7 @@ def test_an_open_transaction_and_one_that_times_out(broker: Broker, orders: str)
     case = only_case(orders, "orders")
     assert (case.cause, case.verdict) == ("open", HEALTHY)
     assert "timeout of 3 s" in case.facts[0]
-    eventually(lambda: not doctor(orders).cases)
+    eventually(lambda: not cases_of(doctor(orders), "orders"))
 
 
 def test_instances_that_fence_each_other(broker: Broker, orders: str) -> None:

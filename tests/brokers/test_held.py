@@ -13,7 +13,7 @@ from epochfence.model.conformance.live.broker import BrokerSystem
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.conformance.live.cluster.setup import warm_up
 from epochfence.model.conformance.live.holds.hold_places import Threads
-from epochfence.tests.brokers.doctor import only_case
+from epochfence.tests.brokers.doctor import doctor
 from epochfence.tests.brokers.kafka import Broker
 
 ID: Final[dict[str, Any]] = {"transactional_id": "a", "transaction_timeout_ms": 60_000}
@@ -60,7 +60,11 @@ class Requests:
     def bugs(self) -> list[str]:
         """The bugs that doctor names for the only transaction, which hangs."""
         cluster = self.system.cluster
-        case = only_case(cluster.place, cluster.prefix)
+        (case,) = [
+            case
+            for case in doctor(cluster.place).cases
+            if case.partition.place.topic.startswith(cluster.prefix)
+        ]
         assert case.cause == "hanging"
         return [bug.name for bug in case.bugs]
 
