@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs a test at each of its releases. Raises UsageError for an unknown release."""
     if "kafka" not in metafunc.fixturenames:
         return
-    from .language.given import one_of
+    from .language.declaration.arguments import one_of
     from .spec.releases.features import RELEASED
 
     mark = metafunc.definition.get_closest_marker(_MARK)
@@ -163,7 +163,7 @@ class KafkaFaults:
         from .checker.trace.replay import replay
         from .checker.trace.schedule.schedule import NoScheduleError, schedule_of
         from .cli.checking.traces import instance_of
-        from .language.errors import DeclarationError
+        from .language.declaration.errors import DeclarationError
 
         release = self.server.cluster.protocol
         try:

@@ -13,7 +13,7 @@ from statistics import median
 from epochfence.checker.prepare import available_threads
 from epochfence.checker.simulation.simulate import Simulation, Walks, simulate
 from epochfence.language import Instance, instantiate
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.spec.bugs import BUGS, Bug, bug_of
 
 

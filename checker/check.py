@@ -13,7 +13,7 @@ from typing import Any
 from ..checksums import program
 from ..garbage import nothing_to_collect
 from ..language import DeclarationError, Instance
-from ..language.instance import ending_anywhere, ends_anywhere
+from ..language.instances.instance import ending_anywhere, ends_anywhere
 from ..model.engine.interpreter import Interpreter
 from .limits import spilled, why_stopped
 from .native.codegen.sharing import DEADLOCK, RANGE, Flags
@@ -32,9 +32,9 @@ from .native.search.explore import (
 from .native.search.vectors import in_ranges
 from .native.search.worker import MOST_KEPT
 from .native.store.disk import Disk
+from .output.state_tables import Found
 from .prepare import Options, Prepared, prepare
 from .spark.options import SparkOptions
-from .state_tables import Found
 from .trace.counterexamples import Tried, broken_by, enumerate_from
 from .verdict.property_results import check_number, judge, tell_each
 from .verdict.result import Outcome, PropertyVerdict, Result, Verdict, counterexample_of, described

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..language import DeclarationError, System
-from ..language.given import meant, nearest, one_of
+from ..language.declaration.arguments import meant, nearest, one_of
 from ..spec.changes import VARIED
 from ..spec.systems import SHIPPED, shipped
 
@@ -23,7 +23,7 @@ LEAST = 2**28  # bytes that it may take in any case: Python itself needs some of
 _CHILD = (
     "import gc, json, sys; gc.set_threshold(50_000); "  # little of what is loaded is garbage
     "request = json.loads(sys.argv[1]); sys.path[:] = request.pop('search'); "
-    "from epochfence.language.declared import answer; answer(**request)"
+    "from epochfence.language.declaration.loading import answer; answer(**request)"
 )
 
 

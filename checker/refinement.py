@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..language import Instance, System, instantiate
-from ..language.errors import DeclarationError
+from ..language.declaration.errors import DeclarationError
+from ..language.declaration.typecheck import type_of
 from ..language.expressions import (
     Bound,
     Expression,
@@ -26,10 +27,9 @@ from ..language.expressions import (
     lift,
     rewrite,
 )
-from ..language.reductions import Canonical, Never, NotOffered, Reduction, Settled
-from ..language.typecheck import type_of
+from ..language.instances.reductions import Canonical, Never, NotOffered, Reduction, Settled
+from ..language.terms.values import evaluate, field_name
 from ..language.types import Bag, Map, Optional, Record, Sequence, Set, Type, Value, choices
-from ..language.values import evaluate, field_name
 from ..model.engine.compiler.stepper import Stepper
 from ..model.engine.interpreter import FullState, Step
 

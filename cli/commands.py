@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from ..files import CantWriteError
-from ..language.errors import TOO_DEEP
+from ..language.declaration.errors import TOO_DEEP
 from .examples import shown
 from .exits import INTERRUPTED, USAGE, in_a_line
 from .help_groups import grouped

@@ -29,9 +29,9 @@ from ..language import (
     any_true,
     lift,
 )
+from ..language.declaration.typecheck import type_of
 from ..language.expressions import QUANTIFIERS, EnumValue, children_first, rewrite
 from ..language.systems import events_of
-from ..language.typecheck import type_of
 from ..language.types import Type, Value, initial_value
 
 Values: TypeAlias = frozenset[Value]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..checker.named_systems import load_system
 from ..language import DeclarationError, Machine, System, Table
-from ..language.given import meant, one_of
+from ..language.declaration.arguments import meant, one_of
 from ..spec.changes import VARIED
 from ..spec.systems import SHIPPED, shipped
 from .drawing.graph import Graph

@@ -6,7 +6,7 @@ Modules of systems and properties are loaded at their first use: machines run wi
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .errors import DeclarationError
+from .declaration.errors import DeclarationError
 from .expressions import Expression, Operand, all_true, any_true, constant, lift
 from .machines import Event, Machine, event
 from .messages import (
@@ -23,8 +23,10 @@ from .messages import (
     to_each,
     to_others,
 )
-from .numbers import majority, max_of, maximum, min_of, minimum
-from .operators import (
+from .protocols import ONE_PROTOCOL, Protocols, feature
+from .tables import Row, Table, only
+from .terms.numbers import majority, max_of, maximum, min_of, minimum
+from .terms.operators import (
     after,
     all_of,
     any_of,
@@ -54,8 +56,6 @@ from .operators import (
     without_first,
     wrap,
 )
-from .protocols import ONE_PROTOCOL, Protocols, feature
-from .tables import Row, Table, only
 from .types import (
     Bag,
     Bool,
@@ -75,9 +75,11 @@ from .types import (
 
 if TYPE_CHECKING:
     from .changes import Change, FeatureInState, Moved, changed
-    from .fairness import Fairness, strong_fairness, weak_fairness
-    from .instance import Action, ActionRow, Instance, Variable
-    from .instantiation import instantiate
+    from .instances.instance import Action, ActionRow, Instance, Variable
+    from .instances.instantiation import instantiate
+    from .instances.reductions import Canonical, Instead, LeftOut, Never, NotOffered, StandsFor
+    from .progress.fairness import Fairness, strong_fairness, weak_fairness
+    from .progress.rankings import Helpful, Ranking, helps, ranking
     from .properties import (
         KnownBug,
         Property,
@@ -87,7 +89,6 @@ if TYPE_CHECKING:
         leads_to,
         step_property,
     )
-    from .rankings import Helpful, Ranking, helps, ranking
     from .systems import DEFAULT, Channel, Refusal, System, Unreached
 
 _HOMES = {
@@ -95,14 +96,20 @@ _HOMES = {
     "FeatureInState": "changes",
     "Moved": "changes",
     "changed": "changes",
-    "Fairness": "fairness",
-    "strong_fairness": "fairness",
-    "weak_fairness": "fairness",
-    "Action": "instance",
-    "ActionRow": "instance",
-    "Instance": "instance",
-    "Variable": "instance",
-    "instantiate": "instantiation",
+    "Fairness": "progress.fairness",
+    "strong_fairness": "progress.fairness",
+    "weak_fairness": "progress.fairness",
+    "Action": "instances.instance",
+    "ActionRow": "instances.instance",
+    "Instance": "instances.instance",
+    "Variable": "instances.instance",
+    "instantiate": "instances.instantiation",
+    "Canonical": "instances.reductions",
+    "Instead": "instances.reductions",
+    "LeftOut": "instances.reductions",
+    "Never": "instances.reductions",
+    "NotOffered": "instances.reductions",
+    "StandsFor": "instances.reductions",
     "KnownBug": "properties",
     "failure": "properties",
     "Property": "properties",
@@ -110,10 +117,10 @@ _HOMES = {
     "invariant": "properties",
     "leads_to": "properties",
     "step_property": "properties",
-    "Helpful": "rankings",
-    "Ranking": "rankings",
-    "helps": "rankings",
-    "ranking": "rankings",
+    "Helpful": "progress.rankings",
+    "Ranking": "progress.rankings",
+    "helps": "progress.rankings",
+    "ranking": "progress.rankings",
     "DEFAULT": "systems",
     "Channel": "systems",
     "Refusal": "systems",
@@ -127,6 +134,7 @@ __all__ = [
     "ActionRow",
     "Bag",
     "Bool",
+    "Canonical",
     "Change",
     "Channel",
     "DeclarationError",
@@ -139,14 +147,18 @@ __all__ = [
     "FeatureInState",
     "Helpful",
     "Instance",
+    "Instead",
     "Int",
     "Key",
     "KnownBug",
+    "LeftOut",
     "Loss",
     "Machine",
     "Map",
     "Message",
     "Moved",
+    "Never",
+    "NotOffered",
     "Operand",
     "Optional",
     "Property",
@@ -158,6 +170,7 @@ __all__ = [
     "Sending",
     "Sequence",
     "Set",
+    "StandsFor",
     "System",
     "Table",
     "Unreached",
@@ -224,7 +237,7 @@ __all__ = [
     "weak_fairness",
     "without_first",
     "wrap",
-]  # fmt: skip
+]
 
 
 def __getattr__(name: str) -> Any:

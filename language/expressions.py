@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
 
-from .errors import DeclarationError, UnsettledError
-from .given import check_kind, check_name, shown
-from .interned import Interned
-from .refused import Refused
+from .declaration.arguments import check_kind, check_name, shown
+from .declaration.errors import DeclarationError, UnsettledError
+from .terms.interned import Interned
+from .terms.unsupported import Refused
 
 if TYPE_CHECKING:
     from .types import Enum, Key, Type

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from .errors import DeclarationError
+from .declaration.arguments import check_kind, check_name, items
+from .declaration.errors import DeclarationError
+from .declaration.places import Place, here
+from .declaration.typecheck import check_constant, fits, type_of
 from .expressions import Expression, Field, Operand, Parameter, children_first, lift
-from .given import check_kind, check_name, items
-from .interned import Interned
-from .operators import element
-from .places import Place, here
-from .scopes import bound_name
-from .typecheck import check_constant, fits, type_of
+from .terms.interned import Interned
+from .terms.operators import element
+from .terms.scopes import bound_name
 from .types import SCALARS, Enum, Key, Type, check_names, check_type
 
 

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from .errors import DeclarationError
+from .declaration.arguments import check_kind, check_name, items, pairs
+from .declaration.errors import DeclarationError
+from .declaration.typecheck import check_during, fits, type_of
 from .expressions import TRUE, Bound, Expression, Field, Operand, lift
-from .given import check_kind, check_name, items, pairs
-from .interned import Interned
 from .machines import Event, Machine
-from .operators import element
-from .typecheck import check_during, fits, type_of
+from .terms.interned import Interned
+from .terms.operators import element
 from .types import Bool, Key, Record, Type, check_names, check_type
 
 

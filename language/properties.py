@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Literal, TypeAlias
 
-from .errors import DeclarationError
+from .declaration.arguments import check_kind, check_name, items
+from .declaration.errors import DeclarationError
+from .declaration.places import Place, here
+from .declaration.typecheck import check_during, type_of
 from .expressions import (
     QUANTIFIERS,
     TRUE,
@@ -18,12 +21,9 @@ from .expressions import (
     children_first,
     lift,
 )
-from .given import check_kind, check_name, items
-from .interned import Interned
-from .places import Place, here
 from .protocols import check_feature
-from .scopes import bound_name, check_scopes, free_variables
-from .typecheck import check_during, type_of
+from .terms.interned import Interned
+from .terms.scopes import bound_name, check_scopes, free_variables
 from .types import Bool
 
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from .errors import DeclarationError
+from .declaration.arguments import check_kind, check_name, items, one_of, shown
+from .declaration.errors import DeclarationError
 from .expressions import Expression
-from .given import check_kind, check_name, items, one_of, shown
-from .interned import Interned
+from .terms.interned import Interned
 
 MIXED = "+"
 """Stands before each part of a protocol that is of a release of its own."""

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from .deciding import truth
-from .errors import DeclarationError
+from .declaration.arguments import check_kind, check_name, items, one_of, pairs, shown
+from .declaration.errors import DeclarationError
+from .declaration.notebook import Rendered
+from .declaration.places import Place, here
+from .declaration.typecheck import type_of
 from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift, naming
-from .fairness import Fairness
-from .given import check_kind, check_name, items, one_of, pairs, shown
-from .interned import Interned
+from .instances.reductions import Reduced, Reduction
 from .machines import Event, FieldInfo, Machine
 from .messages import End, Loss, Message, Sending, instance_field
-from .places import Place, here
+from .progress.fairness import Fairness
+from .progress.rankings import Ranking, bounded_ranking
 from .properties import Property, bounded_property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
-from .rankings import Ranking, bounded_ranking
-from .reductions import Reduced, Reduction
-from .rendered import Rendered
 from .tables import Table, bounded_view
-from .typecheck import type_of
+from .terms.folding import truth
+from .terms.interned import Interned
 from .types import Bool, Constants, Key, Type, named
 
 _NUMBER = (int, Expression)

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import compress, product
 
-from .errors import DeclarationError
+from .declaration.arguments import check_kind, check_name, items, pairs
+from .declaration.errors import DeclarationError
+from .declaration.places import Place, here
+from .declaration.typecheck import check_constant, check_during, fits, suits, type_of
 from .expressions import (
     TRUE,
     EnumValue,
@@ -25,13 +28,10 @@ from .expressions import (
     naming,
     rewrite,
 )
-from .given import check_kind, check_name, items, pairs
 from .machines import Event, Machine
 from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
-from .places import Place, here
 from .protocols import Protocols
-from .scopes import check_scopes, free_variables
-from .typecheck import check_constant, check_during, fits, suits, type_of
+from .terms.scopes import check_scopes, free_variables
 from .types import Bool, Sequence
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
-from .errors import DeclarationError
+from .declaration.arguments import check_kind, check_name, shown
+from .declaration.errors import DeclarationError
 from .expressions import Bound as Binding
 from .expressions import Expression, Operand, enum_value, lift, resolve
-from .given import check_kind, check_name, shown
-from .interned import Interned
+from .terms.interned import Interned
 
 Bound: TypeAlias = int | Expression
 LOWEST, HIGHEST = -(2**62), 2**62  # native code has room for one addition beyond

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..language.instances.reductions import Reduction
 from ..language.protocols import Protocols
-from ..language.reductions import Reduction
 from ..language.tables import Table
 from ..spec.releases.features import KAFKA
 from .engine import machine

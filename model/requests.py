@@ -54,7 +54,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
-from ..language.given import one_of
+from ..language.declaration.arguments import one_of
 from ..spec.access.acls import Acl, Acls
 from ..spec.releases.api_versions import LARGEST
 from ..strict_json import NotJsonError, read_json

@@ -31,7 +31,7 @@ from epochfence.cli import app
 from epochfence.diagrams.drawing.decision_table import decision_table
 from epochfence.diagrams.drawing.graph import span
 from epochfence.language import Protocols, System, Table, instantiate
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.model.doctor.causes import CAUSES
 from epochfence.model.records.codec.codec import shapes
 from epochfence.model.records.layouts import schema

@@ -15,11 +15,11 @@ from ...language import (
     Record,
     Sequence,
 )
-from ...language.errors import TOO_DEEP, declared_at
-from ...language.places import Place
-from ...language.typecheck import type_of
+from ...language.declaration.errors import TOO_DEEP, declared_at
+from ...language.declaration.places import Place
+from ...language.declaration.typecheck import type_of
+from ...language.terms.values import field_name
 from ...language.types import choices
-from ...language.values import field_name
 from ..verdict.probes import Probe, probes
 from .cost import check_effort
 from .expressions import Expressions, Scope

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
 from ...language import Bag, DeclarationError, Expression, Instance, Sequence, Set
+from ...language.declaration.places import Place
+from ...language.declaration.typecheck import type_of
 from ...language.expressions import QUANTIFIERS, resolve
-from ...language.places import Place
-from ...language.typecheck import type_of
 from ...language.types import Type, how_many
 
 MOST = 10_000_000  # parts of expressions, which take minutes; shipped systems have some 40,000

@@ -17,10 +17,10 @@ from ...language import (
     Sequence,
     Set,
 )
+from ...language.declaration.typecheck import common, type_of
 from ...language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
-from ...language.typecheck import common, type_of
+from ...language.terms.values import field_name
 from ...language.types import Type, Value, choices
-from ...language.values import field_name
 from . import sequences
 from .graph import Node
 from .shapes import Maybe, Members, Shape, Shapes, Slots

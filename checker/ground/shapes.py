@@ -25,7 +25,7 @@ from ...language import (
     Sequence,
     Set,
 )
-from ...language.errors import UnsettledError
+from ...language.declaration.errors import UnsettledError
 from ...language.expressions import resolve
 from ...language.types import Type, Value, choices, initial_value
 from .graph import Graph, Node

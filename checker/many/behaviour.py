@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from ...language import Expression, Instance
 from ...language.systems import NETWORK
-from ...language.values import evaluate
+from ...language.terms.values import evaluate
 from ...model.engine.compiler.stepper import Stepper
 from ...model.engine.interpreter import FullState, Step
 from ..trace.trace import Trace, TraceStep, shown_trace

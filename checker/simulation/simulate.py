@@ -21,7 +21,7 @@ import numpy as np
 
 from ...language import DeclarationError, Instance, Int, Loss
 from ...language.expressions import resolve
-from ...language.instance import ending_anywhere, ends_anywhere
+from ...language.instances.instance import ending_anywhere, ends_anywhere
 from ...language.systems import BUDGET, events_of
 from ..check import explorer_of, identity, insert_initials, kind_in, set_shortest
 from ..native.cache.object_code import BEST

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language import Instance
-from ...language.instance import ending_anywhere, ends_anywhere
-from ...language.instantiation import with_constants
+from ...language.instances.instance import ending_anywhere, ends_anywhere
+from ...language.instances.instantiation import with_constants
 from ..ground import ground
 from ..slicing import sliced, without_constants
 from ..verdict.result import Outcome, PropertyVerdict, Verdict, described

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ...language import DEFAULT, DeclarationError, Instance, Property, System, instantiate
-from ...language.given import one_of
-from ...language.instantiation import with_constants
+from ...language.declaration.arguments import one_of
+from ...language.instances.instantiation import with_constants
 from ...model.engine.interpreter import Interpreter
 from ..ground.graph import Node
 from ..many.workers import Workers

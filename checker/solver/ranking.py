@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ...language.instantiation import with_constants
+from ...language.instances.instantiation import with_constants
 from ...language.systems import BUDGET
+from ...language.terms.values import evaluate
 from ...language.types import show_value
-from ...language.values import evaluate
 from ...model.engine.interpreter import FullState, Interpreter
 from ..ground import Aim, GroundAction, GroundRanking, GroundRow, choice_leaf
 from ..ground.graph import Node

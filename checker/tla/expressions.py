@@ -1,4 +1,4 @@
-"""Expressions in TLA+. `language.values` has the meaning of each operator; see `Epochfence.tla`."""
+"""Expressions in TLA+. `language.terms.values` has their meaning; see `Epochfence.tla`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ...language import (
     Sequence,
     Set,
 )
+from ...language.declaration.typecheck import type_of
 from ...language.expressions import QUANTIFIERS, Bound, EnumValue
-from ...language.typecheck import type_of
 from ...language.types import Constants, Type, Value, initial_value
 from .layout import AND, IMPLIES, OR, Choice, Formula, Headed, Junction, joined, line
 from .names import Names

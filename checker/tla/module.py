@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...language import Action, DeclarationError, Expression, Instance, Map, Record
-from ...language.errors import declared_at
+from ...language.declaration.errors import declared_at
+from ...language.declaration.typecheck import type_of
 from ...language.expressions import folded, lift
-from ...language.instance import ActionRow
-from ...language.typecheck import type_of
+from ...language.instances.instance import ActionRow
 from ..verdict.constant_folding import declared_rows
 from .expressions import Scope, Writer, conjuncts
 from .layout import AND, WIDTH, Changed, Choice, Formula, Headed, Listed, hung, joined, lines

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set
+from ...language.terms.values import canonical
 from ...language.types import Constants, Type, Value, choices, contains
-from ...language.values import canonical
 from ...strict_json import NotJsonError, read_json
 from ..tla.values import dumped, value_of
 from .trace import Trace

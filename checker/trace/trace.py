@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 from ...language import Bag, Instance, Map, Message, Record, Sequence, Set
-from ...language.rendered import Rendered
+from ...language.declaration.notebook import Rendered
+from ...language.declaration.typecheck import type_of
 from ...language.systems import NETWORK
-from ...language.typecheck import type_of
+from ...language.terms.values import evaluate
 from ...language.types import Type, Value, show_value
-from ...language.values import evaluate
 from ...model.engine.interpreter import FullState, Interpreter, Step
 from .plain_data import as_data, state_as_data
 

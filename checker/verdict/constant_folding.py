@@ -16,10 +16,10 @@ from ...language import (
     Table,
     lift,
 )
-from ...language.deciding import truth
 from ...language.expressions import TRUE, children_first, resolve
 from ...language.systems import events_of
-from ...language.values import field_name
+from ...language.terms.folding import truth
+from ...language.terms.values import field_name
 
 
 def names_settings(e: Expression) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...language import Action, Expression, Instance, Loss, Message
-from ...language.because import Scope, because
-from ...language.deciding import truth
 from ...language.expressions import children_first
 from ...language.systems import NETWORK, events_of
+from ...language.terms.folding import truth
+from ...language.terms.reasons import Scope, because
 from ...language.types import Value, show_value
 from ...model.engine.compiler.stepper import Stepper
 from ...model.engine.interpreter import FullState

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ...language import Instance, Key, Map, Optional, Property, Sequence, Set
-from ...language.because import Fact, Scope, because
+from ...language.declaration.typecheck import type_of
 from ...language.expressions import Expression, children_first, show
-from ...language.scopes import bound_name, free_variables
-from ...language.typecheck import type_of
+from ...language.terms.reasons import Fact, Scope, because
+from ...language.terms.scopes import bound_name, free_variables
+from ...language.terms.values import Evaluation, field_name
 from ...language.types import Type, Value, show_value
-from ...language.values import Evaluation, field_name
 from ...model.engine.interpreter import FullState
 
 MOST, LOOKED_AT = 6, 100  # the most facts to report, and to look at
 
 
 class Values(Evaluation):
-    """The values of expressions in a state, or in a step: see language.because.Values."""
+    """The values of expressions in a state, or in a step: see language.terms.reasons.Values."""
 
     @classmethod
     def of(cls, instance: Instance, state: FullState, following: FullState | None) -> Values:

@@ -27,8 +27,8 @@ from ...language import (
 )
 from ...language.expressions import Field, children_first
 from ...language.systems import DEFAULT_CAPACITY, NETWORK, events_of
+from ...language.terms.values import field_name
 from ...language.types import Type
-from ...language.values import field_name
 
 TERMINAL = "terminal"
 LONGEST = 160  # characters of an expression that is shown

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from ...language.rendered import Rendered
+from ...language.declaration.notebook import Rendered
 from ..trace.trace import Trace
 from .vacuity import Vacuity
 
 if TYPE_CHECKING:
     from ...language import Instance
+    from ..output.state_tables import Found
     from ..size import Size
-    from ..state_tables import Found
 
 
 class Verdict(Enum):

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...language import Expression, Instance, Message, lift
-from ...language.deciding import truth
 from ...language.systems import NETWORK
+from ...language.terms.folding import truth
 from .constant_folding import message_of, names_settings, only_unchanged, ruled_out
 from .probes import TERMINAL, Probe, fields_read, is_untested
 

@@ -364,7 +364,7 @@ def _refuse_tables(search: SearchOptions, where: SparkRun, wanted: FoundOptions)
         if search.spill is not None or wanted.all_traces > 1 or wanted.progress:
             fail(f"{option} can't be used with --spill, --all-traces or --progress")
         with needing("arrow"):
-            from ...checker.state_tables import check_new
+            from ...checker.output.state_tables import check_new
         check_new(folder)
 
 

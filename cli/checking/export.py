@@ -11,7 +11,7 @@ import typer
 
 from ...files import Output
 from ...language import DeclarationError, Instance
-from ...language.instance import ending_anywhere
+from ...language.instances.instance import ending_anywhere
 from ..exits import fail
 from ..options import CheckOptions, NoDeadlock, make_folder
 from .traces import taken

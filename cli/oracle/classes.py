@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 import typer
 
 from ...files import Output
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
 from ...model.conformance.classes.versions import VERSIONS
 from ..exits import BROKEN, INCONCLUSIVE, fail, in_a_line, write_json
 

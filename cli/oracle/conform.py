@@ -19,7 +19,7 @@ import typer
 
 from ...files import Output, write_whole
 from ...language import DeclarationError
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
 from ...spec.releases.features import RELEASED
 from ..exits import fail, in_a_line, needing, write_json
 from ..options import Json, a_number, make_folder, output_of, seconds_option

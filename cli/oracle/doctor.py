@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...files import Output
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
 from ...spec.releases.features import RELEASED
 from ..exits import fail, needing, write_json
 from ..options import Json, output_of, seconds_option

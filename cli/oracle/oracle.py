@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ...files import Output, is_folder
 from ...language import DeclarationError
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
 from ..exits import USAGE, announce_wait, fail, needing, write_json
 from ..options import EngineOptions, Json, JsonLines, Protocol
 from ..screen import screen

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ...files import CantWriteError, Output
-from ...language.errors import DeclarationError
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
+from ...language.declaration.errors import DeclarationError
 from ...spec.releases.features import NEWEST, RELEASED
 from ..checking.traces import scheduled
 from ..exits import INCONCLUSIVE, fail, internal, needing

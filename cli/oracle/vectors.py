@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ...files import Output, is_folder
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
 from ...spec.releases.features import NEWEST, RELEASED
 from ..exits import fail, needing
 from ..options import make_folder

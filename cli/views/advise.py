@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ...language.errors import DeclarationError
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
+from ...language.declaration.errors import DeclarationError
 from ...spec.releases.features import KAFKA
 from ..exits import fail, write_json
 from ..options import Json

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from ...language.errors import DeclarationError
+from ...language.declaration.errors import DeclarationError
 from ..exits import fail, write_json
 from ..options import Json
 from ..screen import indented, screen

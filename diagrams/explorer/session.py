@@ -17,7 +17,7 @@ from ...checker.trace.trace import TraceStep, shown_step
 from ...checker.verdict.explanation import failure_sentence, why_broken
 from ...checker.verdict.vacuity import SETTINGS
 from ...language import Action, Expression, Instance, Property
-from ...language.deciding import truth
+from ...language.terms.folding import truth
 from ...language.types import Value, show_value
 from ...model.engine.compiler.stepper import Stepper
 from ...model.engine.interpreter import FullState, Interpreter, Step

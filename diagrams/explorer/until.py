@@ -30,7 +30,7 @@ from ...language import (
     lift,
     position,
 )
-from ...language.given import meant
+from ...language.declaration.arguments import meant
 from ...language.types import Type, choices, literal
 from ...model.engine.interpreter import FullState
 

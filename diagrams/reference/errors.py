@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from ...language import Expression, Protocols, Row, Sending, Table
-from ...language.errors import DeclarationError
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
+from ...language.declaration.errors import DeclarationError
 from ...model.client.producer import TABLES as CLIENT
 from ...model.machine import Machine
 from ...spec.access.authorization import AUTHORIZERS, use_group, use_topic

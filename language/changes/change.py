@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
-from ..errors import DeclarationError, declared_at
+from ..declaration.arguments import check_kind, check_name, items, one_of, pairs
+from ..declaration.errors import DeclarationError, declared_at
+from ..declaration.places import Place, here
 from ..expressions import TRUE, Expression, Operand, lift
-from ..fairness import Fairness
-from ..given import check_kind, check_name, items, one_of, pairs
 from ..machines import Event, Machine
 from ..messages import Sending
-from ..places import Place, here
+from ..progress.fairness import Fairness
 from ..properties import Property
 from ..protocols import check_feature
 from ..systems import DEFAULT, Budgets, Channel, System, Unreached, events_of

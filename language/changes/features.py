@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..errors import DeclarationError
+from ..declaration.arguments import check_kind, check_name, one_of, pairs
+from ..declaration.errors import DeclarationError
 from ..expressions import TRUE, Expression, Operand, children_first, folded, lift, rewrite
-from ..given import check_kind, check_name, one_of, pairs
 from ..machines import Event, Machine
 from ..messages import Dropping, Loss, Message, Sending
 from ..properties import Property

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..errors import DeclarationError
+from ..declaration.arguments import check_kind, pairs
+from ..declaration.errors import DeclarationError
 from ..expressions import (
     Expression,
     Field,
@@ -16,7 +17,6 @@ from ..expressions import (
     naming,
     rewrite,
 )
-from ..given import check_kind, pairs
 from ..machines import Machine
 from ..messages import Sending
 from ..properties import Property

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from ...language import Expression, Machine, Protocols, Table
-from ...language.given import nearest
+from ...language.declaration.arguments import nearest
+from ...language.terms.values import assign, evaluate, field_name
 from ...language.types import initial_value
-from ...language.values import assign, evaluate, field_name
 from ...spec.settings.broker import BROKER_SETTINGS, BROKERS
 from ...spec.settings.consumer import (
     CONSUMER_FACTS,

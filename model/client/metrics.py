@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf, nan
 from typing import Any, Final
 
-from ...language.given import meant
+from ...language.declaration.arguments import meant
 from ...spec.client.metrics import CLIENT, METRICS, TOPIC, Stat, metrics_at
 from ...spec.releases.client_features import none_is_no_number, overlapping_samples
 from ...spec.releases.features import KAFKA

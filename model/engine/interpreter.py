@@ -11,8 +11,8 @@ from itertools import product
 from typing import TypeAlias
 
 from ...language import Action, Expression, Instance, Property
+from ...language.terms.values import assign, evaluate
 from ...language.types import Value, choices, contains, show_value
-from ...language.values import assign, evaluate
 
 FullState: TypeAlias = tuple[Value, ...]
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
-from ...language.errors import DeclarationError
+from ...language.declaration.arguments import one_of
+from ...language.declaration.errors import DeclarationError
 from ...language.expressions import FALSE, Expression, lift
-from ...language.given import one_of
+from ...language.instances.reductions import Reduction
 from ...language.messages import Message
 from ...language.protocols import Protocols
-from ...language.reductions import Reduction
 from ...language.tables import Row, Table
 from ...language.types import SCALARS, Map, Optional, Type
 from .compiler.program import message_class, program_of
@@ -252,7 +252,7 @@ class Machine:
         program = self._program
         known = self._taken.get(expression)
         if known is None:
-            from ...language.typecheck import type_of
+            from ...language.declaration.typecheck import type_of
 
             compiler = program.compiler({})
             function = compiler.expression(program.settled(expression, self.features), {})

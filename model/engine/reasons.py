@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...language.because import Scope, because
 from ...language.expressions import EnumValue, Expression
 from ...language.tables import Row
+from ...language.terms.reasons import Scope, because
 from ...language.types import Value
 from .machine import Taken
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from ...language.errors import DeclarationError, UnsettledError
+from ...language.declaration.errors import DeclarationError, UnsettledError
 from ...language.expressions import Expression, children_first, resolve
+from ...language.terms.values import canonical
 from ...language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type
-from ...language.values import canonical
 
 
 class Fresh:

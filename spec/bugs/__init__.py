@@ -6,7 +6,7 @@ Sources are commits, pull requests and proposals of Kafka, or of the product tha
 from __future__ import annotations
 
 from ...language import DeclarationError
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
 from . import client, coordinator, groups, leader, producer_ids, products, reading
 from .bug import Bug as Bug
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ...language.errors import DeclarationError
-from ...language.given import one_of
+from ...language.declaration.arguments import one_of
+from ...language.declaration.errors import DeclarationError
 from ...language.protocols import FeatureInfo
 from ..releases.features import KAFKA, RELEASED
 from ..releases.release import is_between

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...language import Instance, System, instantiate
-from ...language.instance import ending_anywhere
+from ...language.instances.instance import ending_anywhere
 from ..changes import VARIED
 from ..releases.features import RELEASED
 from ..systems import shipped

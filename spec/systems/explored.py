@@ -8,7 +8,7 @@ from pkgutil import walk_packages
 from typing import NamedTuple, TypeAlias
 
 from ...language import Row, System, Table
-from ...language.reductions import Instead
+from ...language.instances.reductions import Instead
 from .unexplored import UNEXPLORED, Unexplored
 
 

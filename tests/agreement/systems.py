@@ -15,7 +15,7 @@ from random import Random
 from epochfence.checker.native.search.explore import Progress
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance, instantiate
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.agreement.drawing import draw
 from epochfence.tests.agreement.ways import (

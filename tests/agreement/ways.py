@@ -34,11 +34,11 @@ from epochfence.checker.native.search.vectors import in_words
 from epochfence.checker.native.store import pack
 from epochfence.checker.native.store.store import SLACK
 from epochfence.checker.native.symmetry import renaming
+from epochfence.checker.output.state_tables import Found
 from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.solver.bound import bound
 from epochfence.checker.spark.options import SparkOptions
 from epochfence.checker.spark.search import engine, tasks
-from epochfence.checker.state_tables import Found
 from epochfence.checker.trace.trace import represent
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance

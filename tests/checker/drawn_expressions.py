@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from epochfence import language as lang
 from epochfence.language import Expression
+from epochfence.language.declaration.typecheck import type_of
 from epochfence.language.expressions import enum_value, resolve
-from epochfence.language.typecheck import type_of
+from epochfence.language.terms.values import canonical
 from epochfence.language.types import Constants, Type, Value, choices
-from epochfence.language.values import canonical
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from epochfence import language as lang
 from epochfence.language import Event, Expression, Machine, Message, Property, Row, Table
+from epochfence.language.declaration.places import Place
+from epochfence.language.declaration.typecheck import type_of
 from epochfence.language.expressions import Operand, resolve
-from epochfence.language.places import Place
-from epochfence.language.typecheck import type_of
 from epochfence.language.types import Type
 from epochfence.tests.checker.drawn_expressions import (
     BIT,

@@ -14,7 +14,7 @@ from epochfence.checker.trace.chart.chart import chart_of
 from epochfence.checker.trace.chart.text import to_lines
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import instantiate
-from epochfence.language.declared import declared
+from epochfence.language.declaration.loading import declared
 
 HEAD = "from epochfence.language import *\n"
 

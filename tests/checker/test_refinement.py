@@ -17,7 +17,7 @@ from epochfence.language import (
     event,
     record,
 )
-from epochfence.language.reductions import (
+from epochfence.language.instances.reductions import (
     Canonical,
     LeftOut,
     Never,

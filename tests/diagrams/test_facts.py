@@ -23,8 +23,8 @@ from epochfence.language import (
     set_of,
     some,
 )
+from epochfence.language.terms.values import evaluate
 from epochfence.language.types import Value, choices
-from epochfence.language.values import evaluate
 
 Color = enum("Color", "RED", "GREEN", "BLUE")
 PLACE = Key("place", 2)

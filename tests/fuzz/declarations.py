@@ -17,7 +17,7 @@ from random import Random
 from unittest.mock import patch
 
 from epochfence.checker import named_systems as load
-from epochfence.language import declared
+from epochfence.language.declaration import loading
 from epochfence.tests.cli.test_cli import DECLARED
 from epochfence.tests.fuzz.harness import Case, Ended, Surface, command
 from epochfence.tests.fuzz.mutations import INTERESTING, mutated
@@ -144,7 +144,7 @@ def forked(path: Path, attribute: str, memory: int, _: object = None) -> tuple[b
             os.close(alive)
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_CPU, (LOADING, LOADING))
-            declared.answer(str(path), attribute, memory, result_end, alive_end)
+            loading.answer(str(path), attribute, memory, result_end, alive_end)
         finally:
             os._exit(70)
     os.close(result_end)
@@ -161,7 +161,7 @@ def inside(path: Path, attribute: str, memory: int, _: object = None) -> tuple[b
     kept = sys.argv, list(sys.path), sys.getrecursionlimit()
     try:
         with warnings.catch_warnings(action="ignore"):  # the compiler's, of a changed text
-            return declared.answered(str(path), attribute), 0
+            return loading.answered(str(path), attribute), 0
     finally:
         sys.argv, sys.path[:] = kept[:2]
         sys.setrecursionlimit(kept[2])

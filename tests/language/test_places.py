@@ -14,7 +14,7 @@ import pytest
 from epochfence import language as declared
 from epochfence.checker.ground import ground
 from epochfence.language import DeclarationError, Row
-from epochfence.language.places import Place
+from epochfence.language.declaration.places import Place
 from epochfence.spec.systems import SHIPPED, shipped
 
 

@@ -34,7 +34,7 @@ from epochfence.language import (
 from epochfence.language import replace as changed
 from epochfence.language.changes import Change
 from epochfence.language.expressions import Expression, folded, lift
-from epochfence.language.reductions import (
+from epochfence.language.instances.reductions import (
     Also,
     Before,
     Canonical,

@@ -35,7 +35,7 @@ from epochfence.language import (
     those,
     to_each,
 )
-from epochfence.language.declared import declared
+from epochfence.language.declaration.loading import declared
 from epochfence.model.engine.interpreter import Interpreter
 
 KEY = Key("server", 3)

@@ -24,6 +24,7 @@ from epochfence.language import (
     message,
     record,
 )
+from epochfence.language.terms.values import canonical
 from epochfence.language.types import (
     Type,
     Value,
@@ -33,7 +34,6 @@ from epochfence.language.types import (
     rank,
     show_value,
 )
-from epochfence.language.values import canonical
 
 N = constant("N", 2)
 SHELF = Key("shelf", N)

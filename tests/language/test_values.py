@@ -6,8 +6,8 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.language import DeclarationError, Expression
+from epochfence.language.terms.values import assign, evaluate
 from epochfence.language.types import Value
-from epochfence.language.values import assign, evaluate
 
 N = lang.constant("N", 3)
 SHELF = lang.Key("shelf", 3)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from epochfence.diagrams.facts import assume
 from epochfence.language import Expression, Row, Sending, System, Table, lift
-from epochfence.language.errors import DeclarationError
+from epochfence.language.declaration.errors import DeclarationError
 from epochfence.language.expressions import EnumValue, folded, rewrite, show
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests.spec.alterations import with_rows

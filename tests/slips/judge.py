@@ -21,7 +21,7 @@ from epochfence.checker.solver.lint import lint
 from epochfence.checker.verdict.probes import TERMINAL
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError, Expression, Instance, System, instantiate
-from epochfence.language.declared import declared
+from epochfence.language.declaration.loading import declared
 from epochfence.language.expressions import resolve
 from epochfence.language.systems import NETWORK
 from epochfence.language.types import (

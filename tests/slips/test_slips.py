@@ -10,7 +10,7 @@ import pytest
 from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import instantiate
-from epochfence.language.declared import declared
+from epochfence.language.declaration.loading import declared
 from epochfence.tests.slips.families import FAMILIES, HEAD, draw
 from epochfence.tests.slips.judge import Fate, could_say_more, judged, run
 from epochfence.tests.slips.planting import KINDS, plant

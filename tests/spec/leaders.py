@@ -7,8 +7,8 @@ from typing import Any
 
 from epochfence.language import Expression, Message, Property
 from epochfence.language.expressions import as_bounded
+from epochfence.language.terms.values import evaluate
 from epochfence.language.types import Value
-from epochfence.language.values import evaluate
 from epochfence.spec import messages
 from epochfence.spec.leader.state import last_stable_offset
 from epochfence.spec.releases.features import KAFKA, NEWEST

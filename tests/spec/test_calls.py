@@ -9,7 +9,7 @@ import pytest
 from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import System, instantiate
-from epochfence.language.reductions import NotOffered
+from epochfence.language.instances.reductions import NotOffered
 from epochfence.spec.client.queue import current, queued
 from epochfence.spec.client.requests import next_request
 from epochfence.spec.client.transaction_manager import last_error

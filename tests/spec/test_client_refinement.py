@@ -8,7 +8,7 @@ import pytest
 
 from epochfence.checker.refinement import refine
 from epochfence.language import System
-from epochfence.language.reductions import NotOffered, Settled
+from epochfence.language.instances.reductions import NotOffered, Settled
 from epochfence.spec.client.producer import request_overtaken
 from epochfence.spec.client.state import FATAL_ERROR, state
 from epochfence.spec.messages import producer

@@ -3,7 +3,7 @@
 import pytest
 
 from epochfence.checker.refinement import refine
-from epochfence.language.reductions import LeftOut, Never, NotOffered, Reduction
+from epochfence.language.instances.reductions import LeftOut, Never, NotOffered, Reduction
 from epochfence.spec.systems.coordinators import system as coordinators
 from epochfence.spec.systems.reductions.coordinator import ENTRY, ENTRY_FAULTS, OWNERSHIP
 from epochfence.spec.systems.transactions import system as transactions

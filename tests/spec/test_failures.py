@@ -21,8 +21,8 @@ from epochfence.language import (
     instantiate,
 )
 from epochfence.language.expressions import children_first
+from epochfence.language.terms.values import field_name
 from epochfence.language.types import Constants, Type, Value, choices
-from epochfence.language.values import field_name
 from epochfence.model.engine.interpreter import FullState
 from epochfence.spec.changes import VARIED
 from epochfence.spec.systems import SHIPPED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochfence.checker.refinement import refine
-from epochfence.language.reductions import NotOffered, Reduction
+from epochfence.language.instances.reductions import NotOffered, Reduction
 from epochfence.spec.systems.exactly_once import base
 from epochfence.spec.systems.reductions.groups import GROUPS
 from epochfence.spec.systems.reductions.leader import LEADER

@@ -12,7 +12,7 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Instance, System, all_of, instantiate, invariant
 from epochfence.language.expressions import children_first
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.model.engine.interpreter import FullState, Interpreter, Step
 from epochfence.spec.bugs.bug import idempotence, transactions
 from epochfence.spec.leader.isolation import DATA, log_entry

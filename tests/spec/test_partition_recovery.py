@@ -8,7 +8,7 @@ import pytest
 
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import instantiate
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.language.types import Value
 from epochfence.spec.leader import recovery
 from epochfence.spec.properties.transactions import (

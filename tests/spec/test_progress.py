@@ -10,7 +10,7 @@ import pytest
 from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Fairness, Row, System, instantiate, set_of, strong_fairness
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.spec.client import requests
 from epochfence.spec.client import transaction_manager as manager
 from epochfence.spec.client.queue import Request, queued

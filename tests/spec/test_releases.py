@@ -7,7 +7,7 @@ import pytest
 from epochfence.checker.check import Options, check
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import DeclarationError, instantiate
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
 from epochfence.spec.releases.features import KAFKA, NEWEST
 from epochfence.spec.systems import SHIPPED, shipped

@@ -13,7 +13,7 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
 from epochfence.spec.changes import replication
 from epochfence.spec.leader import state as leader

@@ -13,7 +13,7 @@ from epochfence.checker.prepare import available_threads
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import Expression, Row, Table, instantiate
 from epochfence.language.expressions import children_first
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.spec.properties.transactions import PROPERTIES
 from epochfence.spec.releases.api_versions import VERSION_1
 from epochfence.spec.releases.features import BEFORE, NEWEST

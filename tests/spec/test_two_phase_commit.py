@@ -8,7 +8,7 @@ from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import System, instantiate
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.spec.bugs.bug import transactions
 from epochfence.spec.coordinator.entry import ONGOING, pending, state
 from epochfence.tests.spec.alterations import altered

@@ -14,8 +14,8 @@ from itertools import pairwise
 from math import factorial
 
 from ....language import Bag, Expression, Instance, Int, Key, Map, Optional, Record, Sequence, Set
+from ....language.declaration.typecheck import type_of
 from ....language.expressions import children_first
-from ....language.typecheck import type_of
 from ....language.types import Type
 from ...ground import Grounded, Leaf
 from ..codegen.instructions import Builder, Value, number

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ....language import Instance, System, instantiate
-from ....language.instance import ending_anywhere
+from ....language.instances.instance import ending_anywhere
 from ....spec.bugs import bug_of
 from ....spec.bugs.bug import transactions
 from ...named_systems import load_system

@@ -19,8 +19,8 @@ from pathlib import Path
 from ....files import write_whole
 from ....garbage import nothing_to_collect
 from ....language import Key, Message, System, instantiate
-from ....language.errors import UnsettledError
-from ....language.instance import ending_anywhere
+from ....language.declaration.errors import UnsettledError
+from ....language.instances.instance import ending_anywhere
 from ....spec.client.epochs import DelayedProduce
 from ....spec.messages import PARTITION, PRODUCER
 from ....spec.producer_ids.state import BROKER

@@ -36,8 +36,8 @@ from ....language import (
     size,
 )
 from ....language.expressions import Field, children_first, rewrite
-from ....language.scopes import free_variables
 from ....language.systems import NETWORK
+from ....language.terms.scopes import free_variables
 from ....language.types import SCALARS, Type, choices
 
 FEW = 5  # numbers of a range each of which may be a bound

@@ -20,7 +20,7 @@ import numpy as np
 
 from ....language import Expression, Instance
 from ....language.expressions import rewrite
-from ....language.instance import ending_anywhere
+from ....language.instances.instance import ending_anywhere
 from ...ground.graph import Node, leaves_of
 from ...ground.shapes import Shape, Slots
 from ...native.jit.memory import fair_limit

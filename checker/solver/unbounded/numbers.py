@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ....language import DEFAULT, Instance, System, instantiate
-from ....language.errors import UnsettledError
+from ....language.declaration.errors import UnsettledError
 from ...ground import Grounded, ground
 from ...slicing import sliced, without_constants
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ....language.declaration.typecheck import type_of
 from ....language.expressions import QUANTIFIERS, Expression
-from ....language.scopes import free_variables
-from ....language.typecheck import type_of
+from ....language.terms.scopes import free_variables
 from ....language.types import Bool, Enum, Int, Key, Map, Optional, Record, Type
 from ..values import Ranges, tells_apart
 from .source import Layout, Source

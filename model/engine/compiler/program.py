@@ -10,12 +10,12 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from ....language.errors import DeclarationError
+from ....language.declaration.arguments import one_of
+from ....language.declaration.errors import DeclarationError
 from ....language.expressions import Expression, folded, lift, naming, rewrite
-from ....language.given import one_of
+from ....language.instances.reductions import Reduced, Reduction
 from ....language.machines import Event
 from ....language.protocols import Protocols
-from ....language.reductions import Reduced, Reduction
 from ....language.tables import Machine as Declared
 from ....language.tables import Message, Row, Sending, Table, real_view
 from ....language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type

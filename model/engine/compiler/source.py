@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....language.errors import DeclarationError
+from ....language.declaration.errors import DeclarationError
+from ....language.declaration.typecheck import type_of
 from ....language.expressions import QUANTIFIERS, EnumValue, Expression, Field, divisor
-from ....language.scopes import free_variables
-from ....language.typecheck import type_of
+from ....language.terms.scopes import free_variables
+from ....language.terms.values import canonical
 from ....language.types import Enum, Int, Key, Optional, Set, Type, Value
 from ....language.types import Sequence as Line
-from ....language.values import canonical
 from ..values import FRESH, Ranges, Sparse, UnboundedError, known_keys, no_others, tells_apart
 from . import operations
 

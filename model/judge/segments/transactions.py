@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ....language.expressions import Expression, lift, rewrite
-from ....language.values import evaluate, field_name
+from ....language.terms.values import evaluate, field_name
 from ....spec.coordinator import entry as coordinator
 from ....spec.properties.transactions import PREVIOUS
 from ....spec.releases.features import KAFKA

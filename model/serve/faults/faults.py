@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from ....language.given import one_of
+from ....language.declaration.arguments import one_of
 from ....spec.releases.broker_versions import newest_of
 from ....spec.releases.features import NEWEST
 from ....strict_json import NotJsonError, read_json

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ....language.errors import DeclarationError
-from ....language.given import one_of
+from ....language.declaration.arguments import one_of
+from ....language.declaration.errors import DeclarationError
 from ....spec.bugs import bug_of
 from ....strict_json import read_json
 

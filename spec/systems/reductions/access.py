@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....language.reductions import LeftOut, Reduction
+from ....language.instances.reductions import LeftOut, Reduction
 from ...access.authorization import AuthorizationResponse
 
 AUTHORIZER: tuple[Reduction, ...] = (

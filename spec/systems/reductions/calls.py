@@ -6,7 +6,7 @@ At real ranges whoever drives the client keeps the queue, and brings about each 
 from __future__ import annotations
 
 from ....language import Event, Expression, size, some
-from ....language.reductions import NotOffered
+from ....language.instances.reductions import NotOffered
 from ...client import calls, failures, requests
 from ...client.any_broker import is_answer, is_distinguished
 from ...client.queue import Request, answered, current, is_first, sought

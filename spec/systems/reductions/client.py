@@ -17,7 +17,14 @@ from ....language import (
     size,
 )
 from ....language.expressions import Expression
-from ....language.reductions import Instead, LeftOut, NotOffered, Reduction, Settled, StandsFor
+from ....language.instances.reductions import (
+    Instead,
+    LeftOut,
+    NotOffered,
+    Reduction,
+    Settled,
+    StandsFor,
+)
 from ...answers import awaits, compares_offsets
 from ...client import accumulator, expiry, queue, sender, transaction_manager
 from ...client import state as client

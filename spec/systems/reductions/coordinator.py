@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....language.reductions import LeftOut, Never, NotOffered, Reduction, StandsFor
+from ....language.instances.reductions import LeftOut, Never, NotOffered, Reduction, StandsFor
 from ...coordinator import entry
 from ...coordinator.expiration import expiry, should_expire
 from ...coordinator.failover import late_failover

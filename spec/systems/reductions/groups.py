@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....language.reductions import LeftOut, NotOffered, Reduction
+from ....language.instances.reductions import LeftOut, NotOffered, Reduction
 from ...groups import classic_group, offset_metadata, state, txn_offset_commit
 from ...groups.state import TxnOffsetCommit
 from ...leader.state import orphaned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....language.reductions import NotOffered, Reduction, StandsFor
+from ....language.instances.reductions import NotOffered, Reduction, StandsFor
 from ...leader import produce, recovery
 from ...leader.state import orphaned
 from ...messages import Produce, partition, waiting

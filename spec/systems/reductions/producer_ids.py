@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....language.reductions import LeftOut, Reduction, StandsFor
+from ....language.instances.reductions import LeftOut, Reduction, StandsFor
 from ...producer_ids.rpc_manager import has_backed_off
 from ...producer_ids.state import HandedOut
 

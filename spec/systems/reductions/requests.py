@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from ....language import Row, set_of
-from ....language.reductions import Also, Before, Settled
+from ....language.instances.reductions import Also, Before, Settled
 from ...client import state as client
 from ...client.add_partitions import add, add_error
 from ...client.end_txn import end, result

@@ -26,7 +26,7 @@ from epochfence.language import (
     instantiate,
     invariant,
 )
-from epochfence.language.places import Place
+from epochfence.language.declaration.places import Place
 from epochfence.tests.checker.output.test_result_schema import SCHEMA
 
 N = constant("N", 2, 1, 3, meaning="how far it counts")

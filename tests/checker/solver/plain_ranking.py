@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from epochfence.language import Expression, Instance, Ranking
 from epochfence.language.systems import BUDGET
+from epochfence.language.terms.values import evaluate
 from epochfence.language.types import Value
-from epochfence.language.values import evaluate
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.tests.checker.plain_progress import Fair, Graph, aims
 

@@ -37,7 +37,7 @@ from epochfence.language import (
     invariant,
     step_property,
 )
-from epochfence.language.instantiation import with_constants
+from epochfence.language.instances.instantiation import with_constants
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.spec.alterations import altered
 

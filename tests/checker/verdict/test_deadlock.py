@@ -12,7 +12,7 @@ from epochfence.checker.output.sarif import to_sarif
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.diagrams.report.page import to_html
 from epochfence.language import Instance, instantiate
-from epochfence.language.declared import declared
+from epochfence.language.declaration.loading import declared
 
 LINES = """\
 from epochfence.language import *

@@ -15,7 +15,7 @@ from epochfence.checker.output.report import show_trace
 from epochfence.checker.trace.trace import Trace
 from epochfence.checker.verdict.explanation import MOST, Values, why_broken
 from epochfence.language import Instance, System, Table, instantiate, invariant
-from epochfence.language.because import because
+from epochfence.language.terms.reasons import because
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.tests.checker.drawn_systems import instances
 

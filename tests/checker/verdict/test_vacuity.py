@@ -34,7 +34,7 @@ from epochfence.language import (
     size,
     step_property,
 )
-from epochfence.language.places import Place
+from epochfence.language.declaration.places import Place
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.plain_search import search
 

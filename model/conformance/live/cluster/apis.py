@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from .....language.given import one_of
+from .....language.declaration.arguments import one_of
 from ....wire.connection import BrokerError
 
 NEWEST: Final = {

@@ -17,8 +17,8 @@ from epochfence.checker.native.jit.interrupts import unbroken
 from epochfence.checker.native.search import explore
 from epochfence.checker.native.search.explore import Explorer
 from epochfence.checker.native.store.store import Store
+from epochfence.checker.output.state_tables import Found
 from epochfence.checker.prepare import prepare
-from epochfence.checker.state_tables import Found
 from epochfence.checker.verdict.result import Verdict
 from epochfence.tests.checker.native.grouping import by_parts
 from epochfence.tests.checker.native.search.test_worker import resets

@@ -20,8 +20,8 @@ from epochfence.checker.prepare import prepare
 from epochfence.checker.slicing import sliced, without_constants
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import Instance, Key, instantiate
+from epochfence.language.terms.values import canonical
 from epochfence.language.types import Type, Value
-from epochfence.language.values import canonical
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.systems import shipped
 from epochfence.tests.checker import raft_election as raft

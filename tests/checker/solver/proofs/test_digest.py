@@ -24,7 +24,7 @@ from epochfence.language import (
     weak_fairness,
 )
 from epochfence.language import after as then
-from epochfence.language.instance import ending_anywhere
+from epochfence.language.instances.instance import ending_anywhere
 from epochfence.tests.checker.solver import test_ranking as of
 from epochfence.tests.checker.solver.test_ranking import tasks
 from epochfence.tests.spec.alterations import altered, rows_of

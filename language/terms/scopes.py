@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .errors import DeclarationError
-from .expressions import QUANTIFIERS, Expression, children_first, rewrite
-from .types import Constants, Type, choices, literal
+from ..declaration.errors import DeclarationError
+from ..expressions import QUANTIFIERS, Expression, children_first, rewrite
+from ..types import Constants, Type, choices, literal
 
 
 @lru_cache(maxsize=1 << 16)

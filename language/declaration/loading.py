@@ -18,9 +18,9 @@ from threading import Thread
 from types import ModuleType, TracebackType
 from typing import Any
 
-from . import DeclarationError, System
+from .. import DeclarationError, System
+from .arguments import one_of
 from .errors import TOO_DEEP
-from .given import one_of
 from .slips import NAMES, Beside, compiled
 
 _DEEP = 20_000  # pickling takes three levels for each level of a tree

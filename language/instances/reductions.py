@@ -31,8 +31,10 @@ from functools import cached_property
 from operator import is_
 from typing import Any, TypeAlias
 
-from .errors import DeclarationError
-from .expressions import (
+from ..declaration.arguments import check_kind, items
+from ..declaration.errors import DeclarationError
+from ..declaration.places import Place, here
+from ..expressions import (
     FALSE,
     TRUE,
     Expression,
@@ -45,15 +47,13 @@ from .expressions import (
     lift,
     rewrite,
 )
-from .fairness import Fairness
-from .given import check_kind, items
-from .machines import Event, Machine
-from .messages import Dropping, Loss, Message, Sending
-from .operators import each, if_
-from .places import Place, here
-from .properties import Property
-from .rankings import Ranking
-from .tables import Row, Table
+from ..machines import Event, Machine
+from ..messages import Dropping, Loss, Message, Sending
+from ..progress.fairness import Fairness
+from ..progress.rankings import Ranking
+from ..properties import Property
+from ..tables import Row, Table
+from ..terms.operators import each, if_
 
 
 @dataclass(frozen=True, eq=False)

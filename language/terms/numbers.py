@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .errors import DeclarationError
-from .expressions import Expression, Operand, lift
-from .given import check_kind
+from ..declaration.arguments import check_kind
+from ..declaration.errors import DeclarationError
+from ..declaration.typecheck import type_of
+from ..expressions import Expression, Operand, lift
+from ..types import Key, Set
 from .operators import if_, size
-from .typecheck import type_of
-from .types import Key, Set
 
 
 def minimum(a: Operand, b: Operand) -> Expression:

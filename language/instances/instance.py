@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
-from .deciding import truth
-from .expressions import (
+from ..declaration.places import Place
+from ..expressions import (
     ConstantInfo,
     Expression,
     all_true,
     lift,
 )
-from .interned import Interned
-from .messages import Message
-from .places import Place
-from .properties import Property
-from .rankings import Ranking
-from .systems import System
-from .types import (
+from ..messages import Message
+from ..progress.rankings import Ranking
+from ..properties import Property
+from ..systems import System
+from ..terms.folding import truth
+from ..terms.interned import Interned
+from ..types import (
     Type,
     Value,
 )

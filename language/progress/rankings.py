@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
-from .errors import DeclarationError
-from .expressions import TRUE, Expression, Field, Operand, as_bounded, children_first, lift
-from .given import check_kind, check_name, items
-from .interned import Interned
-from .machines import Event
-from .properties import check_from_outside
-from .scopes import free_variables
-from .typecheck import type_of
-from .types import Bool
+from ..declaration.arguments import check_kind, check_name, items
+from ..declaration.errors import DeclarationError
+from ..declaration.typecheck import type_of
+from ..expressions import TRUE, Expression, Field, Operand, as_bounded, children_first, lift
+from ..machines import Event
+from ..properties import check_from_outside
+from ..terms.interned import Interned
+from ..terms.scopes import free_variables
+from ..types import Bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from . import DeclarationError, Expression
+from .. import DeclarationError, Expression
 
 _COMPARE, _DISPLAY = "__epochfence_compare__", "__epochfence_display__"
 _SIGNS: dict[type[ast.cmpop], str] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from .errors import DeclarationError
-from .expressions import Expression, resolve
-from .types import Constants
+from ..declaration.errors import DeclarationError
+from ..expressions import Expression, resolve
+from ..types import Constants
 
 
 def truth(e: Expression, constants: Constants, features: Collection[str]) -> bool | None:

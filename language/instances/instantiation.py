@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from math import prod
 
-from .errors import DeclarationError, UnsettledError, declared_at
-from .expressions import (
+from ..declaration.arguments import one_of
+from ..declaration.errors import DeclarationError, UnsettledError, declared_at
+from ..declaration.typecheck import type_of
+from ..expressions import (
     Bound,
     ConstantInfo,
     Expression,
@@ -19,19 +21,16 @@ from .expressions import (
     resolve,
     rewrite,
 )
-from .given import one_of
-from .instance import Action, ActionRow, Instance, Variable
-from .machines import Event
-from .messages import Loss, Message, Sending, instance_field
-from .operators import append, element, first, keep, put, size, take, updated, without_first
-from .operators import if_ as choose
-from .properties import Property
-from .protocols import MIXED
-from .scopes import instances, substitute
-from .systems import BUDGET, DEFAULT, NETWORK, Channel, System, events_of
-from .tables import Row, Table
-from .typecheck import type_of
-from .types import (
+from ..machines import Event
+from ..messages import Loss, Message, Sending, instance_field
+from ..properties import Property
+from ..protocols import MIXED
+from ..systems import BUDGET, DEFAULT, NETWORK, Channel, System, events_of
+from ..tables import Row, Table
+from ..terms.operators import append, element, first, keep, put, size, take, updated, without_first
+from ..terms.operators import if_ as choose
+from ..terms.scopes import instances, substitute
+from ..types import (
     SCALARS,
     Bag,
     Int,
@@ -45,7 +44,8 @@ from .types import (
     initial_value,
     parts,
 )
-from .types import Sequence as Line
+from ..types import Sequence as Line
+from .instance import Action, ActionRow, Instance, Variable
 
 MOST_PARTS = 100_000  # numbers in a state; the largest shipped system has some hundreds
 
@@ -292,7 +292,7 @@ class _Builder:
                 inner = choices(kind.of, self.constants)
                 return tuple(product(inner, repeat=kind.key.count(self.constants)))
             return choices(kind, self.constants)
-        from .values import evaluate
+        from ..terms.values import evaluate
 
         first = evaluate(self.fold(initial), {}, self.constants)
         if not contains(kind, first, self.lowest):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochfence.language.given import nearest
+from epochfence.language.declaration.arguments import nearest
 from epochfence.spec.bugs import BUGS
 from epochfence.spec.systems import SHIPPED, shipped
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import DeclarationError
-from .given import check_kind, items, shown
-from .interned import Interned
-from .machines import Event
+from ..declaration.arguments import check_kind, items, shown
+from ..declaration.errors import DeclarationError
+from ..machines import Event
+from ..terms.interned import Interned
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakValueDictionary
 
-from .errors import DeclarationError
+from ..declaration.errors import DeclarationError
 
 T = TypeVar("T")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .errors import DeclarationError
-from .expressions import Expression, Operand, lift
-from .given import check_name, shown
+from ..declaration.arguments import check_name, shown
+from ..declaration.errors import DeclarationError
+from ..expressions import Expression, Operand, lift
 
 if TYPE_CHECKING:
-    from .types import Int
+    from ..types import Int
 
 
 def if_(condition: Operand, then: Operand, otherwise: Operand) -> Expression:

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from .errors import DeclarationError
-from .expressions import EnumValue, Expression, children_first, divisor, is_settled, lift, resolve
-from .types import (
+from ..expressions import EnumValue, Expression, children_first, divisor, is_settled, lift, resolve
+from ..types import (
     HIGHEST,
     LOWEST,
     SCALARS,
@@ -27,6 +26,7 @@ from .types import (
     Set,
     Type,
 )
+from .errors import DeclarationError
 
 NUMBER = Int(LOWEST, HIGHEST, "number")
 TRUTH = Bool()

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-_SHIPPED = str(Path(__file__).parents[1] / "spec") + os.sep
-_LANGUAGE = __name__.rpartition(".")[0] + "."
+_SHIPPED = str(Path(__file__).parents[2] / "spec") + os.sep
+_LANGUAGE = __name__.removesuffix("declaration.places")
 _GENERATED = "<"  # what a program makes by itself has a name like this, not a file's
 
 

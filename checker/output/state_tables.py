@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ..files import CantWriteError
-from ..language.rendered import Rendered
-from .native.search.explore import Explorer
-from .native.search.vectors import gathered, in_words
-from .prepare import Prepared
-from .trace.trace import Trace
+from ...files import CantWriteError
+from ...language.declaration.notebook import Rendered
+from ..native.search.explore import Explorer
+from ..native.search.vectors import gathered, in_words
+from ..prepare import Prepared
+from ..trace.trace import Trace
 
 
 def check_new(folder: Path) -> None:
@@ -102,7 +102,7 @@ class Found(Rendered):
 
 def _columns() -> Any:
     try:
-        from .output import columns
+        from . import columns
     except ModuleNotFoundError as missing:
         raise ModuleNotFoundError(
             f"{missing.name} is not installed: pip install 'epochfence[arrow]'", name=missing.name

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from .errors import DeclarationError
-from .expressions import QUANTIFIERS, EnumValue, Expression, Field, divisor, resolve
-from .typecheck import type_of
-from .types import Constants, Record, Sequence, Type, Value, choices, initial_value, rank
+from ..declaration.errors import DeclarationError
+from ..declaration.typecheck import type_of
+from ..expressions import QUANTIFIERS, EnumValue, Expression, Field, divisor, resolve
+from ..types import Constants, Record, Sequence, Type, Value, choices, initial_value, rank
 
 State: TypeAlias = Mapping[str, Value]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from .expressions import Expression, show
-from .types import Value
+from ..expressions import Expression, show
+from ..types import Value
 
 Scope = Mapping[Expression, Value]
 

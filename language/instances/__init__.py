@@ -1,0 +1,1 @@
+"""Instances: systems with constants, protocol and features settled, and reductions."""

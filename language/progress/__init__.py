@@ -1,0 +1,1 @@
+"""Progress: fairness of events, and rankings that prove it."""
