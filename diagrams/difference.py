@@ -223,7 +223,7 @@ def _title(item: Difference, width: int) -> Iterator[Text]:
     remarks = [item.source] if item.source else []
     for info in item.features:
         until = "" if info.until is None else f", until {info.until}"
-        remarks.append(f"{info.name} from {info.since}{until}: {info.source}".rstrip(": "))
+        remarks.append(f"{info.name} from {info.first}{until}: {info.source}".rstrip(": "))
     for remark in remarks:
         yield from (Text(line, "dim") for line in _wrapped(f"  {remark}", width, "    "))
 

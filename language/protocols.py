@@ -19,8 +19,9 @@ MIXED = "+"
 
 @dataclass(frozen=True, eq=False)
 class FeatureInfo(Interned):
-    """Something that a release does: from release `since` on (none: no release does it), and
-    before `until` where it ended. It is there where every one of `parts` has it."""
+    """A behaviour that releases have: from `since` on (None: no release has it), before `until` if
+    that is given, and in the patch releases `backports` of earlier lines. A system has it if all
+    its `parts` have it."""
 
     name: str
     since: str | None
@@ -28,19 +29,33 @@ class FeatureInfo(Interned):
     sentence: str = ""
     source: str = ""
     parts: tuple[str, ...] = ()
+    backports: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> str:
+        """The first releases that have it, as `4.2.2, 4.3.1, 4.4`, or `none`."""
+        return ", ".join((*self.backports, self.since)) if self.since else "none"
 
 
 def feature(
-    name: str, since: str | None, *, until: str | None = None, sentence: str = "", source: str = "",
+    name: str,
+    since: str | None,
+    *,
+    until: str | None = None,
+    sentence: str = "",
+    source: str = "",
     parts: tuple[str, ...] = (),
-) -> Expression:  # fmt: skip
+    backports: tuple[str, ...] = (),
+) -> Expression:
     """A feature as a truth that rows and guards can use; a system's protocol settles it.
 
-    Without a release it is what none does so far, to be switched on. `parts` names the parts of a
+    `since=None` means that no release has it: it can be switched on. `parts` names the parts of a
     system that have it, as those of `Protocols`: one by itself, or several that agree on it.
+    `backports` are patch releases of earlier lines: 4.2.2 and the later ones of 4.2, but not 4.3.
     """
     check_name("a feature", name)
-    return Expression("feature", (), FeatureInfo(name, since, until, sentence, source, parts))
+    info = FeatureInfo(name, since, until, sentence, source, parts, backports)
+    return Expression("feature", (), info)
 
 
 def check_feature(where: str, given: object) -> None:
@@ -88,9 +103,15 @@ class Protocols(Interned):
         for info in self.infos:
             if names.count(info.name) > 1:
                 raise DeclarationError(f"there are two features called {info.name}")
-            for release in (info.since, info.until):
+            for release in (info.since, info.until, *info.backports):
                 if release is not None and release not in self.releases:
                     raise DeclarationError(f"feature {info.name}: no release is called {release}")
+            for release in info.backports:
+                if info.since is None or not self._is_before(release, info.since):
+                    raise DeclarationError(
+                        f"feature {info.name}: the backport {release} must come before `since`; "
+                        "`since` names the first release from which all have the feature"
+                    )
 
     @property
     def infos(self) -> tuple[FeatureInfo, ...]:
@@ -188,18 +209,24 @@ class Protocols(Interned):
         def holds(info: FeatureInfo) -> bool:
             parts = [part for part in info.parts if part in protocols.parts]
             parts = parts or protocols.parts or ("",)
-            return all(protocols._has(of_parts.get(part, whole), info) for part in parts)
+            return all(protocols.has(of_parts.get(part, whole), info) for part in parts)
 
         settled = frozenset(feature.data.name for feature, holds in protocols.settled if holds)
         return settled | frozenset(info.name for info in protocols.infos if holds(info))
 
-    def _has(self, release: str, info: FeatureInfo) -> bool:
-        here = self.releases.index(release)
-        return (
-            info.since is not None
-            and self.releases.index(info.since) <= here
-            and (info.until is None or here < self.releases.index(info.until))
-        )
+    def has(self, release: str, info: FeatureInfo) -> bool:
+        """Whether a declared release has a feature, whatever is settled."""
+        if info.since is None:
+            return False
+        if self._is_before(release, info.since):
+            return any(
+                _line(release) == _line(patch) and not self._is_before(release, patch)
+                for patch in info.backports
+            )
+        return info.until is None or self._is_before(release, info.until)
+
+    def _is_before(self, release: str, other: str) -> bool:
+        return self.releases.index(release) < self.releases.index(other)
 
     def _read(self, protocol: str) -> tuple[str, dict[str, str]]:
         """The release of the whole, and those of parts."""
@@ -248,6 +275,11 @@ class Protocols(Interned):
                 return any(Protocols.holds(part, features) for part in condition.args)
             case _:
                 raise DeclarationError(f"`{condition}` is not made of features alone")
+
+
+def _line(release: str) -> tuple[int, ...]:
+    """4, 2 for 4.2 and 4.2.2."""
+    return _number(release)[:2]
 
 
 def _number(release: str) -> tuple[int, ...]:

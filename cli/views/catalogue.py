@@ -35,7 +35,7 @@ def describe(system: System, console: Console) -> None:
         console.print(f"    identical in this system: {', '.join(names)}")
     features = _columns("feature", "from", "before", "what it does")
     for info in protocols.infos:
-        cells = (info.name, info.since or "none", info.until or "", info.sentence)
+        cells = (info.name, info.first, info.until or "", info.sentence)
         features.add_row(*map(Text, cells))
     named = {name: system.values(name) for name in system.bound_names}
     constants = _columns("constant", *named, "range", "what it bounds")
@@ -60,7 +60,7 @@ def describe_unwatched(console: Console) -> None:
         table = _columns("feature", "from", "what it does", "source")
         for name in group.features:
             info = infos[name]
-            table.add_row(*map(Text, (name, info.since or "none", info.sentence, info.source)))
+            table.add_row(*map(Text, (name, info.first, info.sentence, info.source)))
         console.print(Padding(table, (0, 0, 1, 2)))
     count = sum(len(group.features) for group in UNWATCHED)
     console.print(f"{count} of {len(infos)} features; the gallery or a test has the others.")

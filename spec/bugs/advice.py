@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ...language.declaration.arguments import one_of
 from ...language.declaration.errors import DeclarationError
-from ...language.protocols import FeatureInfo
+from ...language.protocols import FeatureInfo, Protocols
 from ..releases.features import KAFKA, RELEASED
 from ..releases.release import is_between
 from . import BUGS
@@ -206,23 +206,33 @@ def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator
     since = bug.since or RELEASED[0]
     if not is_between(client.release if ours == {CLIENT} else broker, since, None):
         return
-    yield _item(bug, " ".join(_remedies(missing, client, broker)))
+    yield _item(bug, " ".join(_remedies(protocols, missing, client, broker)))
 
 
-def _remedies(missing: Collection[FeatureInfo], client: Client, broker: str) -> Iterator[str]:
+def _remedies(
+    protocols: Protocols, missing: Collection[FeatureInfo], client: Client, broker: str
+) -> Iterator[str]:
     for info in missing:
-        name, since, parts = info.name, info.since, info.parts
-        if since is None:
+        name, parts = info.name, info.parts
+        if info.since is None:
             yield "No release has the fix yet."
             continue
-        if CLIENT in parts and not is_between(client.release, since, None):
-            yield f"Upgrade the client to {since}." if client.is_java else "Use Kafka's client."
-        if (not parts or set(parts) - {CLIENT}) and not is_between(broker, since, None):
-            yield f"Upgrade the brokers to {since}."
+        releases = _or([*info.backports, info.since])
+        client_has, broker_has = (protocols.has(at, info) for at in (client.release, broker))
+        if CLIENT in parts and not client_has:
+            yield f"Upgrade the client to {releases}." if client.is_java else "Use Kafka's client."
+        if (not parts or set(parts) - {CLIENT}) and not broker_has:
+            yield f"Upgrade the brokers to {releases}."
         elif name == VERIFICATION:
             yield "Set transaction.partition.verification.enable=true."
-        elif name == VERSION_2 and client.is_java and is_between(client.release, since, None):
+        elif name == VERSION_2 and client.is_java and client_has:
             yield "Set transaction.version to 2."
+
+
+def _or(names: Sequence[str]) -> str:
+    """4.2.2, 4.3.1 or 4.4."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _item(bug: Bug, remedy: str, *, is_certain: bool = True) -> Item:

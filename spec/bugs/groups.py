@@ -83,7 +83,6 @@ BUGS = (
         source="pull request 22444",
         system="group-offsets",
         since="4.0.0",
-        note="Fixed in 4.2.2 and 4.3.1 as well. 4.2.1 wasn't read. The offset of a transaction is "
-        "lost alike.",
+        note="Fixed in 4.2.2 and 4.3.1 as well. The offset of a transaction is lost alike.",
     ),
 )

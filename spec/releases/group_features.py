@@ -189,9 +189,10 @@ group_coordinator_service = feature(
 former_coordinator_silent = feature(
     "former_coordinator_silent",
     "4.4",
+    backports=("4.2.2", "4.3.1"),
     parts=(LEADER,),
     sentence="A broker that has lost the partition of a group no longer passes its high watermark "
-    "to its coordinator (also in 4.2.2 and 4.3.1). Before, from 4.0 on, the coordinator completed "
+    "to its coordinator. Before, from 4.0 on, the coordinator completed "
     "its deferred writes when the high watermark passed their places, whatever records are there.",
     source="KAFKA-20634, CoordinatorPartitionWriter.ListenerAdapter",
 )

@@ -37,7 +37,7 @@ def test_a_name_that_is_misspelt_or_cut_short(
     [
         *((name, BUG_NAMES) for name in ("KAFKA-1", "KAFKA-8352", "KAFKA", "redpanda", "KIP-1")),
         ("librdkafka-1.8.0", BUG_NAMES),
-        *((name, RELEASES) for name in ("4.9", "4.31", "5.0", "0.10")),
+        *((name, RELEASES) for name in ("4.9", "4.41", "5.0", "0.10")),
         ("client2", ["client0", "client1"]),
         ("xyz", PROPERTIES),
     ],

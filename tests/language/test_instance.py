@@ -7,7 +7,15 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.check import check
 from epochfence.checker.verdict.result import Verdict
-from epochfence.language import DeclarationError, Instance, Row, System, Table
+from epochfence.language import (
+    DeclarationError,
+    Instance,
+    Protocols,
+    Row,
+    System,
+    Table,
+    feature,
+)
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.spec.releases.features import KAFKA
 from epochfence.spec.systems import shipped
@@ -128,7 +136,10 @@ def test_rows_exist_in_the_protocols_of_their_features(protocol: str | None, row
         ("2.8.2", "2.8"),
         ("4.0", "4.0.0"),
         ("4.0.2", "4.0.1"),
-        ("4.3.1", "4.3"),
+        ("4.2.1", "4.2"),
+        ("4.2.3", "4.2.2"),
+        ("4.3.0", "4.3"),
+        ("4.3.2", "4.3.1"),
         ("4.4.0", "4.4"),
     ],
 )
@@ -191,6 +202,27 @@ def test_a_part_may_be_of_a_release_of_its_own(protocol: str, features: set[str]
 
 def test_a_part_that_a_system_leaves_out_agrees_to_everything() -> None:
     assert MIXED.of_parts("client").features_at("1+client=2") == {"ours", "agreed"}
+
+
+def test_a_patch_of_an_earlier_line_has_a_backport() -> None:
+    mended = feature("mended", "4", backports=("2.1.1",), until="5")
+    protocols = Protocols(("2.1", "2.1.1", "2.1.3", "2.2", "3", "4", "5"), (mended,))
+    has = [at for at in protocols.releases if "mended" in protocols.features_at(at)]
+    assert has == ["2.1.1", "2.1.3", "4"]
+    assert "mended" in protocols.features_at("2.1.2")
+
+
+@pytest.mark.parametrize(
+    ("since", "backport", "says"),
+    [
+        ("3", "4", "the backport 4 must come before `since`"),
+        (None, "2", "the backport 2 must come before `since`"),
+        ("3", "2.9", "no release is called 2.9"),
+    ],
+)
+def test_no_such_backport(since: str | None, backport: str, says: str) -> None:
+    with pytest.raises(DeclarationError, match=says):
+        Protocols(("2", "3", "4"), (feature("mended", since, backports=(backport,)),))
 
 
 def test_what_is_not_out_is_not_the_newest() -> None:

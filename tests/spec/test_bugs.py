@@ -59,6 +59,7 @@ def test_a_fix_that_a_release_has_is_there_without_being_switched_on() -> None:
 def test_releases_that_have_a_bug_are_those_without_its_fix() -> None:
     assert bug_of("KAFKA-19446").releases == ("4.0.0", "4.0.1", "4.1")
     assert bug_of("KAFKA-18660").releases == ()
+    assert bug_of("KAFKA-20634").releases == ("4.0.0", "4.0.1", "4.1", "4.2", "4.3")
     assert bug_of("KAFKA-14034").releases == RELEASED[RELEASED.index("2.5") :]
 
 
