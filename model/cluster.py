@@ -71,6 +71,7 @@ class Cluster(GroupRequests):
         self._holds: str | None = None
         self._terms: dict[int, int] = {}
         self._now_ms = now_ms
+        self.group_settings = {}
         self.acls = acls
 
     def copy(self) -> Cluster:

@@ -24,6 +24,8 @@ class GroupRequests(Permissions):
     """The part of a cluster that is about groups."""
 
     _groups: GroupCoordinator | None = None
+    group_settings: dict[str, int]
+    """The settings of the coordinator of groups that aren't the default."""
 
     @property
     def groups(self) -> GroupCoordinator:
@@ -31,7 +33,9 @@ class GroupRequests(Permissions):
         if self._groups is None:
             from .broker.group_coordinator import GroupCoordinator
 
-            self._groups = GroupCoordinator(protocol=self.protocol, now_ms=self.now_ms)
+            self._groups = GroupCoordinator(
+                protocol=self.protocol, now_ms=self.now_ms, **self.group_settings
+            )
         return self._groups
 
     @property

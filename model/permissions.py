@@ -42,6 +42,11 @@ class Permissions:
             return "NONE"
         return self._authorizer.ask(request, principal, **about)
 
+    def allows(self, principal: str | None, operation: str, resource: str, name: str) -> bool:
+        """Whether a principal may carry out an operation on a resource, by the ACLs alone."""
+        acls = self.acls
+        return principal is None or acls is None or acls.allow(principal, operation, resource, name)
+
     def use_of(self, principal: str | None, topic: Any, use: str) -> str:
         """Whether a principal may use a topic so (WRITE, READ, DESCRIBE or DELETE)."""
         return self.authorize(principal, "a topic is asked for", topic=topic, use=use)

@@ -540,9 +540,11 @@ class GroupCoordinator:
         offsets = group.offsets if group else {}
         return [place for place, machine in offsets.items() if machine["committed"] is not None]
 
-    def forget(self, is_gone: Callable[[Any], bool]) -> None:
-        """The offsets of partitions that are gone are gone."""
-        for group in self.groups.values():
+    def forget(self, is_gone: Callable[[Any], bool], group_id: str | None = None) -> None:
+        """Removes the offsets of some partitions, of every group or of one."""
+        for name, group in self.groups.items():
+            if group_id not in (None, name):
+                continue
             for machines in (group.offsets, group.read):
                 for place in [place for place in machines if is_gone(place)]:
                     del machines[place]

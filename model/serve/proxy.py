@@ -13,14 +13,11 @@ from operator import itemgetter
 from socket import gethostbyname
 from typing import Any, Final
 
-from kio.index import UnknownEntity, load_request_schema, load_response_schema
-
-from ...spec.releases.broker_versions import newest_of
-from ...spec.releases.features import NEWEST
+from ...spec.releases.broker_versions import BY_NAME
 from ..conformance.live.cluster.cluster import addresses
 from ..wire.connection import (
     ABOUT_US,
-    KEYS,
+    KNOWN,
     NAMES,
     BrokerError,
     Connection,
@@ -68,32 +65,17 @@ def passed_on(told: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
 
     The proxy knows these versions. They have topics by name and one coordinator at a time.
     """
-    limits = newest_of(NEWEST)
     found: dict[str, tuple[int, int]] = {}
     for one in told["api_keys"]:
         name = NAMES.get(one["api_key"])
         if name is None or name in _HIDDEN:
             continue
-        low, high = (
-            one["min_version"],
-            min(one["max_version"], limits.get(name, one["max_version"])),
-        )
-        while high >= low and not _is_known(name, high):
-            high -= 1
-        while low <= high and not _is_known(name, low):
-            low += 1
+        first, last = KNOWN[name]
+        low = max(one["min_version"], first)
+        high = min(one["max_version"], last, BY_NAME.get(name, last))
         if low <= high:
             found[name] = (low, high)
     return found
-
-
-def _is_known(name: str, version: int) -> bool:
-    try:
-        load_request_schema(KEYS[name], version)
-        load_response_schema(KEYS[name], version)
-    except UnknownEntity:
-        return False
-    return True
 
 
 class Proxy(Served):

@@ -6,74 +6,89 @@ import asyncio
 import dataclasses
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from ...spec.access.acls import Acls
-from ...spec.releases.broker_versions import metadata_version, newest_of
+from ...spec.releases.api_versions import LARGEST
+from ...spec.releases.broker_versions import BY_NAME, metadata_version, newest_of
 from ...spec.releases.features import RELEASED
 from ..cluster import Cluster
+from ..wire.connection import KNOWN
 from ..wire.listener import LOST, Answer, Brokers, Request, Silence
 from .base import Served
 from .faults.actions import Actions
 from .faults.faults import Fault
 from .faults.injection import Faulted, now_ms
+from .handlers.configs import ConfigApis
 from .handlers.groups import GroupApis
 from .handlers.logs import LogApis
 from .handlers.metadata import MetadataApis, Nodes
 from .handlers.offsets import OffsetApis
 from .handlers.partitions import Partitions
 from .handlers.transactions import TransactionApis
+from .settings import Settings
 from .users import ANONYMOUS, VERSIONS, Users
 
-OLDEST: Final = {
-    "Produce": 3, "Fetch": 4, "ListOffsets": 1, "OffsetCommit": 2, "OffsetFetch": 1,
-    "CreateTopics": 2, "DeleteTopics": 1, "WriteTxnMarkers": 1, "DescribeAcls": 1,
-}  # fmt: skip
-"""The first version that is answered, where it isn't 0: Kafka 4.0 takes none before."""
 MOST_BROKERS: Final = 5
 LOOK_S: Final = 0.1
 """So often transactions are looked for that have timed out; Kafka's default is 10 s."""
 
 
 def offered(protocol: str) -> dict[str, tuple[int, int]]:
-    """The first and last version of each API that brokers of a release offer here."""
-    return {
-        name: (OLDEST.get(name, 0), newest)
-        for name, newest in newest_of(protocol).items()
-        if newest >= OLDEST.get(name, 0)
-    }
+    """The first and last version of each API that brokers of a release offer here: theirs, as far
+    as there is a schema."""
+    found: dict[str, tuple[int, int]] = {}
+    for name, newest in newest_of(protocol).items():
+        first, last = KNOWN[name]
+        if newest >= first:
+            found[name] = (first, min(newest, last))
+    return found
 
 
 class Server(Served):
     """A cluster of `brokers`, in memory, that clients reach by `bootstrap`: a context manager.
 
     `protocol` is the release, `partitions` how many partitions a topic gets that a client asks for
-    by name; brokers listen on `host`, from `port` on. With `acls` they have an authorizer
-    (`cluster.acls` changes it). With `passwords` by users' names they want SASL (PLAIN, SCRAM),
-    and with `unsecured_tokens` OAUTHBEARER. Raises CantListenError, ModelError for a wrong ACL, and
-    ValueError for what can be no topic, or where brokers of the release know no such users.
+    by name; brokers listen on `host`, from `port` on, and give clients the address `advertised`.
+    `settings` are those of the brokers (`BROKER` of `model.serve.settings`), `racks` theirs, in
+    turn. With `acls` they have an authorizer (`cluster.acls` changes it). With `passwords` by
+    users' names they want SASL (PLAIN, SCRAM), and with `unsecured_tokens` OAUTHBEARER. Raises
+    CantListenError, ModelError for a wrong ACL, and ValueError for what can be no topic or setting,
+    or where brokers of the release know no such users.
     """
 
     def __init__(
         self, protocol: str, *, brokers: int = 1, partitions: int = 1, host: str = "127.0.0.1",
         port: int = 0, topics: Mapping[str, int] | None = None, acls: Acls | None = None,
         passwords: Mapping[str, str] | None = None, unsecured_tokens: bool = False,
+        settings: Mapping[str, str] | None = None, racks: Sequence[str] = (),
+        advertised: str | None = None,
     ) -> None:  # fmt: skip
+        self.settings = Settings(protocol, {"num.partitions": str(partitions), **(settings or {})})
+        if not 0 < self.settings.number("default.replication.factor") <= brokers:
+            raise ValueError(f"default.replication.factor is above the {brokers} broker(s)")
+        self._advertised = advertised
         self.cluster = Cluster(protocol=protocol, now_ms=_wall_ms(), acls=acls)
         self.users = _users(protocol, passwords, unsecured_tokens)
-        self.nodes = Nodes(brokers)
-        self.partitions = Partitions(self.cluster, made=partitions)
+        for limit in ("group_min_session_timeout_ms", "group_max_session_timeout_ms"):
+            self.cluster.group_settings[limit] = self.settings.number(limit.replace("_", "."))
+        self.nodes = Nodes(brokers, racks=tuple(racks))
+        made = self.settings.number("num.partitions")
+        self.partitions = Partitions(self.cluster, self.settings, made=made)
         for name, count in (topics or {}).items():
             error = self.partitions.create(name, count)
             if error != "NONE":
                 raise ValueError(f"no topic can be called {name!r}: {error}")
         self.answered: Counter[str] = Counter()
         """The number of answered requests of each API."""
-        self.logs = LogApis(self.cluster, self.nodes, self.partitions)
+        self.logs = LogApis(self.cluster, self.nodes, self.partitions, self.settings)
         self.groups = GroupApis(self.cluster, self.nodes)
-        self.offsets = OffsetApis(self.cluster, self.partitions, self.groups)
-        self.metadata = MetadataApis(self.nodes, self.partitions, self.offsets.delete_topic)
+        self.offsets = OffsetApis(self.cluster, self.partitions, self.groups, self.settings)
+        self.metadata = MetadataApis(
+            self.nodes, self.partitions, self.settings, self.offsets.delete_topic
+        )
+        self.configs = ConfigApis(self.cluster, self.partitions, self.settings)
         self.transactions = TransactionApis(self.cluster, self.nodes, self.partitions)
         self._answers: dict[str, Callable[[Request], Any]] = {
             **self.metadata.answers,
@@ -81,6 +96,7 @@ class Server(Served):
             **self.transactions.answers,
             **self.groups.answers,
             **self.offsets.answers,
+            **self.configs.answers,
         }
         offers = offered(self.cluster.protocol)
         if self.users is not None:
@@ -99,13 +115,43 @@ class Server(Served):
         self._faulted = Faulted(
             self._answer, self._act, self.brokers.failures, marks=self._marks
         )  # fmt: skip
-        self.brokers.handle = self._faulted.handle
+        self.brokers.handle = self._handle
         self.actions = Actions(
             self.cluster, self.nodes, self._rivals, self._faulted.later, self.logs.wake
         )
 
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self._addresses().values())
+
+    def _addresses(self) -> dict[int, tuple[str, int]]:
+        """The brokers' addresses, as clients get them."""
+        return {
+            node: (self._advertised or host, port)
+            for node, (host, port) in self.brokers.addresses.items()
+        }
+
+    def _handle(self, request: Request) -> Awaitable[Answer | Silence]:
+        if request.version > BY_NAME.get(request.name, LARGEST):
+            self._name_topics(request.fields, "topic" if request.name == "Fetch" else "name")
+        return self._faulted.handle(request)
+
+    def _name_topics(self, part: Any, key: str) -> None:
+        """Puts topics' names beside their ids, wherever these stand in a request. A topic that
+        isn't there is called by its id."""
+        if isinstance(part, list):
+            for each in cast("list[Any]", part):
+                self._name_topics(each, key)
+        elif isinstance(part, dict):
+            fields = cast("dict[str, Any]", part)
+            if "topic_id" in fields and key not in fields:
+                topic_id = fields["topic_id"]
+                fields[key] = self.partitions.name_of(topic_id) or str(topic_id)
+            for name in _WITH_TOPICS & fields.keys():
+                self._name_topics(fields[name], key)
+
     async def _begin(self) -> None:
-        self.nodes.addresses = self.brokers.addresses
+        self.nodes.addresses = self._addresses()
         self._faulted.later(self._watches())
 
     async def _watches(self) -> None:
@@ -175,6 +221,8 @@ def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: boo
     return Users(passwords, takes_tokens=takes_tokens)
 
 
+_WITH_TOPICS: Final = frozenset(("topic_data", "topics", "forgotten_topics_data", "groups"))
+"""The parts of requests in which topics are named."""
 _MOVE: Final = frozenset(("InitProducerId", "EndTxn"))
 """What writes markers."""
 

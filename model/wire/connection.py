@@ -19,7 +19,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from kio.index import load_request_schema, load_response_schema
-from kio.schema.index import api_key_map
+from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.static.primitive import i64
@@ -32,6 +32,11 @@ from .shapes import plain, shaped
 KEYS: Final = {name.title().replace("_", ""): key for key, name in api_key_map.items()}
 """The numbers of APIs by their names."""
 NAMES: Final = {key: name for name, key in KEYS.items()}
+KNOWN: Final[Mapping[str, tuple[int, int]]] = {
+    name: (min(schema_name_map[kio]), max(schema_name_map[kio]))
+    for name, kio in ((name, api_key_map[key]) for name, key in KEYS.items())
+}
+"""The first and the last version of each API that kio has schemas of."""
 PORT: Final = 9092
 TIMEOUT_S: Final = 30
 LARGEST: Final = 100 * 1024 * 1024

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import TZAware, i32Timedelta, i64Timedelta
+from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from ..records.codec.codec import Shape, shapes
 
@@ -66,9 +66,13 @@ def _one(shape: Shape, value: Any) -> Any:
         case "timedelta_i64":
             return i64Timedelta.parse(timedelta(milliseconds=value))
         case "datetime_i64":
-            return None if value == -1 else TZAware.parse(datetime.fromtimestamp(value / 1000, UTC))
+            # not by TZAware.parse, which takes whole seconds alone
+            return None if value == -1 else _EPOCH + timedelta(milliseconds=value)
         case _:
             return value
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _nothing(shape: Shape) -> Any:

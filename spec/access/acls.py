@@ -10,14 +10,16 @@ from typing import Final, NamedTuple
 
 OPERATIONS: Final = (
     "ALL", "READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE", "CLUSTER_ACTION",
-    "IDEMPOTENT_WRITE", "TWO_PHASE_COMMIT",
+    "DESCRIBE_CONFIGS", "ALTER_CONFIGS", "IDEMPOTENT_WRITE", "TWO_PHASE_COMMIT",
 )  # fmt: skip
 """The operations that requests of producers, consumers and brokers need (AclOperation)."""
 RESOURCES: Final = ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID")
 CLUSTER_NAME: Final = "kafka-cluster"
 ANYTHING: Final = "*"
 ANYBODY: Final = "User:*"
-_IMPLY_DESCRIBE: Final = ("READ", "WRITE", "DELETE", "ALTER")
+_IMPLIED_BY: Final = {
+    "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",),
+}  # fmt: skip
 
 
 class Acl(NamedTuple):
@@ -75,7 +77,7 @@ class Acls(NamedTuple):
             return self.allow_everyone
         if _some(lines, "DENY", principal, (operation,)):
             return False
-        enough = (operation, *_IMPLY_DESCRIBE) if operation == "DESCRIBE" else (operation,)
+        enough = (operation, *_IMPLIED_BY.get(operation, ()))
         return _some(lines, "ALLOW", principal, enough)
 
     def allow_any(self, principal: str, operation: str, resource: str) -> bool:

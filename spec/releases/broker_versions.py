@@ -24,41 +24,62 @@ _BY_REQUESTS = (
 
 _NEWEST: Final[Mapping[str, Mapping[str, int]]] = {
     "Produce": {"0.11.0.0": 3, "1.0": 5, "2.0": 6, "2.1": 7, "2.4": 8, "2.8": 9, "3.7": 10,
-                "3.8": 11, "4.0.0": 12},
-    "Fetch": {"0.11.0.0": 5, "1.0": 6, "1.1": 7, "2.0": 8, "2.1": 10, "2.3": 11, "2.7": 12},
-    "ListOffsets": {"0.11.0.0": 2, "2.0": 3, "2.1": 4, "2.3": 5, "2.8": 6, "3.0": 7},
-    "Metadata": {"0.11.0.0": 4, "1.0": 5, "2.0": 6, "2.1": 7, "2.3": 8, "2.4": 9},
-    "OffsetCommit": {"0.11.0.0": 3, "2.0": 4, "2.1": 6, "2.3": 7, "2.4": 8},
-    "OffsetFetch": {"0.11.0.0": 3, "2.0": 4, "2.1": 5, "2.4": 6, "2.5": 7},
-    "FindCoordinator": {"0.11.0.0": 1, "2.0": 2, "2.4": 3},
+                "3.8": 11, "4.0.0": 12, "4.1": 13},
+    "Fetch": {"0.11.0.0": 5, "1.0": 6, "1.1": 7, "2.0": 8, "2.1": 10, "2.3": 11, "2.7": 12,
+              "3.3": 13, "3.5": 15, "3.7": 16, "3.9": 17, "4.1": 18},
+    "ListOffsets": {"0.11.0.0": 2, "2.0": 3, "2.1": 4, "2.3": 5, "2.8": 6, "3.0": 7, "3.5": 8,
+                    "3.9": 9, "4.0.0": 10, "4.2": 11},
+    "Metadata": {"0.11.0.0": 4, "1.0": 5, "2.0": 6, "2.1": 7, "2.3": 8, "2.4": 9, "2.8": 11,
+                 "3.3": 12, "4.0.0": 13},
+    "OffsetCommit": {"0.11.0.0": 3, "2.0": 4, "2.1": 6, "2.3": 7, "2.4": 8, "3.7": 9, "4.2": 10},
+    "OffsetFetch": {"0.11.0.0": 3, "2.0": 4, "2.1": 5, "2.4": 6, "2.5": 7, "3.0": 8, "3.7": 9,
+                    "4.2": 10},
+    "FindCoordinator": {"0.11.0.0": 1, "2.0": 2, "2.4": 3, "3.0": 4, "3.8": 5, "3.9": 6},
     "JoinGroup": {"0.11.0.0": 2, "2.0": 3, "2.3": 5, "2.4": 6, "2.5": 7, "3.3": 9},
     "Heartbeat": {"0.11.0.0": 1, "2.0": 2, "2.3": 3, "2.4": 4},
     "LeaveGroup": {"0.11.0.0": 1, "2.0": 2, "2.4": 4, "3.3": 5},
     "SyncGroup": {"0.11.0.0": 1, "2.0": 2, "2.3": 3, "2.4": 4, "2.5": 5},
-    "ApiVersions": {"0.11.0.0": 1, "2.0": 2, "2.4": 3},
-    "CreateTopics": {"0.11.0.0": 2, "2.0": 3, "2.4": 5},
-    "DeleteTopics": {"0.11.0.0": 1, "2.0": 2, "2.1": 3, "2.4": 4, "2.7": 5},
+    "DescribeGroups": {"0.11.0.0": 1, "2.0": 2, "2.3": 3, "2.4": 5, "4.0.0": 6},
+    "ListGroups": {"0.11.0.0": 1, "2.0": 2, "2.4": 3, "2.6": 4, "3.8": 5},
+    "ApiVersions": {"0.11.0.0": 1, "2.0": 2, "2.4": 3, "3.9": 4, "4.4": 5},
+    "CreateTopics": {"0.11.0.0": 2, "2.0": 3, "2.4": 5, "2.7": 6, "2.8": 7},
+    "DeleteTopics": {"0.11.0.0": 1, "2.0": 2, "2.1": 3, "2.4": 4, "2.7": 5, "2.8": 6},
+    "DeleteRecords": {"0.11.0.0": 0, "2.0": 1, "2.6": 2},
     "InitProducerId": {"0.11.0.0": 0, "2.0": 1, "2.4": 2, "2.5": 3, "2.7": 4, "3.8": 5},
+    "OffsetForLeaderEpoch": {"0.11.0.0": 0, "2.0": 1, "2.1": 2, "2.3": 3, "2.8": 4},
     "AddPartitionsToTxn": {"0.11.0.0": 0, "2.0": 1, "2.7": 2, "2.8": 3, "3.6": 4, "3.8": 5},
     "AddOffsetsToTxn": {"0.11.0.0": 0, "2.0": 1, "2.7": 2, "2.8": 3, "3.8": 4},
     "EndTxn": {"0.11.0.0": 0, "2.0": 1, "2.7": 2, "2.8": 3, "3.8": 4, "4.0.0": 5},
     "WriteTxnMarkers": {"0.11.0.0": 0, "2.8": 1, "4.2": 2},
-    "TxnOffsetCommit": {"0.11.0.0": 0, "2.0": 1, "2.1": 2, "2.5": 3, "3.8": 4, "4.0.0": 5},
-    "DescribeAcls": {"2.0": 1},
-    "ListGroups": {"0.11.0.0": 1, "2.0": 2, "2.4": 3, "2.6": 4},
-    "DeleteGroups": {"1.1": 0, "2.0": 1, "2.4": 2},
+    "TxnOffsetCommit": {"0.11.0.0": 0, "2.0": 1, "2.1": 2, "2.5": 3, "3.8": 4, "4.0.0": 5,
+                        "4.4": 6},
+    "DescribeAcls": {"0.11.0.0": 0, "2.0": 1, "2.5": 2, "3.3": 3},
+    "DescribeConfigs": {"0.11.0.0": 0, "1.1": 1, "2.0": 2, "2.6": 3, "2.8": 4},
+    "AlterConfigs": {"0.11.0.0": 0, "2.0": 1, "2.8": 2},
+    "DescribeLogDirs": {"1.0": 0, "2.0": 1, "2.6": 2, "3.3": 4, "4.3": 5},
+    "CreatePartitions": {"1.0": 0, "2.0": 1, "2.5": 2, "2.7": 3},
+    "DeleteGroups": {"1.1": 0, "2.0": 1, "2.4": 2, "4.4": 3},
+    "IncrementalAlterConfigs": {"2.3": 0, "2.4": 1},
+    "OffsetDelete": {"2.4": 0},
+    "DescribeCluster": {"2.8": 0, "3.7": 1, "4.0.0": 2},
     "DescribeProducers": {"2.8": 0},
     "DescribeTransactions": {"3.0": 0},
-    "ListTransactions": {"3.0": 0, "3.8": 1},
+    "ListTransactions": {"3.0": 0, "3.8": 1, "4.1": 2},
+    "ConsumerGroupHeartbeat": {"3.7": 0, "4.0.0": 1},
+    "ConsumerGroupDescribe": {"3.8": 0, "4.0.0": 1},
 }  # fmt: skip
 """The newest version of each API by the first release whose brokers take it (validVersions of the
-requests' JSON files, schemaVersions before them), as far as topics go by names and coordinators are
-asked for one at a time."""
+requests' JSON files, schemaVersions before them; ApiKeys.latestVersion)."""
+BY_NAME: Final[Mapping[str, int]] = {
+    "Produce": 12, "Fetch": 12, "Metadata": 9, "OffsetCommit": 9, "OffsetFetch": 7,
+    "FindCoordinator": 3, "DeleteTopics": 5, "TxnOffsetCommit": 5,
+}  # fmt: skip
+"""The newest version of an API in which topics go by names, and coordinators and groups one at a
+time."""
 
 
 def newest_of(release: str) -> dict[str, int]:
-    """The newest version of each API that brokers of a release take, up to those in which topics go
-    by ids and coordinators are asked for in groups."""
+    """The newest version of each API that brokers of a release take."""
     place = RELEASED.index(release)
     return {
         name: max(version for since, version in of.items() if RELEASED.index(since) <= place)

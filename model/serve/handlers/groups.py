@@ -1,5 +1,5 @@
 """Consumer groups, of the protocol in which the client that leads a group assigns partitions:
-JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ListGroups and DeleteGroups.
+JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups and DeleteGroups.
 
 The cluster's group coordinator decides the answers; here is who waits for it.
 """
@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ...broker.group_coordinator import Group
 from ...broker.group_messages import Identity, JoinGroupResponse, SyncGroupResponse
 from ...cluster import Cluster
 from ...wire.listener import Answer, Request
@@ -22,6 +23,9 @@ _USES: Final = {"OffsetFetch": "DESCRIBE", "DeleteGroups": "DELETE"}
 _Waiting = tuple[str, str, type]
 _SEVERAL_LEAVE: Final = 3
 """The first version of LeaveGroup that names several members."""
+_KNOWS_NOT_FOUND: Final = 6
+"""The first version of DescribeGroups with GROUP_ID_NOT_FOUND (KIP-1043)."""
+_CLIENT_HOST: Final = "/127.0.0.1"
 
 
 class GroupApis:
@@ -30,11 +34,14 @@ class GroupApis:
     def __init__(self, cluster: Cluster, nodes: Nodes) -> None:
         self._groups, self._nodes, self._may = cluster.groups, nodes, cluster
         self._waiting: dict[_Waiting, asyncio.Future[Answer]] = {}
+        self._clients: dict[tuple[str, str], str] = {}
+        """The client id of each member, by group and member id."""
         self.answers: Mapping[str, Callable[[Request], Any]] = {
             "JoinGroup": self.join,
             "SyncGroup": self.sync,
             "Heartbeat": self.heartbeat,
             "LeaveGroup": self.leave,
+            "DescribeGroups": self.describe,
             "ListGroups": self.list,
             "DeleteGroups": self.delete,
         }
@@ -87,6 +94,7 @@ class GroupApis:
             rebalance_timeout_ms=asked.get("rebalance_timeout", -1),
             new_member_id=f"{begin}-{secrets.token_hex(8)}", api_version=request.version,
         )  # fmt: skip
+        self._clients[name, joined.member_id] = request.client_id or ""
         return await self._answer(name, joined.member_id, joined)
 
     async def sync(self, request: Request) -> Answer:
@@ -129,17 +137,63 @@ class GroupApis:
         self.settle()
         return Answer({"members": told})
 
+    def describe(self, request: Request) -> Answer:
+        """DescribeGroups (GroupCoordinator.handleDescribeGroup)."""
+        return Answer(
+            {"groups": [self._described(request, name) for name in request.fields["groups"]]}
+        )
+
+    def _described(self, request: Request, name: str) -> dict[str, Any]:
+        error = self._may.use_of_group(request.principal, name, "DESCRIBE")
+        if error == "NONE":
+            error = self.elsewhere(request, name)
+        told: dict[str, Any] = {"error_code": error, "group_id": name}
+        if error != "NONE":
+            return told
+        group = self._groups.groups.get(name)
+        if group is None:
+            is_told = request.version >= _KNOWS_NOT_FOUND
+            error = "GROUP_ID_NOT_FOUND" if is_told else "NONE"
+            return told | {"error_code": error, "group_state": "Dead"}
+        protocol = group.protocol if group.status == "STABLE" else None
+        return told | {
+            "group_state": _state(group), "protocol_type": group.protocol_type,
+            "protocol_data": protocol or "",
+            "members": [
+                {
+                    "member_id": each.member_id, "group_instance_id": each.instance_id,
+                    "client_id": self._clients.get((name, each.member_id), ""),
+                    "client_host": _CLIENT_HOST,
+                    "member_metadata": each.protocols.get(protocol or "", b""),
+                    "member_assignment": each.assignment if protocol else b"",
+                }
+                for each in group.members.values()
+            ],
+        }  # fmt: skip
+
+    def subscribed(self, group_id: str) -> set[str] | None:
+        """The topics that members of a group subscribe to; None if its protocol doesn't tell
+        (GroupMetadata.isSubscribedToTopic)."""
+        group, found = self._groups.groups[group_id], set[str]()
+        if group.members and group.protocol_type != "consumer":
+            return None
+        for member in group.members.values():
+            found |= _topics(member.protocols.get(group.protocol or "", b""))
+        return found
+
     def list(self, request: Request) -> Answer:
         """ListGroups: those that the broker coordinates, and that may be described."""
         found: list[dict[str, Any]] = []
-        wanted = request.fields.get("states_filter") or ()
+        wanted = [state.lower() for state in request.fields.get("states_filter") or ()]
+        types = [kind.lower() for kind in request.fields.get("types_filter") or ()]
         for name, group in self._groups.groups.items():
-            state = "".join(word.capitalize() for word in group.status.split("_"))
+            state = _state(group)
             may = self._may.use_of_group(request.principal, name, "DESCRIBE")
             is_here = self._nodes.group_coordinator(name) == request.node
-            if is_here and may == "NONE" and (not wanted or state in wanted):
+            is_wanted = not wanted or state.lower() in wanted
+            if is_here and may == "NONE" and is_wanted and (not types or "classic" in types):
                 one = {"group_id": name, "protocol_type": group.protocol_type}
-                found.append(one | {"group_state": state})
+                found.append(one | {"group_state": state, "group_type": "classic"})
         return Answer({"error_code": "NONE", "groups": found})
 
     def delete(self, request: Request) -> Answer:
@@ -159,6 +213,24 @@ def identity(asked: Mapping[str, Any]) -> Identity:
     # of OffsetCommit the generation has a longer name
     generation = asked.get("generation_id_or_member_epoch", asked.get("generation_id", -1))
     return Identity(asked.get("member_id", ""), generation, asked.get("group_instance_id"))
+
+
+def _state(group: Group) -> str:
+    """The state of a group, as answers have it: PreparingRebalance."""
+    return "".join(word.capitalize() for word in group.status.split("_"))
+
+
+def _topics(metadata: bytes) -> set[str]:
+    """The topics in a member's subscription, whose version and their number come first
+    (ConsumerProtocolSubscription). Raises nothing: a subscription that can't be read has none."""
+    found, at = set[str](), 6
+    for _ in range(int.from_bytes(metadata[2:6])):
+        size = int.from_bytes(metadata[at : at + 2])
+        if at >= len(metadata):
+            return set()
+        found.add(metadata[at + 2 : at + 2 + size].decode(errors="replace"))
+        at += 2 + size
+    return found
 
 
 def _fields(response: JoinGroupResponse | SyncGroupResponse) -> dict[str, Any]:

@@ -1,5 +1,6 @@
-"""The requests to partition leaders: Produce, Fetch, ListOffsets, WriteTxnMarkers and
-DescribeProducers. The oracle decides about batches."""
+"""The requests to partition leaders: Produce, Fetch, ListOffsets, OffsetForLeaderEpoch,
+DeleteRecords, WriteTxnMarkers, DescribeProducers and DescribeLogDirs. The oracle decides about
+batches."""
 
 from __future__ import annotations
 
@@ -7,17 +8,21 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ....spec.access.acls import CLUSTER_NAME
 from ...broker.leader import PartitionLeader
 from ...cluster import STATE_PARTITIONS, Cluster
 from ...records import Flag, RecordBatch, RecordError, decode_batch
 from ...wire.listener import LARGEST, UNANSWERED, Answer, Request, Silence
+from ..settings import Settings
 from .metadata import Nodes
-from .partitions import OFFSETS_TOPIC, Partitions, partition_name
+from .partitions import LEADER_EPOCH, OFFSETS_TOPIC, Partitions, partition_name
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+_EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -4, -5, -6
 _ZSTD: Final = 4
 _USES: Final = {
     "Produce": "WRITE", "Fetch": "READ", "ListOffsets": "DESCRIBE", "DescribeProducers": "READ",
+    "OffsetForLeaderEpoch": "DESCRIBE", "DeleteRecords": "DELETE",
 }  # fmt: skip
 """What a request does with the topics that it names."""
 _UNKNOWN, _NOT_LEADER = "UNKNOWN_TOPIC_OR_PARTITION", "NOT_LEADER_OR_FOLLOWER"
@@ -27,8 +32,11 @@ class LogApis:
     """The answers of the brokers that lead partitions. `grown` is set when a partition has got
     something new, for those who wait for it."""
 
-    def __init__(self, cluster: Cluster, nodes: Nodes, partitions: Partitions) -> None:
+    def __init__(
+        self, cluster: Cluster, nodes: Nodes, partitions: Partitions, settings: Settings
+    ) -> None:
         self._cluster, self._nodes, self._partitions = cluster, nodes, partitions
+        self._settings = settings
         self.grown = asyncio.Event()
         self.reads_beyond_stable = False
         """A planted bug: read_committed consumers get what is beyond the last stable offset."""
@@ -36,8 +44,11 @@ class LogApis:
             "Produce": self.produce,
             "Fetch": self.fetch,
             "ListOffsets": self.list_offsets,
+            "OffsetForLeaderEpoch": self.offset_for_leader_epoch,
+            "DeleteRecords": self.delete_records,
             "WriteTxnMarkers": self.write_markers,
             "DescribeProducers": self.describe_producers,
+            "DescribeLogDirs": self.describe_log_dirs,
         }
 
     def wake(self) -> None:
@@ -45,17 +56,20 @@ class LogApis:
         self.grown.set()
         self.grown = asyncio.Event()
 
-    def _refusal(self, request: Request, topic: str, number: int) -> str | None:
+    def _refusal(self, request: Request, topic: Mapping[str, Any], number: int) -> str | None:
         """Why who asks gets nothing of a partition: he may not use the topic so, or the broker that
         was asked doesn't lead it; None where he does. Clients don't write to internal topics."""
+        if self._partitions.is_unknown(topic):
+            return "UNKNOWN_TOPIC_ID"
+        name = _name(topic)
         if (use := _USES.get(request.name)) is not None:
-            error = self._cluster.use_of(request.principal, topic, use)
+            error = self._cluster.use_of(request.principal, name, use)
             if error != "NONE":
                 return error
-        if topic == OFFSETS_TOPIC and request.name == "Produce":
+        if name == OFFSETS_TOPIC and request.name in ("Produce", "DeleteRecords"):
             return "INVALID_TOPIC_EXCEPTION"
-        is_there = self._partitions.has(topic, number) or (
-            topic == OFFSETS_TOPIC and 0 <= number < STATE_PARTITIONS
+        is_there = self._partitions.has(name, number) or (
+            name == OFFSETS_TOPIC and 0 <= number < STATE_PARTITIONS
         )
         if not is_there:
             return _UNKNOWN
@@ -90,14 +104,20 @@ class LogApis:
             for part in topic["partition_data"]:
                 place = topic["name"], part["index"]
                 batch, error = read[place]
-                told = {"error_code": refusal or self._refusal(request, *place) or error,
-                        "base_offset": -1}  # fmt: skip
-                if told["error_code"] == "NONE" and batch is not None:
+                error = refusal or self._refusal(request, topic, part["index"]) or error
+                if error == "NONE" and len(part["records"]) > self._largest(topic["name"]):
+                    error = "MESSAGE_TOO_LARGE"
+                told: dict[str, Any] = {"error_code": error, "base_offset": -1}
+                if error == "NONE" and batch is not None:
                     told = self._append(request, place, batch, part["records"])
                 done.append({"index": part["index"], "log_append_time": -1, **told})
-            responses.append({"name": topic["name"], "partition_responses": done})
+            responses.append({**_who(topic), "partition_responses": done})
         self.wake()
         return Answer({"responses": responses}) if asked["acks"] else UNANSWERED
+
+    def _largest(self, topic: str) -> int:
+        """Bytes of the largest batch of a topic."""
+        return int(self._settings.topic(topic, "max.message.bytes"))
 
     def _append(
         self, request: Request, place: tuple[str, int], batch: RecordBatch, data: bytes
@@ -119,17 +139,24 @@ class LogApis:
                 api_version=request.version,
             )  # fmt: skip
             told, error = answer.base_offset, answer.error
+        append_time = None
         if leader.log_end_offset > before:
-            self._partitions.keep(partition, before, data)
+            kind = self._settings.topic(place[0], "message.timestamp.type")
+            append_time = self._cluster.now_ms if kind == "LogAppendTime" else None
+            self._partitions.keep(partition, before, data, append_time)
         return {
             "error_code": error, "base_offset": told, "log_start_offset": leader.log_start_offset,
+            "log_append_time": -1 if append_time is None else append_time,
         }  # fmt: skip
 
     # Fetch --------------------------------------------------------------------------------------
 
     async def fetch(self, request: Request) -> Answer:
-        """Fetch: answers when there is enough, or the longest wait is over."""
+        """Fetch: answers when there is enough, or the longest wait is over. There are no sessions
+        (FetchManager.newContext)."""
         asked = request.fields
+        if asked.get("session_id", 0) and asked.get("session_epoch", -1) > 0:
+            return Answer({"error_code": "FETCH_SESSION_ID_NOT_FOUND", "session_id": 0})
         loop = asyncio.get_running_loop()
         until = loop.time() + asked["max_wait"] / 1000
         while True:
@@ -151,7 +178,7 @@ class LogApis:
             found: list[dict[str, Any]] = []
             for part in topic["partitions"]:
                 most = min(part["partition_max_bytes"], asked["max_bytes"] - size)
-                error = self._refusal(request, topic["topic"], part["partition"])
+                error = self._refusal(request, topic, part["partition"]) or _epoch_error(part)
                 told: dict[str, Any] = {
                     "error_code": error, "high_watermark": -1, "last_stable_offset": -1,
                     "log_start_offset": -1, "records": b"",
@@ -163,7 +190,7 @@ class LogApis:
                 found.append(
                     {"partition_index": part["partition"], "preferred_read_replica": -1, **told}
                 )
-            responses.append({"topic": topic["topic"], "partitions": found})
+            responses.append({**_who(topic), "partitions": found})
         return responses, size, is_refused
 
     def _read(
@@ -200,7 +227,7 @@ class LogApis:
             for part in topic["partitions"]:
                 number = part["partition_index"]
                 told: dict[str, Any] = {
-                    "error_code": self._refusal(request, topic["name"], number),
+                    "error_code": self._refusal(request, topic, number) or _epoch_error(part),
                     "offset": -1, "timestamp": -1, "leader_epoch": -1,
                 }  # fmt: skip
                 if told["error_code"] is None:
@@ -213,18 +240,76 @@ class LogApis:
     def _offset(self, topic: str, number: int, timestamp: int, is_committed: int) -> dict[str, Any]:
         leader = self._partitions.leader(topic, number)
         end = leader.last_stable_offset if is_committed else leader.high_watermark
-        told = {"error_code": "NONE", "offset": -1, "leader_epoch": 0}
+        told = {"error_code": "NONE", "offset": -1, "leader_epoch": -1}
         if timestamp == LATEST:
-            return told | {"offset": end}
-        if timestamp == EARLIEST:
-            return told | {"offset": leader.log_start_offset}
-        if timestamp == MAX_TIMESTAMP:
-            found = max(leader.batches, key=lambda batch: batch.timestamp, default=None)
-        else:
-            found = self._partitions.first_since(topic, number, timestamp)
-        if found is None or found.last_offset >= end:
+            return told | {"offset": end, "leader_epoch": LEADER_EPOCH}
+        if timestamp in (EARLIEST, _EARLIEST_LOCAL):
+            return told | {"offset": leader.log_start_offset, "leader_epoch": LEADER_EPOCH}
+        if timestamp in (_LATEST_TIERED, _EARLIEST_PENDING):  # no storage is remote
             return told
-        return told | {"offset": found.base_offset, "timestamp": found.timestamp}
+        if timestamp == MAX_TIMESTAMP:
+            found = self._partitions.latest(topic, number)
+        else:
+            found = self._partitions.since(topic, number, timestamp)
+        if found is None or found[0] >= end:
+            return told
+        return told | {"offset": found[0], "timestamp": found[1], "leader_epoch": LEADER_EPOCH}
+
+    def offset_for_leader_epoch(self, request: Request) -> Answer:
+        """OffsetForLeaderEpoch: all records are of one epoch."""
+        topics: list[dict[str, Any]] = []
+        for topic in request.fields["topics"]:
+            found: list[dict[str, Any]] = []
+            for part in topic["partitions"]:
+                number = part["partition"]
+                error = self._refusal(request, topic, number) or _epoch_error(part)
+                told: dict[str, Any] = {"leader_epoch": -1, "end_offset": -1}
+                if error is None and part["leader_epoch"] == LEADER_EPOCH:
+                    end = self._partitions.leader(topic["topic"], number).log_end_offset
+                    told = {"leader_epoch": LEADER_EPOCH, "end_offset": end}
+                found.append({"partition": number, "error_code": error or "NONE", **told})
+            topics.append({"topic": topic["topic"], "partitions": found})
+        return Answer({"topics": topics})
+
+    def delete_records(self, request: Request) -> Answer:
+        """DeleteRecords (Partition.deleteRecordsOnLeader)."""
+        topics: list[dict[str, Any]] = []
+        for topic in request.fields["topics"]:
+            found: list[dict[str, Any]] = []
+            for part in topic["partitions"]:
+                number, before = part["partition_index"], part["offset"]
+                error, low = self._refusal(request, topic, number), -1
+                if error is None:
+                    leader = self._partitions.leader(topic["name"], number)
+                    before = leader.high_watermark if before == -1 else before
+                    if not 0 <= before <= leader.high_watermark:
+                        error = "OFFSET_OUT_OF_RANGE"
+                    else:
+                        self._partitions.delete_records(topic["name"], number, before)
+                        low = leader.log_start_offset
+                found.append(
+                    {"partition_index": number, "low_watermark": low, "error_code": error or "NONE"}
+                )
+            topics.append({"name": topic["name"], "partitions": found})
+        return Answer({"topics": topics})
+
+    def describe_log_dirs(self, request: Request) -> Answer:
+        """DescribeLogDirs: one directory, with the partitions of which the broker has a replica."""
+        if not self._cluster.allows(request.principal, "DESCRIBE", "CLUSTER", CLUSTER_NAME):
+            return Answer({"error_code": "CLUSTER_AUTHORIZATION_FAILED"})
+        asked = request.fields["topics"]
+        wanted = None if asked is None else {each["topic"]: each["partitions"] for each in asked}
+        topics: list[dict[str, Any]] = []
+        for name, count in self._partitions.topics.items():
+            numbers = range(count) if wanted is None else wanted.get(name, ())
+            found = [
+                {"partition_index": number, "partition_size": self._partitions.size(name, number)}
+                for number in numbers
+                if 0 <= number < count and self._nodes.leader(number) == request.node
+            ]
+            if found:
+                topics.append({"name": name, "partitions": found})
+        return Answer({"results": [{"log_dir": _MEMORY, "topics": topics}]})
 
     def write_markers(self, request: Request) -> Answer:
         """WriteTxnMarkers, from whoever sends it."""
@@ -238,7 +323,7 @@ class LogApis:
                     {
                         "partition_index": number,
                         "error_code": refused
-                        or self._refusal(request, topic["name"], number)
+                        or self._refusal(request, topic, number)
                         or self._marked(request, marker, partition_name(topic["name"], number)),
                     }
                     for number in topic["partition_indexes"]
@@ -261,7 +346,7 @@ class LogApis:
         for topic in request.fields["topics"]:
             found: list[dict[str, Any]] = []
             for number in topic["partition_indexes"]:
-                error = self._refusal(request, topic["name"], number)
+                error = self._refusal(request, topic, number)
                 leader = self._partitions.leader(topic["name"], number) if error is None else None
                 found.append(
                     {"partition_index": number, "error_code": error or "NONE",
@@ -269,6 +354,29 @@ class LogApis:
                 )  # fmt: skip
             topics.append({"name": topic["name"], "partitions": found})
         return Answer({"topics": topics})
+
+
+_MEMORY: Final = "/memory"
+"""The directory of logs, by name."""
+
+
+def _name(topic: Mapping[str, Any]) -> str:
+    """The name of a topic in a request: it has several keys."""
+    return topic["topic"] if "topic" in topic else topic["name"]
+
+
+def _who(topic: Mapping[str, Any]) -> dict[str, Any]:
+    """The topic of an answer, as its request has it: by name, id or both."""
+    keys = ("name", "topic", "topic_id")
+    return {key: topic[key] for key in keys if key in topic}
+
+
+def _epoch_error(asked: Mapping[str, Any]) -> str | None:
+    """Whether a client knows the leader's epoch (Partition.checkCurrentLeaderEpoch)."""
+    given = asked.get("current_leader_epoch", -1)
+    if given > LEADER_EPOCH:
+        return "UNKNOWN_LEADER_EPOCH"
+    return "FENCED_LEADER_EPOCH" if 0 <= given < LEADER_EPOCH else None
 
 
 def _is_transactional(batch: RecordBatch) -> bool:

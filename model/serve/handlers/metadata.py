@@ -1,8 +1,10 @@
-"""Answers Metadata, FindCoordinator, CreateTopics, DeleteTopics and DescribeAcls."""
+"""Answers Metadata, DescribeCluster, FindCoordinator, DescribeAcls, and the requests that create,
+enlarge and delete topics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,28 +12,50 @@ from ....spec.access.acls import CLUSTER_NAME
 from ...broker.transactions.transaction_log import partition_for
 from ...cluster import STATE_PARTITIONS
 from ...wire.listener import Answer, Request
-from .partitions import OFFSETS_TOPIC, Partitions
+from ..settings import Settings
+from .partitions import LEADER_EPOCH, LOG_TOPIC, OFFSETS_TOPIC, Partitions
 
-LOG_TOPIC: Final = "__transaction_state"
-"""It has no records here, and is told of to who asks for it by name."""
 _INTERNAL: Final = (OFFSETS_TOPIC, LOG_TOPIC)
 _GROUP, _TRANSACTION = 0, 1
 _UNKNOWN: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 _NO_AUTHORITY: Final = -(2**31)  # authorized operations, where nobody asked for them
+_BROKERS: Final = 1  # endpoint type
+CLUSTER_ID: Final = "epochfence"
 
 
 @dataclass
 class Nodes:
     """The brokers by their numbers, and the partitions that they lead and coordinate. A partition
-    that coordinates transactional ids may have moved to another broker."""
+    that coordinates transactional ids may have moved to another broker.
+
+    `addresses` are those that clients get, `racks` by broker (none if empty).
+    """
 
     count: int
     addresses: Mapping[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     moved: dict[int, int] = field(default_factory=dict[int, int])
+    racks: tuple[str, ...] = ()
 
     def leader(self, number: int) -> int:
         """The broker that leads the partition of this number."""
         return number % self.count
+
+    def replicas(self, number: int, factor: int) -> list[int]:
+        """The brokers with a replica of a partition, its leader first. All are in sync."""
+        leader = self.leader(number)
+        return [(leader + other) % self.count for other in range(min(factor, self.count))]
+
+    def rack(self, node: int) -> str | None:
+        """The rack of a broker."""
+        return self.racks[node % len(self.racks)] if self.racks else None
+
+    def told(self) -> list[dict[str, Any]]:
+        """The brokers, as answers have them."""
+        return [
+            {"node_id": node, "broker_id": node, "host": host, "port": port,
+             "rack": self.rack(node)}
+            for node, (host, port) in self.addresses.items()
+        ]  # fmt: skip
 
     def coordinator(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional id."""
@@ -57,14 +81,19 @@ class MetadataApis:
     is."""
 
     def __init__(
-        self, nodes: Nodes, partitions: Partitions, deleted: Callable[[str], None]
-    ) -> None:
+        self, nodes: Nodes, partitions: Partitions, settings: Settings,
+        deleted: Callable[[str], None],
+    ) -> None:  # fmt: skip
         self._nodes, self._partitions, self._deleted = nodes, partitions, deleted
+        self._settings = settings
         self._may = partitions.cluster
+        self._factors: dict[str, int] = {}
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "Metadata": self.metadata,
+            "DescribeCluster": self.describe_cluster,
             "FindCoordinator": self.find_coordinator,
             "CreateTopics": self.create_topics,
+            "CreatePartitions": self.create_partitions,
             "DeleteTopics": self.delete_topics,
             "DescribeAcls": self.describe_acls,
         }
@@ -73,23 +102,32 @@ class MetadataApis:
         """Metadata. It makes a missing topic, unless that is forbidden. For all topics, the answer
         has those that may be described."""
         asked = request.fields["topics"]
+        makes = self._settings.broker("auto.create.topics.enable").lower() == "true"
+        makes &= request.fields.get("allow_auto_topic_creation", True)
         if asked is None or (not asked and request.version == 0):
             names = [name for name in self._partitions.topics if self._seen(request, name) is None]
+            topics = [self._topic(request, name, makes=False) for name in names]
         else:
-            names = [topic["name"] for topic in asked]
-        makes = asked is not None and request.fields.get("allow_auto_topic_creation", True)
+            topics = [self._asked(request, topic, makes) for topic in asked]
         return Answer(
             {
-                "brokers": [
-                    {"node_id": node, "host": host, "port": port}
-                    for node, (host, port) in self._nodes.addresses.items()
-                ],
-                "cluster_id": "epochfence",
+                "brokers": self._nodes.told(),
+                "cluster_id": CLUSTER_ID,
                 "controller_id": 0,
-                "topics": [self._topic(request, name, makes) for name in names],
+                "topics": topics,
                 "cluster_authorized_operations": _NO_AUTHORITY,
             }
         )
+
+    def _asked(self, request: Request, topic: Mapping[str, Any], makes: bool) -> dict[str, Any]:
+        """A topic that was asked for by name, or (from version 10 on) by id."""
+        if topic["name"] is not None:
+            return self._topic(request, topic["name"], makes)
+        topic_id = topic["topic_id"]
+        name = self._partitions.name_of(topic_id)
+        if name is None:
+            return {"error_code": "UNKNOWN_TOPIC_ID", "name": None, "topic_id": topic_id}
+        return self._topic(request, name, makes=False)
 
     def _seen(self, request: Request, name: str) -> str | None:
         """Why who asks may not see a topic; None where he may."""
@@ -106,65 +144,182 @@ class MetadataApis:
             count = topics.get(name, 0)
         partitions: list[dict[str, Any]] = []
         for number in range(count):
-            of = self._nodes.log_leader if name == LOG_TOPIC else self._nodes.leader
-            leader = of(number)
+            leader, replicas = self._replicas(name, number)
             partitions.append(
                 {
-                    "partition_index": number, "leader_id": leader, "leader_epoch": 0,
-                    "replica_nodes": [leader], "isr_nodes": [leader],
+                    "partition_index": number, "leader_id": leader, "leader_epoch": LEADER_EPOCH,
+                    "replica_nodes": replicas, "isr_nodes": replicas,
                 }
             )  # fmt: skip
         return {
             "error_code": error or "NONE", "name": name, "is_internal": name in _INTERNAL,
+            "topic_id": self._partitions.ids.get(name) if count else None,
             "partitions": partitions, "topic_authorized_operations": _NO_AUTHORITY,
         }  # fmt: skip
+
+    def _replicas(self, name: str, number: int) -> tuple[int, list[int]]:
+        """The leader of a partition, and all its replicas."""
+        if name == LOG_TOPIC:
+            leader = self._nodes.log_leader(number)
+            return leader, [leader]
+        default = self._settings.number("default.replication.factor")
+        replicas = self._nodes.replicas(number, self._factors.get(name, default))
+        return replicas[0], replicas
 
     def _made(self, request: Request, name: str) -> str:
         """Makes a topic that a client has named: an error."""
         error = self._may.may_create(request.principal, name, by_metadata=True)
         return error if error != "NONE" else self._partitions.create(name, self._partitions.made)
 
+    def describe_cluster(self, request: Request) -> Answer:
+        """DescribeCluster. There are no controllers to ask for."""
+        if request.fields.get("endpoint_type", _BROKERS) != _BROKERS:
+            return Answer({"error_code": "MISMATCHED_ENDPOINT_TYPE"})
+        return Answer(
+            {
+                "brokers": self._nodes.told(), "cluster_id": CLUSTER_ID, "controller_id": 0,
+                "cluster_authorized_operations": _NO_AUTHORITY,
+            }
+        )  # fmt: skip
+
     def find_coordinator(self, request: Request) -> Answer:
-        """FindCoordinator, of a transactional id or a group."""
-        key, kind = request.fields["key"], request.fields.get("key_type", _GROUP)
+        """FindCoordinator, of a transactional id or a group; from version 4 on, of several."""
+        kind = request.fields.get("key_type", _GROUP)
+        if "coordinator_keys" not in request.fields:
+            return Answer(self._coordinator(request, request.fields["key"], kind))
+        keys = request.fields["coordinator_keys"]
+        return Answer({"coordinators": [self._coordinator(request, key, kind) for key in keys]})
+
+    def _coordinator(self, request: Request, key: str, kind: int) -> dict[str, Any]:
         error = "INVALID_REQUEST"
         if kind in (_TRANSACTION, _GROUP):
             error = self._may.may_find(request.principal, key, of_group=kind == _GROUP)
         if error != "NONE":
-            return Answer({"error_code": error, "node_id": -1, "port": -1})
+            return {"key": key, "error_code": error, "node_id": -1, "port": -1}
         of = self._nodes.group_coordinator if kind == _GROUP else self._nodes.coordinator
         node = of(key)
         host, port = self._nodes.addresses[node]
-        return Answer({"node_id": node, "host": host, "port": port})
+        return {"key": key, "node_id": node, "host": host, "port": port}
 
     def create_topics(self, request: Request) -> Answer:
-        """CreateTopics. Each partition has one replica."""
+        """CreateTopics (ReplicationControlManager.createTopics)."""
+        times = Counter(topic["name"] for topic in request.fields["topics"])
         told: list[dict[str, Any]] = []
         for topic in request.fields["topics"]:
-            name, count = topic["name"], topic["num_partitions"]
-            error = self._may.may_create(request.principal, name, by_metadata=False)
-            if topic.get("assignments"):
-                count = len(topic["assignments"])
-            if count == -1:
-                count = self._partitions.made
-            if error == "NONE" and not request.fields.get("validate_only"):
-                error = self._partitions.create(name, count)
+            name = topic["name"]
+            if times[name] > 1 and any(each["name"] == name for each in told):
+                continue
+            error, message = "INVALID_REQUEST", "Found multiple entries for this topic."
+            count, factor = self._wanted(topic)
+            if times[name] == 1:
+                error, message = self._created(request, topic, count, factor)
             told.append(
-                {"name": name, "error_code": error, "num_partitions": count,
-                 "replication_factor": 1, "configs": []}
+                {"name": name, "error_code": error, "error_message": message,
+                 "topic_id": self._partitions.ids.get(name) if error == "NONE" else None,
+                 "num_partitions": count if error == "NONE" else -1,
+                 "replication_factor": factor if error == "NONE" else -1, "configs": []}
             )  # fmt: skip
         return Answer({"topics": told})
 
-    def delete_topics(self, request: Request) -> Answer:
-        """DeleteTopics."""
+    def _wanted(self, topic: Mapping[str, Any]) -> tuple[int, int]:
+        """How many partitions a topic gets, and how many replicas each."""
+        if assigned := topic.get("assignments"):
+            return len(assigned), len(assigned[0]["broker_ids"])
+        count, factor = topic["num_partitions"], topic["replication_factor"]
+        return (
+            self._partitions.made if count == -1 else count,
+            self._settings.number("default.replication.factor") if factor == -1 else factor,
+        )
+
+    def _created(
+        self, request: Request, topic: Mapping[str, Any], count: int, factor: int
+    ) -> tuple[str, str | None]:
+        """Makes a topic as it is asked for: an error, and why."""
+        name = topic["name"]
+        error = self._may.may_create(request.principal, name, by_metadata=False)
+        if error == "NONE":
+            error = self._partitions.create(name, max(count, 1), only_checks=True)
+        if error != "NONE":
+            return error, None
+        configs = {each["name"]: each["value"] for each in topic.get("configs") or ()}
+        if (why := self._settings.wrong(configs)) is not None:
+            return "INVALID_CONFIG", why
+        if assigned := topic.get("assignments"):
+            if topic["num_partitions"] != -1 or topic["replication_factor"] != -1:
+                return "INVALID_REQUEST", "A manual assignment allows no other number."
+            if not self._is_assignment(assigned, 0, factor):
+                return "INVALID_REPLICA_ASSIGNMENT", None
+        if count <= 0:
+            why = "Number of partitions was set to an invalid non-positive value."
+            return "INVALID_PARTITIONS", why
+        if not 0 < factor <= self._nodes.count:
+            why = f"Unable to replicate the partition {factor} time(s): there are "
+            return "INVALID_REPLICATION_FACTOR", f"{why}{self._nodes.count} broker(s)."
+        check = bool(request.fields.get("validate_only"))
+        error = self._partitions.create(name, count, configs, only_checks=check)
+        if error == "NONE" and not check:
+            self._factors[name] = factor
+        return error, None
+
+    def _is_assignment(
+        self, assigned: Iterable[Mapping[str, Any]], first: int, factor: int
+    ) -> bool:
+        """Whether these are replicas for partitions from `first` on. Kafka heeds which brokers they
+        are; here only the number of replicas is heeded."""
+        numbers = [each.get("partition_index", first + n) for n, each in enumerate(assigned)]
+        lists = [each["broker_ids"] for each in assigned]
+        return sorted(numbers) == list(range(first, first + len(numbers))) and all(
+            len(those) == factor == len(set(those)) and set(those) <= set(range(self._nodes.count))
+            for those in lists
+        )
+
+    def create_partitions(self, request: Request) -> Answer:
+        """CreatePartitions (ReplicationControlManager.createPartitions)."""
         told: list[dict[str, Any]] = []
-        for name in request.fields["topic_names"]:
-            error = self._may.use_of(request.principal, name, "DELETE")
+        for topic in request.fields["topics"]:
+            error, why = self._enlarged(request, topic)
+            told.append({"name": topic["name"], "error_code": error, "error_message": why})
+        return Answer({"results": told})
+
+    def _enlarged(self, request: Request, topic: Mapping[str, Any]) -> tuple[str, str | None]:
+        name, count = topic["name"], topic["count"]
+        if not self._may.allows(request.principal, "ALTER", "TOPIC", name):
+            return "TOPIC_AUTHORIZATION_FAILED", None
+        there = self._partitions.topics.get(name)
+        if there is None:
+            return _UNKNOWN, None
+        if count <= there:
+            why = f"The topic currently has {there} partition(s); {count} would not be an increase."
+            return "INVALID_PARTITIONS", why
+        factor = len(self._replicas(name, 0)[1])
+        assigned = topic["assignments"]
+        if assigned is not None and (
+            len(assigned) != count - there or not self._is_assignment(assigned, there, factor)
+        ):
+            return "INVALID_REPLICA_ASSIGNMENT", None
+        if not request.fields["validate_only"]:
+            self._partitions.topics[name] = count
+        return "NONE", None
+
+    def delete_topics(self, request: Request) -> Answer:
+        """DeleteTopics, by name or (from version 6 on) by id."""
+        named = request.fields.get("topic_names")
+        asked = request.fields["topics"] if named is None else [{"name": name} for name in named]
+        told: list[dict[str, Any]] = []
+        for topic in asked:
+            name, topic_id = topic["name"], topic.get("topic_id")
+            if name is None:
+                name = self._partitions.name_of(topic_id)
+            error = "UNKNOWN_TOPIC_ID"
+            if name is not None:
+                topic_id = self._partitions.ids.get(name)
+                error = self._may.use_of(request.principal, name, "DELETE")
             if error == "NONE":
                 error = self._partitions.delete(name)
             if error == "NONE":
+                self._factors.pop(name, None)
                 self._deleted(name)
-            told.append({"name": name, "error_code": error})
+            told.append({"name": name, "topic_id": topic_id, "error_code": error})
         return Answer({"responses": told})
 
     def describe_acls(self, request: Request) -> Answer:
@@ -203,6 +358,7 @@ _PATTERNS: Final = {"LITERAL": 3, "PREFIXED": 4}
 _PERMISSIONS: Final = {"DENY": 2, "ALLOW": 3}
 _OPERATIONS: Final = {
     "ALL": 2, "READ": 3, "WRITE": 4, "CREATE": 5, "DELETE": 6, "ALTER": 7, "DESCRIBE": 8,
-    "CLUSTER_ACTION": 9, "IDEMPOTENT_WRITE": 12, "TWO_PHASE_COMMIT": 15,
+    "CLUSTER_ACTION": 9, "DESCRIBE_CONFIGS": 10, "ALTER_CONFIGS": 11, "IDEMPOTENT_WRITE": 12,
+    "TWO_PHASE_COMMIT": 15,
 }  # fmt: skip
 """The numbers of ACLs' parts (ResourceType, PatternType, AclPermissionType, AclOperation)."""

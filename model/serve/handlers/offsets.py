@@ -1,4 +1,4 @@
-"""The offsets of consumer groups: OffsetCommit, OffsetFetch and TxnOffsetCommit.
+"""The offsets of consumer groups: OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit.
 
 The cluster decides who may commit, and the answers. This module keeps the details that go with an
 offset on the wire, by the offset's place in the log.
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ...broker.group_messages import Committed
 from ...cluster import Cluster, offsets_partition
 from ...wire.listener import Answer, Request
+from ..settings import Settings
 from .groups import GroupApis, identity
 from .partitions import Partitions
 
@@ -22,18 +23,22 @@ class Details(NamedTuple):
     """A client's data about an offset that it committed."""
 
     leader_epoch: int = -1
-    metadata: str | None = ""
+    metadata: str = ""
 
 
 class OffsetApis:
     """The answers of the brokers that keep offsets."""
 
-    def __init__(self, cluster: Cluster, partitions: Partitions, groups: GroupApis) -> None:
+    def __init__(
+        self, cluster: Cluster, partitions: Partitions, groups: GroupApis, settings: Settings
+    ) -> None:
         self._cluster, self._partitions, self._groups = cluster, partitions, groups
+        self._settings = settings
         self._details: dict[tuple[str, Place, int], Details] = {}
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "OffsetCommit": self.commit,
             "OffsetFetch": self.fetch,
+            "OffsetDelete": self.delete,
             "TxnOffsetCommit": self.commit_in_transaction,
         }
 
@@ -80,10 +85,16 @@ class OffsetApis:
             for topic in asked["topics"]
             for part in topic["partitions"]
         }
+        topics = {topic["name"]: topic for topic in asked["topics"]}
+        longest = self._settings.number("offset.metadata.max.bytes")
         errors = {
-            place: refused if refused != "NONE" else self._unread(request, *place)
+            place: refused if refused != "NONE" else self._unread(request, topics[place[0]], place)
             for place in given
         }
+        for place, part in given.items():
+            is_long = len((part["committed_metadata"] or "").encode()) > longest
+            if errors[place] == "NONE" and is_long:
+                errors[place] = "OFFSET_METADATA_TOO_LARGE"
         left = {place: part for place, part in given.items() if errors[place] == "NONE"}
         if left:
             at = self._cluster.leader(offsets_partition(group_id)).log_end_offset
@@ -93,38 +104,62 @@ class OffsetApis:
             errors |= dict.fromkeys(left, error)
             for place, part in left.items() if error == "NONE" else ():
                 epoch = part.get("committed_leader_epoch", -1)
-                self._details[group_id, place, at] = Details(epoch, part["committed_metadata"])
-        told: dict[str, list[dict[str, Any]]] = {topic["name"]: [] for topic in asked["topics"]}
+                self._details[group_id, place, at] = Details(
+                    epoch, part["committed_metadata"] or ""
+                )
+        told: dict[str, list[dict[str, Any]]] = {name: [] for name in topics}
         for (name, number), error in errors.items():
             told[name].append({"partition_index": number, "error_code": error})
-        return Answer({"topics": [{"name": n, "partitions": p} for n, p in told.items()]})
+        return Answer(
+            {
+                "topics": [
+                    {"name": name, "topic_id": topics[name].get("topic_id"), "partitions": parts}
+                    for name, parts in told.items()
+                ]
+            }
+        )
 
-    def _unread(self, request: Request, topic: str, number: int) -> str:
+    def _unread(self, request: Request, topic: Mapping[str, Any], place: Place) -> str:
         """Why nobody commits an offset of a partition, or NONE: it may not be read, or isn't
         there."""
-        error = self._cluster.use_of(request.principal, topic, "READ")
-        is_there = self._partitions.has(topic, number)
+        if self._partitions.is_unknown(topic):
+            return "UNKNOWN_TOPIC_ID"
+        error = self._cluster.use_of(request.principal, place[0], "READ")
+        is_there = self._partitions.has(*place)
         return error if error != "NONE" or is_there else "UNKNOWN_TOPIC_OR_PARTITION"
 
     def fetch(self, request: Request) -> Answer:
-        """OffsetFetch. With `require_stable` the answer leaves out offsets that a transaction
-        may still change."""
+        """OffsetFetch; from version 8 on, of several groups. With `require_stable` the answer
+        leaves out offsets that a transaction may still change."""
         asked = request.fields
+        if "groups" not in asked:
+            return Answer(self._of_group(request, asked))
+        groups = [
+            {"group_id": each["group_id"], **self._of_group(request, each)}
+            for each in asked["groups"]
+        ]
+        return Answer({"groups": groups})
+
+    def _of_group(self, request: Request, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The offsets of one group."""
         group_id, wanted = asked["group_id"], asked["topics"]
+        stable = request.fields.get("require_stable", False)
         error = self._groups.refusal(request, group_id)
         if error != "NONE":
-            return Answer({"error_code": error})
+            return {"error_code": error, "topics": []}
         if wanted is not None:
             places = [(t["name"], number) for t in wanted for number in t["partition_indexes"]]
         else:
             known = sorted(self._cluster.groups.places(group_id))
             places = [place for place in known if self._unseen(request, place[0]) == "NONE"]
+        by_id = {t["name"]: t for t in wanted or ()}
         topics: dict[str, list[dict[str, Any]]] = {}
         for place in places:
-            error = self._unseen(request, place[0])
+            error = "UNKNOWN_TOPIC_ID"
+            if not self._partitions.is_unknown(by_id.get(place[0], {})):
+                error = self._unseen(request, place[0])
             found = Committed(error)
             if error == "NONE":
-                stable = asked.get("require_stable", False)
                 found = self._cluster.fetch_offset(group_id, place, require_stable=stable)
             said = self._details.get((group_id, place, found.appended), Details())
             topics.setdefault(place[0], []).append(
@@ -132,7 +167,48 @@ class OffsetApis:
                  "committed_leader_epoch": said.leader_epoch, "metadata": said.metadata,
                  "error_code": found.error}
             )  # fmt: skip
-        return Answer({"topics": [{"name": n, "partitions": p} for n, p in topics.items()]})
+        return {
+            "topics": [
+                {
+                    "name": name, "partitions": parts,
+                    "topic_id": by_id.get(name, {}).get("topic_id", self._partitions.ids.get(name)),
+                }
+                for name, parts in topics.items()
+            ]
+        }  # fmt: skip
+
+    def delete(self, request: Request) -> Answer:
+        """OffsetDelete, of partitions that no member subscribes to (GroupCoordinator
+        .handleDeleteOffsets)."""
+        group_id = request.fields["group_id"]
+        if not self._cluster.allows(request.principal, "DELETE", "GROUP", group_id):
+            return Answer({"error_code": "GROUP_AUTHORIZATION_FAILED"})
+        error = self._groups.elsewhere(request, group_id)
+        group = self._cluster.groups.groups.get(group_id)
+        if error == "NONE" and group is None:
+            error = "GROUP_ID_NOT_FOUND"
+        if error != "NONE" or group is None:
+            return Answer({"error_code": error})
+        used = self._groups.subscribed(group_id)
+        if used is None:
+            return Answer({"error_code": "NON_EMPTY_GROUP"})
+        topics: list[dict[str, Any]] = []
+        gone: set[Place] = set()
+        for topic in request.fields["topics"]:
+            name, told = topic["name"], list[dict[str, Any]]()
+            for part in topic["partitions"]:
+                place = name, part["partition_index"]
+                error = self._cluster.use_of(request.principal, name, "READ")
+                if error == "NONE" and not self._partitions.has(*place):
+                    error = "UNKNOWN_TOPIC_OR_PARTITION"
+                if error == "NONE" and name in used:
+                    error = "GROUP_SUBSCRIBED_TO_TOPIC"
+                if error == "NONE":
+                    gone.add(place)
+                told.append({"partition_index": place[1], "error_code": error})
+            topics.append({"name": name, "partitions": told})
+        self._cluster.groups.forget(gone.__contains__, group_id)
+        return Answer({"topics": topics})
 
     def _unseen(self, request: Request, topic: str) -> str:
         return self._cluster.use_of(request.principal, topic, "DESCRIBE")

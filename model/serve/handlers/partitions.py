@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid4
+
+from crc32c import crc32c
 
 from ...broker.leader import Batch, PartitionLeader
 from ...cluster import Cluster
-from ...records import Flag, Record, RecordBatch, encode_batch, encode_marker
+from ...records import Flag, Record, RecordBatch, decode_batch, encode_batch, encode_marker
+from ..settings import Settings
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+LOG_TOPIC: Final = "__transaction_state"
+"""It has no records here. Who asks for it by name sees its partitions."""
+LEADER_EPOCH: Final = 0
+"""That of each partition's leader: no other broker takes one over."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_LEADER_EPOCH = bytes(4)
 _EPOCH_AT = 12, 16  # where a batch has it, behind its base offset and length
+_CRC_AT, _ATTRIBUTES_AT, _MAX_TIMESTAMP_AT = (17, 21), (21, 23), (35, 43)
 
 
 def partition_name(topic: str, number: int) -> str:
@@ -44,12 +52,30 @@ class Partitions:
     """
 
     cluster: Cluster
+    settings: Settings
     made: int = 1
     topics: dict[str, int] = field(default_factory=dict[str, int])
+    ids: dict[str, UUID] = field(default_factory=dict[str, UUID])
+    """The topics' ids, by name."""
+    _names: dict[UUID, str] = field(default_factory=dict[UUID, str])
     _bytes: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
 
     def __post_init__(self) -> None:
         self.cluster.coordinator.leader_of = self._leader_of
+        for name in (OFFSETS_TOPIC, LOG_TOPIC):
+            self._identify(name)
+
+    def _identify(self, topic: str) -> None:
+        self.ids[topic] = uuid4()
+        self._names[self.ids[topic]] = topic
+
+    def name_of(self, topic_id: UUID | None) -> str | None:
+        """The name of the topic with an id; None if there is none."""
+        return None if topic_id is None else self._names.get(topic_id)
+
+    def is_unknown(self, topic: Mapping[str, Any]) -> bool:
+        """Whether a request names a topic by an id that no topic has."""
+        return "topic_id" in topic and self.name_of(topic["topic_id"]) is None
 
     def _leader_of(self, partition: str) -> int | None:
         topic, number = place_of(partition)
@@ -59,15 +85,24 @@ class Partitions:
         """Whether there is such a partition."""
         return 0 <= number < self.topics.get(topic, 0)
 
-    def create(self, topic: str, count: int) -> str:
-        """Makes a topic: an error."""
+    def create(
+        self, topic: str, count: int, settings: Mapping[str, str] | None = None, *,
+        only_checks: bool = False,
+    ) -> str:  # fmt: skip
+        """Makes a topic, or only checks whether it could be made: an error."""
         if not _NAME.fullmatch(topic) or topic in (".", ".."):
             return "INVALID_TOPIC_EXCEPTION"
-        if topic in self.topics:
+        if topic in self.topics or topic in (OFFSETS_TOPIC, LOG_TOPIC):
             return "TOPIC_ALREADY_EXISTS"
+        if any(_collides(topic, other) for other in self.topics):
+            return "INVALID_TOPIC_EXCEPTION"
         if not 0 < count <= 10_000:
             return "INVALID_PARTITIONS"
+        if only_checks:
+            return "NONE"
         self.topics[topic] = count
+        self._identify(topic)
+        self.settings.set(topic, settings or {})
         return "NONE"
 
     def delete(self, topic: str) -> str:
@@ -77,17 +112,41 @@ class Partitions:
         for number in range(self.topics.pop(topic)):
             self.cluster.leaders.pop(partition_name(topic, number), None)
             self._bytes.pop(partition_name(topic, number), None)
+        del self._names[self.ids.pop(topic)]
+        self.settings.forget(topic)
         return "NONE"
 
     def leader(self, topic: str, number: int) -> PartitionLeader:
         """The leader of a partition."""
         return self.cluster.leader(partition_name(topic, number))
 
-    def keep(self, partition: str, base_offset: int, data: bytes) -> None:
-        """Keeps the bytes of a batch that the leader has taken, at the offset that it was given."""
-        start, end = _EPOCH_AT
-        kept = base_offset.to_bytes(8) + data[8:start] + _LEADER_EPOCH + data[end:]
-        self._bytes.setdefault(partition, {})[base_offset] = kept
+    def keep(self, partition: str, base_offset: int, data: bytes, append_time: int | None) -> None:
+        """Keeps the bytes of a batch that the leader has taken, at the offset that it was given.
+        `append_time` (ms) replaces its timestamps, if the topic wants that
+        (DefaultRecordBatch.setMaxTimestamp)."""
+        kept = bytearray(data)
+        kept[:8] = base_offset.to_bytes(8)
+        kept[slice(*_EPOCH_AT)] = LEADER_EPOCH.to_bytes(4)
+        if append_time is not None:
+            attributes = int.from_bytes(kept[slice(*_ATTRIBUTES_AT)]) | Flag.LOG_APPEND_TIME
+            kept[slice(*_ATTRIBUTES_AT)] = attributes.to_bytes(2)
+            kept[slice(*_MAX_TIMESTAMP_AT)] = append_time.to_bytes(8)
+            kept[slice(*_CRC_AT)] = crc32c(kept[_ATTRIBUTES_AT[0] :]).to_bytes(4)
+        self._bytes.setdefault(partition, {})[base_offset] = bytes(kept)
+
+    def size(self, topic: str, number: int) -> int:
+        """The bytes of a partition's batches."""
+        return sum(map(len, self._bytes.get(partition_name(topic, number), {}).values()))
+
+    def delete_records(self, topic: str, number: int, before: int) -> None:
+        """A partition starts at this offset; the bytes of batches below it are gone."""
+        partition = partition_name(topic, number)
+        self.cluster.leader(partition).delete_records(before)
+        kept = self._bytes.get(partition, {})
+        for batch in self.cluster.leader(partition).batches:
+            if batch.last_offset >= before:
+                break
+            kept.pop(batch.base_offset, None)
 
     def read(
         self, topic: str, number: int, offset: int, end: int, most: int, *, at_least_one: bool
@@ -117,10 +176,41 @@ class Partitions:
             kept[batch.base_offset] = _bytes_of(batch)
         return kept[batch.base_offset]
 
-    def first_since(self, topic: str, number: int, timestamp: int) -> Batch | None:
-        """The first batch that was appended at a time, in ms, or after it."""
-        batches = self._from(partition_name(topic, number), 0)
-        return next((batch for batch in batches if batch.timestamp >= timestamp), None)
+    def since(self, topic: str, number: int, timestamp: int) -> tuple[int, int] | None:
+        """The first record whose timestamp (ms) is at least this: its offset and timestamp
+        (LogSegment.findOffsetByTimestamp)."""
+        partition, start = (
+            partition_name(topic, number),
+            self.leader(topic, number).log_start_offset,
+        )
+        for batch in self._from(partition, start):
+            data = self._data(partition, batch)
+            if _max_timestamp(data) < timestamp:
+                continue
+            decoded, _ = decode_batch(data)
+            for record in decoded.records:
+                offset = decoded.base_offset + record.offset_delta
+                if decoded.timestamp_of(record) >= timestamp and offset >= start:
+                    return offset, decoded.timestamp_of(record)
+        return None
+
+    def latest(self, topic: str, number: int) -> tuple[int, int] | None:
+        """The first record with the largest timestamp: its offset and timestamp."""
+        partition, start = (
+            partition_name(topic, number),
+            self.leader(topic, number).log_start_offset,
+        )
+        largest = [_max_timestamp(self._data(partition, b)) for b in self._from(partition, start)]
+        return self.since(topic, number, max(largest)) if largest else None
+
+
+def _max_timestamp(data: bytes) -> int:
+    return int.from_bytes(data[slice(*_MAX_TIMESTAMP_AT)], signed=True)
+
+
+def _collides(topic: str, other: str) -> bool:
+    """Whether metrics can't tell two topics apart (Topic.hasCollision)."""
+    return topic.replace(".", "_") == other.replace(".", "_")
 
 
 def _bytes_of(batch: Batch) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from itertools import starmap
 from typing import Any
@@ -189,7 +190,13 @@ class TransactionApis:
             asked["producer_id_filters"], asked["state_filters"], asked.get("duration_filter", -1)
         )
         states: list[dict[str, Any]] = []
+        try:
+            pattern = re.compile(asked.get("transactional_id_pattern") or "")
+        except re.error:
+            return Answer({"error_code": "INVALID_REGULAR_EXPRESSION"})
         for name in names:
+            if pattern.pattern and not pattern.fullmatch(name):
+                continue
             entry = coordinator.metadata(name)
             is_here = self._nodes.coordinator(name) == request.node
             may = self._cluster.may_describe(request.principal, name)

@@ -265,7 +265,7 @@ def test_a_failing_handler_is_heard_of_at_the_end() -> None:
         ask()
 
 
-@pytest.mark.parametrize(("version", "answered", "error"), [(3, 3, 0), (4, 0, 35)])
+@pytest.mark.parametrize(("version", "answered", "error"), [(4, 4, 0), (5, 0, 35)])
 def test_versions_and_features_are_told(version: int, answered: int, error: int) -> None:
     key = KEYS["ApiVersions"]
     header = key.to_bytes(2) + version.to_bytes(2) + b"\0\0\0\1\xff\xff\0"
@@ -281,8 +281,8 @@ def test_versions_and_features_are_told(version: int, answered: int, error: int)
     told, end = entity_reader(response)(data, 4)
     fields = plain(told)
     assert (data[:4], end, told.error_code) == (b"\0\0\0\1", size - 4, error)
-    assert {"api_key": key, "min_version": 0, "max_version": 3} in fields["api_keys"]
-    if answered == 3:
+    assert {"api_key": key, "min_version": 0, "max_version": 4} in fields["api_keys"]
+    if answered == 4:
         (feature,) = fields["finalized_features"]
         assert (feature["name"], feature["max_version_level"]) == ("transaction.version", 2)
 

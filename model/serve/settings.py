@@ -1,0 +1,187 @@
+"""Settings of topics and brokers: names, types, defaults, and the releases that know them.
+
+Source: LogConfig.configDef, TopicConfig, KafkaConfig (kafka-clients and kafka-storage 4.3.1, 3.6.2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ...spec.releases.features import RELEASED
+
+_FOR_EVER: Final = str(2**63 - 1)
+_TYPES: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6, "list": 7}
+
+
+class Setting(NamedTuple):
+    """A setting. `since` is the first release that knows it, `until` the first that doesn't any
+    more; `least` is the smallest number, `values` are the strings that it takes (all if none)."""
+
+    kind: str
+    default: str
+    values: tuple[str, ...] = ()
+    least: int = -(2**63)
+    since: str = RELEASED[0]
+    until: str = ""
+
+    @property
+    def number(self) -> int:
+        """The number of its type on the wire (DescribeConfigsResponse.ConfigType)."""
+        return _TYPES[self.kind]
+
+    def takes(self, value: str) -> bool:
+        """Whether this can be its value (ConfigDef.parseType and the validators)."""
+        match self.kind:
+            case "boolean":
+                return value.strip().lower() in ("true", "false")
+            case "int" | "long":
+                bits = 31 if self.kind == "int" else 63
+                digits = value.strip().removeprefix("-").removeprefix("+")
+                is_number = digits.isascii() and digits.isdigit() and len(digits) < 20
+                return is_number and max(self.least, -(2**bits)) <= int(value) < 2**bits
+            case "double":
+                try:
+                    return self.least <= float(value)
+                except ValueError:
+                    return False
+            case "list":
+                given = [each.strip() for each in value.split(",") if each.strip()]
+                return not self.values or set(given) <= set(self.values)
+            case _:
+                return not self.values or value in self.values
+
+
+_COMPRESSION: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_TOPIC: Final[Mapping[str, Setting]] = {
+    "cleanup.policy": Setting("list", "delete", ("compact", "delete")),
+    "compression.gzip.level": Setting("int", "-1", since="3.8"),
+    "compression.lz4.level": Setting("int", "9", since="3.8"),
+    "compression.type": Setting("string", "producer", _COMPRESSION),
+    "compression.zstd.level": Setting("int", "3", since="3.8"),
+    "delete.retention.ms": Setting("long", "86400000", least=0),
+    "file.delete.delay.ms": Setting("long", "60000", least=0),
+    "flush.messages": Setting("long", _FOR_EVER, least=1),
+    "flush.ms": Setting("long", _FOR_EVER, least=0),
+    "follower.replication.throttled.replicas": Setting("list", ""),
+    "index.interval.bytes": Setting("int", "4096", least=0),
+    "leader.replication.throttled.replicas": Setting("list", ""),
+    "local.retention.bytes": Setting("long", "-2", least=-2, since="3.6"),
+    "local.retention.ms": Setting("long", "-2", least=-2, since="3.6"),
+    "max.compaction.lag.ms": Setting("long", _FOR_EVER, least=1, since="2.3"),
+    "max.message.bytes": Setting("int", "1048588", least=0),
+    "message.downconversion.enable": Setting("boolean", "true", since="2.0", until="4.0.0"),
+    "message.format.version": Setting("string", "3.0-IV1", until="4.0.0"),
+    "message.timestamp.after.max.ms": Setting("long", _FOR_EVER, least=0, since="3.6"),
+    "message.timestamp.before.max.ms": Setting("long", _FOR_EVER, least=0, since="3.6"),
+    "message.timestamp.difference.max.ms": Setting("long", _FOR_EVER, least=0, until="4.0.0"),
+    "message.timestamp.type": Setting("string", "CreateTime", ("CreateTime", "LogAppendTime")),
+    "min.cleanable.dirty.ratio": Setting("double", "0.5", least=0),
+    "min.compaction.lag.ms": Setting("long", "0", least=0),
+    "min.insync.replicas": Setting("int", "1", least=1),
+    "preallocate": Setting("boolean", "false"),
+    "remote.log.copy.disable": Setting("boolean", "false", since="3.9"),
+    "remote.log.delete.on.disable": Setting("boolean", "false", since="3.9"),
+    "remote.storage.enable": Setting("boolean", "false", since="3.6"),
+    "retention.bytes": Setting("long", "-1"),
+    "retention.ms": Setting("long", "604800000", least=-1),
+    "segment.bytes": Setting("int", "1073741824", least=14),
+    "segment.index.bytes": Setting("int", "10485760", least=4),
+    "segment.jitter.ms": Setting("long", "0", least=0),
+    "segment.ms": Setting("long", "604800000", least=1),
+    "unclean.leader.election.enable": Setting("boolean", "false"),
+}
+_AT_40: Final = {"message.timestamp.after.max.ms": "3600000", "segment.bytes": "1073741824"}
+"""Defaults from 4.0 on (KIP-1030)."""
+BROKER: Final[Mapping[str, Setting]] = {
+    "auto.create.topics.enable": Setting("boolean", "true"),
+    "connections.max.idle.ms": Setting("long", "600000", least=100),
+    "default.replication.factor": Setting("int", "1", least=1),
+    "group.max.session.timeout.ms": Setting("int", "1800000", least=1),
+    "group.min.session.timeout.ms": Setting("int", "6000", least=1),
+    "log.message.timestamp.type": Setting("string", "CreateTime", ("CreateTime", "LogAppendTime")),
+    "max.connections": Setting("int", "10000", least=1),
+    "message.max.bytes": Setting("int", "1048588", least=0),
+    "num.partitions": Setting("int", "1", least=1),
+    "offset.metadata.max.bytes": Setting("int", "4096", least=0),
+    "queued.max.request.bytes": Setting("long", str(256 << 20), least=1 << 20),
+    "socket.request.max.bytes": Setting("int", "104857600", least=1),
+}
+"""The settings of brokers that a served cluster heeds."""
+_FROM_BROKER: Final = {
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+}
+"""The settings of a broker that are the defaults of topics."""
+HEEDED: Final = ("max.message.bytes", "message.timestamp.type")
+"""The settings of topics that a served cluster heeds; the others are kept and told."""
+
+
+def topic_settings(release: str) -> dict[str, Setting]:
+    """The settings of topics that brokers of a release know."""
+    place = RELEASED.index(release)
+    known = {
+        name: each
+        for name, each in _TOPIC.items()
+        if RELEASED.index(each.since) <= place
+        and (not each.until or place < RELEASED.index(each.until))
+    }
+    if place >= RELEASED.index("4.0.0"):
+        known |= {name: known[name]._replace(default=value) for name, value in _AT_40.items()}
+    return known
+
+
+class Settings:
+    """The settings of brokers of a release, and of their topics. `given` are those of the brokers
+    that aren't the default. Raises ValueError for a setting that isn't heeded, or can't have its
+    value."""
+
+    def __init__(self, release: str, given: Mapping[str, str] | None = None) -> None:
+        self.of_topics = topic_settings(release)
+        self.given = dict(given or {})
+        for name, value in self.given.items():
+            if name not in BROKER:
+                raise ValueError(f"{name} isn't heeded here; choose from {', '.join(BROKER)}")
+            if not BROKER[name].takes(value):
+                raise ValueError(f"{name} can't be {value!r}: it is of type {BROKER[name].kind}")
+        self._topics: dict[str, dict[str, str]] = {}
+
+    def broker(self, name: str) -> str:
+        """The value of a setting of the brokers."""
+        return self.given.get(name, BROKER[name].default)
+
+    def number(self, name: str) -> int:
+        """The value of a setting of the brokers that is a number."""
+        return int(self.broker(name))
+
+    def default(self, name: str) -> str:
+        """The value of a topic's setting where the topic has none of its own."""
+        above = _FROM_BROKER.get(name)
+        return self.of_topics[name].default if above is None else self.broker(above)
+
+    def topic(self, topic: str, name: str) -> str:
+        """The value of a topic's setting."""
+        return self._topics.get(topic, {}).get(name) or self.default(name)
+
+    def own(self, topic: str) -> dict[str, str]:
+        """The settings that a topic has of its own."""
+        return dict(self._topics.get(topic, {}))
+
+    def set(self, topic: str, values: Mapping[str, str]) -> None:
+        """A topic has these settings of its own, and no others."""
+        self._topics[topic] = dict(values)
+
+    def forget(self, topic: str) -> None:
+        """A topic is gone."""
+        self._topics.pop(topic, None)
+
+    def wrong(self, values: Mapping[str, str | None]) -> str | None:
+        """Why a topic can't have these settings; None if it can (LogConfig.validate)."""
+        for name, value in values.items():
+            if name not in self.of_topics:
+                return f"Unknown topic config name: {name}"
+            if value is None:
+                return f"Null value not supported for topic configs: {name}"
+            if not self.of_topics[name].takes(value):
+                return f"Invalid value {value} for configuration {name}"
+        return None
