@@ -124,12 +124,10 @@ class Server(Served):
     def bootstrap(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self._addresses().values())
 
-    def _addresses(self) -> dict[int, tuple[str, int]]:
+    def _addresses(self) -> Mapping[int, tuple[str, int]]:
         """The brokers' addresses, as clients get them."""
-        return {
-            node: (self._advertised or host, port)
-            for node, (host, port) in self.brokers.addresses.items()
-        }
+        told, name = self.brokers.addresses, self._advertised
+        return told if name is None else {node: (name, port) for node, (_, port) in told.items()}
 
     def _handle(self, request: Request) -> Awaitable[Answer | Silence]:
         if request.version > BY_NAME.get(request.name, LARGEST):

@@ -307,18 +307,19 @@ class MetadataApis:
         asked = request.fields["topics"] if named is None else [{"name": name} for name in named]
         told: list[dict[str, Any]] = []
         for topic in asked:
-            name, topic_id = topic["name"], topic.get("topic_id")
+            name: str | None = topic["name"]
+            topic_id: Any = topic.get("topic_id")
             if name is None:
                 name = self._partitions.name_of(topic_id)
             error = "UNKNOWN_TOPIC_ID"
             if name is not None:
                 topic_id = self._partitions.ids.get(name)
                 error = self._may.use_of(request.principal, name, "DELETE")
-            if error == "NONE":
-                error = self._partitions.delete(name)
-            if error == "NONE":
-                self._factors.pop(name, None)
-                self._deleted(name)
+                if error == "NONE":
+                    error = self._partitions.delete(name)
+                if error == "NONE":
+                    self._factors.pop(name, None)
+                    self._deleted(name)
             told.append({"name": name, "topic_id": topic_id, "error_code": error})
         return Answer({"responses": told})
 
