@@ -19,7 +19,7 @@ from ..exits import fail, needing
 from ..options import RunOptions, SystemName
 
 if TYPE_CHECKING:
-    from ...diagrams.explorer.app import Explorer
+    from starlette.applications import Starlette
 
 PORT = 8021
 
@@ -45,8 +45,9 @@ def explore(
     """Explore SYSTEM by hand in a browser: take steps, and see why other steps are impossible."""
     with needing("check", "explore"):
         from ...checker.trace.itf import TraceFile, read_trace
-        from ...diagrams.explorer.app import Explorer
-        from ...diagrams.explorer.session import PathError, as_text
+        from ...diagrams.explorer.app import application
+        from ...diagrams.explorer.explorer import Explorer
+        from ...diagrams.explorer.session import PathError
     begin: TraceFile | None = None
     if trace is not None:
         with reading(trace):
@@ -73,25 +74,23 @@ def explore(
     if trace is not None and begin is not None:
         try:
             with reading(trace):
-                path = f"#path={as_text(explorer.path_of(begin))}"
+                path = f"#{explorer.link(explorer.path_of(begin))}"
         except PathError as error:
             fail(f"{trace}: {error}")
-    _serve(explorer, port, path)
+    _serve(application(explorer), declared.name, port, path)
 
 
-def _serve(explorer: Explorer, port: int, path: str) -> None:
+def _serve(application: Starlette, name: str, port: int, path: str) -> None:
     """Serves the page until Ctrl-C, beginning at this path of it."""
-    from ...diagrams.explorer.app import application
     from ...loopback import http_server
     from ...sockets import HOST
 
     listening = _listening(port)
     at_port = listening.getsockname()[1]
-    name = explorer.session.instance.system.name
     print(f"http://{HOST}:{at_port}/{path} shows {name}. Press Ctrl-C to stop.")
     sys.stdout.flush()
     try:
-        http_server(application(explorer)).run(sockets=[listening])
+        http_server(application).run(sockets=[listening])
     except KeyboardInterrupt:  # the normal end
         raise typer.Exit from None
 

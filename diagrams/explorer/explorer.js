@@ -1,7 +1,6 @@
-// A path is the whole of what is seen: it stands behind # in the address, so that a link is enough.
+// A link stands behind # in the address. It is enough to show the same path elsewhere.
 const at = (id) => document.getElementById(id);
-const theatre = at("theatre"), message = at("message"), beside = at("beside"), find = at("find");
-const own = document.body.dataset;
+const theatre = at("theatre"), message = at("message"), find = at("find");
 let path = ["0"];       // what is shown
 let ended = ["0"];      // where forward leads
 let asked = 0;          // answers that come late are left aside
@@ -11,26 +10,23 @@ function say(text, wrong = false) {
   message.classList.toggle("wrong", wrong);
 }
 
-async function ask(address, options) {
-  const answer = await fetch(address, options);
+// The answers of the server; a page without one has its own.
+const ask = globalThis.epochfence?.ask ?? (async (name, values, body) => {
+  const options = body ? { method: "POST", body } : {};
+  const answer = await fetch(`/api/${name}?${query(values)}`, options);
   const data = await answer.json();
   if (!answer.ok) throw new Error(data.error);
   return data;
-}
+});
 
 const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value));
-
-function address() {
-  const values = { path: path.join("."), beside: beside.value, declaration: own.declaration };
-  return `#${query(values)}`;
-}
+const beside = () => at("beside")?.value ?? "";
 
 async function show({ keep = true } = {}) {
   const mine = ++asked;
   theatre.setAttribute("aria-busy", "true");
-  const values = query({ path: path.join("."), beside: beside.value, find: find.value });
   try {
-    const view = await ask(`/api/view?${values}`);
+    const view = await ask("view", { path: path.join("."), beside: beside(), find: find.value });
     if (mine !== asked) return;
     theatre.style.setProperty("--lanes", Math.max(1, view.lanes));
     at("steps").innerHTML = view.chart;
@@ -39,6 +35,9 @@ async function show({ keep = true } = {}) {
       if (opened.has(button.dataset.more)) unfold(button, true);
     at("told").innerHTML = view.told;
     at("offers").innerHTML = view.steps;
+    at("properties").innerHTML = view.properties;
+    at("claimed").textContent = view.broken.length ? `${view.broken.length} broken here` : "";
+    at("claimed").className = view.broken.length ? "status bad" : "status";
     const last = at("steps").querySelector("li.step:last-of-type");
     last.setAttribute("aria-current", "step");
     at("steps").scrollTop = last.offsetTop + last.offsetHeight - at("steps").clientHeight;
@@ -46,8 +45,9 @@ async function show({ keep = true } = {}) {
     at("first").disabled = at("back").disabled = !view.length;
     at("forth").disabled = at("last").disabled = ended.length <= path.length;
     if (at("begin")) at("begin").value = path[0];
-    if (keep) history.replaceState(null, "", address());
-    const blocked = await ask(`/api/blocked?${query({ path: path.join(".") })}`);
+    if (keep) history.replaceState(null, "", `#${view.link}`);
+    dispatchEvent(new CustomEvent("shown", { detail: view }));
+    const blocked = await ask("blocked", { path: path.join(".") });
     if (mine === asked) at("blocked").innerHTML = blocked.blocked;
     return true;
   } catch (error) {
@@ -70,20 +70,29 @@ const take = (number) => go([...path, String(number)]);
 const back = () => path.length > 1 && go(path.slice(0, -1));
 const forth = () => path.length < ended.length && go(ended.slice(0, path.length + 1));
 
+let searching = false;
+
 async function run(goal) {
+  if (searching) return;
+  searching = true;
   say(`Looking for the shortest run to: ${goal} …`);
+  at("cancel").hidden = false;
   try {
-    const found = await ask(`/api/until?${query({ path: path.join("."), goal })}`);
+    const found = await ask("until", { path: path.join("."), goal });
     if (found.path) await go(found.path.split("."), { forget: true });
+    else await show();
     say(`${goal}: ${found.why}`);
   } catch (error) {
     say(error.message, true);
+  } finally {
+    searching = false;
+    at("cancel").hidden = true;
   }
 }
 
 async function load(file) {
   try {
-    const found = await ask("/api/trace", { method: "POST", body: file });
+    const found = await ask("trace", {}, file);
     await go(found.path.split("."), { forget: true });
     say(`${file.name}: ${found.told}`);
   } catch (error) {
@@ -91,18 +100,21 @@ async function load(file) {
   }
 }
 
-function read() {
-  const values = new URLSearchParams(location.hash.slice(1));
-  const of = values.get("declaration");
-  if (of && of !== own.declaration) {
-    say("The link is of another declaration, release or constants: its path isn't taken.", true);
+async function read() {
+  const link = location.hash.slice(1);
+  path = ended = ["0"];
+  if (!link) return show({ keep: false });
+  try {
+    const found = await ask("link", { link });
+    if (found.refused) throw new Error(found.refused);
+    path = ended = found.path.split(".");
+    if (at("beside")) at("beside").value = found.beside;
+    say("");
+    return show();
+  } catch (error) {
+    say(error.message, true);
     return show({ keep: false });
   }
-  beside.value = values.get("beside") ?? "";
-  if (beside.selectedIndex < 0) beside.value = "";
-  path = (values.get("path") || "0").split(".");
-  ended = path;
-  return show();
 }
 
 const opened = new Set();   // the machines whose fields are all shown
@@ -112,7 +124,18 @@ function unfold(button, open) {
   button.closest("tbody").nextElementSibling.hidden = !open;
 }
 
+async function share() {
+  try { await navigator.clipboard.writeText(location.href); say("The link is copied."); } catch { say(location.href); }
+}
+
+const clicks = {
+  first: () => go(path.slice(0, 1)), back, forth, last: () => go(ended), share, cancel: () => ask("cancel", {}),
+};
+
 theatre.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button && clicks[button.id]) return void clicks[button.id]();
+  if (button?.dataset.goal) return void run(button.dataset.goal);
   const more = event.target.closest("[data-more]");
   if (more) {
     const open = !opened.delete(more.dataset.more);
@@ -126,22 +149,17 @@ theatre.addEventListener("click", (event) => {
   const step = link ? link.dataset.to : event.target.closest("li[data-step]")?.dataset.step;
   if (step !== undefined && step !== String(path.length - 1)) go(path.slice(0, Number(step) + 1));
 });
-at("first").addEventListener("click", () => go(path.slice(0, 1)));
-at("back").addEventListener("click", back);
-at("forth").addEventListener("click", forth);
-at("last").addEventListener("click", () => go(ended));
-at("begin")?.addEventListener("change", (event) => go([event.target.value], { forget: true }));
-beside.addEventListener("change", async () => {
-  beside.blur();
-  if (beside.value) say(`Making ${beside.value} ready …`);
+theatre.addEventListener("change", async (event) => {
+  const { target } = event;
+  if (target.id === "begin") go([target.value], { forget: true });
+  if (target.id === "trace") { const [file] = target.files; if (file) load(file); target.value = ""; }
+  if (target.id !== "beside") return;
+  target.blur();
+  if (target.value) say(`Making ${target.value} ready …`);
   if (await show()) say("");
 });
 find.addEventListener("input", () => show());
-at("until").addEventListener("submit", (event) => { event.preventDefault(); at("goal").blur(); run(at("goal").value); });
-at("trace").addEventListener("change", (event) => { const [file] = event.target.files; if (file) load(file); event.target.value = ""; });
-at("share").addEventListener("click", async () => {
-  try { await navigator.clipboard.writeText(location.href); say("The link is copied."); } catch { say(location.href); }
-});
+theatre.addEventListener("submit", (event) => { event.preventDefault(); at("goal").blur(); run(at("goal").value); });
 addEventListener("hashchange", read);
 
 function choose(way) {

@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from threading import Lock
 
-from ...checker.trace.trace import TraceStep, shown_step
+from ...checker.trace.trace import TraceStep, actor_of, shown_step
 from ...checker.verdict.explanation import failure_sentence, why_broken
 from ...checker.verdict.vacuity import SETTINGS
 from ...language import Action, Expression, Instance, Property
+from ...language.systems import NETWORK, events_of
 from ...language.terms.folding import truth
 from ...language.types import Value, show_value
 from ...model.engine.compiler.stepper import Stepper
@@ -93,6 +94,9 @@ class Session:
         self.interpreter = Interpreter(instance)
         self.initials = tuple(instance.initial_states())
         self.declaration = _fingerprint(instance)
+        self._budgeted = {
+            event.name for events in instance.system.budgets for event in events_of(events)
+        }
         self._steps: OrderedDict[FullState, tuple[Step, ...]] = OrderedDict()
         self._lock = Lock()
         self.shown = lru_cache(KEPT)(self._shown)
@@ -150,8 +154,17 @@ class Session:
         return self.extended((self.initials.index(states[0]),), states, taken)
 
     def _shown(self, state: FullState, step: Step) -> TraceStep:
-        """A step as a trace shows it."""
-        return shown_step(self.instance, step, state, step.state)
+        """A step as a trace shows it, and the parameters of an event with their names."""
+        shown = shown_step(self.instance, step, state, step.state)
+        if step.action.message is not None:
+            return shown
+        inside = [_parameter(e, value) for e, value in step.bound if e is not step.action.this]
+        event = shown.action.partition("(")[0]
+        return replace(shown, action=f"{event}({', '.join(inside)})" if inside else event)
+
+    def is_fault(self, step: Step) -> bool:
+        """Whether a step is one of the environment: of the network, or of an event with a budget."""
+        return actor_of(step) == NETWORK or step.action.table.partition(".")[2] in self._budgeted
 
     def broken(self, run: Run) -> Iterator[Broken]:
         """The properties that the end of a run breaks, by its last state or its last step."""
@@ -215,6 +228,12 @@ class Session:
             )
             named.append(show_value(kind, bound[action.choice]))
         return ", ".join(named)
+
+
+def _parameter(of: Expression, value: Value) -> str:
+    """A parameter of an event: its name too, unless that of its value says it."""
+    shown, name = show_value(of.data.type, value), of.data.name
+    return shown if shown.rstrip("0123456789") == name else f"{name}={shown}"
 
 
 def read_path(text: str) -> Path:

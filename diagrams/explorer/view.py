@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as File
@@ -27,13 +27,15 @@ HERE = File(__file__).parent
 @dataclass(frozen=True)
 class Offer:
     """A possible step: its number in the path and its effect. With `stays`, the state doesn't
-    change. `other` has the differences in the second release, if one is shown."""
+    change; `is_fault` says whether it is one of the environment, and `out_of_range` why it reaches
+    no state. `other` has the differences in the second release, if one is shown."""
 
     number: int
     step: TraceStep
     source: str
-    fault: str
+    out_of_range: str
     stays: bool
+    is_fault: bool
     other: tuple[str, ...] = ()
 
     @property
@@ -62,12 +64,16 @@ class Views:
     def _rows(self) -> dict[tuple[str, str], Row]:
         return declared_rows(self.session.instance)
 
-    def of(self, run: Run, beside: Session | None, find: str) -> dict[str, Any]:
+    def of(
+        self, run: Run, beside: Session | None, find: str, searched: Mapping[str, str]
+    ) -> dict[str, Any]:
         """The view of a run as data for the page; of the possible steps those that have the words
-        `find`."""
+        `find`. `searched` has what searches for goals from the first state found."""
         session, state = self.session, run.state
         possible = session.steps(state)
-        offers = sorted(self._offers(state, possible, beside), key=lambda item: item.stays)
+        offers = sorted(
+            self._offers(state, possible, beside), key=lambda item: (item.is_fault, item.stays)
+        )
         words = find.casefold().split()
         wanted = [item for item in offers if all(w in _text(item) for w in words)]
         taken = zip(run.states, run.steps, strict=False)
@@ -79,6 +85,7 @@ class Views:
         return {
             "path": as_text(run.path),
             "length": len(run.steps),
+            "broken": [each.item.name for each in broken],
             "lanes": len(chart.lanes),
             "chart": _template(
                 "run", chart=chart, steps=steps_of(chart, self._rows), faulty=bool(broken)
@@ -91,6 +98,10 @@ class Views:
             "told": _template(
                 "told", broken=broken, stuck=stuck, ended=not possible and not stuck,
                 initials=len(session.initials), first=run.path[0],
+            ),
+            "properties": _template(
+                "properties", properties=session.instance.properties, searched=searched,
+                broken={each.item.name for each in broken},
             ),
             "steps": _template(
                 "steps", offers=wanted[:MOST_SHOWN], found=len(wanted), every=len(offers),
@@ -110,15 +121,16 @@ class Views:
     def _offers(
         self, state: FullState, possible: Sequence[Step], beside: Session | None
     ) -> Iterator[Offer]:
-        others = {} if beside is None else _by_event(beside, state)
+        session, others = self.session, {} if beside is None else _by_event(beside, state)
         for number, step in enumerate(possible):
-            shown = self.session.shown(state, step)
+            shown = session.shown(state, step)
             row = self._rows.get((shown.table, shown.row))
             other: tuple[str, ...] = ()
             if beside is not None:
-                other = tuple(_otherwise(step, others.get(_event(step)), self.session, beside))
+                other = tuple(_otherwise(step, others.get(_event(step)), session, beside))
             source, stays = "" if row is None else row.source, step.state == state
-            yield Offer(number, shown, source, step.out_of_range, stays, other)
+            is_fault = session.is_fault(step)
+            yield Offer(number, shown, source, step.out_of_range, stays, is_fault, other)
 
 
 def _event(step: Step) -> tuple[str, tuple[Any, ...]]:

@@ -11,8 +11,8 @@ from pathlib import Path
 import uvicorn
 from playwright.sync_api import ViewportSize, sync_playwright
 
-from epochfence.diagrams.explorer.app import Explorer, application
-from epochfence.diagrams.explorer.session import as_text
+from epochfence.diagrams.explorer.app import application
+from epochfence.diagrams.explorer.explorer import Explorer
 from epochfence.diagrams.explorer.until import until
 from epochfence.tests.diagrams.explorer.test_app import lease_at
 
@@ -25,7 +25,7 @@ def main() -> None:
     explorer = Explorer(lease_at("1"), ["2"], lease_at)
     session = explorer.session
     found = until(session.instance, session.initials[0], "NoStaleWrite is broken", explorer.places)
-    path = as_text(session.extended((0,), found.states[:-1]))
+    link = explorer.link(session.extended((0,), found.states[:-1]), "2")
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(application(explorer), log_level="error", lifespan="off")
     server = uvicorn.Server(config)
@@ -36,7 +36,7 @@ def main() -> None:
     with sync_playwright() as running:
         browser = running.chromium.launch(executable_path=program, args=sandbox)
         page = browser.new_page(viewport=SIZE, color_scheme="light")
-        page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/#path={path}&beside=2")
+        page.goto(f"http://127.0.0.1:{listening.getsockname()[1]}/#{link}")
         page.wait_for_selector(".other")
         page.wait_for_selector("#theatre[aria-busy=false]")
         page.screenshot(path=PICTURE)

@@ -17,7 +17,9 @@ import pytest
 import uvicorn
 
 from epochfence.checker.named_systems import load_system
-from epochfence.diagrams.explorer.app import LARGEST, Explorer, application
+from epochfence.diagrams.explorer.app import LARGEST, application
+from epochfence.diagrams.explorer.explorer import Explorer
+from epochfence.diagrams.explorer.until import Found
 from epochfence.diagrams.explorer.view import Views
 from epochfence.language import Instance, instantiate
 from epochfence.tests.cli.test_cli import ROOT, epochfence
@@ -181,6 +183,31 @@ def test_a_run_goes_on_until_a_goal(port: int) -> None:
     assert found["why"] == "after 3 steps"
 
 
+def test_a_search_is_cancelled(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One search at a time, and another request ends it."""
+    begun = threading.Event()
+
+    def searched(*arguments: Any) -> Found:
+        begun.set()
+        while not arguments[-1]():
+            pass
+        return Found((), "cancelled: 7 states looked at")
+
+    monkeypatch.setattr("epochfence.diagrams.explorer.app.until", searched)
+    answers: list[tuple[int, str]] = []
+    target = f"/api/until?{urlencode({'goal': 'stuck'})}"
+    asking = threading.Thread(target=lambda: answers.append(ask(port, target)))
+    asking.start()
+    begun.wait(60)
+    code, text = ask(port, target)
+    assert code == 400
+    assert "in progress" in text
+    assert ask(port, "/api/cancel")[0] == 200
+    asking.join(60)
+    (answer,) = answers
+    assert json.loads(answer[1]) == {"path": None, "why": "cancelled: 7 states looked at"}
+
+
 def test_a_fault_of_ours_is_a_line_in_the_terminal(
     port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -234,7 +261,7 @@ def test_it_says_where_it_is_and_ends_by_ctrl_c(traces: Path) -> None:
         line = process.stdout.readline().decode()
         at = int(line.partition("127.0.0.1:")[2].partition("/")[0])
         assert ask(at, "/")[0] == 200
-        assert "/#path=0." in line
+        assert "/#system=lease&release=1&" in line
         with socket.create_connection(("127.0.0.1", at)) as slow:  # a request that is in flight
             head = "POST /api/trace HTTP/1.1", "Host: localhost", "Content-Length: 9"
             slow.sendall("\r\n".join([*head, "", "{"]).encode())

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from epochfence.diagrams.explorer.app import Explorer
+from epochfence.checker.named_systems import load_system
+from epochfence.diagrams.explorer.explorer import Explorer
 from epochfence.diagrams.explorer.view import comparable
-from epochfence.tests.diagrams.explorer.test_app import lease_at, port, traces
+from epochfence.language import instantiate
+from epochfence.tests.diagrams.explorer.test_app import LEASE, lease_at, port, traces
 from epochfence.tests.diagrams.report.test_page import LEAST_PRINT, MEASURE
 
 __all__ = ["port", "traces"]
@@ -108,9 +110,11 @@ def test_a_link_leads_to_the_same_state(browser: Any, port: int, opened: Opened)
     other = Opened(browser, port, f"#{address.partition('#')[2]}")
     assert other.run() == opened.run()
     assert other.page.inner_text("#state") == opened.page.inner_text("#state")
-    foreign = Opened(browser, port, "#path=0.1&declaration=0000000000")
+    instance = instantiate(load_system(LEASE), "2")
+    link = Explorer(instance, [], lease_at).link((0, 1))
+    foreign = Opened(browser, port, f"#{link}")
     assert foreign.where == "First state"
-    assert "of another declaration" in foreign.message
+    assert foreign.message.startswith("The link has the release 2, and this page 1: run epochfence")
     assert [*other.errors, *foreign.errors, *opened.errors] == []
 
 
@@ -123,6 +127,28 @@ def test_it_runs_until_a_goal_and_says_what_is_broken(opened: Opened) -> None:
     assert (opened.where, opened.message) == ("Step 11", "NoStaleWrite is broken: after 11 steps")
     assert "written = 2, above after(written) = 1" in opened.page.inner_text("#told")
     assert opened.errors == []
+
+
+def test_a_property_is_run_to(opened: Opened) -> None:
+    shown = opened.page.locator("#properties [data-goal='NoStaleWrite is broken']")
+    assert "holds here" in shown.inner_text()
+    shown.click()
+    opened.page.wait_for_selector("[data-broken=NoStaleWrite]")
+    opened.settled()
+    assert "broken here" in shown.inner_text()
+    assert "1 broken here" in opened.page.inner_text("#claims summary")
+    opened.press("Home")
+    assert "breaks after 11 steps" in shown.inner_text()
+    assert opened.errors == []
+
+
+def test_faults_come_last(opened: Opened) -> None:
+    opened.press("1", "1")
+    offers = opened.page.locator("#offers li").all_inner_texts()
+    (at,) = (number for number, text in enumerate(offers) if text.startswith("Faults"))
+    assert 0 < at < len(offers) - 1
+    assert all("lost" in text or "expires" in text for text in offers[at + 1 :])
+    assert not any("lost" in text for text in offers[:at])
 
 
 def test_a_trace_is_loaded(opened: Opened, traces: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.explorer.session import PathError, Run, Session, as_text, read_path
-from epochfence.diagrams.explorer.until import GoalError, goal_of, places, until
+from epochfence.diagrams.explorer.goals import GoalError, goal_of, places
+from epochfence.diagrams.explorer.until import until
 from epochfence.diagrams.explorer.view import Views, comparable
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
 from epochfence.model.engine.interpreter import Interpreter
@@ -179,7 +180,7 @@ def test_another_release_beside_says_what_it_does_otherwise() -> None:
     assert comparable(old.instance, new.instance)
     found = until(old.instance, old.initials[0], "NoStaleWrite is broken", places(old.instance))
     run = old.run(old.extended((0,), found.states[:-1]))
-    shown = Views(old).of(run, new, "")["steps"]
+    shown = Views(old).of(run, new, "", {})["steps"]
     assert "<b>2:</b> row " in shown
     assert "2: the same" in shown
     assert "can&#39;t happen" not in shown
@@ -192,7 +193,7 @@ def test_steps_that_change_nothing_come_last() -> None:
     tick = Table(machine, event("tick"), (Row("up", when=x < 3, set={x: x + 1}),))
     small = invariant("I", x >= 0, "I.")
     session = Session(instantiate(System("looks", (look, tick), (small,), terminal=True)))
-    shown = Views(session).of(session.run((0,)), None, "")["steps"]
+    shown = Views(session).of(session.run((0,)), None, "", {})["steps"]
     places = [shown.index(f'data-take="{number}"') for number in (1, 0)]
     assert places == sorted(places)
     assert shown.count("changes nothing") == 1
