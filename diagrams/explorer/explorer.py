@@ -1,4 +1,4 @@
-"""An explorer's answers as data, for the page of `epochfence explore` and that of the playground."""
+"""An explorer's answers as data, for the page of `epochfence explore` and the playground."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class Session:
         return replace(shown, action=f"{event}({', '.join(inside)})" if inside else event)
 
     def is_fault(self, step: Step) -> bool:
-        """Whether a step is one of the environment: of the network, or of an event with a budget."""
+        """Whether a step is of the environment: of the network, or of an event with a budget."""
         return actor_of(step) == NETWORK or step.action.table.partition(".")[2] in self._budgeted
 
     def broken(self, run: Run) -> Iterator[Broken]:

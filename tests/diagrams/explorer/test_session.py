@@ -8,8 +8,8 @@ import pytest
 
 from epochfence import language as lang
 from epochfence.checker.named_systems import load_system
-from epochfence.diagrams.explorer.session import PathError, Run, Session, as_text, read_path
 from epochfence.diagrams.explorer.goals import GoalError, goal_of, places
+from epochfence.diagrams.explorer.session import PathError, Run, Session, as_text, read_path
 from epochfence.diagrams.explorer.until import until
 from epochfence.diagrams.explorer.view import Views, comparable
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
