@@ -14,6 +14,7 @@ from epochfence.diagrams.pages import pages
 from epochfence.diagrams.reference import affected, error_pages
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests import house
+from epochfence.tests.model.serve import apis_page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -31,6 +32,7 @@ def generated() -> dict[str, bytes]:
         **affected.pages(),
         house.PAGE: house.page().encode(),
         house.PICTURE: house.picture(),
+        apis_page.PAGE: apis_page.page().encode(),
     }
 
 

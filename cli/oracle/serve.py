@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -148,6 +149,37 @@ class ClusterOptions:
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST", help="Address to listen on.")
     ] = "127.0.0.1"
+    advertised: Annotated[
+        str | None,
+        typer.Option(
+            "--advertised-host",
+            metavar="HOST",
+            help="Host that clients are told to connect to (default: that of --listen).",
+        ),
+    ] = None
+    no_auto_create: Annotated[
+        bool,
+        typer.Option(
+            "--no-auto-create", help="Create no topic because a client names it (Metadata)."
+        ),
+    ] = False
+    replicas: Annotated[
+        int,
+        typer.Option(
+            "--replicas", min=1, max=5, metavar="N", help="Replicas of a topic by default, in sync."
+        ),
+    ] = 1
+    racks: Annotated[
+        str, typer.Option("--racks", metavar="RACK[,...]", help="Racks of the brokers, in turn.")
+    ] = ""
+    broker_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--broker-config",
+            metavar="NAME=VALUE",
+            help="A setting of the brokers, as message.max.bytes=1000 (repeatable).",
+        ),
+    ] = None
     acls: Annotated[
         Path | None,
         typer.Option(
@@ -236,9 +268,12 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
             topics=named,
             passwords=passwords,
             unsecured_tokens=cluster.unsecured_tokens,
+            settings=_settings(cluster),
+            racks=[rack for rack in cluster.racks.split(",") if rack],
+            advertised=cluster.advertised,
         )
     except ValueError as error:
-        fail(f"--topic, --users or --unsecured-tokens: {error}")
+        fail(error)
     server.logs.reads_beyond_stable = cluster.plant == "read-beyond-stable"
     if cluster.acls is not None:
         _authorize(server, cluster.acls)
@@ -307,6 +342,7 @@ def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | N
     from ...sockets import raise_file_limit
 
     raise_file_limit()
+    served.brokers.log = lambda line: print(line, file=sys.stderr, flush=True)
     _put(served.faults, wanted, schedule)
     controls = None if wanted.control is None else _controls()
     stopped = threading.Event()
@@ -395,6 +431,19 @@ def _passwords(file: Path) -> dict[str, str]:
     found = properties_of(file)
     if not found:
         fail(f"{file} names no user: write a line name=password for each")
+    return found
+
+
+def _settings(cluster: ClusterOptions) -> dict[str, str]:
+    """The settings of the brokers that the options give."""
+    found = {"default.replication.factor": str(cluster.replicas)}
+    if cluster.no_auto_create:
+        found["auto.create.topics.enable"] = "false"
+    for text in cluster.broker_config or []:
+        name, is_there, value = text.partition("=")
+        if not is_there:
+            fail(f"--broker-config {text}: write NAME=VALUE")
+        found[name.strip()] = value.strip()
     return found
 
 

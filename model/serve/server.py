@@ -15,7 +15,7 @@ from ...spec.releases.broker_versions import BY_NAME, metadata_version, newest_o
 from ...spec.releases.features import RELEASED
 from ..cluster import Cluster
 from ..wire.connection import KNOWN
-from ..wire.listener import LOST, Answer, Brokers, Request, Silence
+from ..wire.listener import LOST, Answer, Brokers, Limits, Request, Silence
 from .base import Served
 from .faults.actions import Actions
 from .faults.faults import Fault
@@ -111,6 +111,12 @@ class Server(Served):
             features={"transaction.version": version} if version else {},
             supported={"metadata.version": level} if level else {},
             left=lambda connection: self.users and self.users.left(connection),
+            limits=Limits(
+                self.settings.number("max.connections"),
+                self.settings.number("connections.max.idle.ms") / 1000,
+                self.settings.number("socket.request.max.bytes"),
+                self.settings.number("queued.max.request.bytes"),
+            ),
         )  # fmt: skip
         self._faulted = Faulted(
             self._answer, self._act, self.brokers.failures, marks=self._marks

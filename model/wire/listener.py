@@ -13,7 +13,7 @@ import contextlib
 import inspect
 import io
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import TracebackType
@@ -33,12 +33,37 @@ from .shapes import plain, shaped
 T = TypeVar("T")
 LARGEST: Final = 100 * 2**20
 """Bytes of the largest request (socket.request.max.bytes)."""
-IDLE_S: Final = 600.0
-"""A connection that has sent nothing for so long is closed (connections.max.idle.ms)."""
 LOOK_S: Final = 5.0
 """So often idle connections are looked for."""
-MOST: Final = 10_000
-"""The most connections at once; fewer if the process may open few files."""
+SMALL: Final = 2**16
+"""Bytes of a request or an answer that isn't counted against the memory for large ones."""
+_MOST_CLIENTS: Final = 1000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a broker's listener, with Kafka's defaults.
+
+    At most `connections` are open at once, fewer if the process may open few files. One is closed
+    that has been silent for `idle_s`, in the middle of a request as well, and one whose client
+    doesn't take its answer for so long. A request has at most `request_bytes`. Requests that aren't
+    there whole yet, and answers that clients are slow to take, have at most `queued_bytes` together
+    (those of up to SMALL bytes aside). If there are more, the connection is closed that has had
+    its part for longest.
+    """
+
+    connections: int = 10_000
+    idle_s: float = 600.0
+    request_bytes: int = LARGEST
+    queued_bytes: int = 256 * 2**20
+
+
+@dataclass
+class Refusal:
+    """Why connections of a client were closed, at first, and how many were."""
+
+    reason: str
+    times: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,11 +120,12 @@ class CantListenError(Exception):
 @dataclass(eq=False)
 class _Connection:
     """A connection, when it last did something (the loop's time), and whether a request of its own
-    is being answered."""
+    is being answered. `client` is its host, with the client id behind it once it is known."""
 
     writer: asyncio.StreamWriter
     last: float
     is_busy: bool = False
+    client: str = ""
 
 
 @dataclass
@@ -111,9 +137,8 @@ class Brokers:
     (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only;
     `features_of` renews them before a broker tells them, and their epoch.
     `left` is called for each connection that has ended. An exception in `handle` closes its
-    connection, and is raised at the end. Connections that stay idle are closed; so is the one that
-    is idle for longest, if there are too many for the files that the process may open. Raises
-    CantListenError.
+    connection, and is raised at the end. `log` gets a line for the first connection of each client
+    that is closed because it sent no request. Raises CantListenError.
     """
 
     handle: Handler
@@ -125,11 +150,13 @@ class Brokers:
     features_of: Callable[[int], Awaitable[None]] | None = None
     host: str = "127.0.0.1"
     port: int = 0
+    limits: Limits = field(default_factory=Limits)
     left: Callable[[int], None] = field(default=lambda _: None)
+    log: Callable[[str], None] = field(default=lambda _: None)
     addresses: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     failures: list[Exception] = field(default_factory=list[Exception])
-    refused: list[str] = field(default_factory=list[str])
-    """The reason why each connection without a request was closed; the first thousand."""
+    refused: dict[str, Refusal] = field(default_factory=dict[str, Refusal])
+    """Why connections were closed, by client; of the first thousand clients."""
     _connections: int = 0
 
     @property
@@ -165,7 +192,8 @@ class Brokers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._open: set[_Connection] = set()
-        self._most = most_connections(MOST)
+        self._most = most_connections(self.limits.connections)
+        self._large: dict[_Connection, int] = {}
         self._sweep = asyncio.get_running_loop().create_task(self._end_idle())
         for node in range(self.count):
             await self.listen(node)
@@ -180,7 +208,9 @@ class Brokers:
             self._tasks.add(task)
             if len(self._open) >= self._most:
                 self._close_longest_idle()
-            connection = _Connection(writer, asyncio.get_running_loop().time())
+            name = writer.get_extra_info("peername")
+            host = name[0] if name else "a client"
+            connection = _Connection(writer, asyncio.get_running_loop().time(), client=host)
             self._open.add(connection)
             try:
                 with contextlib.suppress(asyncio.CancelledError):  # at the end
@@ -221,20 +251,46 @@ class Brokers:
         """Closes idle connections, from time to time."""
         while True:
             await asyncio.sleep(LOOK_S)
-            before = asyncio.get_running_loop().time() - IDLE_S
+            before = asyncio.get_running_loop().time() - self.limits.idle_s
             for one in self._open:
                 if one.last < before and not one.is_busy:
-                    one.writer.close()
+                    one.writer.transport.abort()  # it may have an answer that nobody takes
 
     def _close_longest_idle(self) -> None:
         """Makes room for a connection. Of connections that are busy, none is closed."""
         idle = [one for one in self._open if not one.is_busy and not one.writer.is_closing()]
         if idle:
             min(idle, key=lambda one: one.last).writer.close()
-        if len(self.refused) < 1000:
-            self.refused.append(
-                f"more than {self._most} connections: raise the limit of open files (ulimit -n)"
-            )
+        why = f"more than {self._most} connections: raise max.connections or ulimit -n"
+        self._refuse("the one that was idle for longest", why, logs=False)
+
+    def _refuse(self, client: str, reason: str, *, logs: bool = True) -> None:
+        """Counts a connection of a client that is closed."""
+        if client not in self.refused:
+            if len(self.refused) >= _MOST_CLIENTS:
+                return
+            self.refused[client] = Refusal(reason)
+            if logs:
+                self.log(f"connection of {client} closed: {reason}")
+        self.refused[client].times += 1
+
+    @contextlib.contextmanager
+    def _counted(self, connection: _Connection, size: int) -> Generator[None]:
+        """Counts the bytes of a request or answer that goes over the wire."""
+        if size <= SMALL:
+            yield
+            return
+        self._large[connection] = size
+        while sum(self._large.values()) > self.limits.queued_bytes and len(self._large) > 1:
+            oldest = next(iter(self._large))
+            del self._large[oldest]
+            why = f"requests and answers on their way have over {self.limits.queued_bytes:,} bytes"
+            self._refuse(oldest.client, why)
+            oldest.writer.transport.abort()
+        try:
+            yield
+        finally:
+            self._large.pop(connection, None)
 
     async def _serve(self, reader: asyncio.StreamReader, open_one: _Connection, node: int) -> None:
         writer, loop = open_one.writer, asyncio.get_running_loop()
@@ -248,13 +304,15 @@ class Brokers:
                     for answered in await self._turn(size, reader, connection, node, open_one):
                         if answered is LOST:
                             return
+                        open_one.is_busy, open_one.last = False, loop.time()
                         if isinstance(answered, bytes):
-                            writer.write(len(answered).to_bytes(4) + answered)
-                            await writer.drain()
+                            with self._counted(open_one, len(answered)):
+                                writer.write(len(answered).to_bytes(4) + answered)
+                                await writer.drain()
                     open_one.is_busy, open_one.last = False, loop.time()
+                    await asyncio.sleep(0)  # others have their turn if more requests are here
         except NoRequestError as error:
-            if len(self.refused) < 1000:
-                self.refused.append(str(error))
+            self._refuse(open_one.client, str(error))
         except Exception as error:
             self.failures.append(error)
         finally:
@@ -266,9 +324,11 @@ class Brokers:
     ) -> list[bytes | Silence]:  # fmt: skip
         """The answers to the request of this size, and to those that it lets pass, in the order in
         which requests came."""
-        if int.from_bytes(size) > LARGEST:
-            raise NoRequestError(f"a request of {int.from_bytes(size)} bytes")
-        data = await reader.readexactly(int.from_bytes(size))
+        length = int.from_bytes(size)
+        if length > self.limits.request_bytes:
+            raise NoRequestError(f"a request of {length} bytes")
+        with self._counted(open_one, length):
+            data = await reader.readexactly(length)
         open_one.is_busy = True
         behind: list[bytes | Silence] = []
 
@@ -280,10 +340,10 @@ class Brokers:
                 return False
             return True
 
-        return [await self._answered(data, connection, node, let_pass), *behind]
+        return [await self._answered(data, connection, node, open_one, let_pass), *behind]
 
     async def _answered(
-        self, data: bytes, connection: int, node: int,
+        self, data: bytes, connection: int, node: int, open_one: _Connection,
         let_pass: Callable[[float], Awaitable[bool]],
     ) -> bytes | Silence:  # fmt: skip
         key, version = _start_of(data)
@@ -298,6 +358,8 @@ class Brokers:
             raise NoRequestError(f"API {key} {name} in version {version}, which isn't offered")
         schema, _ = schemas(name, version)
         header, at = _header(schema.__header_schema__, data)
+        if header.client_id and "(" not in open_one.client:
+            open_one.client += f" ({header.client_id})"
         if name == "ApiVersions":
             if self.features_of is not None:
                 await self.features_of(node)

@@ -6,11 +6,11 @@ import asyncio
 import inspect
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 from ...conformance.live.cluster.missing_permissions import refusal
-from ...wire.listener import LOST, Answer, Request, Silence
+from ...wire.listener import LOST, Answer, Refusal, Request, Silence
 from ..history import History
 from .faults import REQUEST_FAULTS, BadFaultError, Fault, Faults, Matcher
 
@@ -145,7 +145,7 @@ class Faulted:
         if isinstance(error, Exception):
             self._failures.append(error)
 
-    def report(self, answered: Mapping[str, int], refused: Sequence[str]) -> list[str]:
+    def report(self, answered: Mapping[str, int], refused: Mapping[str, Refusal]) -> list[str]:
         """How many requests of each API were answered, why connections were closed that sent none,
         and the results of the faults, in lines."""
         lines = [f"{sum(answered.values()):,} requests answered"]
@@ -155,9 +155,10 @@ class Faulted:
         if self._refused:
             told = ", ".join(f"{what} {count:,}" for what, count in sorted(self._refused.items()))
             lines.append(f"{self._refused.total():,} requests refused by the authorizer: {told}")
-        if refused:
-            count = len(refused)
-            lines.append(f"{count} connection{'s' * (count > 1)} closed: {refused[0]}")
+        for client, one in refused.items():
+            times = one.times
+            which = f"{times} connection{'s' * (times > 1)} of {client}"
+            lines.append(f"{which} closed: {one.reason}")
         return [*lines, *self.faults.report()]
 
 

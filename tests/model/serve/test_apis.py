@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,11 +13,9 @@ from epochfence.model.records import Record, RecordBatch, decode_batch, encode_b
 from epochfence.model.serve.server import Server, offered
 from epochfence.model.wire.connection import KNOWN, Connection, Security
 from epochfence.spec.releases.broker_versions import newest_of
-from epochfence.spec.releases.features import RELEASED
+from epochfence.spec.releases.features import NEWEST, RELEASED
+from epochfence.tests.model.serve.apis_page import LEFT_OUT, kafkas, offers, page
 
-RECORDED = json.loads((Path(__file__).parent / "api_versions.json").read_text(encoding="utf-8"))
-"""The first and last version of each API by the first release with them: ApiKeys of the
-kafka-clients of each release."""
 LAST_NAMED = 12
 """The last version of Produce in which topics go by names."""
 
@@ -101,26 +97,21 @@ def client() -> Iterator[Client]:
 
 @pytest.mark.parametrize("release", RELEASED)
 def test_versions_are_those_of_the_release_as_far_as_there_is_a_schema(release: str) -> None:
-    place = RELEASED.index(release)
     newest = newest_of(release)
-    for name, changes in RECORDED.items():
-        since = [each for each in changes if RELEASED.index(each) <= place]
-        told = changes[since[-1]] if since else None
-        if name in newest:
-            assert told is not None
-            assert told[1] == newest[name], name
-            if name in offered(release):
-                assert offered(release)[name] == (KNOWN[name][0], min(told[1], KNOWN[name][1]))
-        elif name in newest_of(RELEASED[-1]):
-            assert told is None, name
+    for name in newest_of(NEWEST):
+        theirs = kafkas(name, release)
+        assert (None if theirs is None else theirs[1]) == newest.get(name), name
+        first, last = KNOWN[name]
+        there = None if theirs is None or theirs[1] < first else (first, min(theirs[1], last))
+        assert offered(release).get(name) == there, name
 
 
-def test_every_offered_api_is_answered_in_its_newest_version(client: Client) -> None:
-    told = client.connection.api_versions()["api_keys"]
-    assert {each["api_key"] for each in told} == {
-        each["api_key"] for each in told if each["max_version"] >= each["min_version"]
-    }
-    assert set(client.server.brokers.versions) <= set(offered("4.4"))
+def test_the_page_tells_of_each_api_that_is_offered() -> None:
+    assert set(offers(NEWEST)) <= set(LEFT_OUT)
+    text = page()
+    assert all(f"\n| {name} | " in text for name in offers(NEWEST))
+    assert "| TxnOffsetCommit | 0 | 0 to 3 | 0 to 3 | 0 to 5 | 0 to 5 | 0 to 5 (6) |" in text
+    assert "CreateAcls" in text.splitlines()[-1]
 
 
 # Topic ids ----------------------------------------------------------------------------------------

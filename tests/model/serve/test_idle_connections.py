@@ -90,14 +90,14 @@ def test_many_idle_connections_stop_neither_port_and_print_nothing() -> None:
     finally:
         run.kill()
     assert (run.returncode, err) == (0, "")
-    assert "connections: raise the limit of open files" in out
+    assert "connections: raise max.connections or ulimit -n" in out
 
 
 def test_a_connection_that_stays_idle_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "IDLE_S", 0.4)
     monkeypatch.setattr(wire, "LOOK_S", 0.1)
     monkeypatch.setattr(loopback, "IDLE_S", 0.4)
-    with Server("4.3") as server, Control(server) as control:
+    settings = {"connections.max.idle.ms": "400"}
+    with Server("4.3", settings=settings) as server, Control(server) as control:
         broker = server.brokers.addresses[0]
         with idle(broker, 1) as [one], idle(address(control.address), 2) as [other, third]:
             third.sendall(b"GET /faults HTTP/1.1\r\n")  # a request without an end

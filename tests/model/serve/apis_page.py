@@ -1,0 +1,117 @@
+"""The generated page of a served cluster's APIs: their versions, and how true the answers are."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from epochfence.model.serve.server import Server
+from epochfence.model.serve.users import VERSIONS
+from epochfence.spec.releases.features import NEWEST, RELEASED
+
+PAGE: Final = "serve-apis.md"
+SHOWN: Final = ("0.11.0.0", "2.5", "3.6", "4.0.1", "4.3", NEWEST)
+_HEAD: Final = """\
+<!-- Generated from a served cluster and the recorded versions of Kafka by `make docs`. -->
+
+# APIs of a served cluster
+
+The APIs that [`epochfence serve`](serve.md) offers: their versions at some releases, and what its
+answers leave out. A version in brackets is Kafka's own newest one, if no schema of it is known
+here (kio 0.6.5 ends before it), or if Kafka has the API and the cluster hasn't.
+
+"""
+LEFT_OUT: Final = {
+    "ApiVersions": "the transaction.version is finalized, nothing else",
+    "Produce": "every append is replicated at once, so `acks` 1 and -1 are alike; a batch's "
+    "timestamps are not limited",
+    "Fetch": "no sessions, no other replica to read from; a leader's epoch is 0",
+    "ListOffsets": "a leader's epoch is 0; no storage is remote",
+    "Metadata": "no authorized operations; broker 0 is the controller",
+    "OffsetCommit": "offsets don't expire",
+    "OffsetFetch": "",
+    "OffsetDelete": "",
+    "FindCoordinator": "no share groups",
+    "JoinGroup": "no largest size of a group; group.initial.rebalance.delay.ms is 0",
+    "SyncGroup": "",
+    "Heartbeat": "",
+    "LeaveGroup": "",
+    "DescribeGroups": "a member's host is /127.0.0.1; no authorized operations",
+    "ListGroups": "",
+    "DeleteGroups": "",
+    "CreateTopics": "an assignment is checked, and only its number of replicas is heeded; the "
+    "answer has no settings",
+    "CreatePartitions": "an assignment is checked, and not heeded",
+    "DeleteTopics": "",
+    "DeleteRecords": "",
+    "InitProducerId": "",
+    "AddPartitionsToTxn": "",
+    "AddOffsetsToTxn": "",
+    "EndTxn": "",
+    "TxnOffsetCommit": "",
+    "WriteTxnMarkers": "",
+    "OffsetForLeaderEpoch": "all records are of epoch 0",
+    "DescribeAcls": "ACLs have no hosts; a filter of names, principals or operations isn't heeded",
+    "DescribeConfigs": "of a broker, the settings that `serve` heeds; no documentation",
+    "AlterConfigs": "of topics only; max.message.bytes and message.timestamp.type are heeded, the "
+    "others are kept and told",
+    "IncrementalAlterConfigs": "as AlterConfigs",
+    "DescribeCluster": "no authorized operations, no controllers",
+    "DescribeLogDirs": "one directory; leaders' partitions only; no lag",
+    "DescribeProducers": "",
+    "DescribeTransactions": "",
+    "ListTransactions": "a pattern is one of Python's",
+    "ConsumerGroupHeartbeat": "",
+    "ConsumerGroupDescribe": "",
+}
+"""What the answers to an API leave out; empty: nothing. The tables of `spec` decide about
+transactions, groups and offsets."""
+
+
+@cache
+def recorded() -> dict[str, dict[str, list[int] | None]]:
+    """The versions of Kafka's APIs by the first release that has them (None: none any more)."""
+    file = Path(__file__).parent / "api_versions.json"
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def kafkas(name: str, release: str) -> list[int] | None:
+    """The first and last version of an API at a release of Kafka; None: it has none."""
+    place, found = RELEASED.index(release), None
+    for since, versions in recorded()[name].items():
+        if RELEASED.index(since) <= place:
+            found = versions
+    return found
+
+
+@cache
+def offers(release: str) -> dict[str, tuple[int, int]]:
+    """The versions that a served cluster of a release offers."""
+    return dict(Server(release).brokers.versions)
+
+
+def page() -> str:
+    """The page."""
+    lines = [f"| API | {' | '.join(SHOWN)} | left out |", "|---" * (len(SHOWN) + 2) + "|"]
+    lines += [
+        f"| {name} | {' | '.join(_cell(name, release) for release in SHOWN)} | {text} |"
+        for name, text in LEFT_OUT.items()
+        if name in offers(NEWEST)
+    ]
+    mine = offers(NEWEST).keys() | VERSIONS.keys()
+    others = [name for name in recorded() if kafkas(name, NEWEST) and name not in mine]
+    told = ", ".join(others)
+    return _HEAD + "\n".join(lines) + f"\n\nBrokers of Kafka {NEWEST} take these as well: {told}.\n"
+
+
+def _cell(name: str, release: str) -> str:
+    """The versions that are offered, and Kafka's newest one behind them."""
+    mine: Any = offers(release).get(name)
+    theirs = kafkas(name, release)
+    if mine is None:
+        return f"({theirs[1]})" if theirs else ""
+    first, last = mine
+    shown = f"{first}" if first == last else f"{first} to {last}"
+    return shown if theirs is None or theirs[1] == last else f"{shown} ({theirs[1]})"
