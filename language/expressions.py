@@ -11,7 +11,7 @@ them by identity; `same_as` tells whether two trees are one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias
 from weakref import WeakValueDictionary
@@ -207,20 +207,15 @@ class Field(Interned):
     name: str
     type: Type
     key: Key | None
-    only_real: bool = False
-    only_bounded: bool = False
-    stands_for: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Parameter(Interned):
-    """A parameter of an event, or a field of a message; one that only runs at real ranges have
-    `stands_for` something in a bounded run."""
+    """A parameter of an event, or a field of a message."""
 
     event: str
     name: str
     type: Type
-    stands_for: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,33 +359,6 @@ def field_set(target: Expression) -> Field:
         target = target.args[0]
     field: Field = target.data
     return field
-
-
-def as_bounded(expression: Expression, having: Collection[Field] = ()) -> Expression:
-    """The expression with what fields and parameters of real ranges stand for in a bounded run, but
-    for fields that it has itself."""
-
-    def is_other(node: Expression) -> bool:
-        return (
-            node.op in ("field", "parameter")
-            and node.data.stands_for is not None
-            and node.data not in having
-        )
-
-    def change(node: Expression) -> Expression | None:
-        if not is_other(node):
-            return None
-        other = as_bounded(node.data.stands_for, having)
-        return other.at(as_bounded(node.args[0], having)) if node.args else other
-
-    def folds(node: Expression) -> bool:
-        return node.op == "parameter" or node.data.stands_for.op == "const"
-
-    others = [node for node in children_first(expression) if is_other(node)]
-    if not others:
-        return expression
-    bounded = rewrite(expression, change)
-    return folded(bounded) if any(map(folds, others)) else bounded
 
 
 def folded(e: Expression) -> Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from .declaration.arguments import check_kind, check_name, items
@@ -36,11 +36,6 @@ class FieldInfo(Interned):
         """The field's name."""
         return self.expression.data.name
 
-    @property
-    def only_real(self) -> bool:
-        """Whether a system under check leaves it out."""
-        return self.expression.data.only_real
-
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
@@ -70,16 +65,12 @@ class Machine:
 
     def field(
         self, name: str, kind: Type, initial: Operand = None, *, doc: str = "",
-        any_initial: bool = False, only_real: bool = False, only_bounded: bool = False,
-        stands_for: Expression | None = None,
+        any_initial: bool = False,
     ) -> Expression:  # fmt: skip
         """Declares a field and returns it as an expression.
 
         It starts with `initial`, by default its type's initial value; with `any_initial`, with any
-        value. A field that is `only_real` exists at real ranges only: a bounded system leaves out
-        the field and its updates unless it names the field, and reads `stands_for` instead, if
-        given; nothing else may read it. A field that is `only_bounded` is left out at real ranges
-        in the same way. A field that is both exists only in systems that name it.
+        value.
 
         Raises DeclarationError for a second field of the name or an initial value outside the type.
         """
@@ -87,13 +78,7 @@ class Machine:
         check_type(f"machine {self.name}, field {name}", kind)
         if name in self.fields:
             raise DeclarationError(f"machine {self.name} has two fields called {name}")
-        if stands_for is not None and not only_real:
-            raise DeclarationError(
-                f"machine {self.name}, field {name}: it is in all systems, and only what is "
-                "only_real stands for something else"
-            )
-        check_kind(f"machine {self.name}, field {name}", stands_for, Expression, type(None))
-        data = Field(self.name, name, kind, self.key, only_real, only_bounded, stands_for)
+        data = Field(self.name, name, kind, self.key)
         this = Expression("field", (), data)
         first = None if initial is None else lift(initial)
         if first is not None:
@@ -133,17 +118,13 @@ class Event(Interned):
     """Something that happens to a machine: `parameters` are chosen freely within their types.
 
     A parameter is read as an attribute of the event; `variables` are parameters given as variables
-    that rows use as they are, and as elements of a collection in the state. The
-    `real_parameters` are there at real ranges alone, each with what it stands for in a bounded run;
-    those `not_real` are not there.
+    that rows use as they are, and as elements of a collection in the state.
     """
 
     name: str
     parameters: tuple[tuple[str, Type], ...] = ()
     doc: str = ""
     variables: tuple[Expression, ...] = ()
-    real_parameters: tuple[tuple[str, Type, Expression], ...] = ()
-    not_real: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Expression:
         if name.startswith("_"):
@@ -154,48 +135,11 @@ class Event(Interned):
     def _parameter(self, name: str) -> Expression:
         kind = dict(self.parameters).get(name)
         if kind is None:
-            for real, of, stands_for in self.real_parameters:
-                if real == name:
-                    return Expression("parameter", (), Parameter(self.name, name, of, stands_for))
             for chosen in self.variables:
                 if chosen.op == "element" and chosen.data == name:
                     return chosen
             raise DeclarationError(f"{self.name} has no parameter {name}")
         return Expression("parameter", (), Parameter(self.name, name, kind))
-
-    @property
-    def every_parameter(self) -> tuple[tuple[str, Type], ...]:
-        """The parameters that it has at real ranges."""
-        both = ((name, kind) for name, kind in self.parameters if name not in self.not_real)
-        return (*both, *((name, kind) for name, kind, _ in self.real_parameters))
-
-    def at_real_ranges(
-        self: AnEvent, *, without: tuple[str, ...] = (), **further: tuple[Type, Operand]
-    ) -> AnEvent:
-        """The same with further parameters that only runs at real ranges have: each with its type,
-        and with what rows read in its place in a bounded run. Those `without` are in bounded runs
-        alone.
-
-        Raises DeclarationError for a name that is there already or can't be read, for one that
-        isn't there to be left out, and for what is not of the type.
-        """
-        where = f"event {self.name}"
-        for name in without:
-            if name not in dict(self.parameters):
-                raise DeclarationError(f"{where} has no parameter {name} to leave out")
-        check_names(where, further, type(self))
-        names = {*dict((*self.parameters, *self.every_parameter)), *map(bound_name, self.variables)}
-        found: list[tuple[str, Type, Expression]] = []
-        for name, (kind, operand) in further.items():
-            check_type(f"{where}, parameter {name}", kind)
-            if name in names:
-                raise DeclarationError(f"{where} has two parameters called {name}")
-            value = lift(operand)
-            if not fits(type_of(value), kind):
-                raise DeclarationError(f"{where}, parameter {name}: `{value}` is not {kind}")
-            found.append((name, kind, value))
-        real = (*self.real_parameters, *found)
-        return replace(self, real_parameters=real, not_real=(*self.not_real, *without))
 
 
 def event(

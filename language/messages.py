@@ -36,8 +36,7 @@ class Message(Event):
     Where the machine that sends it is declared (`comes_from`), the address is the fields `sender`
     and `to`, each where that machine has a key. Otherwise it is all fields of a key type, but for
     those `carried` as content. `answers` names the request that a response belongs to. `errors` are
-    what its field `error` may say, each with the condition on features under which it may. One that
-    is `only_real` is sent at real ranges alone: a system under check leaves it out.
+    what its field `error` may say, each with the condition on features under which it may.
     """
 
     goes_to: End = End("")
@@ -45,7 +44,6 @@ class Message(Event):
     answers: Message | None = None
     carried: tuple[str, ...] = ()
     errors: tuple[tuple[Expression, Expression], ...] = ()
-    only_real: bool = False
     title: str = ""
     """Its name in pictures, if Kafka has another one for it."""
 
@@ -77,8 +75,7 @@ class Message(Event):
 def message(
     message_name: str, to: Machine, *, sender: Machine | None = None, message_doc: str = "",
     answers: Message | None = None, carried: tuple[str, ...] = (),
-    errors: Mapping[Expression, Operand] | None = None, only_real: bool = False,
-    message_title: str = "", **fields: Type,
+    errors: Mapping[Expression, Operand] | None = None, message_title: str = "", **fields: Type,
 ) -> Message:  # fmt: skip
     """A message to the machine `to` with these fields.
 
@@ -113,8 +110,7 @@ def message(
     parameters = {**address, **fields}
     made = Message(
         message_name, tuple(parameters.items()), message_doc, goes_to=End(to.name),
-        comes_from=source, answers=answers, carried=carried, errors=allowed, only_real=only_real,
-        title=message_title,
+        comes_from=source, answers=answers, carried=carried, errors=allowed, title=message_title,
     )  # fmt: skip
     found = [n for n, key in made.address if key == to.key and (source is None or n == TO)]
     if to.key is not None and not found:
@@ -270,13 +266,12 @@ def in_flight(name: str, message: Message, *address: Operand, **named: Operand) 
 @dataclass(frozen=True, eq=False)
 class Sending(Interned):
     """A message with its fields filled in, sent where `when` holds, once for every value of
-    the variables `to_each`; one that is `only_bounded` is sent in no run at real ranges."""
+    the variables `to_each`."""
 
     message: Message
     fields: tuple[tuple[str, Expression], ...]
     to_each: tuple[Expression, ...] = ()
     when: Expression = TRUE
-    only_bounded: bool = False
 
     def __str__(self) -> str:
         inner = ", ".join(f"{name}={value}" for name, value in self.fields)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Literal, TypeAlias
 
 from .declaration.arguments import check_kind, check_name, items
@@ -15,9 +14,7 @@ from .expressions import (
     QUANTIFIERS,
     TRUE,
     Expression,
-    Field,
     Operand,
-    as_bounded,
     children_first,
     lift,
 )
@@ -131,13 +128,6 @@ class Property(Interned):
     def is_progress(self) -> bool:
         """Whether it is about whole runs, and not about single states or steps."""
         return self.kind in ("leads to", "always possible")
-
-
-@cache
-def bounded_property(item: Property, having: frozenset[Field] = frozenset()) -> Property:
-    """The property with what fields of real ranges stand for in a bounded run, but for those that
-    it has itself."""
-    return item.changed(lambda expression: as_bounded(expression, having))
 
 
 def invariant(

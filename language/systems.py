@@ -17,10 +17,10 @@ from .instances.reductions import Reduced, Reduction
 from .machines import Event, FieldInfo, Machine
 from .messages import End, Loss, Message, Sending, instance_field
 from .progress.fairness import Fairness
-from .progress.rankings import Ranking, bounded_ranking
-from .properties import Property, bounded_property, check_from_outside
+from .progress.rankings import Ranking
+from .properties import Property, check_from_outside
 from .protocols import ONE_PROTOCOL, Protocols
-from .tables import Table, bounded_view
+from .tables import Table
 from .terms.folding import truth
 from .terms.interned import Interned
 from .types import Bool, Constants, Key, Type, named
@@ -102,7 +102,7 @@ NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, am
 _COLLECTIONS: dict[str, type] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "refusals": Refusal,
-    "real": Expression, "progress": Property, "fairness": Fairness, "rankings": Ranking,
+    "progress": Property, "fairness": Fairness, "rankings": Ranking,
     "observed": Expression,
 }  # fmt: skip
 _MAPPINGS = {
@@ -128,8 +128,7 @@ class System(Rendered):
     * `lemmas` are auxiliary invariants for proofs.
     * `reach` describes what the default bounds reach. `unreached` declares rows and premises that
       no run reaches, `refusals` settings that the system refuses.
-    * `real` are fields that normally exist only at real ranges but are part of this system, with
-      their rows. `reductions` are the parts of the machines that the system leaves out, with
+    * `reductions` are the parts of the machines that the system leaves out, with
       reasons. `initials` override initial values of fields. `observed` are fields that are
       visible from outside, like messages.
 
@@ -158,7 +157,6 @@ class System(Rendered):
     reach: str = ""
     unreached: tuple[Unreached, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    real: tuple[Expression, ...] = ()
     progress: tuple[Property, ...] = ()
     fairness: tuple[Fairness, ...] = ()
     rankings: tuple[Ranking, ...] = ()
@@ -184,16 +182,11 @@ class System(Rendered):
             pairs(f"system {self.name}, {name}", getattr(self, name), form)
         if self.reductions:
             self._reduce()
-        tables = tuple(bounded_view(table, self.having) for table in self.tables)
-        object.__setattr__(self, "tables", tables)
         if self.reduced is not None:
-            self.reduced.are_done(tables)
-        for name in ("properties", "lemmas", "progress"):
-            seen = tuple(bounded_property(item, self.having) for item in getattr(self, name))
-            object.__setattr__(self, name, seen)
+            self.reduced.are_done(self.tables)
         named = {item.name for item in self.progress}
-        ranked = (bounded_ranking(item, self.having) for item in self.rankings)
-        object.__setattr__(self, "rankings", tuple(r for r in ranked if r.name in named))
+        ranked = (item for item in self.rankings if item.name in named)
+        object.__setattr__(self, "rankings", tuple(ranked))
         self._check_kinds()
         self._unique("table", [table.name for table in self.tables])
         self._unique("machine", [machine.name for machine in self._every_machine()])
@@ -235,8 +228,9 @@ class System(Rendered):
         reduced = self.reduced
         if reduced is None or reduced.reductions != self.reductions:
             try:
-                reduced = Reduced(self.reductions)
+                reduced = Reduced(self.reductions, self.fixed)
                 reduced.check(self.tables)
+                reduced.machines = {machine.name: machine for machine in self._every_machine()}
             except DeclarationError as error:
                 raise DeclarationError(f"system {self.name}, {error}") from None
             names = (
@@ -363,21 +357,10 @@ class System(Rendered):
             )
         self._check_names(when, set())
 
-    @property
-    def having(self) -> frozenset[Field]:
-        """The fields of runs at real ranges that it has."""
-        return frozenset(field.data for field in self.real)
-
     def fields_of(self, machine: Machine) -> tuple[FieldInfo, ...]:
         """The fields that a machine has in this system."""
-        infos, having = machine.fields.values(), self.having
         left = frozenset[Field]() if self.reduced is None else self.reduced.left
-        return tuple(
-            info
-            for info in infos
-            if info.expression.data not in left
-            and (not info.only_real or info.expression.data in having)
-        )
+        return tuple(info for info in machine.fields.values() if info.expression.data not in left)
 
     def initial_of(self, info: FieldInfo) -> Expression | None:
         """The first value of a field in this system."""
@@ -468,11 +451,6 @@ class System(Rendered):
                 raise DeclarationError(
                     f"`{node}` is left out of {self.name} by a reduction "
                     f"({self.reduced.fields[node.data].because}): nothing can read it"
-                )
-            if node.op == "field" and node.data.only_real and node.data not in self.having:
-                raise DeclarationError(
-                    f"`{node}` is a field of runs at real ranges alone: nothing in {self.name} can "
-                    "read it"
                 )
             if node.op == "field" and node.data.machine not in machines:
                 raise DeclarationError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableSet
 from copy import copy
 from dataclasses import dataclass, field
@@ -16,17 +15,11 @@ from .declaration.places import Place, here
 from .declaration.typecheck import check_constant, check_during, fits, suits, type_of
 from .expressions import (
     TRUE,
-    EnumValue,
     Expression,
-    Field,
     Operand,
-    as_bounded,
-    children_first,
-    field_set,
     folded,
     lift,
     naming,
-    rewrite,
 )
 from .machines import Event, Machine
 from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
@@ -48,9 +41,6 @@ class Row:
     `send` further messages, `during` the features under which the row exists, `source` where the
     behaviour is written down. `drop` lists messages in flight that are lost: for a message by
     itself, all that are in flight to or from the row's own instance.
-
-    A row that is `only_real` is in runs at real ranges, and in the systems that have fields of
-    those; one that is `only_bounded` is in all others.
     """
 
     id: str
@@ -64,8 +54,6 @@ class Row:
     source: str = ""
     note: str = ""
     drop: tuple[Message | Dropping, ...] = ()
-    only_real: bool = False
-    only_bounded: bool = False
     declared: Place | None = field(default=None, repr=False)
     """The place of its declaration, which it finds itself."""
     fits_in: tuple[object, ...] = field(default=(), init=False, repr=False)
@@ -136,12 +124,9 @@ def check_hidden(table: str, rows: tuple[Row, ...], only: Collection[Row] | None
     for row in rows:
         asks, during = conjuncts(row.guard), conjuncts(row.during)
         for earlier, asked, asked_during in seen:
-            same_ranges = not (earlier.only_real or earlier.only_bounded) or (
-                (earlier.only_real, earlier.only_bounded) == (row.only_real, row.only_bounded)
-            )
             if only is not None and row not in only:
                 break
-            if same_ranges and asked <= asks and asked_during <= during:
+            if asked <= asks and asked_during <= during:
                 always = not asked and not asked_during
                 why = "always holds" if always else "holds wherever this one does"
                 raise DeclarationError(
@@ -170,8 +155,7 @@ class Table:
     holds.
 
     `response` is the message that rows reply with. If `when` doesn't hold, the event can't happen;
-    a message stays in flight. `others` are other machines whose fields rows may read and set. In a
-    bounded run `bounded_when` must hold, too, unless the system has fields of real ranges.
+    a message stays in flight. `others` are other machines whose fields rows may read and set.
 
     Three arguments hold for every row: `during` is a further condition on features, `set` are
     updates that each row makes, and `source` is that of the rows that name none. The rows of the
@@ -189,7 +173,6 @@ class Table:
     when: Operand = True
     doc: str = ""
     others: tuple[Machine, ...] = ()
-    bounded_when: Operand = True
     during: Expression = TRUE
     set: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     source: str = ""
@@ -221,7 +204,6 @@ class Table:
                 for collection in chosen.args:
                     self._owned(collection)
             self._condition(self.guard)
-            self._condition(lift(self.bounded_when))
         except DeclarationError as error:
             raise DeclarationError(f"table {self.name}: {error}") from None
         where = (self.machine, self.on, self.response, *self.others)
@@ -498,7 +480,7 @@ class Table:
             raise DeclarationError(f"`{node}`: only properties speak of what is in flight")
 
     def _check_sending(self, sending: Sending) -> None:
-        declared = dict((*sending.message.parameters, *sending.message.every_parameter))
+        declared = dict(sending.message.parameters)
         for bound in sending.to_each:
             if bound.op != "variable":
                 raise DeclarationError(f"{sending.message.name} to each `{bound}`: no variable")
@@ -518,111 +500,6 @@ class Table:
         for name, _ in sending.message.address:
             if name not in dict(sending.fields):
                 raise DeclarationError(f"{sending.message.name}: its address lacks {name}")
-
-
-@cache
-def bounded_view(table: Table, having: frozenset[Field] = frozenset()) -> Table:
-    """The table as a system under check has it: without the fields, messages and rows that only
-    runs at real ranges have, with what those fields stand for, and where nothing is a member of an
-    enum that only those have.
-
-    A system that is `having` fields of real ranges has the rows of real ranges as well, instead of
-    those of bounded runs alone, and its enums may have those members.
-    """
-
-    def seen(value: Operand) -> Operand:
-        if not isinstance(value, Expression):
-            return value
-        value = as_bounded(value, having)
-        return value if having else _without_members(value)
-
-    def expression(value: Expression) -> Expression:
-        changed = seen(value)
-        assert isinstance(changed, Expression)
-        return changed
-
-    def sent(sending: Sending) -> Sending:
-        there = dict(sending.message.parameters)
-        fields = tuple((name, value) for name, value in sending.fields if name in there)
-        return dataclasses.replace(sending, fields=fields).rewritten(expression)
-
-    def is_in(of: Sending) -> bool:
-        return not (of.message.only_real or (having and of.only_bounded))
-
-    def view(row: Row) -> Row:
-        replied = row.reply.message if isinstance(row.reply, Sending) else table.response
-        reply = None if replied is not None and replied.only_real else row.reply
-        if reply is not None:
-            reply = expression(reply) if isinstance(reply, Expression) else sent(reply)
-        sends = tuple(map(sent, filter(is_in, row.send)))
-        updates = {
-            expression(target): seen(value)
-            for target, value in row.set.items()
-            if not (field := field_set(target)).only_real or field in having
-        }
-        when = seen(row.when)
-        same = len(updates) == len(row.set) and all(
-            t in updates and updates[t] is value for t, value in row.set.items()
-        )
-        if same and sends == row.send and reply is row.reply and when is row.when:
-            return row
-        return dataclasses.replace(row, when=when, set=updates, send=sends, reply=reply)
-
-    rows = tuple(view(r) for r in table.rows if not (r.only_bounded if having else r.only_real))
-    response = table.response
-    if response is not None and response.only_real:
-        response = None
-    when = seen(table.when)
-    if not having and table.bounded_when is not True:
-        both = folded(lift(when) & seen(table.bounded_when))
-        return dataclasses.replace(
-            table, rows=rows, response=response, when=both, bounded_when=True
-        )
-    return _changed(table, rows, response, when)
-
-
-@cache
-def real_view(table: Table) -> Table:
-    """The table as a machine at real ranges has it: without the fields, messages and rows of
-    bounded runs alone."""
-
-    def view(row: Row) -> Row:
-        updates = {t: v for t, v in row.set.items() if not field_set(t).only_bounded}
-        send = tuple(sending for sending in row.send if not sending.only_bounded)
-        reply = row.reply
-        if isinstance(reply, Sending) and reply.only_bounded:
-            reply = None
-        if len(updates) == len(row.set) and len(send) == len(row.send) and reply is row.reply:
-            return row
-        return dataclasses.replace(row, set=updates, send=send, reply=reply)
-
-    rows = tuple(view(row) for row in table.rows if not row.only_bounded)
-    return _changed(table, rows, table.response, table.when)
-
-
-def _changed(table: Table, rows: tuple[Row, ...], response: Message | None, when: Operand) -> Table:
-    same = len(rows) == len(table.rows) and all(map(operator.is_, rows, table.rows))
-    if same and response is table.response and when is table.when:
-        return table
-    return dataclasses.replace(table, rows=rows, response=response, when=when)
-
-
-def _without_members(value: Expression) -> Expression:
-    """The value where no enum has members of runs at real ranges."""
-
-    def is_only_real(node: Expression) -> bool:
-        said = node.data
-        if not isinstance(said, EnumValue) or said.enum.bounded is None:
-            return False
-        return said.enum.names.index(said.member) >= said.enum.bounded
-
-    def settle(node: Expression) -> Expression | None:
-        never = node.op == "eq" and any(map(is_only_real, node.args))
-        return lift(False) if never else None
-
-    if not any(map(is_only_real, children_first(value))):
-        return value
-    return folded(rewrite(value, settle))
 
 
 def only(during: Expression, *rows: Row) -> tuple[Row, ...]:

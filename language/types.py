@@ -65,14 +65,12 @@ class Int(Interned):
 class Enum(Interned):
     """Named members, each with its number in the protocol; initially the first.
 
-    A system under check has the first `bounded` of them (none: all) and `further` ones, where it
-    has what else is of real ranges; runs at real ranges have all.
+    A system has the first `size` of them (none: all). A machine that runs alone has all.
     """
 
     name: str
     members: tuple[tuple[str, int], ...]
-    bounded: int | None = None
-    further: Bound = 0
+    size: Bound | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -90,29 +88,27 @@ class Enum(Interned):
         """The members' names, in declared order."""
         return tuple(name for name, _ in self.members)
 
-    def bounded_names(self, constants: Constants | None = None) -> tuple[str, ...]:
-        """Those that a system under check has with these constants, or any one has (none)."""
-        if self.bounded is None or constants is None:
-            return self.names[: self.bounded]
-        return self.names[: self.bounded + resolve(self.further, constants)]
+    def names_at(self, constants: Constants) -> tuple[str, ...]:
+        """The names of the members that a system has with these constants."""
+        return self.names if self.size is None else self.names[: resolve(self.size, constants)]
 
 
-def enum(
-    name: str, *names: str, only_real: Mapping[str, int] | None = None, further: Bound = 0,
-    **numbered: int,
-) -> Enum:  # fmt: skip
-    """An enum of `names`, numbered from 0, or of members with the numbers given; `only_real` are
-    others, of which a system under check has the first `further` ones (none)."""
-    check_name("an enum", name)
-    real = dict(only_real or {})
-    check_names(f"enum {name}", (*names, *numbered, *real), Enum, "a member")
-    fewer = tuple((n, i) for i, n in enumerate(names)) + tuple(numbered.items())
-    members = fewer + tuple(real.items())
+def enum(enum_name: str, *names: str, enum_size: Bound | None = None, **numbered: int) -> Enum:
+    """An enum of `names`, numbered from 0, or of members with the numbers given. A system has the
+    first `enum_size` of them (none: all): a number, or an expression over constants.
+
+    Raises DeclarationError for two members of one name, for none, and for a name that can't be one.
+    """
+    check_name("an enum", enum_name)
+    where = f"enum {enum_name}"
+    check_names(where, (*names, *numbered), Enum, "a member")
+    members = tuple((n, i) for i, n in enumerate(names)) + tuple(numbered.items())
     for member, number in members:
-        check_kind(f"enum {name}, {member}", number, int)
-    if not fewer or len({n for n, _ in members}) != len(members):
-        raise DeclarationError(f"enum {name}: members must be there and differ")
-    return Enum(name, members, len(fewer) if real else None, further)
+        check_kind(f"{where}, {member}", number, int)
+    if not members or len({n for n, _ in members}) != len(members):
+        raise DeclarationError(f"{where}: members must be there and differ")
+    check_kind(f"{where}, enum_size", enum_size, int, Expression, type(None))
+    return Enum(enum_name, members, enum_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,7 +376,7 @@ def choices(kind: Type, constants: Constants) -> tuple[Value, ...]:
             low, high = kind.range(constants)
             return tuple(range(low, high + 1))
         case Enum():
-            return kind.bounded_names(constants)
+            return kind.names_at(constants)
         case Key():
             return tuple(range(kind.count(constants)))
         case Optional() if isinstance(kind.of, SCALARS):

@@ -22,11 +22,11 @@ class Machine(machine.Machine):
         self, tables: Iterable[Table], *, protocol: str | None = None,
         protocols: Protocols = KAFKA, switch_on: Iterable[str] = (),
         switch_off: Iterable[str] = (), this: Any = None,
-        constants: Mapping[str, int] | None = None, bounded: bool = False,
+        constants: Mapping[str, int] | None = None,
         reductions: Iterable[Reduction] = (),
     ) -> None:  # fmt: skip
         super().__init__(
             tables, protocols, protocol=protocol, switch_on=switch_on, switch_off=switch_off,
-            this=this, constants=constants, bounded=bounded,
+            this=this, constants=constants,
             reductions=reductions,
         )  # fmt: skip

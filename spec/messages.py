@@ -23,12 +23,10 @@ from ..language import (
     if_,
     message,
     record,
-    set_of,
     some,
 )
 from ..language.expressions import Operand
 from .errors import Errors
-from .ranges import REAL as REAL
 from .releases.features import abortable_error, producer_fenced_error
 
 PRODUCERS = constant(
@@ -259,7 +257,7 @@ InitProducerIdResponse = message(
     carried=("producer_id",),
     errors=COORDINATOR_ERRORS,
 )
-bounded_add_partitions = message(
+AddPartitionsToTxn = message(
     "AddPartitionsToTxn",
     transaction,
     producer=PRODUCER,
@@ -267,12 +265,10 @@ bounded_add_partitions = message(
     connection=CONNECTION,
     producer_id=PRODUCER_ID,
     producer_epoch=EPOCH,
+    partitions=Set(PARTITION),
+    client_transaction_version=Int(0, 2),
     carried=("producer_id",),
     message_doc="In a bounded run it is about one partition.",
-)
-AddPartitionsToTxn = bounded_add_partitions.at_real_ranges(
-    partitions=(Set(PARTITION), set_of(bounded_add_partitions.partition)),
-    client_transaction_version=(Int(0, 2), 0),
 )
 AddPartitionsToTxnResponse = message(
     "AddPartitionsToTxnResponse",
@@ -306,7 +302,7 @@ EndTxnResponse = message(
 
 # A producer and a leader -----------------------------------------------------------------------
 
-bounded_produce = message(
+Produce = message(
     "Produce",
     partition,
     producer=PRODUCER,
@@ -317,20 +313,17 @@ bounded_produce = message(
     idempotent_only=Bool(),
     record=RECORD,
     txn=TRANSACTION,
+    last_sequence=ANY_SEQUENCE,
+    offset_delta=OFFSET_DELTA,
+    timestamp=TIMESTAMP,
+    from_client=Bool(),
+    from_coordinator=Bool(),
+    beneath_log=Bool(),
     carried=("producer_id", "record", "txn"),
     message_doc="A batch of one record, so that its base sequence is its last. It is transactional "
     "unless it comes from a client without transactional id, which is idempotent only. At real "
     "ranges a group's coordinator or a follower's fetcher may append it as well, and it may come "
     "beneath UnifiedLog, to the producer state alone.",
-)
-Produce = bounded_produce.at_real_ranges(
-    without=("producer", "partition", "record", "txn"),
-    last_sequence=(ANY_SEQUENCE, bounded_produce.base_sequence),
-    offset_delta=(OFFSET_DELTA, 0),
-    timestamp=(TIMESTAMP, NO_TIMESTAMP),
-    from_client=(Bool(), True),
-    from_coordinator=(Bool(), False),
-    beneath_log=(Bool(), False),
 )
 ProduceResponse = message(
     "ProduceResponse",
@@ -359,12 +352,21 @@ AddPartitionsByLeader = message(
     message_doc="AddPartitionsToTxn version 4 and above, which a leader sends for a Produce: with "
     "transaction version 2 to add the partition, before it only to verify that it was added.",
 )
-bounded_added_by_leader = message(
+AddPartitionsByLeaderResponse = message(
     "AddPartitionsByLeaderResponse",
     partition,
     message_title="AddPartitionsToTxn v4 response",
     answers=AddPartitionsByLeader,
     error=Errors,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    base_sequence=ANY_SEQUENCE,
+    last_sequence=ANY_SEQUENCE,
+    guarded=Bool(),
+    offset_delta=OFFSET_DELTA,
+    timestamp=TIMESTAMP,
+    from_client=Bool(),
+    carried=("producer_id",),
     errors=COORDINATOR_ERRORS,
     message_doc="At real ranges with the batch that it is about, which the broker keeps itself.",
 )
@@ -380,21 +382,9 @@ Batch = record(
 waiting = partition.field(
     "waiting",
     Map(PRODUCER, Optional(Batch)),
-    only_bounded=True,
     doc="Batches that wait for the coordinator; `guarded` while their question still counts.",
 )
-waiting_batch = waiting[bounded_added_by_leader.producer].value
-AddPartitionsByLeaderResponse = bounded_added_by_leader.at_real_ranges(
-    producer_id=(PRODUCER_ID, waiting_batch.producer_id),
-    producer_epoch=(EPOCH, waiting_batch.producer_epoch),
-    base_sequence=(ANY_SEQUENCE, waiting_batch.base_sequence),
-    last_sequence=(ANY_SEQUENCE, waiting_batch.base_sequence),
-    guarded=(Bool(), waiting_batch.guarded),
-    offset_delta=(OFFSET_DELTA, 0),
-    timestamp=(TIMESTAMP, NO_TIMESTAMP),
-    from_client=(Bool(), True),
-)
-bounded_write_markers = message(
+WriteTxnMarkers = message(
     "WriteTxnMarkers",
     partition,
     partition=PARTITION,
@@ -403,12 +393,9 @@ bounded_write_markers = message(
     producer_epoch=EPOCH,
     result=Result,
     coordinator_epoch=Int(NO_NUMBER, FAULTS, "coordinator epoch"),
+    timestamp=TIMESTAMP,
+    is_replicated=Bool(),
     carried=("producer_id",),
-)
-WriteTxnMarkers = bounded_write_markers.at_real_ranges(
-    without=("partition", "connection"),
-    timestamp=(TIMESTAMP, NO_TIMESTAMP),
-    is_replicated=(Bool(), False),
 )
 WriteTxnMarkersResponse = message(
     "WriteTxnMarkersResponse",

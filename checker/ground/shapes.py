@@ -78,7 +78,7 @@ class Shapes:
                         raise
                     return low, UNBOUNDED
             case Enum():
-                return 0, len(kind.bounded_names(self.constants)) - 1
+                return 0, len(kind.names_at(self.constants)) - 1
             case Key():
                 return 0, kind.count(self.constants) - 1
             case _:

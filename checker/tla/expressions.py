@@ -306,7 +306,7 @@ class Writer:
             case Int():
                 return f"({self.number(kind.low)}..{self.number(kind.high)})"
             case Enum():
-                names = (f'"{name}"' for name in kind.bounded_names(self.constants))
+                names = (f'"{name}"' for name in kind.names_at(self.constants))
                 return f"{{{', '.join(names)}}}"
             case Key():
                 return f"(0..({self.number(kind.size)} - 1))"

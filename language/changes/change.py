@@ -262,6 +262,8 @@ class _Changed:
     """The parts of a system that a change is added to."""
 
     def __init__(self, system: System, change: Change) -> None:
+        if change.moved is not None:
+            change = replace(change, moved=change.moved.of(system))
         self.base, self.change = system, change
         self.where = f"change {change.name}"
         self.changes = dict(system.changed_rows)

@@ -9,18 +9,18 @@ from ..declaration.arguments import check_kind, pairs
 from ..declaration.errors import DeclarationError
 from ..expressions import (
     Expression,
-    Field,
     Operand,
-    as_bounded,
     field_set,
     lift,
     naming,
     rewrite,
 )
+from ..instances.reductions import LeftOut, Reduced, StandsFor
 from ..machines import Machine
 from ..messages import Sending
 from ..properties import Property
-from ..tables import Row, Table, bounded_view
+from ..systems import System
+from ..tables import Row, Table
 from ..types import Record, make
 
 
@@ -50,6 +50,27 @@ class Moved:
         default_factory=dict[str, Mapping[str, Operand]]
     )
 
+    reduced: Reduced | None = field(default=None, repr=False)
+    """The reductions of the system, but for those of fields that are moved."""
+
+    def of(self, system: System) -> Moved:
+        """The same for a system. Its reductions are applied before fields are moved."""
+        if system.reduced is None:
+            return self
+        moved = {f.data for f in self.fields if f.op == "field"}
+        reduced = Reduced(
+            (
+                one
+                for one in system.reductions
+                if not isinstance(one, (StandsFor, LeftOut))
+                or not isinstance(one.of, Expression)
+                or one.of.data not in moved
+            ),
+            system.fixed,
+        )
+        reduced.are_done(system.tables)
+        return replace(self, reduced=reduced)
+
     def __post_init__(self) -> None:
         for name, form in (
             ("fields", "{field: expression}"),
@@ -67,8 +88,9 @@ class Moved:
 
     def expression(self, value: Expression, table: str = "") -> Expression:
         """The expression with the new places, as the table of that name has it."""
-        kept: tuple[Field, ...] = tuple(f.data for f in self.fields if f.op == "field")
-        return rewrite(as_bounded(value, kept), lambda node: self._place(node, table))
+        if self.reduced is not None:
+            value = self.reduced.expression(value)
+        return rewrite(value, lambda node: self._place(node, table))
 
     def _place(self, node: Expression, table: str) -> Expression | None:
         if node.op == "make" and node.data[0] in self.records:
@@ -101,7 +123,8 @@ class Moved:
 
         Raises DeclarationError as a table does, where that doesn't fit.
         """
-        table = bounded_view(table)
+        if self.reduced is not None:
+            table = self.reduced.table(table)
         rows = tuple(self._row(row, table.name) for row in table.rows)
         when = self.expression(table.guard, table.name)
         machine = self.machines.get(table.machine) or table.machine

@@ -25,7 +25,7 @@ they leave out what only properties read.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import is_
@@ -37,6 +37,7 @@ from ..declaration.places import Place, here
 from ..expressions import (
     FALSE,
     TRUE,
+    EnumValue,
     Expression,
     Field,
     Operand,
@@ -52,8 +53,9 @@ from ..messages import Dropping, Loss, Message, Sending
 from ..progress.fairness import Fairness
 from ..progress.rankings import Ranking
 from ..properties import Property
-from ..tables import Row, Table
+from ..tables import Row, Table, conjuncts
 from ..terms.operators import each, if_
+from ..types import Enum
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +98,29 @@ class StandsFor(_Reduction):
 class LeftOut(_Reduction):
     """A field, a parameter of an event, or a message that the reduced system doesn't have.
 
-    Its updates, values and sendings are left out, and nothing may read it.
+    Its updates, values and sendings are left out, and nothing may read it. A message may be left
+    out only where `when` holds, a condition that reads the fields of the message as
+    `Message.name`. Of an enum the members are left out that are beyond its size in the system: a
+    comparison with one is false.
     """
 
-    of: Expression | Message
+    of: Expression | Message | Enum
+    when: Operand = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_kind("LeftOut", self.of, Expression, Message)
+        check_kind("LeftOut", self.of, Expression, Message, Enum)
+        if not self.is_always and not isinstance(self.of, Message):
+            raise DeclarationError(f"LeftOut: `{self.of}` is no message, and takes no when=")
         if isinstance(self.of, Expression) and self.of.op not in ("field", "parameter"):
             raise DeclarationError(
                 f"LeftOut: `{self.of}` is no field, parameter or message: use StandsFor"
             )
+
+    @property
+    def is_always(self) -> bool:
+        """Whether it has no condition."""
+        return lift(self.when) is TRUE
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +169,9 @@ class Instead(_Reduction):
 class Canonical(_Reduction):
     """Each value that `of` takes is replaced by `value` where `when` holds of it.
 
-    `of` is a field, or an element of it under variables: `batches[p][r]`. `value` and `when` are
-    expressions over `of`. States that differ only in what nobody reads become one state.
+    `of` is a field, an element of it under variables (`batches[p][r]`), or a field of a message
+    that is sent. `value` and `when` are expressions over `of`. States that differ only in what
+    nobody reads become one state.
     """
 
     of: Expression
@@ -167,11 +181,14 @@ class Canonical(_Reduction):
     def __post_init__(self) -> None:
         super().__post_init__()
         base = self.of
+        if base.op == "parameter":
+            return
         while base.op == "index" and base.args[1].op == "variable":
             base = base.args[0]
         if base.op != "field":
             raise DeclarationError(
-                f"Canonical: `{self.of}` is neither a field nor its element under variables"
+                f"Canonical: `{self.of}` is neither a field, its element under variables, nor a "
+                "field of a message"
             )
 
 
@@ -253,15 +270,22 @@ class Reduced:
     Raises DeclarationError for two reductions of one thing.
     """
 
-    def __init__(self, reductions: Iterable[Reduction]) -> None:
+    def __init__(
+        self, reductions: Iterable[Reduction], fixed: Mapping[Expression, int] | None = None
+    ) -> None:
         self.reductions = tuple(reductions)
+        self.fixed = {constant.data.name: value for constant, value in (fixed or {}).items()}
+        """The constants that no run sets."""
         self.fields: dict[Field, StandsFor | LeftOut] = {}
         self.parameters: dict[tuple[str, str], StandsFor | LeftOut] = {}
         self.messages: dict[Message, LeftOut] = {}
         self.others: dict[Expression, Expression] = {}
         self.rows: dict[str, tuple[Row, ...]] = {}
         self.offers: dict[tuple[str, Event], list[NotOffered]] = {}
+        self.enums: dict[Enum, LeftOut] = {}
+        self.unsent: dict[Message, LeftOut] = {}
         self.forms: dict[Field, Canonical] = {}
+        self.sent_forms: dict[tuple[str, str], Canonical] = {}
         self.settled: dict[str, list[Settled]] = {}
         self.before: dict[str, tuple[Row, ...]] = {}
         self.also: dict[str, Also] = {}
@@ -282,63 +306,59 @@ class Reduced:
         """The places of rows that only systems have. A change may have rewritten them."""
         self.given: dict[str, Any] = {}
         """The parts of the system before its reductions, by name."""
+        self.machines: dict[str, Machine] = {}
+        """The machines of the system. Conditions of messages may read them."""
 
     def _add(self, one: Reduction) -> None:
-        twice = False
+        match one:
+            case NotOffered():
+                self.offers.setdefault((one.machine.name, one.event), []).append(one)
+            case Settled():
+                self.settled.setdefault(one.machine, []).append(one)
+            case _:
+                for known, key, value in self._entries(one):
+                    if key in known:
+                        of = getattr(one, "of", key)
+                        name = of.name if isinstance(of, (Message, Enum)) else of
+                        raise DeclarationError(
+                            f"reductions: `{name}` is reduced twice: leave one of them out"
+                        )
+                    known[key] = value
+
+    def _entries(self, one: Reduction) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
+        """A mapping, a key and a value for each thing that the reduction is about."""
         match one:
             case StandsFor() if one.of.op not in ("field", "parameter"):
-                twice = one.of in self.others
-                self.others[one.of] = lift(one.value)
+                yield self.others, one.of, lift(one.value)
             case StandsFor() | LeftOut() if isinstance(one.of, Expression):
                 data = one.of.data
                 if isinstance(data, Parameter):
-                    twice = (data.event, data.name) in self.parameters
-                    self.parameters[data.event, data.name] = one
+                    yield self.parameters, (data.event, data.name), one
                 else:
-                    twice = data in self.fields
-                    self.fields[data] = one
-            case LeftOut():
-                assert isinstance(one.of, Message)
-                twice = one.of in self.messages
-                self.messages[one.of] = one
-            case NotOffered():
-                self.offers.setdefault((one.machine.name, one.event), []).append(one)
-            case Never():
-                twice = any(row in self.rows for row in one.labels)
-                self.rows |= dict.fromkeys(one.labels, ())
-            case Instead():
-                twice = one.row in self.rows
-                self.rows[one.row] = one.by
+                    yield self.fields, data, one
+            case LeftOut() if isinstance(one.of, Enum):
+                yield self.enums, one.of, one
+            case LeftOut() if isinstance(one.of, Message):
+                yield (self.messages if one.is_always else self.unsent), one.of, one
+            case Canonical() if isinstance(sent := one.of.data, Parameter):
+                yield self.sent_forms, (sent.event, sent.name), one
             case Canonical():
-                data = field_set(one.of)
-                twice = data in self.forms
-                self.forms[data] = one
-            case Settled():
-                self.settled.setdefault(one.machine, []).append(one)
+                yield self.forms, field_set(one.of), one
+            case Never():
+                yield from ((self.rows, label, ()) for label in one.labels)
+            case Instead():
+                yield self.rows, one.row, one.by
             case Before():
-                twice = one.row in self.before
-                self.before[one.row] = one.rows
+                yield self.before, one.row, one.rows
             case Also():
-                twice = any(row in self.also for row in one.labels)
-                self.also |= dict.fromkeys(one.labels, one)
+                yield from ((self.also, label, one) for label in one.labels)
             case _:
                 pass
-        if twice:
-            match one:
-                case Never() | Also():
-                    name = ", ".join(one.labels)
-                case Instead() | Before():
-                    name = one.row
-                case _:
-                    name = str(getattr(one, "of", ""))
-            raise DeclarationError(f"reductions: `{name}` is reduced twice: leave one of them out")
 
     # Expressions --------------------------------------------------------------------------------
 
     def expression(self, value: Expression) -> Expression:
         """The expression in the reduced system."""
-        if not (self.fields or self.parameters or self.others or self.messages):
-            return value
         changed = rewrite(value, self._change, self._known)
         return value if changed is value else folded(changed)
 
@@ -355,11 +375,20 @@ class Reduced:
             found = self.parameters.get((node.data.event, node.data.name))
             if isinstance(found, StandsFor):
                 return self.expression(lift(found.value))
+        if node.op == "eq" and any(map(self._is_no_member, node.args)):
+            return FALSE
         if node.op == "in_flight":
             message = self.message(node.data)
             if message is not node.data:
                 return Expression(node.op, tuple(map(self.expression, node.args)), message)
         return None
+
+    def _is_no_member(self, node: Expression) -> bool:
+        """Whether it is a member that the enum doesn't have in the system."""
+        value = node.data
+        if not isinstance(value, EnumValue) or value.enum not in self.enums:
+            return False
+        return value.member not in value.enum.names_at(self.fixed)
 
     # Events -------------------------------------------------------------------------------------
 
@@ -428,10 +457,22 @@ class Reduced:
             return table
         if not rows:
             raise DeclarationError(f"table {table.name}: reductions leave no row of it")
+        names = {table.machine.name, *(machine.name for machine in table.others)}
+        others = (*table.others, *(m for m in self._read_by(rows) if m.name not in names))
         withheld = table.withheld.union(offers)
         return dataclasses.replace(
-            table, on=on, rows=tuple(rows), response=response, when=when, withheld=withheld
-        )
+            table, on=on, rows=tuple(rows), response=response, when=when, withheld=withheld,
+            others=tuple(dict.fromkeys(others)),
+        )  # fmt: skip
+
+    def _read_by(self, rows: Iterable[Row]) -> Iterator[Machine]:
+        """The machines that conditions of messages read."""
+        sendings = (s for row in rows for s in (*row.send, row.reply) if isinstance(s, Sending))
+        for sending in sendings:
+            if self._unsent(sending.message) is not None:
+                for node in children_first(sending.when):
+                    if node.op == "field" and node.data.machine in self.machines:
+                        yield self.machines[node.data.machine]
 
     def _rows_for(self, table: Table, row: Row) -> tuple[Row, ...]:
         """The rows that stand for a row of the whole system, before those of `Settled`."""
@@ -517,6 +558,7 @@ class Reduced:
         return self._value(table.machine.state, self.expression(value))
 
     def _sending(self, sending: Sending) -> Sending:
+        sending = self._where_sent(sending)
         message = self.message(sending.message)
         fields = tuple((n, v) for n, v in sending.fields if not self._is_left(sending.message, n))
         changed = dataclasses.replace(sending, message=message, fields=fields)
@@ -527,6 +569,34 @@ class Reduced:
             if all(one[1] is other[1] for one, other in both):
                 return sending
         return changed
+
+    def _unsent(self, message: Message) -> LeftOut | None:
+        """The reduction that leaves the message out under a condition, if there is one."""
+        return next((one for of, one in self.unsent.items() if of.name == message.name), None)
+
+    def _where_sent(self, sending: Sending) -> Sending:
+        """The sending with its fields in canonical form, where the message isn't left out."""
+        given = dict(sending.fields)
+        reads = {getattr(sending.message, name): value for name, value in sending.fields}
+        for name, value in sending.fields:
+            form = self.sent_forms.get((sending.message.name, name))
+            if form is None:
+                continue
+
+            def canonical(value: Expression, form: Canonical = form) -> Expression:
+                names = {**reads, form.of: value}
+                when = rewrite(lift(form.when), names.get)
+                return _chosen(when, rewrite(lift(form.value), names.get), value)
+
+            parts = value.args[1:] if value.op == "if" else ()
+            if not any(canonical(part) is value for part in parts):  # else it has the form already
+                given[name] = canonical(value)
+        unsent, when = self._unsent(sending.message), sending.when
+        if unsent is not None:
+            sent = _negated(rewrite(lift(unsent.when), reads.get))
+            if not conjuncts(sent) <= conjuncts(when):
+                when = sent if when is TRUE else when & sent
+        return dataclasses.replace(sending, fields=tuple(given.items()), when=when)
 
     def _dropping(self, item: Message | Dropping) -> Message | Dropping:
         if isinstance(item, Message):
@@ -644,6 +714,13 @@ class Reduced:
 def _negated(condition: Expression) -> Expression:
     """The negation of a condition, without a double one."""
     return condition.args[0] if condition.op == "not" else ~condition
+
+
+def _chosen(when: Expression, one: Expression, other: Expression) -> Expression:
+    """`one` where the condition holds, without a negation at its head."""
+    if when.op == "not":
+        return if_(when.args[0], other, one)
+    return if_(when, one, other)
 
 
 def _path(target: Expression) -> list[Expression]:

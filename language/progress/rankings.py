@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..declaration.arguments import check_kind, check_name, items
 from ..declaration.errors import DeclarationError
 from ..declaration.typecheck import type_of
-from ..expressions import TRUE, Expression, Field, Operand, as_bounded, children_first, lift
+from ..expressions import TRUE, Expression, Operand, children_first, lift
 from ..machines import Event
 from ..properties import check_from_outside
 from ..terms.interned import Interned
@@ -47,12 +47,6 @@ class Ranking(Interned):
             rank=tuple(map(change, self.rank)),
             helpful=tuple(replace(item, when=change(item.when)) for item in self.helpful),
         )
-
-
-def bounded_ranking(item: Ranking, having: Collection[Field] = ()) -> Ranking:
-    """The ranking with what fields of real ranges stand for in a bounded run, but for those that it
-    has itself."""
-    return item.over(lambda part: as_bounded(part, having))
 
 
 def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = ()) -> Helpful:

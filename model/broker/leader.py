@@ -13,6 +13,7 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from ...language import lift
+from ...spec.errors import OF_BROKERS
 from ...spec.leader import produce
 from ...spec.leader.state import asks_coordinator, asks_coordinator_now, last_stable_offset
 from ...spec.leader.tables import DRIVEN
@@ -20,6 +21,7 @@ from ...spec.leader.verification import asks_about_offsets_now
 from ...spec.messages import Errors
 from ...spec.releases import api_versions
 from ...spec.releases.features import KAFKA
+from ...spec.systems.reductions.leader import LEADER_ALONE
 from ..engine.errors import whole
 from ..engine.machine import Machine
 from .producer_state_manager import MarkerResponse, ProducerStateManager
@@ -81,7 +83,9 @@ class PartitionLeader:
         late_transaction_buffer_ms: int = 300_000,
     ) -> None:  # fmt: skip
         settings = {"producer_id_expiration_ms": producer_id_expiration_ms}
-        machine = Machine(DRIVEN, KAFKA, protocol=protocol, constants=settings)
+        machine = Machine(
+            DRIVEN, KAFKA, protocol=protocol, constants=settings, reductions=LEADER_ALONE
+        )
         self.producer_state_manager = ProducerStateManager(machine)
         self.enable_verification(enabled=verification)
         self.now_ms = now_ms
@@ -516,7 +520,7 @@ class PartitionLeader:
         self.producer_state_manager.snapshots = [s for s in found if s.offset in kept]
 
 
-_KNOWN = frozenset(Errors.bounded_names())
+_KNOWN = frozenset(Errors.names[:OF_BROKERS])
 _ASKS: Final = {
     "CLIENT": asks_coordinator_now,
     "COORDINATOR": asks_about_offsets_now,

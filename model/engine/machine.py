@@ -93,9 +93,8 @@ class Machine:
 
     `tables` define it, one table for each event. `protocol` is the release of `protocols` (the
     newest), `switch_on` and `switch_off` name single features. `this` is its identity, where rows
-    use one, `constants` overrides numbers such as a broker's settings. A `bounded` machine has the
-    fields that a system under check has, with the tables of one. `reductions` leave out fields and
-    messages that the caller doesn't need.
+    use one, `constants` overrides numbers such as a broker's settings. `reductions`
+    leave out fields and messages that the caller doesn't need.
 
     Raises DeclarationError for an unknown protocol or feature, or where rows look at more keys
     than can be told apart.
@@ -104,14 +103,14 @@ class Machine:
     def __init__(
         self, tables: Iterable[Table], protocols: Protocols, *, protocol: str | None = None,
         switch_on: Iterable[str] = (), switch_off: Iterable[str] = (), this: Any = None,
-        constants: Mapping[str, int] | None = None, bounded: bool = False,
+        constants: Mapping[str, int] | None = None,
         reductions: Iterable[Reduction] = (),
     ) -> None:  # fmt: skip
         for name, number in (constants or {}).items():
             if type(number) is not int:
                 raise refusal(name, "a whole number", number, of_type=False)
         given = tuple(sorted((constants or {}).items()))
-        self._program = program_of(tuple(tables), protocols, given, bounded, tuple(reductions))
+        self._program = program_of(tuple(tables), protocols, given, tuple(reductions))
         self.protocol = protocol or protocols.newest
         known = {info.name for info in protocols.infos}
         on, off = frozenset(switch_on), frozenset(switch_off)
@@ -382,7 +381,7 @@ class Machine:
         on = table.on
         messages = {s.message for row in table.rows for s in table.sendings(row)}
         answers = tuple(
-            message_class(m, self._program.bounded)
+            message_class(m)
             for m in messages
             if m is table.response or (isinstance(on, Message) and m.answers is on)
         )

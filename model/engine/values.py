@@ -119,7 +119,7 @@ class Ranges:
 
     def names(self, kind: Enum) -> tuple[str, ...]:
         """The members that there are: all at real ranges."""
-        return kind.names if self.open_keys else kind.bounded_names(self.constants)
+        return kind.names if self.open_keys else kind.names_at(self.constants)
 
     def initial(self, kind: Type) -> Any:
         """The value that a field of the type has at first."""

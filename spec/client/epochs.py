@@ -7,9 +7,8 @@ connection that it has closed.
 
 from __future__ import annotations
 
-import dataclasses
-
 from ...language import (
+    Bool,
     Expression,
     Row,
     Table,
@@ -19,6 +18,7 @@ from ...language import (
     event,
     if_,
     in_transit,
+    message,
     position,
     replace,
     set_of,
@@ -29,14 +29,21 @@ from ...language import (
 from ...language.expressions import Operand
 from ..answers import awaits
 from ..messages import (
+    ANY_SEQUENCE,
     DELAYS,
+    EPOCH,
     LARGEST_EPOCH,
     NO_EPOCH,
+    PARTITION,
+    PRODUCER,
+    PRODUCER_ID,
     PRODUCER_IDS,
     RECORD,
     SEQUENCE,
+    TRANSACTION,
     Produce,
     clock,
+    partition,
     producer,
 )
 from ..releases.features import (
@@ -51,13 +58,20 @@ from .sender import is_sent_at_once, next_attempt, sent_or_reenqueued
 from .state import q, s
 from .transaction_manager import ClientStep, Reaction, has_id, last_error, react
 
-DelayedProduce = dataclasses.replace(
-    Produce,
-    name="DelayedProduce",
-    real_parameters=(),
-    not_real=(),
-    doc="A Produce request on a connection that its client has closed: it arrives at any time or "
-    "never, and nobody is answered.",
+DelayedProduce = message(
+    "DelayedProduce",
+    partition,
+    producer=PRODUCER,
+    partition=PARTITION,
+    producer_id=PRODUCER_ID,
+    producer_epoch=EPOCH,
+    base_sequence=ANY_SEQUENCE,
+    idempotent_only=Bool(),
+    record=RECORD,
+    txn=TRANSACTION,
+    carried=("producer_id", "record", "txn"),
+    message_doc="A Produce request on a connection that its client has closed: it arrives at any "
+    "time or never, and nobody is answered.",
 )
 
 # The epoch --------------------------------------------------------------------------------------
@@ -224,7 +238,16 @@ initialized = Table(
 hold_up = in_transit("held up", Produce)
 held_batch = client.batches[hold_up.partition][hold_up.record]
 held_details = client.details[hold_up.partition][hold_up.record]
-delayed_request = DelayedProduce(**{name: getattr(hold_up, name) for name, _ in Produce.parameters})
+delayed_request = DelayedProduce(
+    producer=hold_up.producer,
+    partition=hold_up.partition,
+    producer_id=hold_up.producer_id,
+    producer_epoch=hold_up.producer_epoch,
+    base_sequence=hold_up.base_sequence,
+    idempotent_only=hold_up.idempotent_only,
+    record=hold_up.record,
+    txn=hold_up.txn,
+)
 """The same request, on a connection that the client has closed."""
 
 held_up = Table(

@@ -23,7 +23,7 @@ from ...language import (
 )
 from ...language.expressions import Operand
 from ..errors import Errors, is_retriable
-from ..messages import NO_EPOCH, PARTITION, REAL, producer
+from ..messages import NO_EPOCH, PARTITION, producer
 from ..releases.features import (
     aborted_by_name,
     client_epoch_bump,
@@ -72,6 +72,15 @@ SHORT_BACKOFF = constant(
 )
 BACKOFF = Int(0, 2**31 - 1, "backoff")
 BUMPING_VERSION = 3  # of InitProducerId, that names the epoch held
+OLDEST_COORDINATOR_VERSION = constant(
+    "oldest_coordinator_version",
+    BUMPING_VERSION,
+    0,
+    BUMPING_VERSION,
+    real=0,
+    meaning="the least that a coordinator may have as its highest version of InitProducerId; with "
+    "the largest one it is of the client's release",
+)
 GROUP_VERSION = 3  # of TxnOffsetCommit, that names a member of the group
 
 last_error = producer.field("last_error", Optional(Errors))
@@ -112,9 +121,8 @@ offsets_version = producer.field(
 )
 coordinator_version = producer.field(
     "coordinator_version",
-    Int(BUMPING_VERSION - BUMPING_VERSION * REAL, BUMPING_VERSION),
-    doc="The highest of InitProducerId that the coordinator takes, as far as it matters; in a "
-    "bounded run clients and brokers are of one release.",
+    Int(OLDEST_COORDINATOR_VERSION, BUMPING_VERSION),
+    doc="The highest of InitProducerId that the coordinator takes, as far as it matters.",
 )
 finalized_version = producer.field(
     "finalized_version",

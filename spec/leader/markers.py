@@ -14,20 +14,15 @@ from ...language import (
     Row,
     Sending,
     Table,
-    any_of,
     append,
-    element,
     if_,
     message,
-    position,
     sequence_of,
     size,
     some,
 )
-from ..answers import bounded_only
 from ..coordinator.markers import marker_connection
 from ..messages import (
-    DELETIONS,
     LARGEST_EPOCH,
     NO_TIMESTAMP,
     Errors,
@@ -46,7 +41,6 @@ from ..releases.features import (
     marker_is_use,
     ongoing_by_epoch,
     stale_epoch_first,
-    state_outlives_records,
     strict_marker_epoch,
     transaction_version_2,
 )
@@ -66,7 +60,6 @@ from .state import (
 MarkerResponse = message(
     "MarkerResponse",
     asker,
-    only_real=True,
     error=Errors,
     first_offset=Optional(REAL_OFFSET),
     message_doc="The start of the transaction that the marker ends, if it ends one.",
@@ -111,28 +104,14 @@ log_with_marker = append(
 )
 
 
-def has_unended(producer_id: Expression) -> Expression:
-    """Whether the log has a record of this producer id whose transaction no marker has ended."""
-    left, later = element("left", log), element("later", log)
-    ends = (later.kind != Kind.DATA) & (later.producer_id == producer_id)
-    return any_of(
-        left,
-        (left.kind == Kind.DATA)
-        & (left.producer_id == producer_id)
-        & ~any_of(later, (position(later) > position(left)) & ends),
-    )
-
-
 def markers_response(error: Expression) -> Sending:
-    """The answer to the coordinator of a bounded run."""
-    return bounded_only(
-        answer_on(
-            marker_connection[WriteTxnMarkers.partition],
-            WriteTxnMarkersResponse,
-            WriteTxnMarkers.connection,
-            partition=WriteTxnMarkers.partition,
-            error=error,
-        )
+    """The answer to the coordinator, if its connection is still open."""
+    return answer_on(
+        marker_connection[WriteTxnMarkers.partition],
+        WriteTxnMarkersResponse,
+        WriteTxnMarkers.connection,
+        partition=WriteTxnMarkers.partition,
+        error=error,
     )
 
 
@@ -194,27 +173,6 @@ write_markers = Table(
                 ),
             ),
             source="ProducerAppendInfo.appendEndTxnMarker",
-        ),
-        Row(
-            "end-deleted-transaction",
-            "The marker ends a transaction whose producer was forgotten with its records",
-            when=(DELETIONS > 0) & has_unended(WriteTxnMarkers.producer_id),
-            set={
-                log: log_with_marker,
-                log_end_offset: log_end_offset + 1,
-                entry.producer_epoch: WriteTxnMarkers.producer_epoch,
-                entry.batch_metadata: batches_of_epoch,
-                entry.coordinator_epoch: WriteTxnMarkers.coordinator_epoch,
-                entry.last_timestamp: last_timestamp,
-                verification_state: if_(keeps_verification_state, verification_state, None),
-                waiting: waiting_after,
-            },
-            reply=markers_response(Errors.NONE),
-            send=(MarkerResponse(error=Errors.NONE, first_offset=None),),
-            during=~state_outlives_records,
-            source="ProducerAppendInfo.appendEndTxnMarker, "
-            "ProducerStateManager.truncateHead before 2.4",
-            only_bounded=True,
         ),
         Row(
             "empty-transaction",

@@ -27,7 +27,7 @@ from ...language import (
     some,
 )
 from ...language.expressions import Operand
-from ..answers import answer_batch, bounded_only
+from ..answers import answer_batch
 from ..messages import (
     ANY_OFFSET,
     NO_EPOCH,
@@ -48,7 +48,6 @@ asker = Machine("asker", doc="A client, a coordinator or a fetcher that appends 
 AppendResponse = message(
     "AppendResponse",
     asker,
-    only_real=True,
     error=Errors,
     first_offset=ANY_OFFSET,
     last_offset=ANY_OFFSET,
@@ -156,13 +155,11 @@ produce = Table(
                 ),
             },
             send=(
-                bounded_only(
-                    AddPartitionsByLeader(
-                        partition=Produce.partition,
-                        producer=Produce.producer,
-                        producer_id=Produce.producer_id,
-                        producer_epoch=Produce.producer_epoch,
-                    )
+                AddPartitionsByLeader(
+                    partition=Produce.partition,
+                    producer=Produce.producer,
+                    producer_id=Produce.producer_id,
+                    producer_epoch=Produce.producer_epoch,
                 ),
                 append_response(
                     Errors.NONE,

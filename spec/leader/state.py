@@ -21,10 +21,8 @@ from ...language import (
     Optional,
     Sequence,
     Set,
-    all_of,
     any_of,
     constant,
-    count_of,
     each,
     element,
     enum,
@@ -34,7 +32,6 @@ from ...language import (
     lift,
     maximum,
     minimum,
-    position,
     record,
     replace,
     size,
@@ -114,10 +111,9 @@ VerificationStateEntry = record(
 log = partition.field(
     "log",
     Sequence(LogEntry, LOG_SIZE),
-    only_bounded=True,
     doc="The appended batches and markers, from offset 0 on.",
 )
-log_end_offset = partition.field("log_end_offset", OFFSET, only_real=True, stands_for=size(log))
+log_end_offset = partition.field("log_end_offset", OFFSET)
 log_start_offset = partition.field(
     "log_start_offset", OFFSET, doc="The records before this offset have been deleted."
 )
@@ -135,22 +131,17 @@ verification_states = partition.field(
 guards = partition.field(
     "guards",
     GUARD,
-    only_real=True,
-    stands_for=lift(0),
     doc="The number of guards that were created.",
 )
 verification_enabled = partition.field(
     "verification_enabled",
     Bool(),
     True,
-    only_real=True,
-    stands_for=lift(True),
     doc="transaction.partition.verification.enable",
 )
 orphaned = partition.field(
     "orphaned",
     Set(PRODUCER),
-    only_bounded=True,
     doc="Clients for which an earlier leader asked: the answer reaches nobody.",
 )
 
@@ -162,17 +153,11 @@ is_open = any_of(n, start_offset.is_set)
 high_watermark = partition.field(
     "high_watermark",
     OFFSET,
-    only_real=True,
-    stands_for=log_end_offset,
     doc="The records below this offset are replicated.",
 )
 first_unstable_offset = partition.field(
     "first_unstable_offset",
     Optional(OFFSET),
-    only_real=True,
-    stands_for=some(
-        count_of(e, all_of(n, start_offset.is_set.implies(position(e) < start_offset.value)))
-    ),
     doc="The start of the first transaction that is open, or whose marker isn't replicated.",
 )
 last_stable_offset = if_(

@@ -121,14 +121,6 @@ verified = Table(
     during=asks_coordinator,
     rows=(
         Row(
-            "earlier-leader",
-            "An earlier leader asked: nobody waits for the answer",
-            when=answer.producer.is_in(orphaned),
-            set={orphaned: orphaned - set_of(answer.producer)},
-            source="AddPartitionsToTxnManager, on a broker that no longer leads",
-            only_bounded=True,
-        ),
-        Row(
             "producer-fenced",
             "The producer is fenced: its clients know another error for it",
             when=answer.error == Errors.PRODUCER_FENCED,
@@ -146,7 +138,6 @@ verified = Table(
             send=(append_response(Errors.INVALID_TXN_STATE),),
             during=~abortable_error,
             source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete",
-            only_real=True,
         ),
         Row(
             "concurrent-transactions",

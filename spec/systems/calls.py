@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...language import Channel, System, strong_fairness, weak_fairness
-from ..client import any_broker, calls, failures, queue, requests, transaction_manager
+from ..client import any_broker, calls, failures, requests, transaction_manager
 from ..client.state import FIRST_EPOCH
+from ..errors import ERROR_CODES, OF_CLIENTS
 from ..messages import (
     FAULTS,
     IN_FLIGHT,
@@ -14,7 +15,6 @@ from ..messages import (
     PARTITIONS,
     PRODUCER_IDS,
     PRODUCERS,
-    REAL,
     RECORDS,
     SPARE,
     TRANSACTIONS,
@@ -89,7 +89,8 @@ system = System(
         transaction_manager.OLDEST_TRANSACTION_VERSION,
     ),
     fixed={
-        REAL: 1,
+        ERROR_CODES: OF_CLIENTS,
+        transaction_manager.OLDEST_COORDINATOR_VERSION: 0,
         FIRST_EPOCH: NO_EPOCH,
         transaction_manager.NEWEST_VERSION: 3,
         PRODUCERS: 1,
@@ -108,21 +109,6 @@ system = System(
     },
     protocols=KAFKA.assuming(transactional).of_parts(CLIENT, COORDINATOR),
     channels=_CHANNELS,
-    real=(
-        *queue.QUEUE_FIELDS,
-        transaction_manager.last_error,
-        transaction_manager.new_partitions,
-        transaction_manager.transaction_started,
-        transaction_manager.pending_call,
-        transaction_manager.call_acknowledged,
-        transaction_manager.call_result,
-        transaction_manager.transaction_coordinator,
-        transaction_manager.group_coordinator,
-        transaction_manager.request_in_flight,
-        transaction_manager.init_version,
-        transaction_manager.offsets_version,
-        transaction_manager.is_closed,
-    ),
     unreached=UNREACHED,
     reach="every order of calls, of errors clients distinguish, and of what the sending thread "
     "does in between, to any length, with a partition to write to. They don't reach batches, "

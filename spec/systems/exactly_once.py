@@ -47,7 +47,7 @@ from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY
 from .reductions.groups import GROUPS
-from .reductions.leader import LEADER
+from .reductions.leader import LEADER, MARKERS, VERIFIED
 from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 
@@ -73,6 +73,8 @@ base = System(
     reductions=(
         *ENTRY,
         *LEADER,
+        *VERIFIED,
+        *MARKERS,
         *GROUPS,
         *client_reductions.FIELDS,
         client_reductions.FATAL_ERROR,

@@ -6,7 +6,12 @@ from ...language import DEFAULT, Channel, System, all_of, strong_fairness, weak_
 from ..client import accumulator, expiry, sender
 from ..client import epochs as epoch_bump
 from ..client import state as client
-from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
+from ..client.transaction_manager import (
+    BUMPING_VERSION,
+    OLDEST_COORDINATOR_VERSION,
+    OLDEST_TRANSACTION_VERSION,
+)
+from ..errors import ERROR_CODES, OF_BROKERS
 from ..leader import idempotent as leader
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
 from ..lemmas.sequences import LEMMAS
@@ -29,7 +34,6 @@ from ..messages import (
     PRODUCER_EXPIRIES,
     PRODUCER_IDS,
     PRODUCERS,
-    REAL,
     RECORD,
     RECORDS,
     SPARE,
@@ -41,7 +45,7 @@ from ..properties.idempotence import PROPERTIES
 from ..properties.progress import IDEMPOTENCE as PROGRESS
 from ..releases.features import CLIENT, KAFKA, LEADER, transactional
 from .reductions import client as client_reductions
-from .reductions.leader import EXPIRED_PRODUCER
+from .reductions.leader import IDEMPOTENT
 from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
@@ -54,7 +58,7 @@ system = System(
     "requests are held up, refused or sent again, answers are lost, batches expire, leaders change "
     "and forget, and the client goes on with new epochs and a new producer id.",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES + leader.TABLES,
-    reductions=(*client_reductions.BATCHES, EXPIRED_PRODUCER),
+    reductions=(*client_reductions.BATCHES, *IDEMPOTENT),
     properties=PROPERTIES,
     lemmas=LEMMAS,
     constants=(
@@ -86,7 +90,8 @@ system = System(
         LARGEST_DELTA: 0,
         GUARDS: 0,
         PRODUCER_ID_EXPIRATION: 0,
-        REAL: 0,
+        ERROR_CODES: OF_BROKERS,
+        OLDEST_COORDINATOR_VERSION: BUMPING_VERSION,
         OLDEST_TRANSACTION_VERSION: 2,
     },
     bounds={

@@ -41,7 +41,6 @@ base = System(
     bounds={"default": {PRODUCERS: 3, GENERATIONS: 2}, "small": {PRODUCERS: 2}},
     protocols=KAFKA.of_parts(),
     terminal=True,
-    real=membership_history.REAL_FIELDS,
     reach="three member ids, one instance id, two generations; every request, with everything that "
     "it may say, at any time, however late. They don't reach a fourth member id, a second instance "
     "id (instances=2), a coordinator that fails over, members that assign together over several "

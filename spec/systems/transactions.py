@@ -5,10 +5,15 @@ from __future__ import annotations
 from ...language import DEFAULT, Channel, System, strong_fairness, weak_fairness
 from ..client import accumulator, calls_at_once, expiry, producer, sender
 from ..client import state as client
-from ..client.transaction_manager import OLDEST_TRANSACTION_VERSION
+from ..client.transaction_manager import (
+    BUMPING_VERSION,
+    OLDEST_COORDINATOR_VERSION,
+    OLDEST_TRANSACTION_VERSION,
+)
 from ..coordinator import completion, expiration, markers, tables
 from ..coordinator import entry as transaction
 from ..coordinator import log as transaction_log
+from ..errors import ERROR_CODES, OF_BROKERS
 from ..leader import markers as leader_markers
 from ..leader import produce, recovery, verification
 from ..leader.state import GUARDS, PRODUCER_ID_EXPIRATION, log
@@ -40,7 +45,6 @@ from ..messages import (
     PRODUCER_EXPIRIES,
     PRODUCER_IDS,
     PRODUCERS,
-    REAL,
     RECORDS,
     SPARE,
     TIMEOUTS,
@@ -64,7 +68,7 @@ from ..releases.features import KAFKA, transactional
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY, ENTRY_FAULTS
-from .reductions.leader import LEADER
+from .reductions.leader import LEADER, MARKERS, VERIFIED
 from .unreached import TRANSACTIONS as UNREACHED
 
 FURTHER_FAULTS = (
@@ -85,7 +89,8 @@ FIXED = {
     GUARDS: 0,
     PRODUCER_ID_EXPIRATION: 0,
     NO_NUMBER: 0,
-    REAL: 0,
+    ERROR_CODES: OF_BROKERS,
+    OLDEST_COORDINATOR_VERSION: BUMPING_VERSION,
     OLDEST_TRANSACTION_VERSION: 2,
     LATEST: 0,
     **sender.SETTINGS,
@@ -128,6 +133,8 @@ system = System(
         *ENTRY,
         *ENTRY_FAULTS,
         *LEADER,
+        *VERIFIED,
+        *MARKERS,
         *client_reductions.BATCHES,
         *request_reductions.REQUESTS,
     ),

@@ -101,6 +101,7 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "constant.low": lambda v: lang.constant("C", 10**41, v, 10**50),
     "constant.real": lambda v: lang.constant("C", 1, real=v),
     "enum": lambda v: lang.enum("E", a=v),
+    "enum_size": lambda v: lang.enum("E", "A", enum_size=v),
     "variable": lambda v: lang.variable("v", v),
     "element": lambda v: _holds(lang.all_of(lang.element("v", v), y <= 3)),
     "at": lambda v: _holds(x.at(v) <= 3),

@@ -22,6 +22,7 @@ from epochfence.language import (
     System,
     Table,
     append,
+    constant,
     enum,
     event,
     if_,
@@ -271,6 +272,59 @@ def test_fields_of_a_message_are_left_out_wherever_it_is() -> None:
     assert check(instantiate(small)).states == 1 + 4 + 1  # nobody reads `seen`
 
 
+def test_a_message_is_left_out_where_a_condition_holds_of_its_fields() -> None:
+    small = system(
+        LeftOut(Reply, when=Reply.offset > 0, **REASON),
+        Canonical(Reply.offset, 9, when=~(is_busy == (Reply.offset == 0)), **REASON),
+        channels=(Channel(Reply),),
+    )
+    (sent,) = small.tables[0].sendings(small.tables[0].rows[1])
+    assert str(sent.when) == "~(0 < end_offset)"
+    ((name, value),) = sent.fields
+    assert (name, str(value)) == ("offset", "if(is_busy == (end_offset == 0), end_offset, 9)")
+    twice = Change("twice").table("log.write").also("append", send=(Reply(offset=1),))
+    again, other = (small + twice).tables[0].sendings((small + twice).tables[0].rows[1])
+    assert (again, str(other.when)) == (sent, "~(0 < 1)")
+
+
+ERRORS = constant("errors", 2, 1, 3, real=3)
+Error = enum("Error", NONE=0, BUSY=5, LOST=-1, enum_size=ERRORS)
+server = Machine("server")
+last_error = server.field("last_error", Error)
+fail = event("fail", error=Error)
+failed = Table(
+    server,
+    on=fail,
+    rows=(
+        Row("lost", when=(fail.error == Error.LOST) | (fail.error == Error.BUSY), set={
+            last_error: fail.error,
+        }),
+        Row("other"),
+    ),
+)  # fmt: skip
+
+
+KNOWN = invariant("Known", last_error.is_in(*(getattr(Error, n) for n in Error.names)), "It's one.")
+
+
+def test_a_system_has_the_first_members_of_an_enum() -> None:
+    def states(size: int) -> int:
+        small = System("failing", (failed,), (KNOWN,), fixed={ERRORS: size}, terminal=True)
+        return check(instantiate(small)).states
+
+    assert [states(size) for size in (1, 2, 3)] == [1, 2, 3]
+    assert Driven((failed,)).handle("fail", error="LOST").row == "lost"
+
+
+def test_a_comparison_with_a_member_that_is_left_out_is_false() -> None:
+    small = System(
+        "failing", (failed,), (KNOWN,), fixed={ERRORS: 2}, terminal=True,
+        reductions=(LeftOut(Error, because="the server answers with the first ones"),),
+    )  # fmt: skip
+    assert str(small.tables[0].rows[0].guard) == "fail.error == BUSY"
+    assert check(instantiate(small)).states == 2
+
+
 @pytest.mark.parametrize(
     ("reductions", "error"),
     [
@@ -301,9 +355,11 @@ def test_a_reduction_that_does_not_fit_is_refused(
 def test_a_reduction_needs_a_reason() -> None:
     with pytest.raises(DeclarationError, match="LeftOut: say why with because="):
         LeftOut(is_busy, because="")
+    with pytest.raises(DeclarationError, match="`is_busy` is no message"):
+        LeftOut(is_busy, when=has_room, **REASON)
     with pytest.raises(DeclarationError, match="no field, parameter or message"):
         LeftOut(has_room, **REASON)
-    with pytest.raises(DeclarationError, match="neither a field nor its element"):
+    with pytest.raises(DeclarationError, match="neither a field, its element"):
         Canonical(has_room, True, **REASON)
 
 

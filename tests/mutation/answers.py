@@ -184,12 +184,12 @@ def _fails(items: list[pytest.Item], mutant: Mutant) -> bool:
 
 
 def _put_in(mutant: Mutant) -> None:
-    """Every interpreter takes the mutant's rows from now on, and so does every machine at real
-    ranges that is made from now on."""
+    """Every interpreter takes the mutant's rows from now on, and so does every machine
+    that is made from now on."""
     program_of = machine.program_of
 
     def of_faulty(tables: tuple[Table, ...], *others: Any) -> Program:
-        return program_of(tuple(at_real_ranges(mutant, table) for table in tables), *others)
+        return program_of(tuple(of_machine(mutant, table) for table in tables), *others)
 
     machine.program_of = of_faulty
     steps = Interpreter.steps
@@ -205,8 +205,8 @@ def _put_in(mutant: Mutant) -> None:
     Interpreter.steps = faulty
 
 
-def at_real_ranges(mutant: Mutant, table: Table) -> Table:
-    """The table of a machine at real ranges with the mutant's fault, if it has the rows."""
+def of_machine(mutant: Mutant, table: Table) -> Table:
+    """The table of a machine that runs alone, with the mutant's fault, if it has the rows."""
     for place in mutant.places:
         if _same(table, place.table):
             return replace(table, rows=place.rows)

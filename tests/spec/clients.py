@@ -9,6 +9,8 @@ from epochfence.spec.client import epochs as epoch_bump
 from epochfence.spec.client import expiry, producer, sender
 from epochfence.spec.systems import shipped
 from epochfence.spec.systems.reductions.client import BATCHES
+from epochfence.spec.systems.reductions.coordinator import ADD_PARTITIONS
+from epochfence.spec.systems.reductions.leader import ERRORS, PRODUCE
 from epochfence.spec.systems.reductions.requests import REQUESTS
 from epochfence.tests.spec.alone import Alone
 
@@ -19,14 +21,16 @@ BOUNDS = {
 _TRANSACTIONS, _IDEMPOTENCE = shipped("transactions"), shipped("idempotence")
 TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client",
-    tables=producer.TABLES + sender.TABLES + expiry.TABLES, reductions=BATCHES + REQUESTS,
+    tables=producer.TABLES + sender.TABLES + expiry.TABLES,
+    reductions=(*ERRORS, *PRODUCE, *ADD_PARTITIONS, *BATCHES, *REQUESTS),
     properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
 IDEMPOTENT = replace(
     _IDEMPOTENCE, name="idempotent client",
-    tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES, reductions=BATCHES,
+    tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES,
+    reductions=(*ERRORS, *PRODUCE, *BATCHES),
     properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
     budgets={
         sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from epochfence.language import Expression, Message, Property
-from epochfence.language.expressions import as_bounded
 from epochfence.language.terms.values import evaluate
 from epochfence.language.types import Value
 from epochfence.spec import messages
@@ -113,8 +112,9 @@ class Leader(Alone):
         self, expression: Expression, bound: Mapping[Expression, Value] | None = None
     ) -> Value:
         """What an expression comes to now, with names bound."""
-        constants = self.model.instance.constants
-        return evaluate(as_bounded(expression), self.state, constants, bound)
+        assert self.system.reduced is not None
+        expression = self.system.reduced.expression(expression)
+        return evaluate(expression, self.state, self.model.instance.constants, bound)
 
     def holds(self, item: Property) -> bool:
         """Whether an invariant holds now."""

@@ -14,7 +14,7 @@ def put(
     content: dict[str, Value],
 ) -> None:  # fmt: skip
     """Puts a message where nobody has one; what isn't said of it has initial values."""
-    name = f"network.{message.name}"
+    name, message = f"network.{message.name}", _in_system(model, message)
     constants = model.instance.constants
     first = {name: initial_value(of, constants) for name, of in message.content.fields}
     assert content.keys() <= first.keys()
@@ -25,7 +25,7 @@ def take(
     model: Interpreter, state: dict[str, Value], message: Message, address: tuple[int, ...]
 ) -> dict[str, Value] | None:
     """Takes off all messages of this name; the content of the one there, None where none is."""
-    name = f"network.{message.name}"
+    name, message = f"network.{message.name}", _in_system(model, message)
     at: Any = state[name]
     for key in address:
         at = at[key]
@@ -33,6 +33,12 @@ def take(
         return None
     state[name] = initial_value(model.types[name], model.instance.constants)
     return dict(zip((field for field, _ in message.content.fields), at[0], strict=True))
+
+
+def _in_system(model: Interpreter, message: Message) -> Message:
+    """The message with the fields that the system has."""
+    channels = model.instance.system.channels
+    return next(c.message for c in channels if c.message.name == message.name)
 
 
 def _placed(at: Any, address: tuple[int, ...], content: Value) -> Any:

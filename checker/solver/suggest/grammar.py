@@ -293,14 +293,14 @@ class Grammar:
                 yield Literal(term, about, False)
                 yield Literal(~term, about, True)
             case Enum():
-                for member in kind.bounded_names(self.instance.constants):
+                for member in kind.names_at(self.instance.constants):
                     value = getattr(kind, member)
                     yield Literal(term != value, about, True, term, value)
             case Optional():
                 yield Literal(term.is_set, (str(term.is_set),), False)
                 yield Literal(~term.is_set, (str(term.is_set),), True)
                 if isinstance(kind.of, Enum):
-                    for member in kind.of.bounded_names(self.instance.constants):
+                    for member in kind.of.names_at(self.instance.constants):
                         value = getattr(kind.of, member)
                         yield Literal(term != value, about, True, term, value)
             case Int():

@@ -14,36 +14,29 @@ from ....language.declaration.arguments import one_of
 from ....language.declaration.errors import DeclarationError
 from ....language.expressions import Expression, folded, lift, naming, rewrite
 from ....language.instances.reductions import Reduced, Reduction
-from ....language.machines import Event
 from ....language.protocols import Protocols
 from ....language.tables import Machine as Declared
-from ....language.tables import Message, Row, Sending, Table, real_view
+from ....language.tables import Message, Row, Sending, Table
 from ....language.types import Bag, Bool, Enum, Int, Key, Map, Optional, Record, Sequence, Set, Type
 from ..errors import ModelError, OutOfRangeError, UnknownEventError, refusal
 from ..values import Ranges, has_record, shown, tuple_class
 from .compiler import Compiler, Layout, Rule, Sent
 
 
-def parameters_of(event: Event, bounded: bool) -> tuple[tuple[str, Type], ...]:
-    """The parameters of an event in a bounded run, or at real ranges."""
-    return event.parameters if bounded else event.every_parameter
-
-
 @cache
-def message_class(message: Message, bounded: bool = False) -> type:
-    """The class that holds a message: its fields by name, in declared order, those of real ranges
-    last, unless it is `bounded`."""
-    made = tuple_class(message.name, [name for name, _ in parameters_of(message, bounded)])
+def message_class(message: Message) -> type:
+    """The class that holds a message: its fields by name, in declared order."""
+    made = tuple_class(message.name, [name for name, _ in message.parameters])
     made.__doc__ = message.doc or f"{message.name}, as it was sent."
     return made
 
 
 @cache
-def _maker(message: Message, bounded: bool) -> Callable[..., Any]:
+def _maker(message: Message) -> Callable[..., Any]:
     """A function that makes a message of plain values: its class, or one that names its records
     first."""
-    made = message_class(message, bounded)
-    kinds = [kind for _, kind in parameters_of(message, bounded)]
+    made = message_class(message)
+    kinds = [kind for _, kind in message.parameters]
     if not any(has_record(kind) for kind in kinds):
         return made
     return lambda *values: made(*map(shown, kinds, values))
@@ -108,13 +101,13 @@ def _parts(tables: list[Table]) -> Iterator[Expression | Type]:
             if info.initial is not None:
                 yield info.initial
     for table in tables:
-        yield from (kind for _, kind in table.on.every_parameter)
+        yield from (kind for _, kind in table.on.parameters)
         yield table.guard
         for row in table.rows:
             yield row.guard
             yield from (part for update in table.updates(row) for part in update)
             for sending in table.sendings(row):
-                yield from (kind for _, kind in sending.message.every_parameter)
+                yield from (kind for _, kind in sending.message.parameters)
                 yield sending.when
                 yield from (value for _, value in sending.fields)
 
@@ -124,12 +117,10 @@ class Program:
 
     def __init__(
         self, tables: tuple[Table, ...], protocols: Protocols, constants: Mapping[str, int],
-        bounded: bool = False, reductions: Iterable[Reduction] = (),
+        reductions: Iterable[Reduction] = (),
     ) -> None:  # fmt: skip
-        self.bounded = bounded
         reduced = Reduced(reductions)
         tables = tuple(map(reduced.table, tables))
-        tables = tables if bounded else tuple(map(real_view, tables))
         self.tables = {table.on.name: table for table in tables}
         if len(self.tables) != len(tables) or len({t.machine.name for t in tables}) != 1:
             raise DeclarationError("a machine runs tables of its own, one for each event")
@@ -138,12 +129,7 @@ class Program:
         self.constants = {**real_constants(tables), **constants}
         self.ranges = Ranges(self.constants, open_keys=True)
         every = self.declared.fields.items()
-        here = {
-            name: info
-            for name, info in every
-            if info.expression.data not in reduced.left
-            and not (info.only_real if bounded else info.expression.data.only_bounded)
-        }
+        here = {name: info for name, info in every if info.expression.data not in reduced.left}
         self.infos = here
         self.fields = list(here)
         self.place = {name: at for at, name in enumerate(self.fields)}
@@ -231,12 +217,12 @@ class Program:
             if bound.op == "element":
                 raise DeclarationError(f"{table.name}: a machine by itself chooses no `{bound}`")
         variables = {name.data.name: name.data.type for name in table.on.variables}
-        return variables | dict(parameters_of(table.on, self.bounded))
+        return variables | dict(table.on.parameters)
 
     def names(self, table: Table) -> dict[Expression, str]:
         """The Python names of an event's parameters."""
         found = {name: name.data.name for name in table.on.variables}
-        for name, _ in parameters_of(table.on, self.bounded):
+        for name, _ in table.on.parameters:
             found[getattr(table.on, name)] = name
         return found
 
@@ -296,10 +282,10 @@ class Program:
             given = dict(sending.fields)
             fields = tuple(
                 settled(given[name]) if name in given else self._nothing(kind)
-                for name, kind in parameters_of(sending.message, self.bounded)
+                for name, kind in sending.message.parameters
             )
             when = settled(sending.when)
-            return Sent(_maker(sending.message, self.bounded), fields, sending.to_each, when)
+            return Sent(_maker(sending.message), fields, sending.to_each, when)
 
         sends = tuple(sent(sending) for sending in table.sendings(row))
         updates = tuple((target, settled(value)) for target, value in table.updates(row))
@@ -317,10 +303,10 @@ class Program:
 @cache
 def program_of(
     tables: tuple[Table, ...], protocols: Protocols, constants: tuple[tuple[str, int], ...],
-    bounded: bool = False, reductions: tuple[Reduction, ...] = (),
+    reductions: tuple[Reduction, ...] = (),
 ) -> Program:  # fmt: skip
     """The one program of these tables."""
-    return Program(tables, protocols, dict(constants), bounded, reductions)
+    return Program(tables, protocols, dict(constants), reductions)
 
 
 def _nothing(_: list[Any]) -> tuple[()]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ....language import set_of
 from ....language.instances.reductions import LeftOut, Never, NotOffered, Reduction, StandsFor
 from ...coordinator import entry
 from ...coordinator.expiration import expiry, should_expire
@@ -18,7 +19,7 @@ from ...coordinator.ownership import (
     lookup,
 )
 from ...coordinator.timeout import has_timed_out
-from ...messages import LONGEST, Errors, InitProducerId, offered_id, transaction
+from ...messages import LONGEST, AddPartitionsToTxn, Errors, InitProducerId, offered_id, transaction
 
 _ONE_FENCE = "the thread of one fence at a time is between its two steps"
 _IDS_LEFT = "a forgotten id comes back with a new producer id, and the system has few"
@@ -54,7 +55,24 @@ OWNERSHIP: tuple[Reduction, ...] = (
 )
 """The brokers of `coordinators`."""
 
+ADD_PARTITIONS: tuple[Reduction, ...] = (
+    StandsFor(
+        AddPartitionsToTxn.partitions,
+        set_of(AddPartitionsToTxn.partition),
+        because="A client of a system adds one partition with a request.",
+        refined_by=_CHECK,
+    ),
+    StandsFor(
+        AddPartitionsToTxn.client_transaction_version,
+        0,
+        because="The client and the brokers of a system are of one release.",
+        refined_by=_CHECK,
+    ),
+)
+"""The requests of a client that adds partitions."""
+
 ENTRY: tuple[Reduction, ...] = (
+    *ADD_PARTITIONS,
     StandsFor(
         has_timed_out,
         True,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from epochfence.language import Instance, Table, instantiate
-from epochfence.language.types import Map, Sequence, Type, Value, initial_value
+from epochfence.language import Instance, LeftOut, Message, StandsFor, Table, instantiate
+from epochfence.language.types import Enum, Map, Sequence, Type, Value, initial_value
 from epochfence.model import Machine
 from epochfence.model.engine.compiler.stepper import Stepper
 from epochfence.model.engine.interpreter import FullState, Step
@@ -63,7 +63,11 @@ def _opened(instance: Instance, table: Table) -> Machine:
     return Machine(
         [table], protocol=instance.protocol, protocols=instance.system.protocols,
         constants=constants, switch_on=instance.features - usual,
-        switch_off=usual - instance.features, bounded=True,
+        switch_off=usual - instance.features,
+        reductions=[
+            one for one in instance.system.reductions
+            if isinstance(one, (LeftOut, StandsFor)) and not isinstance(one.of, (Message, Enum))
+        ],
     )  # fmt: skip
 
 

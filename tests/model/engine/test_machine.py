@@ -57,6 +57,7 @@ from epochfence.model.engine.errors import (
 from epochfence.model.engine.values import Sparse, UnboundedError
 from epochfence.spec.coordinator import tables as coordinator
 from epochfence.spec.leader import tables as leader
+from epochfence.spec.systems.reductions.leader import LEADER_ALONE
 
 BATCH: dict[str, Any] = {
     "producer_id": 2**62, "producer_epoch": 32767, "base_sequence": 2**31 - 2,
@@ -76,7 +77,7 @@ def entry(protocol: str = "4.1", **fields: Any) -> Machine:
 
 
 def test_a_sequence_wraps_at_its_real_end() -> None:
-    machine = Machine(leader.DRIVEN)
+    machine = Machine(leader.DRIVEN, reductions=LEADER_ALONE)
     answer = machine.handle("Produce", **BATCH).reply
     assert (answer.error, answer.first_offset, answer.last_offset) == ("NONE", 0, 3)
     following: dict[str, Any] = BATCH | {"base_sequence": 2, "last_sequence": 2, "offset_delta": 0}
@@ -225,7 +226,7 @@ def test_looking_ahead_changes_nothing() -> None:
 
 
 def test_records_and_maps_are_given_as_mappings() -> None:
-    machine = Machine(leader.DRIVEN)
+    machine = Machine(leader.DRIVEN, reductions=LEADER_ALONE)
     machine.put(producers={9: {"producer_epoch": 1, "batch_metadata": [(4, 10, 0, 0)]}})
     known = machine["producers"][9]
     assert (known.producer_epoch, known.batch_metadata[0].last_sequence) == (1, 4)
