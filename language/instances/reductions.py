@@ -589,8 +589,11 @@ class Reduced:
                 return _chosen(when, rewrite(lift(form.value), names.get), value)
 
             parts = value.args[1:] if value.op == "if" else ()
-            if not any(canonical(part) is value for part in parts):  # else it has the form already
+            plain = next((part for part in parts if canonical(part) is value), None)
+            if plain is None:
                 given[name] = canonical(value)
+            else:  # the value has the form already
+                reads[form.of] = plain
         unsent, when = self._unsent(sending.message), sending.when
         if unsent is not None:
             sent = _negated(rewrite(lift(unsent.when), reads.get))
