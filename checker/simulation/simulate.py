@@ -10,11 +10,12 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from itertools import count, takewhile
-from math import inf, isqrt
+from math import inf
+from random import Random
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,9 +28,26 @@ from ..check import explorer_of, identity, insert_initials, kind_in, set_shortes
 from ..native.cache.object_code import BEST
 from ..native.jit.functions import compiling_seconds
 from ..native.jit.interrupts import unbroken
+from ..native.jit.memory import Region
 from ..native.search.explore import DEPTH, search
 from ..native.search.worker import ALL
-from ..native.walks.walks import MOST_FAULTS, PRIORITY, RARE, SCHEDULED, UNIFORM, Walker
+from ..native.store.store import SLACK
+from ..native.walks.walks import (
+    BEGUN,
+    LENGTH,
+    MOST_FAULTS,
+    NEW,
+    PRIORITY,
+    RARE,
+    SCHEDULED,
+    SEEN_BITS,
+    STEPS,
+    UNIFORM,
+    Guidance,
+    Taken,
+    Walker,
+    mark,
+)
 from ..prepare import Options, Prepared, prepare
 from ..verdict.result import (
     Counterexample,
@@ -41,8 +59,12 @@ from ..verdict.result import (
 )
 from ..verdict.violation import set_violation
 
-PART = 32  # walks that a thread takes at a time
-ROUND = 1 << 19  # steps of a round, about
+PART = 32  # walks that a thread takes at a time, at first
+PARTS = 8  # of a long round
+MOST_WALKS, MOST_KEPT = 512, 1 << 23  # of a part: walks, and steps that its buffers have room for
+LENGTHS = 8  # steps of a NEW walk, by those of a usual one
+PREFIXES, MOST_PREFIXES = 1 << 11, 1 << 17  # of a round, and in all
+ROUND = 1 << 17  # steps of a round, about
 FASTER_FROM = 1 << 20  # steps from which on better code pays
 HEAVIEST = 1 << 10  # weight of a row that was never taken
 DEPTH_OF_WALKS = 1_000
@@ -215,25 +237,37 @@ def _nothing(outcome: Simulation) -> str:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A walk at whose end something is broken: its number, its rows, and the violations."""
+class _Prefix:
+    """A run that walks may begin with: an initial state, or another prefix, and the places of the
+    steps that follow among the successors of each state."""
 
-    walk: int
-    rows: list[int]
-    flags: int
+    before: _Prefix | int
+    places: Any
+    length: int
+    last: int
+    state: bytes
+
+    def whole(self) -> tuple[int, list[Any]]:
+        """The initial state, and the places of all steps in pieces."""
+        pieces: list[Any] = []
+        at: _Prefix | int = self
+        while isinstance(at, _Prefix):
+            pieces.insert(0, at.places)
+            at = at.before
+        return at, pieces
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Some walks, up to one that found something."""
+class _Found:
+    """A walk at whose end something is broken: its number, the run, and the violations."""
 
-    walks: int
-    steps: int
-    taken: Any
-    found: _Found | None
+    walk: int
+    initial: int
+    places: Any
+    flags: int
 
 
-Parts: TypeAlias = "dict[int, _Part]"
+Parts: TypeAlias = "dict[int, Taken]"
 
 
 class _Run:
@@ -247,16 +281,28 @@ class _Run:
         of_rows = [name.partition("/")[0] for name in prepared.taken_names]
         number_of = {name: at for at, name in enumerate(dict.fromkeys(of_rows))}
         tables = np.array([number_of[name] for name in of_rows], dtype=np.int64)
-        initials, stride = prepared.initials(), prepared.packing.stride
-        given = (prepared.kernel, stride, initials, options.depth, faults, tables)
-        self.walkers = [Walker(*given, _most_faults(prepared)) for _ in range(options.threads)]
+        initials, self.stride = prepared.initials(), prepared.packing.stride
+        given = (prepared.kernel, self.stride, initials, options.depth, faults, tables)
+        self.most = max(1, min(MOST_WALKS, MOST_KEPT // max(1, options.depth)))
+        self.walkers = [
+            Walker(*given, _most_faults(prepared), self.most) for _ in range(options.threads)
+        ]
         kinds = [UNIFORM]
         if options.guided:
-            kinds += [RARE, SCHEDULED, PRIORITY]
+            kinds += [RARE, SCHEDULED, PRIORITY, NEW]
         self.ways = np.array(kinds, dtype=np.int64)
-        self.taken = np.zeros(len(prepared.labels), dtype=np.int64)
-        self.weights = np.full(len(prepared.labels), HEAVIEST, dtype=np.int64)
+        rows = len(prepared.labels)
+        self.pairs = np.zeros((rows + 1, rows), dtype=np.int64)  # by the row before, rows: none
+        self.weights = np.ones((rows + 2, rows), dtype=np.uint16)
+        self.weights[: rows + 1] = HEAVIEST
         self.span = options.depth  # steps among which a schedule draws
+        self.seen = Region((1 << SEEN_BITS) // 8 if options.guided else 0)
+        self.known = 0
+        self.left: list[_Prefix] = []
+        self.prefixes: list[_Prefix] = []  # those of this round
+        self.usual = [0, 0]  # walks that aren't NEW, and their steps
+        self.drawn = Random(seed)
+        self.several = PART
         self.pool = ThreadPoolExecutor(options.threads)
         self.until = inf
 
@@ -277,7 +323,7 @@ class _Run:
             compiling = compiling_seconds() - before
             outcome.seconds = time.perf_counter() - begun - compiling
             self.until = begun + options.until + compiling
-            taken = self.prepared.by_row(self.taken.tolist())
+            taken = self.prepared.by_row(self.pairs.sum(axis=0).tolist())
             outcome.rows = list(zip(self.prepared.instance.row_names, taken, strict=True))
             reached = sum(map(bool, taken))
             if reached > rows or found is not None:
@@ -298,68 +344,141 @@ class _Run:
         return found
 
     def _parts(self, outcome: Simulation, before: int) -> int:
-        """The parts of the next round: twice as many, up to ROUND steps, and to those wanted."""
-        per_part = max(1, PART * outcome.steps // outcome.walks)
-        steps = ROUND if self.options.steps is None else self.options.steps - outcome.steps
-        return min(2 * before, -(-min(ROUND, steps) // per_part))
+        """The parts of the next round: twice as many, up to ROUND steps, and to those wanted. With
+        long rounds a part has more walks."""
+        usual = max(1, outcome.steps // outcome.walks)
+        left = ROUND if self.options.steps is None else self.options.steps - outcome.steps
+        left = min(2 * before * self.several * usual, ROUND, left)
+        self.several = max(1, min(self.most, max(PART, left // (PARTS * usual))))
+        return max(1, -(-left // (self.several * usual)))
 
     def _guide(self, outcome: Simulation) -> None:
-        """Weighs rows by how rarely they were taken, and has schedules draw among the steps of a
-        usual walk. Asks for faster code where it pays."""
-        most = int(self.taken.max())
-        for row, taken in enumerate(self.taken.tolist()):
-            self.weights[row] = max(1, min(HEAVIEST, isqrt(most // (1 + taken))))
-        self.span = max(1, min(self.options.depth, outcome.steps // outcome.walks))
+        """Weighs pairs of rows by how rarely they were taken, and has schedules draw among the
+        steps of a usual walk. Asks for faster code where it pays."""
+        most = int(self.pairs.max())
+        weights = np.sqrt(most // (1 + self.pairs))
+        self.weights[:-1] = np.clip(weights, 1, HEAVIEST)
+        self.span = max(1, min(self.options.depth, self.usual[1] // self.usual[0]))
         if outcome.steps >= FASTER_FROM:
             self.prepared.kernel.improve(BEST, one_by_one=True)
+
+    def guidance(self) -> Guidance:
+        """What guides the walks of the next round."""
+        states = b"".join(prefix.state for prefix in self.prefixes)
+        region = Region(len(states) + SLACK)
+        region.array[: len(states)] = np.frombuffer(states, dtype=np.uint8)
+        return Guidance(
+            self.ways,
+            self.weights.reshape(-1),
+            self.span,
+            min(self.options.depth, LENGTHS * self.span),
+            self.seen,
+            region,
+            np.array([prefix.length for prefix in self.prefixes], dtype=np.int64),
+            np.array([prefix.last for prefix in self.prefixes], dtype=np.int64),
+        )
 
     def _round(self, outcome: Simulation, wanted: int) -> tuple[_Found | None, bool]:
         """Takes so many parts, and counts them in their order, up to the first one that found
         something or that reaches the limit of steps; whether all were taken in time. If time ran
         out before one of them, the parts behind it count as well: one may have found something."""
-        first, turns = outcome.walks, count()
+        first, turns, by = outcome.walks, count(), self.guidance()
         parts: Parts = {}
         running: list[Future[None]] = []
         with unbroken():
             try:
                 for walker in self.walkers:
                     running.append(
-                        self.pool.submit(self._take, walker, first, turns, wanted, parts)
+                        self.pool.submit(self._take, walker, first, turns, wanted, by, parts)
                     )
             finally:
                 wait(running)
         for each in running:
             each.result()
-        in_time = True
+        in_time, counted = True, list[tuple[Taken, Any]]()
+        found = None
         for turn in range(wanted):
             part = parts.get(turn)
             if part is None:
                 in_time = False
                 continue
             outcome.walks += part.walks
-            outcome.steps += part.steps
-            self.taken += part.taken
-            if part.found is not None:
-                return part.found, True
+            outcome.steps += len(part.rows)
+            ways = self.ways[np.arange(outcome.walks - part.walks, outcome.walks) % len(self.ways)]
+            counted.append((part, ways))
+            usual = part.kept[ways != NEW, STEPS]
+            self.usual = [self.usual[0] + len(usual), self.usual[1] + int(usual.sum())]
+            np.add.at(self.pairs.reshape(-1), part.befores + part.rows, 1)
+            if part.flags:
+                found = self._found(first + turn * self.several, part)
+                return found, True
             if self.options.steps is not None and outcome.steps >= self.options.steps:
                 break
+        if self.options.guided:
+            self._remember(counted)
         return None, in_time
 
     def _take(
-        self, walker: Walker, first: int, turns: Iterator[int], wanted: int, parts: Parts
-    ) -> None:
+        self, walker: Walker, first: int, turns: Iterator[int], wanted: int, by: Guidance,
+        parts: Parts,
+    ) -> None:  # fmt: skip
         for turn in takewhile(wanted.__gt__, turns):
             late = time.perf_counter() > self.until and (turn or first)
-            if late or any(p.found for at, p in [*parts.items()] if at < turn):
+            if late or any(p.flags for at, p in [*parts.items()] if at < turn):
                 return
-            taken = np.zeros_like(self.taken)
-            number, found = first + turn * PART, None
-            walks, steps, last, flags = walker.take(
-                self.seed, number, PART, self.ways, self.weights, self.span, taken
-            )
-            if flags:
-                found = _Found(number + walks - 1, walker.chosen[:last].tolist(), flags)
-            parts[turn] = _Part(walks, steps, taken, found)
+            parts[turn] = walker.take(self.seed, first + turn * self.several, self.several, by)
+
+    def _found(self, first: int, part: Taken) -> _Found:
+        """The run of the last walk of a part."""
+        last = part.walks - 1
+        initial, pieces = self._from(int(part.kept[last, BEGUN]))
+        pieces.append(part.places[len(part.places) - part.kept[last, LENGTH] :])
+        return _Found(first + last, initial, np.concatenate(pieces), part.flags)
+
+    def _from(self, begun: int) -> tuple[int, list[Any]]:
+        return self.prefixes[begun].whole() if begun >= 0 else (-1 - begun, [])
+
+    def _remember(self, parts: Sequence[tuple[Taken, Any]]) -> None:
+        """Enters the states of a round in the table of states seen, and the picked ones in the list
+        of prefixes. A prefix from which a walk came to no new state is dropped."""
+        for part, _ in parts:
+            self.known += mark(self.seen.address, part.hashes)
+        if self.known > 1 << (SEEN_BITS - 1):  # half of the table
+            self.seen.forget(0, self.seen.size)
+            self.known = 0
+        used_up: set[int] = set()
+        added: list[_Prefix] = []
+        for part, ways in parts:
+            end = 0
+            lasts = part.lasts.tolist()
+            kept: list[list[int]] = part.kept.tolist()
+            for at, (_, length, fresh, begun, *picks) in enumerate(kept):
+                start, end = end, end + length
+                if begun >= 0 and not fresh and ways[at] == NEW:
+                    used_up.add(begun)
+                for pick, picked in enumerate(picks):
+                    if not picked:
+                        continue
+                    before: _Prefix | int = self.prefixes[begun] if begun >= 0 else -1 - begun
+                    length = picked + (before.length if isinstance(before, _Prefix) else 0)
+                    places = part.places[start : start + picked].copy()
+                    last = lasts[at][pick]
+                    state = part.picked[at, pick].tobytes()
+                    added.append(_Prefix(before, places, length, last, state))
+        self.left += (prefix for at, prefix in enumerate(self.prefixes) if at not in used_up)
+        self.left += added
+        if len(self.left) > MOST_PREFIXES:
+            self.left = self.drawn.sample(self.left, MOST_PREFIXES // 2)
+        self.prefixes = [self._prefix() for _ in range(min(len(self.left), PREFIXES))]
+
+    def _prefix(self) -> _Prefix:
+        """Takes one of the prefixes that are left: of two, the shorter one."""
+        left, size = self.left, len(self.left)
+        at, other = int(self.drawn.random() * size), int(self.drawn.random() * size)
+        if left[other].length < left[at].length:
+            at = other
+        left[at], left[-1] = left[-1], left[at]
+        return left.pop()
 
 
 def _faults(prepared: Prepared) -> Iterator[int]:
@@ -388,10 +507,11 @@ def _set_counterexample(run: _Run, found: _Found, outcome: Simulation) -> None:
     shorter one that the explorer finds."""
     instance, options = run.prepared.instance, run.options
     _, of_kind = kind_in(instance, found.flags)
-    path, _, flags = run.walkers[0].shrunk(found.rows, found.flags & of_kind)
+    states, rows = run.walkers[0].traced(found.initial, found.places)
+    path, _, flags = run.walkers[0].shrunk(states, rows, found.flags & of_kind)
     kind, of_kind = kind_in(instance, flags)
     set_violation(instance, kind, [{state} for state in path], run.prepared.pack, outcome)
-    outcome.found_in, outcome.found_after = found.walk, len(found.rows)
+    outcome.found_in, outcome.found_after = found.walk, len(rows)
     outcome.is_shortest = len(path) == 1
     if outcome.is_shortest or not options.shorter:
         return

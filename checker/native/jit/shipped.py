@@ -55,8 +55,10 @@ ENTRIES = {
     "store.store.packed_between": "l1, l1, l1, l1, l2, l1, i",
     "store.store.packed_states": "i, i, i, i, l1, l2, l1, i, i",
     "walks.walks.follow": "i, i, i, i, I1, i, i, l1, l1, i, I1, L1, l1",
-    "walks.walks.walks": "i, i, i, i, i, i, i, i, l1, l1, B1, i, l1, i, i, i, I1, L1, l1, "
-    "l2, l1, I1",
+    "walks.walks.mark": "i, L1",
+    "walks.walks.retrace": "i, i, i, I1, i, I1, L1, l1, I1",
+    "walks.walks.walks": "i, i, i, i, l1, l1, i, i, i, i, i, i, l1, H1, B1, i, l1, i, i, L1, i, "
+    "i, I1, L1, l1, l2, L1, l1, I1, I1, I1, I1, L1, l2, i, I1",
 }
 """The functions that Python calls, and the kinds of their arguments (see `Compiled`)."""
 

@@ -12,7 +12,8 @@ not only the step that the walk takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,19 +23,28 @@ from ..cache.kernel import Kernel
 from ..codegen.property_groups import HELD, KNOWN, NOTES, WATCHED
 from ..codegen.sharing import RANGE
 from ..codegen.simd import LANES
-from ..jit.functions import Passed, compiled
-from ..jit.memory import Region, call_expand, load64
+from ..jit.functions import compiled
+from ..jit.memory import Region, call_expand, load64, prefetch, store64
 from ..search.worker import ALL
-from ..store.packed_records import copy_exactly, same_state
+from ..store.packed_records import copy_exactly, hash_state, same_state
 from ..store.store import SLACK
 
 GAMMA = uint64(0x9E3779B97F4A7C15)
-UNIFORM, RARE, SCHEDULED, PRIORITY = range(4)
-"""How a walk chooses a step: each successor alike; rarely taken rows more often; faults at drawn
-steps only; or, besides, tables in a drawn order of priority."""
+UNIFORM, RARE, SCHEDULED, PRIORITY, NEW = range(5)
+"""How a walk chooses a step: each successor alike; rarely taken pairs of rows more often; faults at
+drawn steps only; or, besides, tables in a drawn order of priority; or states that no round before
+came to, if there are any."""
 MOST_FAULTS = 8  # in the schedule of a walk
 CHANGES = 3  # steps at which a walk draws a new order of priority
+SEEN_BITS = 28  # bits of a hash that choose a bit of the table of states seen
+LATE_BITS = 15  # of a hash that choose a place of the states of late: those of the same part
 BEAM = 64  # states in which rows are followed at once
+STEPS, LENGTH, FRESH, BEGUN, PICKED = range(5)
+"""What is kept of a walk: its steps, those of its path, how many of its states were new, the prefix
+that it began with (-1 - n: the initial state n), and from PICKED on the steps of its path whose
+states were picked to begin other walks (0: none)."""
+PICKS = 8
+KEPT = PICKED + PICKS
 
 
 @compiled(inline="always")
@@ -61,17 +71,43 @@ def points(schedule, first, several, span, step):
 
 
 @compiled(inline="always")
-def weight(way, row, weights, faults, due, tables, order, highest):
-    """How much a row counts among those that a step is chosen from."""
+def word_of(h):
+    """Where the table of states seen has the word with the bit of a hash."""
+    return np.int64(h >> uint64(64 - SEEN_BITS + 6)) << 3
+
+
+@compiled(inline="always")
+def bit_of(h):
+    """The bit of a hash in its word."""
+    return uint64(1) << ((h >> uint64(64 - SEEN_BITS)) & uint64(63))
+
+
+@compiled
+def mark(seen, hashes):
+    """Enters hashes in the table of states seen. Returns how many bits weren't set."""
+    new = 0
+    for each in range(hashes.size):
+        word, bit = seen + word_of(hashes[each]), bit_of(hashes[each])
+        old = load64(word)
+        if not old & bit:
+            new += 1
+            store64(word, old | bit)
+    return new
+
+
+@compiled(inline="always")
+def weight(way, row, weights, before, faults, due, tables, order, highest):
+    """How much a row counts among those that a step is chosen from. Rows are taken after the one
+    whose weights begin at `before`."""
     if way == RARE:
-        return weights[row]
+        return np.int64(weights[before + row])
     if (faults[row] != 0) != (due > 0):
         return np.int64(0)
     return np.int64(way == SCHEDULED or splitmix(order + uint64(tables[row])) == highest)
 
 
 @compiled(inline="always")
-def guided(way, drawn, new, rows, weights, faults, due, tables, order, place):
+def guided(way, drawn, new, rows, weights, before, faults, due, tables, order, place):
     """The place of the successor that a guided walk takes, of `new` ones; `place` if none fits."""
     here, highest = way, uint64(0)
     if way == PRIORITY:
@@ -83,45 +119,96 @@ def guided(way, drawn, new, rows, weights, faults, due, tables, order, place):
                 highest = max(highest, splitmix(order + uint64(tables[row])))
     total = 0
     for each in range(new):
-        total += weight(here, rows[each], weights, faults, due, tables, order, highest)
+        total += weight(here, rows[each], weights, before, faults, due, tables, order, highest)
     if total:  # else all successors are faults that aren't due, or none is one that is
         left = below(drawn, total)
         for each in range(new):
-            left -= weight(here, rows[each], weights, faults, due, tables, order, highest)
+            left -= weight(here, rows[each], weights, before, faults, due, tables, order, highest)
             if left < 0:
                 return each
     return place
 
 
+@compiled(inline="always")
+def is_known(h, seen, lately):
+    """Whether the state with this hash is in the table of states seen, or among those of late."""
+    return (
+        load64(seen + word_of(h)) & bit_of(h) != uint64(0)
+        or lately[np.int64(h >> uint64(64 - LATE_BITS))] == h
+    )
+
+
+@compiled(inline="always")
+def to_new(drawn, new, out, stride, hashes, seen, lately, rows, weights, before):
+    """The place of a successor that isn't known, by the weights of rows, -1 if there is none. And
+    how many there are."""
+    for each in range(new):
+        h = hash_state(out + each * stride, stride)
+        hashes[each] = h
+        prefetch(seen + word_of(h))
+    total, unknown = 0, 0
+    for each in range(new):
+        if is_known(hashes[each], seen, lately):
+            hashes[each] = 0
+        else:
+            unknown += 1
+            total += np.int64(weights[before + rows[each]])
+    if total:
+        left = below(drawn, total)
+        for each in range(new):
+            if hashes[each]:
+                left -= np.int64(weights[before + rows[each]])
+                if left < 0:
+                    return each, unknown
+    return -1, 0
+
+
+@compiled(inline="always")
+def still_known(known, groups, state, source):
+    """Which groups of properties, of those known to hold in a state, hold in one of its successors
+    too, as that has the same content in the words that they read."""
+    for group in range(groups.shape[0]):
+        same = True
+        for word in range(8 * groups[group, 0], 8 * groups[group, 1], 8):
+            same &= load64(state + word) == load64(source + word)
+        if not same:
+            known &= ~(np.int64(1) << group)
+    return known
+
+
 @compiled
 def walk(
-    expand, initials, count, stride, depth, seed, number, way, weights, faults, most_faults, tables,
-    span, path, out, rows, bad, notes, groups, taken, chosen,
+    expand, start, stride, depth, draws, way, weights, before, faults, most_faults, tables,
+    span, seen, lately, path, out, rows, bad, notes, groups, trail, chosen, befores, places, marks,
+    kept,
 ):  # fmt: skip
-    """Takes the walk of that number, of up to `depth` steps, from one of `count` initial states.
+    """Takes a walk of up to `depth` steps from a packed state.
 
-    Writes its packed states to `path` and its rows to `chosen`, and counts these in `taken`.
-    `weights` are those of rows in a RARE walk. A SCHEDULED or PRIORITY walk takes `faults` at up to
+    Writes its packed states to `path`, its rows to `trail` and `chosen`, where the weights of these
+    begin to `befores`, and where its states are among the successors to `places`. `weights` has
+    those of each row after each row, at the start of a run, and where all count alike; the first
+    step has those at `before`. A SCHEDULED or PRIORITY walk takes `faults` at up to
     `most_faults` drawn steps below `span`; `tables` has the number of each row's table. `groups`
-    are the words that each group of properties reads (see `property_groups`). Returns the number of
-    steps, and the violations that were found in the last state.
+    are the words that each group of properties reads (see `property_groups`). Writes the hashes of
+    states of a RARE walk that aren't known to `marks`, 0 for others, and what is kept of the walk
+    to `kept`. Returns the violations that were found in the last state.
     """
-    draws = splitmix(uint64(seed) + GAMMA * splitmix(uint64(number) + GAMMA))
     schedule, order, due, planned = draws, draws, 0, 0
     if way >= SCHEDULED:
         planned = below(splitmix(schedule ^ GAMMA), most_faults + 1)
-    draws += GAMMA
-    copy_exactly(initials + below(splitmix(draws), count) * stride, path, stride)
+    copy_exactly(start, path, stride)
     steps, known, state = 0, np.int64(0), path
+    fresh, best, flags = 0, np.int64(0), np.int64(0)
     while True:
         notes[0], notes[KNOWN], notes[HELD] = 0, known, 0
         new = call_expand(
             expand, state, 1, out, rows.ctypes.data, bad.ctypes.data, notes.ctypes.data
         )
         if notes[0]:
-            return steps, np.int64(bad[0] & uint64(ALL))
+            flags = np.int64(bad[0] & uint64(ALL))
+            break
         if new == 0 or steps == depth:
-            return steps, np.int64(0)
+            break
         draws += GAMMA
         drawn = splitmix(draws)
         place = below(drawn, new)
@@ -130,43 +217,161 @@ def walk(
                 due += points(schedule, 0, planned, span, steps)
                 if points(schedule, MOST_FAULTS, CHANGES, span, steps):
                     order = draws
-            place = guided(way, drawn, new, rows, weights, faults, due, tables, order, place)
+            place = guided(
+                way, drawn, new, rows, weights, before, faults, due, tables, order, place
+            )
             due -= due > 0 and faults[rows[place]] != 0
-        row = rows[place]
-        taken[row] += 1
-        chosen[steps] = row
+        row, source = rows[place], out + place * stride
+        chosen[steps], befores[steps], marks[steps] = row, before, 0
+        places[steps], trail[steps] = place, row
         steps += 1
-        source, known = out + place * stride, known | notes[HELD]
-        for group in range(groups.shape[0]):
-            same = True
-            for word in range(8 * groups[group, 0], 8 * groups[group, 1], 8):
-                same &= load64(state + word) == load64(source + word)
-            if not same:
-                known &= ~(np.int64(1) << group)
+        if way == RARE:
+            h = hash_state(source, stride)
+            if not is_known(h, seen, lately):
+                marks[steps - 1] = h
+                lately[np.int64(h >> uint64(64 - LATE_BITS))] = h
+                fresh += 1
+                if weights[before + row] > best:
+                    best = np.int64(weights[before + row])
+                    kept[PICKED] = steps
+        known = still_known(known | notes[HELD], groups, state, source)
+        before = np.int64(row) * faults.size
         state += stride
         copy_exactly(source, state, stride)
+    kept[STEPS], kept[LENGTH], kept[FRESH] = steps, steps, fresh
+    return flags
+
+
+@compiled
+def seek(
+    expand, start, stride, depth, budget, patience, draws, weights, before, faults, seen, lately,
+    path, out, rows, bad, notes, groups, hashes, opened, trail, chosen, befores, places,
+    marks, kept,
+):  # fmt: skip
+    """Takes a NEW walk of up to `budget` steps, by the weights of rows or not. Where all successors
+    are known it takes up to `patience` steps to these, and then goes back to the last state on its
+    path that had others. Arguments and result are those of `walk`, but `trail` and `places` have
+    only what is on the path."""
+    alike, balanced = weights.size - faults.size, draws & uint64(1) == uint64(0)
+    copy_exactly(start, path, stride)
+    steps, level, many, fresh, first = 0, 0, 0, 0, before
+    known, flags = np.int64(0), np.int64(0)
+    while True:
+        state = path + level * stride
+        notes[0], notes[KNOWN], notes[HELD] = 0, known, 0
+        new = call_expand(
+            expand, state, 1, out, rows.ctypes.data, bad.ctypes.data, notes.ctypes.data
+        )
+        if notes[0]:
+            flags = np.int64(bad[0] & uint64(ALL))
+            break
+        if steps == budget:
+            break
+        draws += GAMMA
+        drawn = splitmix(draws)
+        place, unknown = -1, 0
+        if level < depth and new:
+            place, unknown = to_new(
+                drawn, new, out, stride, hashes, seen, lately, rows, weights,
+                alike if balanced else before,
+            )  # fmt: skip
+            if place < 0 and patience:
+                place = below(drawn, new)
+                patience -= 1
+        if place < 0:
+            if many == 0:
+                break
+            many -= 1
+            level, known = opened[many], np.int64(0)
+            before = np.int64(trail[level - 1]) * faults.size if level else first
+            continue
+        if unknown > 1:
+            opened[many] = level
+            many += 1
+        row, source, h = rows[place], out + place * stride, hashes[place]
+        chosen[steps], befores[steps], marks[steps] = row, before, h
+        places[level], trail[level] = place, row
+        steps, level = steps + 1, level + 1
+        if h:
+            fresh += 1
+            lately[np.int64(h >> uint64(64 - LATE_BITS))] = h
+        known = still_known(known | notes[HELD], groups, state, source)
+        before = np.int64(row) * faults.size
+        copy_exactly(source, state + stride, stride)
+    kept[STEPS], kept[LENGTH], kept[FRESH] = steps, level, fresh
+    for each in range(min(many, PICKS)):
+        kept[PICKED + each] = opened[many * (2 * each + 1) // (2 * min(many, PICKS))]
+    return flags
 
 
 @compiled
 def walks(
-    expand, initials, count, stride, depth, seed, first, several, ways, weights, faults,
-    most_faults, tables, span, path, out, rows, bad, notes, groups, taken, chosen,
+    expand, initials, count, prefixes, lengths, lasts, stride, depth, budget, seed, first, several,
+    ways, weights, faults, most_faults, tables, span, seen, lately, path, out, rows, bad, notes,
+    groups, hashes, opened, trail, chosen, befores, places, marks, kept, picked, lasts_picked,
 ):  # fmt: skip
     """Takes `several` walks, one after the other, up to one that finds a violation. Each takes the
-    next of the `ways`. Returns the number of walks, of all steps and of those of the last walk, and
-    the violations in its last state."""
-    total, steps = 0, 0
+    next of the `ways`, and begins in one of `count` initial states or, three of four RARE and NEW
+    ones, at the end of one of the prefixes, whose packed states, numbers of steps and last rows are
+    given. Returns the number of walks, of all steps and of those on paths, and the violations in
+    the last state."""
+    total, kept_places = 0, 0
+    lately[:] = 0
     for done in range(several):
         number = first + done
-        steps, flags = walk(
-            expand, initials, count, stride, depth, seed, number, ways[number % ways.size],
-            weights, faults, most_faults, tables, span, path, out, rows, bad, notes, groups, taken,
-            chosen,
-        )  # fmt: skip
-        total += steps
+        way = ways[number % ways.size]
+        draws = splitmix(uint64(seed) + GAMMA * splitmix(uint64(number) + GAMMA))
+        first_state = below(splitmix(draws + GAMMA), count)
+        at, begun = initials + first_state * stride, -1 - first_state
+        length, before = np.int64(0), weights.size - 2 * faults.size
+        if lengths.size and (way in (RARE, NEW)):
+            drawn = splitmix(draws ^ GAMMA)
+            if drawn & uint64(3):
+                begun = number % lengths.size
+                at = prefixes + begun * stride
+                length, before = lengths[begun], lasts[begun] * faults.size
+        for each in range(KEPT):
+            kept[done, each] = 0
+        kept[done, BEGUN] = begun
+        draws += GAMMA
+        if way == NEW:
+            flags = seek(
+                expand, at, stride, depth - length, budget, budget if begun < 0 else 0, draws,
+                weights, before, faults, seen, lately, path, out, rows, bad, notes, groups, hashes,
+                opened, trail, chosen[total:], befores[total:], places[kept_places:],
+                marks[total:], kept[done],
+            )  # fmt: skip
+        else:
+            flags = walk(
+                expand, at, stride, depth - length, draws, way, weights, before, faults,
+                most_faults, tables, span, seen, lately, path, out, rows, bad, notes, groups,
+                trail, chosen[total:], befores[total:], places[kept_places:], marks[total:],
+                kept[done],
+            )  # fmt: skip
+        for each in range(PICKS):
+            step = kept[done, PICKED + each]
+            if step:
+                copy_exactly(path + step * stride, picked + (done * PICKS + each) * stride, stride)
+                lasts_picked[done * PICKS + each] = trail[step - 1]
+        total += kept[done, STEPS]
+        kept_places += kept[done, LENGTH]
         if flags:
-            return done + 1, total, steps, flags
-    return several, total, steps, np.int64(0)
+            return done + 1, total, kept_places, flags
+    return several, total, kept_places, np.int64(0)
+
+
+@compiled
+def retrace(expand, path, stride, places, out, rows, bad, notes, chosen):
+    """Goes from the state at `path` to the successors at these places, one after the other. Writes
+    their packed states behind it, and their rows to `chosen`."""
+    for step in range(places.size):
+        notes[0], notes[KNOWN] = 0, 0
+        call_expand(
+            expand, path + step * stride, 1, out, rows.ctypes.data, bad.ctypes.data,
+            notes.ctypes.data,
+        )  # fmt: skip
+        chosen[step] = rows[places[step]]
+        copy_exactly(out + np.int64(places[step]) * stride, path + (step + 1) * stride, stride)
 
 
 @compiled
@@ -214,17 +419,60 @@ def follow(
     return np.int64(-1), np.int64(0), np.int64(0)
 
 
+@dataclass(frozen=True)
+class Guidance:
+    """What guides the walks of a round.
+
+    `ways` take turns. `weights` are those of rows in a RARE or NEW walk, in one list: after each
+    row, at the start of a run, and all alike. A SCHEDULED walk draws the steps of its faults below
+    `span`. A NEW walk has up to `budget` steps. `seen` is the table of states that earlier rounds
+    came to. A RARE or NEW walk may begin at the end of a prefix: `prefixes` are packed states,
+    `lengths` and `lasts` the number of steps and the last row of each.
+    """
+
+    ways: Any
+    weights: Any
+    span: int
+    budget: int
+    seen: Region
+    prefixes: Region
+    lengths: Any
+    lasts: Any
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Walks that were taken, up to one that found a violation: how many, and its flags.
+
+    `rows` are those of all steps, one walk after the other, and `befores` where the weights of
+    rows after the one before are; `places` are those of paths; `hashes` those of new states.
+    `kept` is an array with what is kept of each walk, `picked` its packed states that were
+    picked, and `lasts` the rows that lead to them.
+    """
+
+    walks: int
+    flags: int
+    rows: Any
+    befores: Any
+    places: Any
+    hashes: Any
+    kept: Any
+    picked: Any
+    lasts: Any
+
+
 class Walker:
     """One thread's buffers for walks of up to `depth` steps from packed initial states, which lie
     one behind the other. By the kernel's numbers of rows, `faults` has 1 for each one that is a
-    fault, of which a walk plans up to `most_faults`, and `tables` the number of its table.
+    fault, of which a walk plans up to `most_faults`, and `tables` the number of its table. `most`
+    is how many walks are taken at a time.
 
     Raises MemoryError where a walk's states take too much.
     """
 
     def __init__(
         self, kernel: Kernel, stride: int, initials: bytes, depth: int, faults: Any, tables: Any,
-        most_faults: int = MOST_FAULTS,
+        most_faults: int = MOST_FAULTS, most: int = 1,
     ) -> None:  # fmt: skip
         self.kernel = kernel
         self.stride = stride
@@ -235,39 +483,68 @@ class Walker:
         self.count = len(initials) // stride
         self.initials = Region(len(initials) + SLACK)
         self.initials.array[: len(initials)] = np.frombuffer(initials, dtype=np.uint8)
-        most = max(1, kernel.most_successors)
+        successors = max(1, kernel.most_successors)
         self.path_region = Region((depth + 1) * stride + SLACK)
-        self.out = Region(most * stride + SLACK)
-        self.rows = np.zeros(most + LANES, dtype=np.uint32)
+        self.out = Region(successors * stride + SLACK)
+        self.rows = np.zeros(successors + LANES, dtype=np.uint32)
         self.bad = np.zeros(1, dtype=np.uint64)
         self.notes = np.zeros(NOTES, dtype=np.int64)
         self.notes[WATCHED] = ALL
         self.groups = np.array(kernel.spans, dtype=np.int64).reshape(-1, 2)
-        self.chosen = np.zeros(max(1, depth), dtype=np.uint32)
-        self.passed = Passed(self.rows, self.bad, self.notes, self.groups)
+        self.hashes = np.zeros(successors, dtype=np.uint64)
+        self.opened = np.zeros(depth + 1, dtype=np.int64)
+        self.trail = np.zeros(depth + 1, dtype=np.uint32)
+        self.lately = np.zeros(1 << LATE_BITS, dtype=np.uint64)
+        self.chosen = _zeros(most * max(1, depth), np.uint32)
+        self.befores = _zeros(most * max(1, depth), np.uint32)
+        self.lasts = np.zeros(most * PICKS, dtype=np.uint32)
+        self.places = _zeros(most * max(1, depth), np.uint32)
+        self.marks = _zeros(most * max(1, depth), np.uint64)
+        self.kept = np.zeros((most, KEPT), dtype=np.int64)
+        self.picked = Region(most * PICKS * stride + SLACK)
 
-    def take(
-        self, seed: int, first: int, several: int, ways: Any, weights: Any, span: int, taken: Any
-    ) -> tuple[int, int, int, int]:
+    def take(self, seed: int, first: int, several: int, by: Guidance) -> Taken:
         """Takes walks (see the function `walks`)."""
-        return walks(
-            self.kernel.address, self.initials.address, self.count, self.stride, self.depth, seed,
-            first, several, ways, weights, self.faults, self.most_faults, self.tables, span,
+        done, steps, placed, flags = walks(
+            self.kernel.address, self.initials.address, self.count, by.prefixes.address, by.lengths,
+            by.lasts, self.stride, self.depth, by.budget, seed, first, several, by.ways, by.weights,
+            self.faults, self.most_faults, self.tables, by.span, by.seen.address, self.lately,
             self.path_region.address, self.out.address, self.rows, self.bad, self.notes,
-            self.groups, taken, self.chosen,
+            self.groups, self.hashes, self.opened, self.trail, self.chosen, self.befores,
+            self.places, self.marks, self.kept, self.picked.address, self.lasts,
+        )  # fmt: skip
+        hashes = self.marks[:steps]
+        picked = self.picked.array[: done * PICKS * self.stride].reshape(done, PICKS, self.stride)
+        return Taken(
+            done, flags, self.chosen[:steps].copy(), self.befores[:steps].copy(),
+            self.places[:placed].copy(), hashes[hashes != 0], self.kept[:done].copy(),
+            picked.copy(), self.lasts[: done * PICKS].reshape(done, PICKS).copy(),
         )  # fmt: skip
 
-    def path(self, steps: int) -> list[bytes]:
-        """The packed states of the walk taken last, which had so many steps."""
-        whole = self.path_region.array[: (steps + 1) * self.stride].tobytes()
-        return [whole[at : at + self.stride] for at in range(0, len(whole), self.stride)]
+    def traced(self, initial: int, places: Any) -> tuple[list[bytes], list[int]]:
+        """The packed states and the rows of a run from an initial state, given by its number,
+        through the successors at these places."""
+        path = Region((len(places) + 1) * self.stride + SLACK)
+        start = self.initials.array[initial * self.stride :][: self.stride]
+        path.array[: self.stride] = start
+        rows = np.zeros(max(1, len(places)), dtype=np.uint32)
+        retrace(
+            self.kernel.address, path.address, self.stride, places, self.out.address, self.rows,
+            self.bad, self.notes, rows,
+        )  # fmt: skip
+        whole = path.array[: (len(places) + 1) * self.stride].tobytes()
+        states = [whole[at : at + self.stride] for at in range(0, len(whole), self.stride)]
+        return states, rows[: len(places)].tolist()
 
-    def shrunk(self, rows: Sequence[int], flags: int) -> tuple[list[bytes], list[int], int]:
+    def shrunk(
+        self, states: list[bytes], rows: list[int], flags: int
+    ) -> tuple[list[bytes], list[int], int]:
         """A run that takes some of these rows, in their order, to a state with one of the
         violations: its packed states, its rows, and the violations of its last state.
 
         Rows are left out as long as a violation is found without them: half of all, then smaller
-        parts, and single ones, and of a short run every two.
+        parts, and single ones, and of a short run every two. If the rows lead to too many states
+        at once to find the violation again, the run stays as it was.
         """
         flags |= RANGE
         beam = Region((len(rows) + 1) * BEAM * self.stride + SLACK)
@@ -284,6 +561,8 @@ class Walker:
         def violated(some: list[int]) -> int:
             return followed(some)[0]
 
+        if violated(rows) < 0:
+            return states, rows, flags
         kept = _fewest([*rows], violated)
         level, place, found = followed(kept)
         path: list[bytes] = []
@@ -295,6 +574,11 @@ class Walker:
 
 
 MOST_PAIRS = 64  # steps up to which every two of them are left out together
+
+
+def _zeros(count: int, kind: Any) -> Any:
+    """An array that takes memory only where it is used."""
+    return Region(count * np.dtype(kind).itemsize).array.view(kind)[:count]
 
 
 def _fewest(rows: list[int], violated: Callable[[list[int]], int]) -> list[int]:

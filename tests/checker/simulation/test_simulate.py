@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +12,26 @@ import pytest
 from hypothesis import HealthCheck, given, reject, settings
 
 from epochfence.checker.named_systems import load_system
-from epochfence.checker.native.walks.walks import PRIORITY, RARE, SCHEDULED, UNIFORM, Walker
+from epochfence.checker.native.jit.memory import Region
+from epochfence.checker.native.walks.walks import (
+    BEGUN,
+    LENGTH,
+    NEW,
+    PICKED,
+    PRIORITY,
+    RARE,
+    SCHEDULED,
+    SEEN_BITS,
+    STEPS,
+    UNIFORM,
+    Guidance,
+    Taken,
+    Walker,
+    mark,
+)
 from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.simulation import simulate as simulation
-from epochfence.checker.simulation.simulate import Simulation, Walks, simulate
+from epochfence.checker.simulation.simulate import PART, Simulation, Walks, simulate
 from epochfence.checker.verdict.result import Verdict
 from epochfence.language import (
     DeclarationError,
@@ -68,7 +84,22 @@ def walker_of(prepared: Prepared, depth: int = 50) -> Walker:
     faults[::3] = 1
     tables = np.arange(len(faults), dtype=np.int64)
     stride, initials = prepared.packing.stride, prepared.initials()
-    return Walker(prepared.kernel, stride, initials, depth, faults, tables, 3)
+    return Walker(prepared.kernel, stride, initials, depth, faults, tables, 3, 30)
+
+
+def guidance(
+    prepared: Prepared, way: int, prefix: tuple[bytes, int, int] | None = None
+) -> Guidance:
+    """Walks of one kind, with drawn weights, that begin in initial states or with the prefix: its
+    last state, length and last row."""
+    rows = len(prepared.labels)
+    weights = np.random.default_rng(1).integers(1, 1000, (rows + 2) * rows, dtype=np.uint16)
+    state, length, last = prefix or (b"", 0, 0)
+    prefixes = Region(len(state) + 64)
+    prefixes.array[: len(state)] = np.frombuffer(state, dtype=np.uint8)
+    lengths, lasts = (np.array([x] * bool(state), dtype=np.int64) for x in (length, last))
+    seen = Region(1 << (SEEN_BITS - 3))
+    return Guidance(np.array([way]), weights, 20, 50, seen, prefixes, lengths, lasts)
 
 
 def is_run(prepared: Prepared, path: list[bytes], rows: list[int]) -> bool:
@@ -93,24 +124,69 @@ def comparable(result: Simulation) -> dict[str, Any]:
     return data
 
 
-@pytest.mark.parametrize("way", [UNIFORM, RARE, SCHEDULED, PRIORITY])
+@pytest.mark.parametrize("way", [UNIFORM, RARE, SCHEDULED, PRIORITY, NEW])
 @pytest.mark.parametrize("name", ["lease", "peterson", "token_ring", "resend"])
 def test_walks_are_runs_of_the_model(name: str, way: int) -> None:
     prepared = prepare(example(name), symmetry=False, slicing=False)
-    walker, ways = walker_of(prepared), np.array([way], dtype=np.int64)
-    weights = np.arange(1, 1 + len(prepared.labels), dtype=np.int64)
+    walker, by = walker_of(prepared), guidance(prepared, way)
     known = {prepared.pack(state) for state in reachable(prepared.instance)}
-    taken, total = np.zeros(len(weights), dtype=np.int64), 0
+    steps = 0
     for number in range(30):
-        walks, steps, last, flags = walker.take(7, number, 1, ways, weights, 20, taken)
-        assert (walks, steps, flags) == (1, last, 0)
-        total += steps
-        path = walker.path(steps)
+        part = walker.take(7, number, 1, by)
+        assert (part.walks, part.flags) == (1, 0)
+        path, rows = _path(walker, part)
         assert known.issuperset(path)
-        assert is_run(prepared, path, walker.chosen[:steps].tolist())
-        ended = next(Interpreter(prepared.instance).steps(_state(prepared, path[-1])), None) is None
-        assert ended or steps == walker.depth
-    assert taken.sum() == total > 0
+        assert is_run(prepared, path, rows)
+        assert part.kept[0, STEPS] == len(part.rows) >= len(rows)
+        steps += len(part.rows)
+        if way != NEW:
+            assert rows == part.rows.tolist()
+            last = _state(prepared, path[-1])
+            ended = next(Interpreter(prepared.instance).steps(last), None) is None
+            assert ended or len(rows) == walker.depth
+    assert steps > 0
+
+
+def _path(walker: Walker, part: Taken) -> tuple[list[bytes], list[int]]:
+    """The states and rows of the only walk of a part, which begins in an initial state."""
+    return walker.traced(-1 - int(part.kept[0, BEGUN]), part.places)
+
+
+def test_new_walks_come_to_each_state_once() -> None:
+    prepared = prepare(example("peterson"), symmetry=False, slicing=False)
+    every = reachable(prepared.instance)
+    walker, by = walker_of(prepared, depth=200), guidance(prepared, NEW)
+    for number in range(1_000):
+        part = walker.take(7, number, 1, by)
+        assert mark(by.seen.address, part.hashes) == len(part.hashes)
+    assert mark(by.seen.address, walker.take(7, 0, 30, by).hashes) == 0
+    bits = sum(map(int.bit_count, by.seen.array.tobytes()))
+    # the hash of an initial state is entered only where a step leads back to it
+    assert len(every) - len(prepared.grounded.initials) <= bits <= len(every)
+
+
+@pytest.mark.parametrize("way", [RARE, NEW])
+def test_walks_go_on_from_picked_states(way: int) -> None:
+    prepared = prepare(example("lease"), symmetry=False, slicing=False)
+    walker = walker_of(prepared)
+    part = next(
+        each for n in range(99)
+        if (each := walker.take(7, n, 1, guidance(prepared, NEW))).kept[0, PICKED]
+    )  # fmt: skip
+    steps = int(part.kept[0, PICKED])
+    path, rows = _path(walker, part)
+    state = part.picked[0, 0].tobytes()
+    assert (state, int(part.lasts[0, 0])) == (path[steps], rows[steps - 1])
+    by = guidance(prepared, way, (state, steps, rows[steps - 1]))
+    further = walker.take(7, 0, 20, by)
+    assert 0 in further.kept[:, BEGUN]
+    end = 0
+    for each in further.kept:
+        start, end = end, end + int(each[LENGTH])
+        if each[BEGUN] == 0:
+            assert each[LENGTH] <= walker.depth - steps
+            places = np.concatenate((part.places[:steps], further.places[start:end]))
+            assert is_run(prepared, *walker.traced(-1 - int(part.kept[0, BEGUN]), places))
 
 
 def _state(prepared: Prepared, packed: bytes) -> FullState:
@@ -246,18 +322,15 @@ def test_a_seed_that_is_no_number_is_refused(seed: str) -> None:
 
 def test_a_part_that_time_cut_off_hides_no_later_one() -> None:
     """Another thread may have found something by then."""
-    violation = simulation._Found(7, [0], 1)
-    parts = {1: simulation._Part(2, 10, np.zeros(1, np.int64), violation)}
-    run: Any = object.__new__(simulation._Run)
-    run.walkers, run.options, run.taken = [None], SMALL, np.zeros(1, np.int64)
-
-    def take(walker: Any, first: int, turns: Any, wanted: int, taken: dict[int, Any]) -> None:
-        taken.update(parts)
-
-    run._take = take
-    outcome: Any = SimpleNamespace(walks=0, steps=0)
-    with ThreadPoolExecutor(1) as run.pool:
-        assert run._round(outcome, 2)[0] is violation
+    prepared = prepare(counting(), symmetry=False)
+    with simulation._Run(prepared, SMALL, 1) as run:
+        late = replace(run.walkers[0].take(1, PART, PART, run.guidance()), flags=1)
+        parts = {1: late}
+        setattr(run, "_take", lambda *given: given[-1].update(parts))  # noqa: B010
+        outcome: Any = SimpleNamespace(walks=0, steps=0)
+        found, _ = run._round(outcome, 2)
+        assert found is not None
+        assert (found.walk, found.flags) == (2 * PART - 1, 1)
+        assert (outcome.walks, outcome.steps) == (PART, 15 * PART)
         parts.clear()
         assert run._round(outcome, 2) == (None, False)
-    assert (outcome.walks, outcome.steps) == (2, 10)
