@@ -14,7 +14,8 @@ from ...model.conformance.classes.versions import VERSIONS
 from ..exits import BROKEN, INCONCLUSIVE, fail, in_a_line, write_json
 
 if TYPE_CHECKING:
-    from ...model.conformance.classes.comparison import Comparison, Disagreement, Machine
+    from ...model.conformance.classes.comparison import Comparison, Disagreement
+    from ...model.conformance.classes.steps import LocalSteps
 
 SMALL = 20  # states whose steps are taken
 
@@ -32,7 +33,7 @@ class ClassOptions:
         ),
     ] = None
     machine: Annotated[
-        Literal["coordinator"] | None,
+        Literal["coordinator", "leader"] | None,
         typer.Option("--machine", help="classes: the machine to compare (default: each)."),
     ] = None
     bounds: Annotated[
@@ -52,8 +53,8 @@ class ClassOptions:
 def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) -> NoReturn:
     """Compares each machine, and ends with the exit code. No other option may be given beside."""
     from ...model.conformance.classes.comparison import compare
-    from ...model.conformance.classes.coordinator_steps import Coordinator
     from ...model.conformance.classes.host import Host, UnavailableError, jars_in, jars_of
+    from ...model.conformance.classes.machines import MACHINES
 
     release = options.classes
     if release is None:
@@ -64,18 +65,22 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
         fail(f"--classes {release}: {one_of(release, VERSIONS)}")
     if options.jars is not None and not options.jars.is_dir():
         fail(f"--jars {options.jars}: no such folder")
-    machine = Coordinator(release)
+    most = SMALL if options.bounds == "small" else None
+    found = list[dict[str, object]]()
+    codes = set[int]()
     try:
         path = jars_of(VERSIONS[release]) if options.jars is None else jars_in(options.jars)
-        with Host(machine.name, path) as host:
-            steps = machine.steps(SMALL if options.bounds == "small" else None)
-            result = compare(machine, steps, host)
+        for name in [options.machine] if options.machine else MACHINES:
+            machine = MACHINES[name](release)
+            with Host(name, path) as host:
+                result = compare(machine, machine.steps(most), host)
+            print("\n".join(_lines(result, machine, release)), flush=True)
+            found.append(_as_json(result, machine))
+            codes.add(_code(result))
     except UnavailableError as error:
         fail(error)
-    lines = _lines(result, machine, release)
-    print("\n".join(lines), flush=True)
-    write_json(output, _as_json(result, machine, release))
-    raise typer.Exit(_code(result))
+    write_json(output, {"release": release, "machines": found})
+    raise typer.Exit(BROKEN if BROKEN in codes else max(codes))
 
 
 def _code(result: Comparison) -> int:
@@ -84,7 +89,7 @@ def _code(result: Comparison) -> int:
     return INCONCLUSIVE if result.died or not result.steps else 0
 
 
-def _lines(result: Comparison, machine: Machine, release: str) -> list[str]:
+def _lines(result: Comparison, machine: LocalSteps, release: str) -> list[str]:
     missing = result.missing(machine)
     rows = len(list(machine.rows()))
     lines = [
@@ -106,7 +111,7 @@ def _lines(result: Comparison, machine: Machine, release: str) -> list[str]:
     return lines
 
 
-def _shown(found: Disagreement, machine: Machine) -> list[str]:
+def _shown(found: Disagreement, machine: LocalSteps) -> list[str]:
     """A disagreement: the path to the state, the step, its rows, and where the class differs."""
     lines = [f"{number}. {said}" for number, said in enumerate((*found.path, found.step.said), 1)]
     lines += [
@@ -115,9 +120,8 @@ def _shown(found: Disagreement, machine: Machine) -> list[str]:
     return [*lines, *(f"  {place}" for place in found.places)]
 
 
-def _as_json(result: Comparison, machine: Machine, release: str) -> dict[str, object]:
+def _as_json(result: Comparison, machine: LocalSteps) -> dict[str, object]:
     return {
-        "release": release,
         "machine": result.machine,
         "steps": result.steps,
         "rows": {f"{event}/{row}": count for (event, row), count in sorted(result.rows.items())},

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from .host import DiedError, Host
-from .steps import LocalStep
+from .steps import LocalStep, LocalSteps
 
 BATCH: Final = 2_000
 ABSENT: Final = -(2**63)
 """The host has it in the place of a field that the release's class lacks."""
 MOST: Final = 50
 """Disagreements that are kept, each of other rows or another place."""
-_ANSWER, _AFTER, _ANSWERS = 1, 5, ("answers", "error", "producer id", "producer epoch")
-
-
-class Machine(Protocol):
-    """A machine with its local steps."""
-
-    name: str
-    fields: tuple[str, ...]
-    of_the_class_alone: Mapping[str, str]
-
-    def rows(self) -> Iterator[tuple[str, str]]: ...
-    def left_out(self, event: str, row: str) -> str | None: ...
-    def source(self, event: str, row: str) -> str: ...
-    def steps(self, most: int | None = None) -> Iterator[LocalStep]: ...
 
 
 class Disagreement(NamedTuple):
@@ -55,23 +41,20 @@ class Comparison:
     died: str = ""
     _known: set[Any] = field(default_factory=set[Any])
 
-    def missing(self, machine: Machine) -> dict[tuple[str, str], str]:
+    def missing(self, machine: LocalSteps) -> dict[tuple[str, str], str]:
         """The rows that didn't run, each with the reason, which is empty where there is none."""
         return {row: machine.left_out(*row) or "" for row in machine.rows() if row not in self.rows}
 
-    def add(self, step: LocalStep, result: tuple[int, ...], fields: tuple[str, ...]) -> None:
-        """Compares the result of a step."""
+    def add(self, step: LocalStep, result: tuple[int, ...], names: tuple[str, ...]) -> None:
+        """Compares the result of a step, whose numbers have these names."""
         self.steps += 1
         self.rows.update(step.rows)
-        after = result[_AFTER : _AFTER + len(fields)]
         given = (*step.answer, *step.after)
-        found = (*result[_ANSWER:_AFTER], *after)
+        found = result[1 : len(given) + 1]
         if given == found:
             return
-        if not step.after[0] and not after[0]:  # neither knows the entry
-            given, found = given[: len(_ANSWERS)], found[: len(_ANSWERS)]
         places = list[tuple[str, str]]()
-        for name, tables, kafka in zip((*_ANSWERS, *fields), given, found, strict=False):
+        for name, tables, kafka in zip(names, given, found, strict=True):
             if kafka == ABSENT:
                 self.lacking.add(name)
             elif tables is not None and tables != kafka:
@@ -86,17 +69,18 @@ class Comparison:
             self.disagreements.append(Disagreement(step, said, tuple(step.way())))
 
 
-def compare(machine: Machine, steps: Iterable[LocalStep], host: Host) -> Comparison:
+def compare(machine: LocalSteps, steps: Iterable[LocalStep], host: Host) -> Comparison:
     """Has Kafka's class take the steps, in batches while the next ones are made. The results until
     then are kept where the JVM dies. Raises UnavailableError."""
     result = Comparison(machine.name)
+    names = (*machine.answers, *machine.fields)
     rest, waiting = iter(steps), list[LocalStep]()
     try:
         while True:
             batch = list(islice(rest, BATCH))
             if waiting:
                 for step, found in zip(waiting, host.results(len(waiting)), strict=True):
-                    result.add(step, found, machine.fields)
+                    result.add(step, found, names)
             if not batch:
                 return result
             host.send([step.given for step in batch])

@@ -12,7 +12,7 @@ between `LOW` and `HIGH` occur as results, but their states aren't explored.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
@@ -20,9 +20,9 @@ from ....spec.coordinator import entry as declared
 from ....spec.coordinator.markers import Outcome
 from ....spec.coordinator.tables import DRIVEN
 from ....spec.errors import Errors
-from ....spec.releases.api_versions import VERSION_1
+from ....spec.releases.api_versions import before as older_than
 from ...machine import Machine
-from .steps import LocalStep, Way
+from .steps import LocalStep, LocalSteps, Way, path_to
 
 NOW: Final = 2_000_000_000
 PAST: Final = 1_000
@@ -37,7 +37,6 @@ NO_ANSWER: Final = -1000
 FAILOVER, LATE_FAILOVER = -2000, -3000
 """The record is in the log. Another coordinator reads it before it is answered, or after its append
 has failed."""
-IN_FULL: Final = 24
 STATES: Final = tuple(name for name, _ in declared.TransactionState.members)
 _NUMBERS: Final = {name: number for number, name in enumerate(STATES)}
 _OUTCOMES: Final = {name: at for at, (name, _) in enumerate(Outcome.members)}
@@ -62,6 +61,8 @@ MARKER_ANSWERS: Final = (
 )  # fmt: skip
 """Errors in the answer to a marker."""
 _NOT_COMPARED: Final = (None, None, None, None)
+_NOT_KNOWN: Final = (None,) * 13
+"""The fields of an entry that isn't there."""
 
 
 class Entry(NamedTuple):
@@ -144,38 +145,20 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-class Coordinator:
+class Coordinator(LocalSteps):
     """The local steps of an entry at one release."""
 
     name = "coordinator"
-    fields: tuple[str, ...] = KAFKAS
-    of_the_class_alone: Mapping[str, str] = OF_THE_CLASS_ALONE
+    answers = ("answers", "error", "producer id", "producer epoch")
+    fields = KAFKAS
+    of_the_class_alone = OF_THE_CLASS_ALONE
+    rows_left_out = ROWS_LEFT_OUT
 
     def __init__(self, protocol: str, machine: Machine | None = None) -> None:
-        self.blank = machine or Machine(DRIVEN, protocol=protocol)
+        super().__init__(machine or Machine(DRIVEN, protocol=protocol))
         features = self.blank.features
-        self.versions = (0, 2) if VERSION_1[0] in features else (0,)
         self.verifies = "verification" in features
         self._expects = "expected_epoch" in features
-
-    def rows(self) -> Iterator[tuple[str, str]]:
-        """All rows of the release, each with its event."""
-        seen = set[tuple[str, str]]()
-        for event in self.blank.events:
-            for version in self.versions:
-                for row in self.blank.rows_of(event, switch_off=_without(version)):
-                    seen.add((event, row.id))
-        yield from sorted(seen)
-
-    def left_out(self, event: str, row: str) -> str | None:
-        """Why a row doesn't run; None if it should."""
-        return ROWS_LEFT_OUT.get((event, row))
-
-    def source(self, event: str, row: str) -> str:
-        """The method of Kafka that a row stands for."""
-        table = next(table for table in self.blank.tables if table.on.name == event)
-        found = next(each for each in table.rows if each.id == row)
-        return found.source or table.source or event
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
         """Each distinct local step once, in the order of a breadth-first search. At most `most`
@@ -187,7 +170,7 @@ class Coordinator:
             before = frontier.popleft()
             explored += 1
             for step, after in self._steps_of(before):
-                yield step._replace(way=lambda at=before: _way(ways, at))
+                yield step._replace(way=lambda at=before: path_to(ways, at))
                 following = _canonical(after)
                 if following not in ways and _is_explored(following):
                     ways[following] = Way(before, step.said)
@@ -237,7 +220,7 @@ class Coordinator:
         """Who waits for an answer isn't answered by the coordinator that reads the log."""
         step = self._step(event, OFFERED, log, before, machine, [], *rows)
         known = int(rows[-1][1] != "tombstone-in-log")
-        after, following = (known, *step.after[1:]), self._entry(machine, known)
+        after, following = step.after if known else (0, *_NOT_KNOWN), self._entry(machine, known)
         if log == LATE_FAILOVER:  # `unsettled` has no times, as a bounded run has one time
             places = [Entry._fields.index(name) for name in ("timeout_ms", "start", "update")]
             after = tuple(None if at in places else value for at, value in enumerate(after))
@@ -280,7 +263,7 @@ class Coordinator:
     def _taken(
         self, before: Entry, start: Machine, event: _Event, offered: int
     ) -> Iterator[tuple[LocalStep, Entry]]:
-        off = _without(event.version)
+        off = older_than(event.version)
         machine = start.copy()
         machine.outside(producer_id_manager__offered_id=None if offered < 0 else offered)
         if event.operation == 0 and not before.known:  # TransactionCoordinator makes an entry first
@@ -315,7 +298,7 @@ class Coordinator:
             rows.append(("begin completion", completion.row))
         step = self._step(event, offered, 0, before, appended, sent, *rows)
         if rows[-1] == ("log append", "forgotten"):
-            is_known, step = 0, step._replace(after=(0, *step.after[1:]))
+            is_known, step = 0, step._replace(after=(0, *_NOT_KNOWN))
         yield step, self._entry(appended, is_known)
         is_known = int(before.known or event.operation == 0)
         yield from self._failovers(before, machine, event, row)
@@ -355,7 +338,7 @@ class Coordinator:
         if offered < 0:
             said += ", no producer id"
         return LocalStep(
-            given=given + (0,) * (IN_FULL - len(given)),
+            given=given,
             answer=_answer(event, answer),
             after=self._expected(machine, int(before.known or event.operation == 0)),
             rows=rows,
@@ -384,6 +367,8 @@ class Coordinator:
     def _expected(self, machine: Machine, is_known: int) -> tuple[int | None, ...]:
         """The entry of the class. Only a fence reads the flag of a failed fence, so it isn't
         compared before the transaction has ended, nor while a record is appended."""
+        if not is_known:
+            return (0, *_NOT_KNOWN)
         entry = self._entry(machine, is_known)
         is_read = entry.pending in (-1, _FENCE) and entry.state not in _PREPARES
         return entry if is_read else (*entry[:-1], None)
@@ -470,10 +455,6 @@ def _answer(event: _Event, answer: Any) -> tuple[int | None, ...]:
     return (1, error, answer.producer_id, answer.producer_epoch)
 
 
-def _without(version: int) -> tuple[str, ...]:
-    return () if version == 2 else VERSION_1
-
-
 def _or_none(producer_id: int) -> int | None:
     return None if producer_id < 0 else producer_id
 
@@ -504,12 +485,3 @@ def _canonical(entry: Entry) -> Entry:
         partitions=1 if entry.partitions == 2 else entry.partitions,
         failed_fence=0 if in_transition else entry.failed_fence,
     )
-
-
-def _way(ways: dict[Entry, Way | None], entry: Entry) -> list[str]:
-    path = list[str]()
-    way = ways[entry]
-    while way is not None:
-        path.append(way.said)
-        way = ways[way.before]
-    return path[::-1]

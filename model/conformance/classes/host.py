@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +22,13 @@ from platformdirs import user_cache_path
 
 from ....files import CantWriteError
 
-IN, OUT = 24, 20
-"""Numbers of a step, and of its result."""
+IN, OUT = 48, 48
+"""The most numbers of a step, and of its result."""
 SCALA: Final = "2.13"
 STEP_MS: Final = 20_000
 """The longest time of a step; the first one loads classes."""
+_END_S: Final = 5
+_ZEROS: Final = (0,) * IN
 _HERE: Final = Path(__file__).with_name("java")
 _SHARED: Final = Path(__file__).parents[3] / "checker" / "trace" / "schedule" / "java" / "classes"
 _SOURCES: Final = (
@@ -154,15 +157,24 @@ class Host:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._java.kill()
-        self._java.communicate()
+        assert self._java.stdin is not None
+        with suppress(BrokenPipeError):
+            self._java.stdin.close()  # it ends, and deletes its files
+        try:
+            self._java.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._java.kill()
+            self._java.wait()
+        assert self._java.stdout is not None
+        self._java.stdout.close()
         self._said.close()
 
-    def send(self, steps: Sequence[Iterable[int]]) -> None:
+    def send(self, steps: Sequence[Sequence[int]]) -> None:
         """Has these steps taken. Their results have to be read before others are sent."""
         numbers = array("q")
         for step in steps:
             numbers.extend(step)
+            numbers.extend(_ZEROS[len(step) :])
         if sys.byteorder == "little":
             numbers.byteswap()
         assert self._java.stdin is not None

@@ -1,9 +1,12 @@
-"""A local step of a machine, and the way to the state before it."""
+"""A local step of a machine, the path to the state before it, and the machine that takes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from ....spec.releases.api_versions import VERSION_1, before
+from ...machine import Machine
 
 
 class Way(NamedTuple):
@@ -28,3 +31,55 @@ class LocalStep(NamedTuple):
     """The event with its arguments."""
     way: Callable[[], list[str]] = list
     """The shortest path to the state before, event by event."""
+
+
+class LocalSteps:
+    """A machine of one release, alone with an environment that may send anything in range."""
+
+    name: ClassVar[str]
+    answers: ClassVar[tuple[str, ...]]
+    """The names of the numbers of an answer."""
+    fields: ClassVar[tuple[str, ...]]
+    """The names of the numbers of a state."""
+    of_the_class_alone: ClassVar[Mapping[str, str]]
+    """Fields of Kafka's class alone, each with the reason."""
+    rows_left_out: ClassVar[Mapping[tuple[str, str], str]]
+    """Rows that don't run, each with the reason."""
+
+    def __init__(self, blank: Machine) -> None:
+        self.blank = blank
+        self.versions = (0, 2) if VERSION_1[0] in blank.features else (0,)
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """All rows of the release, each with its event."""
+        seen = set[tuple[str, str]]()
+        for event in self.blank.events:
+            for version in self.versions:
+                for row in self.blank.rows_of(event, switch_off=before(version)):
+                    seen.add((event, row.id))
+        yield from sorted(seen)
+
+    def left_out(self, event: str, row: str) -> str | None:
+        """Why a row doesn't run; None if it should."""
+        return self.rows_left_out.get((event, row))
+
+    def source(self, event: str, row: str) -> str:
+        """The method of Kafka that a row stands for."""
+        table = next(table for table in self.blank.tables if table.on.name == event)
+        found = next(each for each in table.rows if each.id == row)
+        return found.source or table.source or event
+
+    def steps(self, most: int | None = None) -> Iterator[LocalStep]:
+        """Each distinct local step once, in the order of a breadth-first search. At most `most`
+        states are explored."""
+        raise NotImplementedError
+
+
+def path_to(ways: Mapping[Any, Way | None], state: Hashable) -> list[str]:
+    """The shortest path to a state, event by event."""
+    path = list[str]()
+    way = ways[state]
+    while way is not None:
+        path.append(way.said)
+        way = ways[way.before]
+    return path[::-1]

@@ -13,7 +13,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * of OUT numbers. All are big-endian, of 64 bits but the count, which has 32.
  */
 final class Host {
-    static final int IN = 24, OUT = 20;
+    static final int IN = 48, OUT = 48;
     /** In the place of a field that this release's class doesn't have. */
     static final long ABSENT = Long.MIN_VALUE;
 
@@ -30,6 +30,7 @@ final class Host {
         try {
             steps = switch (arguments[0]) {
                 case "coordinator" -> new CoordinatorSteps();
+                case "leader" -> new LeaderSteps();
                 default -> throw new IllegalArgumentException(arguments[0]);
             };
         } catch (IllegalStateException | LinkageError e) {

@@ -12,7 +12,6 @@ import pytest
 
 from epochfence.model.conformance.classes import host
 from epochfence.model.conformance.classes.comparison import ABSENT, Comparison, compare
-from epochfence.model.conformance.classes.coordinator_steps import Coordinator
 from epochfence.model.conformance.classes.host import (
     IN,
     OUT,
@@ -21,6 +20,7 @@ from epochfence.model.conformance.classes.host import (
     UnavailableError,
     jars_in,
 )
+from epochfence.model.conformance.classes.machines import MACHINES
 from epochfence.model.conformance.classes.steps import LocalStep
 from epochfence.tests.cli.test_cli import epochfence
 
@@ -54,36 +54,47 @@ def result_of(step: LocalStep) -> tuple[int, ...]:
 
 
 @cache
-def some_steps(count: int = 300, release: str = "4.4") -> list[LocalStep]:
-    return list(islice(Coordinator(release).steps(), count))
+def some_steps(count: int = 300, name: str = "coordinator") -> list[LocalStep]:
+    return list(islice(MACHINES[name]("4.4").steps(), count))
 
 
-def compared(steps: list[LocalStep], jvm: Faithful) -> Comparison:
-    return compare(Coordinator("4.4"), steps, cast("Host", jvm))
+def compared(steps: list[LocalStep], jvm: Faithful, name: str = "coordinator") -> Comparison:
+    return compare(MACHINES[name]("4.4"), steps, cast("Host", jvm))
 
 
-def test_each_local_step_occurs_once_and_fits_the_pipe() -> None:
-    steps = some_steps(2500)
+@pytest.mark.parametrize("name", MACHINES)
+def test_each_local_step_occurs_once_and_fits_the_pipe(name: str) -> None:
+    steps, machine = some_steps(2500, name), MACHINES[name]("4.4")
     assert len({(step.given, step.rows) for step in steps}) == len(steps)
-    assert all(len(step.given) == IN for step in steps)
-    rows = set(Coordinator("4.4").rows())
-    assert rows >= {row for step in steps for row in step.rows}
+    assert all(len(step.given) <= IN for step in steps)
+    assert {len(step.answer) for step in steps} == {len(machine.answers)}
+    assert {len(step.after) for step in steps} == {len(machine.fields)}
+    assert len(machine.answers) + len(machine.fields) < OUT
+    assert {row for step in steps for row in step.rows} <= set(machine.rows())
 
 
-def test_the_way_to_a_state_is_a_shortest_one() -> None:
-    steps = some_steps(2500)
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_way_to_a_state_is_a_shortest_one(name: str) -> None:
+    steps = some_steps(2500, name)
     assert steps[0].way() == []
     lengths = [len(step.way()) for step in steps]
     assert lengths == sorted(lengths)
 
 
-def test_a_class_that_does_as_the_tables_say_agrees() -> None:
-    steps = some_steps(2500)
-    result = compared(steps, Faithful(steps))
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_class_that_does_as_the_tables_say_agrees(name: str) -> None:
+    steps = some_steps(2500, name)
+    result = compared(steps, Faithful(steps), name)
     assert (result.steps, result.disagreeing) == (len(steps), 0)
 
 
-@pytest.mark.parametrize("place", range(1, OUT - 1))
+@pytest.mark.parametrize("name", MACHINES)
+def test_rows_that_are_left_out_exist(name: str) -> None:
+    rows = {row for release in ("3.6", "4.4") for row in MACHINES[name](release).rows()}
+    assert rows >= set(MACHINES[name]("4.4").rows_left_out)
+
+
+@pytest.mark.parametrize("place", range(1, 19))
 def test_every_number_of_a_result_counts(place: int) -> None:
     step = next(
         step
