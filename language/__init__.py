@@ -75,6 +75,7 @@ from .types import (
 
 if TYPE_CHECKING:
     from .changes import Change, FeatureInState, Moved, changed
+    from .declaration.pictures import LastRecord, Log
     from .instances.instance import Action, ActionRow, Instance, Variable
     from .instances.instantiation import instantiate
     from .instances.reductions import Canonical, Instead, LeftOut, Never, NotOffered, StandsFor
@@ -96,6 +97,8 @@ _HOMES = {
     "FeatureInState": "changes",
     "Moved": "changes",
     "changed": "changes",
+    "LastRecord": "declaration.pictures",
+    "Log": "declaration.pictures",
     "Fairness": "progress.fairness",
     "strong_fairness": "progress.fairness",
     "weak_fairness": "progress.fairness",
@@ -151,7 +154,9 @@ __all__ = [
     "Int",
     "Key",
     "KnownBug",
+    "LastRecord",
     "LeftOut",
+    "Log",
     "Loss",
     "Machine",
     "Map",

@@ -10,9 +10,18 @@ from typing import TypeAlias
 from .declaration.arguments import check_kind, check_name, items, one_of, pairs, shown
 from .declaration.errors import DeclarationError
 from .declaration.notebook import Rendered
+from .declaration.pictures import LastRecord, Log
 from .declaration.places import Place, here
 from .declaration.typecheck import type_of
-from .expressions import ConstantInfo, Expression, Field, Operand, children_first, lift, naming
+from .expressions import (
+    ConstantInfo,
+    Expression,
+    Field,
+    Operand,
+    children_first,
+    lift,
+    naming,
+)
 from .instances.reductions import Reduced, Reduction
 from .machines import Event, FieldInfo, Machine
 from .messages import End, Loss, Message, Sending, instance_field
@@ -99,11 +108,11 @@ class Refusal:
 
 DEFAULT = "default"
 NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, among the fields
-_COLLECTIONS: dict[str, type] = {
+_COLLECTIONS: dict[str, type | tuple[type, ...]] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "refusals": Refusal,
     "progress": Property, "fairness": Fairness, "rankings": Ranking,
-    "observed": Expression,
+    "observed": Expression, "logs": (Log, LastRecord),
 }  # fmt: skip
 _MAPPINGS = {
     "fixed": "{constant: number}",
@@ -130,7 +139,7 @@ class System(Rendered):
       no run reaches, `refusals` settings that the system refuses.
     * `reductions` are the parts of the machines that the system leaves out, with
       reasons. `initials` override initial values of fields. `observed` are fields that are
-      visible from outside, like messages.
+      visible from outside, like messages. `logs` are the logs that pictures show.
 
     Raises DeclarationError for: an undeclared feature or constant; a bound outside its constant's
     range; a message without a channel; a property of a machine without a table; a budget of an
@@ -163,6 +172,7 @@ class System(Rendered):
     initials: Mapping[Expression, Operand] = field(default_factory=dict[Expression, Operand])
     observed: tuple[Expression, ...] = ()
     reductions: tuple[Reduction, ...] = ()
+    logs: tuple[Log | LastRecord, ...] = ()
     changed_rows: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """The rows that changes replace, as `table/row`, each with the name of its change."""
     declared: Place | None = field(default=None, repr=False)
@@ -176,7 +186,8 @@ class System(Rendered):
         check_name("a system", self.name)
         for name, kind in _COLLECTIONS.items():
             where = f"system {self.name}, {name}"
-            given = items(where, getattr(self, name), kind, kind.__name__.lower())
+            what = "log" if isinstance(kind, tuple) else kind.__name__.lower()
+            given = items(where, getattr(self, name), kind, what)
             object.__setattr__(self, name, given)
         for name, form in _MAPPINGS.items():
             pairs(f"system {self.name}, {name}", getattr(self, name), form)
@@ -213,7 +224,8 @@ class System(Rendered):
             except DeclarationError as error:
                 raise DeclarationError(f"system {self.name}, bounds {name}: {error}") from None
         known: set[Expression] = set()
-        for where, part in self.parts():
+        logs = ((f"log {log.title}", part) for log in self.logs for part in log.parts)
+        for where, part in (*self.parts(), *logs):
             try:
                 self._check_names(part, known)
             except DeclarationError as error:
@@ -235,7 +247,7 @@ class System(Rendered):
                 raise DeclarationError(f"system {self.name}, {error}") from None
             names = (
                 "tables", "properties", "progress", "lemmas", "rankings", "fairness", "budgets",
-                "channels", "terminal", "initials",
+                "channels", "terminal", "initials", "logs",
             )  # fmt: skip
             reduced.given = {name: getattr(self, name) for name in names}
             object.__setattr__(self, "reduced", reduced)
@@ -249,6 +261,7 @@ class System(Rendered):
         put("lemmas", tuple(map(reduced.lemma, self.lemmas)))
         put("rankings", tuple(map(reduced.ranking, self.rankings)))
         put("fairness", tuple(map(reduced.fairness, self.fairness)))
+        put("logs", tuple(log.changed(reduced.expression) for log in self.logs))
         put("budgets", reduced.budgets(dict(self.budgets.items())))
         channels = (
             replace(channel, message=reduced.message(channel.message))

@@ -1,6 +1,7 @@
 """What README and docs/ show: commands with their output, and parts that come from elsewhere.
 
-`python tests/documentation.py` renews what is printed and generated, `--slow` the long runs too.
+`python tests/documentation.py` renews what is printed and generated, `--slow` the long runs too,
+and with names of pages it renews those alone.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ CHARTS = ROOT / "docs" / "charts"
 PICTURES = {
     ROOT / "README.md": {"order.svg": CHARTS / "without-a-row.svg"},
     ROOT / "docs" / "traces.md": {
-        "hanging.svg": CHARTS / "hanging-transaction.svg",
+        "hanging-transaction.svg": CHARTS / "hanging-transaction.svg",
+        "hanging.svg": CHARTS / "hanging.svg",
         "hanging-in-brief.svg": CHARTS / "hanging-in-brief.svg",
     },
     ROOT / "docs" / "tour.md": {
@@ -576,12 +578,13 @@ def blocks(page: Path) -> dict[str, str]:
 # Renewing ----------------------------------------------------------------------------------------
 
 
-def renew(*, slow: bool) -> None:
+def renew(pages: list[Path], *, slow: bool) -> None:
     """Writes what is printed and generated into the pages, as it is now."""
-    os.environ[object_cache.VARIABLE] = object_cache.OFF  # figures are those of a first run
+    if pages == PAGES:
+        os.environ[object_cache.VARIABLE] = object_cache.OFF  # figures are those of a first run
     with tempfile.TemporaryDirectory() as folder:
         workplace = Workplace(Path(folder))
-        for page in PAGES:
+        for page in pages:
             old = page.read_text(encoding="utf-8")
             # in the order of the page: a command may need what an earlier one wrote
             shown = {
@@ -594,8 +597,8 @@ def renew(*, slow: bool) -> None:
             if text != old:
                 page.write_text(text, encoding="utf-8")
                 print(f"renewed: {page.relative_to(ROOT)}", file=sys.stderr)
-        for pictures in PICTURES.values():
-            for name, picture in pictures.items():
+        for page in PICTURES.keys() & {*pages}:
+            for name, picture in PICTURES[page].items():
                 picture.write_bytes((Path(folder) / name).read_bytes())
 
 
@@ -633,5 +636,6 @@ def _renewed(block: re.Match[str], *, slow: bool) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Renews what the documentation shows of runs.")
     parser.add_argument("--slow", action="store_true", help="the slow runs too")
-    slow = parser.parse_args().slow
-    renew(slow=slow)
+    parser.add_argument("pages", nargs="*", type=Path, help="these pages alone")
+    given = parser.parse_args()
+    renew([page.resolve() for page in given.pages] or PAGES, slow=given.slow)

@@ -377,17 +377,19 @@ def named(result: Outcome | Proofs, constants: Sequence[str] = ()) -> str:
     return f"{name}; {', '.join(constants)}" if constants else name
 
 
-def print_replayed(result: Outcome, console: Console) -> None:
-    """Prints a replayed run, and the property that fails at its end."""
+def print_replayed(result: Outcome, console: Console, *, logs: bool = False) -> None:
+    """Prints a replayed run, and the property that fails at its end; with `logs`, what each step
+    changes in them."""
     console.print(named(result, settings(result.constants)), markup=False)
     if result.trace is not None:
-        show_trace(result.trace, console, f"The run, in {len(result.trace.steps)} steps")
+        title = f"The run, in {len(result.trace.steps)} steps"
+        show_trace(result.trace, console, title, logs=logs)
     console.print(f"(exit {result.verdict.value}, {result.verdict.name})")
 
 
 def show_trace(
     trace: Trace, console: Console, title: str = SHORTEST,
-    *, begins: bool = True,
+    *, begins: bool = True, logs: bool = False,
 ) -> None:  # fmt: skip
     """Prints a counterexample: its initial state if there is a choice, its steps as a chart, then
     the broken property and the reason."""
@@ -400,7 +402,7 @@ def show_trace(
     if begins and trace.chosen:
         first = dict(trace.initial)
         console.print(Text(f"begins with {'; '.join(f'{n}: {first[n]}' for n in trace.chosen)}"))
-    for line in to_lines(chart_of(trace), console.width):
+    for line in to_lines(chart_of(trace), console.width, trace.logs if logs else ()):
         console.print(Text(line), soft_wrap=True)
     if trace.fair:
         console.print("Fair steps in the loop (each must be taken if it stays possible):")

@@ -17,6 +17,7 @@ from ...language.systems import NETWORK
 from ...language.terms.values import evaluate
 from ...language.types import Type, Value, show_value
 from ...model.engine.interpreter import FullState, Interpreter, Step
+from .logs import Logs, logs_of
 from .plain_data import as_data, state_as_data
 
 MOST_WAYS = 64  # runs that are followed at once
@@ -73,6 +74,10 @@ class Trace(Rendered):
     refused: tuple[tuple[str, str], ...] = ()
     titles: Mapping[str, str] = field(default_factory=dict[str, str])
     """The names of actors and messages in pictures, where they differ."""
+    logs: tuple[Logs, ...] = ()
+    """The logs in each of the states."""
+    harmful: int | None = None
+    """The number of the step that did the harm, where a property doesn't hold at the end."""
 
     @property
     def taken(self) -> list[str]:
@@ -196,8 +201,25 @@ def shown_trace(
     chosen = tuple(variable.name for variable in instance.variables if len(variable.initials) > 1)
     return Trace(
         tuple(initial), tuple(shown), tuple(states), conclusion, data, chosen, why=why,
-        titles=titles_of(instance),
+        titles=titles_of(instance), logs=logs_of(instance, states),
     )  # fmt: skip
+
+
+def actor_states(instance: Instance, trace: Trace) -> list[dict[str, str]]:
+    """The state of each actor in each state of a run, for machines with a state field."""
+    found: list[dict[str, str]] = []
+    for state in trace.states:
+        values = dict(zip((v.name for v in instance.variables), state, strict=True))
+        now: dict[str, str] = {}
+        for machine in instance.system.machines:
+            name = "" if machine.state is None else f"{machine.name}.{machine.state.data.name}"
+            value = values.get(name)
+            if machine.key is not None and isinstance(value, tuple):
+                now |= {f"{machine.key}{at}": str(own) for at, own in enumerate(value)}
+            elif value is not None:
+                now[machine.name] = str(value)
+        found.append(now)
+    return found
 
 
 def titles_of(instance: Instance) -> dict[str, str]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import TypeVar
 
-from ...language import Instance, Property
+from ...language import Instance, Log, Property
+from ...language.expressions import children_first
 from ...model.engine.interpreter import FullState, Interpreter, Step
+from ..trace.logs import ShownLog
 from ..trace.trace import MOST_WAYS, ReplayError, Trace, shown_trace, ways_along
 from .deadlock import told, waiting
 from .explanation import failure_sentence, why_broken
@@ -134,7 +136,27 @@ def seen(
             why = why_broken(instance, item.expression, states[-1], step.state)
             states.append(step.state)
     trace = shown_trace(instance, states, steps, conclusion, why)
-    return Seen(name, replace(trace, refused=refused))
+    harmful = harmful_step(trace, instance, name)
+    return Seen(name, replace(trace, refused=refused, harmful=harmful))
+
+
+def harmful_step(trace: Trace, instance: Instance, name: str) -> int:
+    """The number of the step that did the harm: the last one that changed the entries of a log, if
+    the property reads that log's machine, or else the last one."""
+    item = next((item for item in instance.properties if item.name == name), None)
+    read = set[str]() if item is None else item.machines
+    logs = [log for log in instance.logs if isinstance(log, Log)]
+    nodes = (node for log in logs for node in children_first(log.entry) if node.op == "field")
+    if not read & {node.data.machine for node in nodes}:
+        return len(trace.steps)
+    for number in range(len(trace.logs) - 1, 0, -1):
+        before, now = (
+            [log.entries for log in trace.logs[at] if isinstance(log, ShownLog)]
+            for at in (number - 1, number)
+        )
+        if before != now:
+            return number
+    return len(trace.steps)
 
 
 def _known(instance: Instance, item: Property) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ...checker.verdict.result import Outcome, Result
 
 CHARTS = (".svg", ".mmd")
+ANIMATIONS = (".svg", ".html")
 
 
 TraceArgument = Annotated[
@@ -69,21 +71,42 @@ def replay(
         bool,
         typer.Option("--brief", help="In the chart, draw only changes of machines' states."),
     ] = False,
+    log: Annotated[
+        bool,
+        typer.Option(
+            "--log", help="Show the logs: after each step here, and at the end of the chart."
+        ),
+    ] = False,
+    animate: Annotated[
+        Output | None,
+        typer.Option(
+            "--animate",
+            metavar="FILE",
+            parser=output_of,
+            help="Animate the run, with its logs: FILE.svg, or FILE.html with buttons.",
+        ),
+    ] = None,
     output: Json = None,
 ) -> None:
     """Repeat the steps of TRACE one by one, and report which property fails at its end, and why."""
     if chart is not None and chart.path.suffix.lower() not in CHARTS:
         fail(f"{chart.path}: the name must end with .svg or .mmd (Mermaid)")
+    if animate is not None and animate.path.suffix.lower() not in ANIMATIONS:
+        fail(f"{animate.path}: the name must end with .svg or .html")
     if brief and chart is None:
         fail("--brief needs --chart")
-    if title is not None and chart is None:
-        fail("--title needs --chart")
+    if title is not None and chart is None and animate is None:
+        fail("--title needs --chart or --animate")
     name, instance, outcome = taken(file, system, asked)
+    if log and not instance.logs:
+        fail(f"--log: {instance.system.name} declares no log (System(logs=...))")
     from ...checker.output import report
 
-    report.print_replayed(outcome, screen())
+    report.print_replayed(outcome, screen(), logs=log)
     if chart is not None:
-        _draw(outcome, chart, instance.system if brief else None, title)
+        _draw(outcome, chart, instance.system if brief else None, title, log=log)
+    if animate is not None:
+        _animate(outcome, animate, instance, title)
     if test is not None:
         from ...checker.trace.pytest_file import as_pytest
 
@@ -200,18 +223,48 @@ def instance_of(declared: System, of: Settings) -> Instance:
     )  # fmt: skip
 
 
-def _draw(outcome: Outcome, output: Output, in_brief_of: System | None, title: str | None) -> None:
+def _draw(
+    outcome: Outcome, output: Output, in_brief_of: System | None, title: str | None, *, log: bool
+) -> None:
     from ...checker.trace.chart.chart import chart_of, in_brief
     from ...diagrams.drawing.sequence import to_mermaid, to_svg
 
-    assert outcome.trace is not None
-    draw = to_svg if output.path.suffix.lower() == ".svg" else to_mermaid
-    chart, why = chart_of(outcome.trace), outcome.trace.why
+    trace = outcome.trace
+    assert trace is not None
+    chart, why = chart_of(trace), trace.why
     if in_brief_of is not None:
         chart, why = in_brief(chart, in_brief_of), ()
     if title is not None:  # the run illustrates something: nothing in it is marked as harmful
-        why = ()
-    output.write(draw(chart, title or outcome.reason, why))
+        chart, why = replace(chart, harmful=None), ()
+    if output.path.suffix.lower() == ".svg":
+        logs = trace.logs[-1] if log and trace.logs else ()
+        output.write(to_svg(chart, title or outcome.reason, why, logs))
+    else:
+        output.write(to_mermaid(chart, title or outcome.reason, why))
+
+
+def _animate(outcome: Outcome, output: Output, instance: Instance, title: str | None) -> None:
+    from ...checker.output.summary import BROKEN
+    from ...checker.trace.chart.story import sentences
+    from ...checker.trace.trace import actor_states
+    from ...diagrams.drawing.animation import Run, to_html, to_svg
+
+    trace = outcome.trace
+    assert trace is not None
+    from ...checker.trace.chart.chart import chart_of
+
+    chart = chart_of(trace)
+    is_broken = outcome.verdict in BROKEN
+    run = Run(
+        chart,
+        title or outcome.reason,
+        sentences(chart, instance),
+        actor_states(instance, trace),
+        trace.logs,
+        outcome.reason if title is not None and is_broken else "",
+        chart.harmful,
+    )
+    output.write((to_svg if output.path.suffix.lower() == ".svg" else to_html)(run))
 
 
 def numbered(output: Output | None, most: int) -> list[Output]:

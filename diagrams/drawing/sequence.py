@@ -9,82 +9,69 @@ from typing import TypedDict
 from xml.etree import ElementTree
 
 from ...checker.trace.chart.chart import Arrow, Chart, ChartStep
-from .render import FILL, FONT, INK, LINE, PARTIAL, escaped
+from ...checker.trace.logs import Logs
+from .log import draw_logs, width_of
+from .render import INK, LINE, PARTIAL, escaped
+from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points
 
 LANE, MARGIN, HEAD = 240, 110, 34
 """Points between two lanes, beside the first one, and of the boxes with their names."""
-SIZE, SPACING, ARROW, GAP = 12, 15, 24, 10
-"""Points of print, from line to line, for an arrow above its text, and between two steps."""
+ARROW = 24
+"""Points for an arrow above its text."""
 LETTERS = 34
 """Letters of a line beside a lane: so many of this print are as wide as from lane to lane."""
-WRONG = "#b3261e"
-DARK = (
-    "@media (prefers-color-scheme: dark) {"
-    ' rect[fill="white"] { fill: #14181d } '
-    f' [fill="{INK}"] {{ fill: #e6e9ed }} [stroke="{INK}"] {{ stroke: #e6e9ed }}'
-    f' [fill="{LINE}"] {{ fill: #9fb3c8 }} [stroke="{LINE}"] {{ stroke: #9fb3c8 }}'
-    f' [fill="{PARTIAL}"] {{ fill: #f0a64a }} [stroke="{PARTIAL}"] {{ stroke: #f0a64a }}'
-    f' [fill="{FILL}"] {{ fill: #232b34 }} [fill="{WRONG}"] {{ fill: #ff8a80 }} }}'
-)
-"""The colours for a dark background."""
 
 
-def to_svg(chart: Chart, title: str, why: tuple[str, ...] = ()) -> bytes:
-    """The chart as SVG, `title` above it, and below it `why` something is wrong with its end."""
-    return _Svg(chart.titled()).drawn(title, why)
+def to_svg(chart: Chart, title: str, why: tuple[str, ...] = (), logs: Logs = ()) -> bytes:
+    """The chart as SVG, `title` above it, and below it `why` something is wrong with its end, and
+    the `logs` at its end."""
+    return _Svg(chart.titled(), logs).drawn(title, why)
 
 
-class _Svg:
-    def __init__(self, chart: Chart) -> None:
+class _Svg(Canvas):
+    def __init__(self, chart: Chart, logs: Logs) -> None:
+        width = MARGIN + LANE * len(chart.lanes)
+        super().__init__(max(width, width_of(logs)) if logs else width)
         self.chart = chart
+        self.logs = logs
         self.places = {lane: MARGIN + at * LANE for at, lane in enumerate(chart.lanes)}
-        self.width = MARGIN + LANE * len(chart.lanes)
-        self.is_violation = False
-        self.root = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg")
-        self.below = ElementTree.SubElement(self.root, "g")
-        self.at: dict[int, int] = {}
+        self.harmful = chart.harmful
+        self.steps: dict[int, int] = {}
         """The place of each step, in points from the top."""
 
     def drawn(self, title: str, why: tuple[str, ...]) -> bytes:
-        self.is_violation = bool(why)
+        if why and self.harmful is None:
+            self.harmful = len(self.chart.steps)
         y = 0
         for line in textwrap.wrap(title, self.width // 7):
             y += SPACING + 3
-            self._text(MARGIN // 6, y, line, size=SIZE + 2, weight="bold")
+            self.text((MARGIN // 6, y), line, size=SIZE + 2, weight="bold")
         top = y + GAP
         for lane, x in self.places.items():
-            self._box(x, top, lane)
+            self._lane(x, top, lane)
         y = top + HEAD + GAP
         for step in self.chart.steps:
             if step.number - 1 == self.chart.loop:
                 y = self._across(y, "from here on, again and again")
             y = self._step(step, y)
         for x in self.places.values():
-            self._line(self.below, (x, top + HEAD), (x, y), LINE, width="1")
+            self.line((x, top + HEAD), (x, y), LINE, width="1", parent=self.below)
         below = [(line, PARTIAL) for line in self.chart.left_over()] + [(w, WRONG) for w in why]
         for line, colour in below:
             for part in _wrapped(line, self.width // 7):
                 y += SPACING
-                self._text(MARGIN // 6, y, part, fill=colour)
+                self.text((MARGIN // 6, y), part, fill=colour)
         y = self._legend(y + GAP)
-        height = y + GAP
-        self.root.set("width", str(self.width))
-        self.root.set("height", str(height))
-        self.root.set("viewBox", f"0 0 {self.width} {height}")
-        self.root.set("font-family", FONT)
-        back = ElementTree.Element("rect", width="100%", height="100%", fill="white")
-        self.root.insert(0, back)
-        style = ElementTree.Element("style")
-        style.text = DARK
-        self.root.insert(0, style)
-        ElementTree.indent(self.root)
-        return ElementTree.tostring(self.root) + b"\n"
+        if self.logs:
+            y += 2 * GAP
+            y = draw_logs(self, self.logs, y)
+        return self.finished(y + GAP)
 
     def _legend(self, y: int) -> int:
         """The meaning of the marks that the chart has, in a line."""
         took = [step.took for step in self.chart.steps if step.took is not None]
         marks = (
-            ("●", WRONG, "the harmful step", self.is_violation),
+            ("●", WRONG, "the harmful step", self.harmful is not None),
             ("┄▶", PARTIAL, "delayed: other steps came between", any(a.is_late for a in took)),
             ("✗", WRONG, "lost or refused", any(a.fate for a in took)),
             ("╌▶", PARTIAL, "taken again", any(a.again for a in took)),
@@ -94,11 +81,11 @@ class _Svg:
         for mark, colour, meaning, is_there in marks:
             if not is_there:
                 continue
-            if x > MARGIN // 6 and x + 24 + _points(meaning) > self.width:
+            if x > MARGIN // 6 and x + 24 + points(meaning) > self.width:
                 x, y = MARGIN // 6, y + SPACING + 3
-            self._text(x, y, mark, fill=colour)
-            self._text(x + 20, y, meaning, fill=LINE)
-            x += 44 + _points(meaning)
+            self.text((x, y), mark, fill=colour)
+            self.text((x + 20, y), meaning, fill=LINE)
+            x += 44 + points(meaning)
         return y
 
     def _step(self, step: ChartStep, y: int) -> int:
@@ -112,14 +99,13 @@ class _Svg:
             self._arrow(took, source, here, y, label)
         else:
             y += SPACING
-        self.at[step.number] = y
-        last = step.number == len(self.chart.steps)
-        self._text(MARGIN // 6, y + 4, str(step.number), fill=LINE)
+        self.steps[step.number] = y
+        self.text((MARGIN // 6, y + 4), str(step.number), fill=LINE)
         dot = {
             "cx": str(here),
             "cy": str(y),
             "r": "4",
-            "fill": WRONG if last and self.is_violation else INK,
+            "fill": WRONG if step.number == self.harmful else INK,
         }
         group = ElementTree.SubElement(self.root, "g")
         ElementTree.SubElement(group, "title").text = "\n".join([f"[{step.row}]", *step.changes])
@@ -129,79 +115,51 @@ class _Svg:
         y += 4 - SPACING
         for line, style in _beside(step):
             y += SPACING
-            self._text(here + 10, y, line, **style)
+            self.text((here + 10, y), line, **style)
         return y + GAP
 
     def _label(self, arrow: Arrow, width: int) -> list[str]:
         """The lines above an arrow: the message, its error and when it was sent, on as few as they
         fit on."""
         label = _label(arrow)
-        words = label.rsplit(" ", 1) if _points(label) > width else [label]
+        words = label.rsplit(" ", 1) if points(label) > width else [label]
         if arrow.is_late:
             late = f"sent at {arrow.sent}"
             whole = f"{words[-1]}, {late}"
-            return [*words[:-1], whole] if _points(whole) <= width else [*words, late]
+            return [*words[:-1], whole] if points(whole) <= width else [*words, late]
         return words
 
     def _arrow(self, arrow: Arrow, source: int, target: int, y: int, label: list[str]) -> None:
         way = 1 if target > source else -1
-        start = self.at.get(arrow.sent, y - ARROW + 6)
+        start = self.steps.get(arrow.sent, y - ARROW + 6)
         if arrow.is_late:  # it waits beside its sender's lane
             beside = source + 6 * way
-            self._line(self.below, (beside, start), (beside, y), PARTIAL, dashes="2 3")
+            self.line((beside, start), (beside, y), PARTIAL, dashes="2 3", parent=self.below)
             start = y
         colour = PARTIAL if arrow.is_late or arrow.fate or arrow.again else INK
         end = target - (30 if arrow.fate else 12) * way
         dashes = "6 3" if arrow.fate or arrow.again else ""
-        self._line(self.root, (source, y), (end, y), colour, dashes=dashes)
+        self.line((source, y), (end, y), colour, dashes=dashes)
         points = f"{end},{y - 4} {end},{y + 4} {end + 7 * way},{y}"
         if arrow.fate:
-            self._text(end, y + 4, "✗", fill=WRONG, anchor="middle", size=SIZE + 3)
+            self.text((end, y + 4), "✗", fill=WRONG, anchor="middle", size=SIZE + 3)
         else:
             ElementTree.SubElement(self.root, "polygon", points=points, fill=colour)
         # Beside the sender, so that no lane between the two crosses the text.
         middle = source + min(LANE, abs(target - source)) // 2 * way
         for above, line in enumerate(reversed(label)):
-            self._text(middle, y - 5 - above * SPACING, line, fill=colour, anchor="middle")
+            self.text((middle, y - 5 - above * SPACING), line, fill=colour, anchor="middle")
 
-    def _box(self, x: int, y: int, name: str) -> None:
+    def _lane(self, x: int, y: int, name: str) -> None:
         width = max(90, 8 * len(name) + 16)
-        ElementTree.SubElement(
-            self.root, "rect", x=str(x - width // 2), y=str(y), width=str(width), height=str(HEAD),
-            rx="6", fill=FILL, stroke=LINE,
-        )  # fmt: skip
-        self._text(x, y + HEAD // 2 + 5, name, anchor="middle", size=SIZE + 1, weight="bold")
+        self.box((x - width // 2, y), (width, HEAD), round=6)
+        self.text((x, y + HEAD // 2 + 5), name, anchor="middle", size=SIZE + 1, weight="bold")
 
     def _across(self, y: int, text: str) -> int:
         y += SPACING
-        self._line(self.root, (0, y), (self.width, y), PARTIAL, dashes="8 4")
-        self._text(self.width - 10, y - 4, text, fill=PARTIAL, anchor="end")
+        self.line((0, y), (self.width, y), PARTIAL, dashes="8 4")
+        self.text((self.width - 10, y - 4), text, fill=PARTIAL, anchor="end")
         return y + GAP
-
-    def _line(
-        self, parent: ElementTree.Element, begin: tuple[int, int], end: tuple[int, int],
-        colour: str, *, dashes: str = "", width: str = "1.4",
-    ) -> None:  # fmt: skip
-        (x1, y1), (x2, y2) = begin, end
-        line = ElementTree.SubElement(
-            parent, "line", x1=str(x1), y1=str(y1), x2=str(x2), y2=str(y2), stroke=colour
-        )
-        line.set("stroke-width", width)
-        if dashes:
-            line.set("stroke-dasharray", dashes)
-
-    def _text(
-        self, x: int, y: int, text: str, *, fill: str = INK, anchor: str = "start",
-        size: int = SIZE, weight: str = "normal", style: str = "normal",
-    ) -> None:  # fmt: skip
-        shown = ElementTree.SubElement(self.root, "text", x=str(x), y=str(y), fill=fill)
-        shown.text = text
-        for name, value, usual in (
-            ("text-anchor", anchor, "start"), ("font-weight", weight, "normal"),
-            ("font-style", style, "normal"), ("font-size", str(size), ""),
-        ):  # fmt: skip
-            if value != usual:
-                shown.set(name, value)
 
 
 def to_mermaid(chart: Chart, title: str, why: tuple[str, ...] = ()) -> str:
@@ -261,11 +219,6 @@ def _wrapped(text: str, width: int) -> list[str]:
     )
     lines = textwrap.wrap(" ".join(words), width, subsequent_indent="  ", break_on_hyphens=False)
     return [line.replace(" \0", "").replace("\0", "") for line in lines]
-
-
-def _points(text: str) -> int:
-    """About how wide the text is."""
-    return sum(9 if letter.isupper() else 6 for letter in text)
 
 
 def _label(arrow: Arrow) -> str:

@@ -7,6 +7,7 @@ In release 1 it does; in release 2 each record has a sequence number, and the le
 from epochfence.language import (
     Channel,
     Int,
+    Log,
     Machine,
     Protocols,
     Row,
@@ -99,6 +100,7 @@ system = System(
     protocols=Protocols(("1", "2"), (has_sequences,)),
     channels=(Channel(Produce, 1, lossy=True), Channel(Answer, 1, lossy=True)),
     budgets={resend: RESENDS},
+    logs=(Log("log", one, position(one), record=one),),
     terminal=(state == State.READY) & (sequence == RECORDS) | (state == State.WAITING),
     reach="All of it within the constants.",
 )

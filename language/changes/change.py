@@ -8,8 +8,9 @@ from typing import Any
 
 from ..declaration.arguments import check_kind, check_name, items, one_of, pairs
 from ..declaration.errors import DeclarationError, declared_at
+from ..declaration.pictures import LastRecord, Log
 from ..declaration.places import Place, here
-from ..expressions import TRUE, Expression, Operand, lift
+from ..expressions import TRUE, Expression, Operand, lift, naming
 from ..machines import Event, Machine
 from ..messages import Sending
 from ..progress.fairness import Fairness
@@ -318,9 +319,19 @@ class _Changed:
                 initials={**base.initials, **change.initials},
                 fairness=tuple(self._fairness(tables)),
                 unreached=tuple(self._unreached(tables, named)),
+                logs=tuple(self._logs(tables)),
                 changed_rows=self.changes,
                 declared=change.declared,
             )
+
+    def _logs(self, tables: tuple[Table, ...]) -> Iterator[Log | LastRecord]:
+        """The logs of the machines that are left."""
+        there = {m.name for table in tables for m in (table.machine, *table.others)}
+        for log in self.base.logs:
+            placed = log if self.change.moved is None else log.changed(self.change.moved.expression)
+            fields = (n.data for part in placed.parts for n in naming(part) if n.op == "field")
+            if {field.machine for field in fields} <= there:
+                yield placed
 
     # Tables ---------------------------------------------------------------------------------------
 

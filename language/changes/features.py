@@ -82,6 +82,7 @@ class FeatureInState:
             budgets=budgets,
             terminal=made.seen(system.end, TRUE),
             fairness=tuple(replace(f, event=made.event(f.event)) for f in system.fairness),
+            logs=tuple(log.changed(lambda e: made.seen(e, TRUE)) for log in system.logs),
         )
 
 

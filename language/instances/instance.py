@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
+from ..declaration.pictures import LastRecord, Log
 from ..declaration.places import Place
 from ..expressions import (
     ConstantInfo,
@@ -100,6 +101,7 @@ class Instance:
     open: tuple[ConstantInfo, ...] = ()
     progress: tuple[Property, ...] = ()
     rankings: tuple[Ranking, ...] = ()
+    logs: tuple[Log | LastRecord, ...] = ()
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:

@@ -186,6 +186,7 @@ class _Builder:
                 for ranking in system.rankings
                 if rankings and any(p.name == ranking.name for p in chosen)
             ),
+            tuple(log.changed(self.fold) for log in system.logs),
         )
 
     def settled(self, item: Property) -> Property:

@@ -34,6 +34,7 @@ from ..replication.state import (
     UNCLEAN_ELECTIONS,
 )
 from ..settings.producer import NO_RETRIES, NOT_ALL
+from . import logs
 from .replication import UNREACHED as REPLICATION
 
 UNREACHED = (
@@ -121,6 +122,7 @@ system = System(
         consumer.crash: CONSUMER_CRASHES,
     },
     interchangeable=(REPLICA,),
+    logs=(logs.REPLICA,),
     terminal=True,
     unreached=(*REPLICATION, *UNREACHED),
     refusals=REFUSALS,

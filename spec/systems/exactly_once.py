@@ -43,6 +43,7 @@ from ..messages import (
 from ..properties import progress
 from ..properties.exactly_once import PROPERTIES
 from ..releases.features import KAFKA, transactional
+from . import logs
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY
@@ -114,6 +115,7 @@ base = System(
     channels=(*CHANNELS, Channel(TxnOffsetCommit, 1), Channel(TxnOffsetCommitResponse, 1)),
     budgets={(requests.crash, transaction.timeout, change_leader): FAULTS},
     interchangeable=(PRODUCER,),
+    logs=(logs.LEADER, logs.TRANSACTION),
     # an instance without a call in progress, assigned or not, and a coordinator without a debt
     terminal=all_of(
         _i,

@@ -20,6 +20,7 @@ from ..messages import (
 )
 from ..properties.group_offsets import PROPERTIES
 from ..releases.features import KAFKA
+from . import logs
 from .reductions.groups import OFFSET_STORAGE
 
 base = System(
@@ -52,6 +53,7 @@ base = System(
         refuse: offset_storage.REFUSALS,
         fail_over: FAILOVERS,
     },
+    logs=(logs.OFFSETS,),
     terminal=True,
     reach="two producers, four records and markers, any of them replicated before another one, an "
     "offset that the leader refuses, and two brokers that take over as the coordinator, at any "

@@ -44,6 +44,7 @@ from ..messages import (
 from ..properties.idempotence import PROPERTIES
 from ..properties.progress import IDEMPOTENCE as PROGRESS
 from ..releases.features import CLIENT, KAFKA, LEADER, transactional
+from . import logs
 from .reductions import client as client_reductions
 from .reductions.leader import IDEMPOTENT
 from .unreached import IDEMPOTENCE as UNREACHED
@@ -130,6 +131,7 @@ system = System(
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
     progress=PROGRESS,
     observed=(log,),
+    logs=(logs.LEADER,),
     fairness=weak_fairness(
         accumulator.drain, expiry.resolve, epoch_bump.bump, epoch_bump.give_producer_id
     )

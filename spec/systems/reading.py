@@ -18,6 +18,7 @@ from ..reading.state import (
     TRANSACTIONS,
     log,
 )
+from . import logs
 
 system = System(
     name="reading",
@@ -26,6 +27,7 @@ system = System(
     tables=partition.TABLES + reader.TABLES,
     properties=PROPERTIES,
     observed=(log,),
+    logs=(logs.READING,),
     constants=(
         PRODUCER_IDS, TRANSACTIONS, ENTRIES, SEGMENT, FETCH_BATCHES, CLEANINGS, PARTIAL_CLEANINGS,
         LEADERS,

@@ -29,6 +29,7 @@ from ..replication.state import (
     log,
     newest_epoch,
 )
+from . import logs
 
 _NOTHING_LOST = (
     (POWER_LOSSES == 0) & (UNCLEAN_ELECTIONS == 0) & ((REPLICAS < 3) | (LEADER_EPOCHS < 3))
@@ -100,6 +101,7 @@ system = System(
     properties=PROPERTIES,
     lemmas=LEMMAS,
     observed=(log,),
+    logs=(logs.REPLICA,),
     constants=(
         REPLICAS, RECORDS, LEADER_EPOCHS, ACKS, MIN_ISR, CRASHES, POWER_LOSSES, UNCLEAN_ELECTIONS,
     ),

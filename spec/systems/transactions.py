@@ -65,6 +65,7 @@ from ..messages import (
 from ..properties import progress
 from ..properties.transactions import PROPERTIES
 from ..releases.features import KAFKA, transactional
+from . import logs
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY, ENTRY_FAULTS
@@ -199,6 +200,7 @@ system = System(
     terminal=progress.waits_for_nothing & progress.owes_nothing & progress.is_ended_by_timeout,
     progress=progress.TRANSACTIONS,
     observed=(log,),
+    logs=(logs.LEADER, logs.TRANSACTION),
     rankings=completing.RANKINGS,
     # what an application does, and faults, need never happen
     fairness=weak_fairness(

@@ -66,6 +66,8 @@ class Chart:
     loop: int | None = None
     titles: Mapping[str, str] = field(default_factory=dict[str, str])
     """The names of lanes and messages in pictures, where they differ."""
+    harmful: int | None = None
+    """The number of the step that did the harm, where a property doesn't hold at the end."""
 
     def titled(self) -> Chart:
         """The chart with these names, as pictures show it."""
@@ -125,7 +127,7 @@ def chart_of(trace: Trace) -> Chart:
     lanes = dict.fromkeys(lane for step in steps for lane in _lanes(step))
     machines = list(dict.fromkeys(map(_machine, lanes)))
     ordered = sorted(lanes, key=lambda lane: (machines.index(_machine(lane)), lane))
-    return Chart(tuple(ordered), tuple(steps), left, trace.loop, trace.titles)
+    return Chart(tuple(ordered), tuple(steps), left, trace.loop, trace.titles, trace.harmful)
 
 
 def _lanes(step: ChartStep) -> Iterator[str]:

@@ -24,6 +24,17 @@ def story(chart: Chart, instance: Instance) -> Iterator[str]:
         yield f"{arrow.message} of step {arrow.sent} is still in flight to {arrow.target}."
 
 
+def sentences(chart: Chart, instance: Instance) -> list[str]:
+    """For each step of a chart, the name of its row as a sentence."""
+    declared = declared_rows(instance)
+    found: list[str] = []
+    for step in chart.steps:
+        row = declared.get((step.table, step.row))
+        text = step.row if row is None else row.name or row.id
+        found.append(f"{text[:1].upper()}{text[1:]}.")
+    return found
+
+
 def _sentences(step: ChartStep) -> Iterator[str]:
     yield f"{_begin(step)}: {step.row}."
     if step.changes:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from collections.abc import Sequence as TypingSequence
 
+from ..logs import Logs
+from ..logs import to_lines as logs_to_lines
 from .chart import Arrow, Chart, ChartStep
 
 WIDTH = 100
@@ -14,14 +17,16 @@ LEAST, WIDEST = 56, 14
 _JOINED = "\xa0"  # a space at which no line ends
 
 
-def to_lines(chart: Chart, width: int = WIDTH) -> list[str]:
+def to_lines(chart: Chart, width: int = WIDTH, logs: TypingSequence[Logs] = ()) -> list[str]:
     """The chart in lines of `width` characters: no name is broken over two lines, and that of a
-    lane is cut where there is no room for it."""
-    return [line.rstrip() for line in _Text(chart, width).lines()]
+    lane is cut where there is no room for it. With the `logs` of each state, those that a step
+    changes stand below it."""
+    return [line.rstrip() for line in _Text(chart, width, logs).lines()]
 
 
 class _Text:
-    def __init__(self, chart: Chart, width: int) -> None:
+    def __init__(self, chart: Chart, width: int, logs: TypingSequence[Logs]) -> None:
+        self.logs = logs
         self.chart = chart
         self.width = width
         self.number = len(str(len(chart.steps)))
@@ -40,6 +45,13 @@ class _Text:
             for line in self._beside(step):
                 yield f"{number:>{self.number}} {lanes}  {line}"
                 number, lanes = "", self._lanes()
+            if step.number < len(self.logs):
+                before, now = self.logs[step.number - 1 : step.number + 1]
+                for line in logs_to_lines(now, before):
+                    yield from textwrap.wrap(
+                        line, self.width, initial_indent="  ═ ", subsequent_indent="    ",
+                        break_on_hyphens=False,
+                    )  # fmt: skip
         yield from self.chart.left_over()
 
     def _names(self) -> Iterator[str]:
