@@ -21,7 +21,7 @@ from ..language import System
 from .drawing.graph import Graph
 from .drawing.overview import overview
 from .drawing.render import to_same_svg
-from .drawing.sequence import to_svg
+from .drawing.runs.sequence import to_svg
 from .drawing.state import state_diagram
 from .drawing.system import system_graph
 

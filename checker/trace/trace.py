@@ -17,7 +17,7 @@ from ...language.systems import NETWORK
 from ...language.terms.values import evaluate
 from ...language.types import Type, Value, show_value
 from ...model.engine.interpreter import FullState, Interpreter, Step
-from .logs import Logs, logs_of
+from .chart.logs import Logs, logs_of
 from .plain_data import as_data, state_as_data
 
 MOST_WAYS = 64  # runs that are followed at once

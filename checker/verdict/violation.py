@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...language import Instance, Log, Property
 from ...language.expressions import children_first
 from ...model.engine.interpreter import FullState, Interpreter, Step
-from ..trace.logs import ShownLog
+from ..trace.chart.logs import ShownLog
 from ..trace.trace import MOST_WAYS, ReplayError, Trace, shown_trace, ways_along
 from .deadlock import told, waiting
 from .explanation import failure_sentence, why_broken

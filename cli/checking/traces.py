@@ -227,7 +227,7 @@ def _draw(
     outcome: Outcome, output: Output, in_brief_of: System | None, title: str | None, *, log: bool
 ) -> None:
     from ...checker.trace.chart.chart import chart_of, in_brief
-    from ...diagrams.drawing.sequence import to_mermaid, to_svg
+    from ...diagrams.drawing.runs.sequence import to_mermaid, to_svg
 
     trace = outcome.trace
     assert trace is not None
@@ -247,7 +247,7 @@ def _animate(outcome: Outcome, output: Output, instance: Instance, title: str | 
     from ...checker.output.summary import BROKEN
     from ...checker.trace.chart.story import sentences
     from ...checker.trace.trace import actor_states
-    from ...diagrams.drawing.animation import Run, to_html, to_svg
+    from ...diagrams.drawing.runs.animation import Run, to_html, to_svg
 
     trace = outcome.trace
     assert trace is not None

@@ -6,9 +6,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as TypingSequence
 
-from ..logs import Logs
-from ..logs import to_lines as logs_to_lines
 from .chart import Arrow, Chart, ChartStep
+from .logs import Logs
+from .logs import to_lines as logs_to_lines
 
 WIDTH = 100
 LEAST, WIDEST = 56, 14

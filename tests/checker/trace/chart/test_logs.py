@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.checker.trace.logs import ShownLog, ShownRecords, to_lines
+from epochfence.checker.trace.chart.logs import ShownLog, ShownRecords, to_lines
 from epochfence.checker.trace.trace import Trace, shown_trace
 from epochfence.checker.verdict.violation import harmful_step
 from epochfence.language import DeclarationError, Instance, Int, Log, Machine, instantiate, position

@@ -13,14 +13,14 @@ import pytest
 
 from epochfence.checker.trace.chart.chart import Arrow, Chart, ChartStep, in_brief
 from epochfence.checker.trace.chart.text import to_lines
-from epochfence.diagrams.drawing.sequence import to_mermaid, to_svg
+from epochfence.diagrams.drawing.runs.sequence import to_mermaid, to_svg
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.checker.trace.chart.test_chart import drawn
 from epochfence.tests.diagrams.drawing.test_overview import LEAST_PRINT, PAGE_WIDTH, measured
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEAST = 11  # points: a page that shows a chart of five lanes makes 9 of them
-CHARTS = sorted((Path(__file__).parents[3] / "docs" / "charts").glob("*.svg"))
+CHARTS = sorted((Path(__file__).parents[4] / "docs" / "charts").glob("*.svg"))
 pytestmark = pytest.mark.together  # a run is drawn once
 WIDE = 0.5  # of its size a letter is wide, on average
 

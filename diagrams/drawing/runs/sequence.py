@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TypedDict
 from xml.etree import ElementTree
 
-from ...checker.trace.chart.chart import Arrow, Chart, ChartStep
-from ...checker.trace.logs import Logs
+from ....checker.trace.chart.chart import Arrow, Chart, ChartStep
+from ....checker.trace.chart.logs import Logs
+from ..render import INK, LINE, PARTIAL, escaped
 from .log import draw_logs, width_of
-from .render import INK, LINE, PARTIAL, escaped
 from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points
 
 LANE, MARGIN, HEAD = 240, 110, 34

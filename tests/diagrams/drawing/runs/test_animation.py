@@ -12,12 +12,12 @@ import pytest
 from epochfence.checker.trace.chart.chart import chart_of
 from epochfence.checker.trace.chart.story import sentences
 from epochfence.checker.trace.trace import actor_states
-from epochfence.diagrams.drawing.animation import END, STEP, Run, to_html, to_svg
-from epochfence.tests.checker.trace.test_logs import run
+from epochfence.diagrams.drawing.runs.animation import END, STEP, Run, to_html, to_svg
+from epochfence.tests.checker.trace.chart.test_logs import run
 
 SVG = "{http://www.w3.org/2000/svg}"
 SPAN = re.compile(r"s(\d+)-(\d+)")
-README = Path(__file__).parents[3] / "docs" / "charts" / "hanging.svg"
+README = Path(__file__).parents[4] / "docs" / "charts" / "hanging.svg"
 SMALL = 40_000  # bytes
 pytestmark = pytest.mark.together
 
@@ -126,5 +126,5 @@ def test_a_reader_who_prefers_less_motion_sees_the_last_step(browser: Any) -> No
 
 def test_the_first_picture_of_readme_is_small() -> None:
     assert README.stat().st_size < SMALL
-    readme = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")
+    readme = (Path(__file__).parents[4] / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"!\[[^]]*\]\(([^)]*)\)", readme)[0] == "docs/charts/hanging.svg"

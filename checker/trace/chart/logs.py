@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ...language import Expression, Instance, LastRecord, Log
-from ...language.declaration.typecheck import type_of
-from ...language.expressions import Operand, lift
-from ...language.terms.values import evaluate
-from ...language.types import Key, Type, Value, show_value
+from ....language import Expression, Instance, LastRecord, Log
+from ....language.declaration.typecheck import type_of
+from ....language.expressions import Operand, lift
+from ....language.terms.values import evaluate
+from ....language.types import Key, Type, Value, show_value
 
 DATA, COMMIT, ABORT = "data", "commit", "abort"
 

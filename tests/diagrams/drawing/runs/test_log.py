@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from epochfence.checker.trace.logs import LogEntry, Logs, ShownLog, ShownRecords
-from epochfence.diagrams.drawing.log import height_of, logs_svg
-from epochfence.tests.checker.trace.test_logs import WITH_LOGS, run
-from epochfence.tests.diagrams.drawing.test_sequence import texts
+from epochfence.checker.trace.chart.logs import LogEntry, Logs, ShownLog, ShownRecords
+from epochfence.diagrams.drawing.runs.log import height_of, logs_svg
+from epochfence.tests.checker.trace.chart.test_logs import WITH_LOGS, run
+from epochfence.tests.diagrams.drawing.runs.test_sequence import texts
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALL: Logs = (

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import textwrap
 
-from ...checker.trace.logs import ABORT, COMMIT, LogEntry, Logs, ShownLog, ShownRecords
-from .render import INK, LINE, PARTIAL
+from ....checker.trace.chart.logs import ABORT, COMMIT, LogEntry, Logs, ShownLog, ShownRecords
+from ..render import INK, LINE, PARTIAL
 from .svg import GAP, GOOD, HIGH_WATERMARK, OPEN, SIZE, SPACING, WRONG, Canvas, points
 
 LEFT, EDGE = 134, 18

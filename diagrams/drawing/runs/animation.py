@@ -14,10 +14,10 @@ from html import escape
 from itertools import groupby
 from xml.etree import ElementTree
 
-from ...checker.trace.chart.chart import Arrow, Chart, ChartStep
-from ...checker.trace.logs import Logs
+from ....checker.trace.chart.chart import Arrow, Chart, ChartStep
+from ....checker.trace.chart.logs import Logs
+from ..render import INK, LINE, PARTIAL
 from .log import EDGE, draw_logs, height_of, width_of
-from .render import INK, LINE, PARTIAL
 from .sequence import HEAD
 from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points
 

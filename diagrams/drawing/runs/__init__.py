@@ -1,0 +1,1 @@
+"""Runs and their logs as drawings: sequence charts, animations, logs."""
