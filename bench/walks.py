@@ -3,11 +3,13 @@
 .venv/bin/python bench/walks.py [ID ...] [--seconds 60] [--seeds 5] [--threads N]
 
 Bounds are the defaults of each system, or those of the bug where these are larger. Prints a table:
-the medians of steps and seconds over the seeds, without the time to compile.
+the medians over the seeds of steps, of seconds without the time to compile, and of processor time
+with it.
 """
 
 import argparse
 import sys
+import time
 from statistics import median
 
 from epochfence.checker.prepare import available_threads
@@ -38,20 +40,22 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=available_threads())
     given = parser.parse_args()
     bugs = [bug_of(name) for name in given.bugs] or list(BUGS)
-    print("| bug | system | release | property | found by | steps | seconds |")
-    print("|---|---|---|---|---:|---:|---:|")
+    print("| bug | system | release | property | found by | steps | seconds | processor |")
+    print("|---|---|---|---|---:|---:|---:|---:|")
     found = 0
     for bug in bugs:
-        instance, runs = large(bug), list[Simulation]()
+        instance, runs, used = large(bug), list[Simulation](), list[float]()
         for seed in range(1, given.seeds + 1):
             options = Walks(seed=str(seed), seconds=given.seconds, threads=given.threads, shorter=0)
+            before = time.process_time()
             runs.append(simulate(instance, options))
+            used.append(time.process_time() - before)
         hits = sum(run.trace is not None for run in runs)
         found += 2 * hits > len(runs)
         steps, seconds = median(run.steps for run in runs), median(run.seconds for run in runs)
         print(
             f"| {bug.id} | {bug.system} | {bug.shown_at} | {bug.property} | {hits} of {len(runs)} "
-            f"| {steps:,.0f} | {seconds:.2f} |",
+            f"| {steps:,.0f} | {seconds:.2f} | {median(used):.2f} |",
             flush=True,
         )
     print(f"\nMost seeds find {found} of {len(bugs)} bugs within {given.seconds:g} s.")
