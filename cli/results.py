@@ -10,7 +10,7 @@ from ..language import Instance
 from .exits import needing
 
 if TYPE_CHECKING:
-    from ..checker.verdict.result import Result
+    from ..checker.verdict.result import Covered
 
 
 def needed_for(page: Output | None) -> None:
@@ -21,7 +21,7 @@ def needed_for(page: Output | None) -> None:
 
 
 def write_pages(
-    page: Output | None, junit: Output | None, sarif: Output | None, result: Result,
+    page: Output | None, junit: Output | None, sarif: Output | None, result: Covered,
     instance: Instance,
 ) -> None:  # fmt: skip
     """Writes the result to each output that is given. Raises CantWriteError."""

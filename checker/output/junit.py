@@ -9,23 +9,25 @@ from ...language import Instance
 from ..trace.chart.chart import chart_of
 from ..trace.chart.text import to_lines
 from ..trace.trace import Trace
-from ..verdict.result import Result, Verdict
+from ..verdict.result import Covered, Result, Verdict
 from ..verdict.vacuity import reason
 from ..verdict.violation import DEADLOCK, NO_ROW
 from .report import named
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
+ENDED, NOT_BROKEN = "the search ended early", "no walk broke it, which proves nothing"
 
 
-def to_junit(instance: Instance, result: Result) -> bytes:
+def to_junit(instance: Instance, result: Covered) -> bytes:
     """The result as a test suite. A broken property is a failure, with its counterexample as a
-    chart. One that isn't known is skipped, where another one ended the search; in a run that is
-    inconclusive, or that went on after a violation, it is an error. One that holds vacuously is
-    skipped. A deadlock is a failure of a test case of its own, and so is a run without an end an
-    error of one."""
+    chart. One that isn't known is skipped, where another one ended the search or random walks found
+    nothing; in a run that is inconclusive, or that went on after a violation, it is an error. One
+    that holds vacuously is skipped. A deadlock is a failure of a test case of its own, and so is a
+    run without an end an error of one."""
     sentences = {x.name: x.sentence for x in (*instance.properties, *instance.progress)}
-    open_ended = result.verdict in WITHOUT_END
+    open_ended = result.verdict in WITHOUT_END and result.exit_code != 0
+    ended = ENDED if isinstance(result, Result) else NOT_BROKEN
     verdicts = {item.broken or DEADLOCK: item.verdict for item in result.counterexamples}
     suite = ElementTree.Element("testsuite", name=named(result))
     found = {"failures": 0, "errors": 0, "skipped": 0}
@@ -46,7 +48,6 @@ def to_junit(instance: Instance, result: Result) -> bytes:
             message = next((run.conclusion for run in _runs(result, item.name)), sentence)
             case(item.name, "failure", message or result.reason, _chart(result, item.name))
         elif item.verdict == "unknown":
-            ended = "the search ended early"
             case(item.name, "error" if open_ended or result.each else "skipped", ended)
         elif item.name in result.untested:
             case(item.name, "skipped", f"holds vacuously ({reason(result.untested[item.name])})")
@@ -66,12 +67,12 @@ def to_junit(instance: Instance, result: Result) -> bytes:
     return ElementTree.tostring(root, encoding="utf-8", xml_declaration=True) + b"\n"
 
 
-def _runs(result: Result, broken: str) -> list[Trace]:
+def _runs(result: Covered, broken: str) -> list[Trace]:
     """The counterexamples of a property, or of a deadlock where it has no name."""
     return [item.trace for item in result.counterexamples if item.broken == broken]
 
 
-def _chart(result: Result, broken: str) -> str:
+def _chart(result: Covered, broken: str) -> str:
     lines: list[str] = []
     for trace in _runs(result, broken):
         lines += ["", *to_lines(chart_of(trace)), trace.conclusion, *trace.why]

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from ...language import Instance, Row, Table
 from ..trace.trace import TraceStep
 from ..verdict.constant_folding import declared_rows
-from ..verdict.result import Result, Verdict
+from ..verdict.result import Covered, Verdict
 from .report import named
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -23,7 +23,7 @@ DEADLOCK, VACUOUS = "deadlock", "never-taken"
 NO_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 
 
-def to_sarif(instance: Instance, result: Result, root: Path) -> str:
+def to_sarif(instance: Instance, result: Covered, root: Path) -> str:
     """The result as the text of a log. Files below `root` are named from there."""
     told = _Told(instance, result, root.resolve())
     results = [*told.broken(), *told.vacuous()]
@@ -33,17 +33,17 @@ def to_sarif(instance: Instance, result: Result, root: Path) -> str:
         "version": version("epochfence"),
         "rules": [rule for rule in told.rules() if rule["id"] in used],
     }
-    whole = result.verdict not in NO_END
-    invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": result.verdict.value}
-    if not whole:
-        notice = {"level": "error", "message": {"text": result.reason}}
+    whole = not result.exit_code or result.verdict not in NO_END
+    invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": result.exit_code}
+    if result.verdict in NO_END:
+        notice = {"level": "note" if whole else "error", "message": {"text": result.reason}}
         invocation["toolExecutionNotifications"] = [notice]
     run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
 class _Told:
-    def __init__(self, instance: Instance, result: Result, root: Path) -> None:
+    def __init__(self, instance: Instance, result: Covered, root: Path) -> None:
         self.instance = instance
         self.result = result
         self.root = root

@@ -111,6 +111,9 @@ def _walked(result: Simulation) -> Iterator[str]:
     if result.trace is not None:
         steps = _count(result.found_after or 0, "step", "steps")
         yield f"found by walk {result.found_in} after {steps}, shown in {len(result.trace.steps)}"
+        if result.smaller:
+            within = settings(result.smaller)
+            yield f"its constants are smaller than those walked: {', '.join(within)}"
         short = "no run is shorter" if result.is_shortest else "a shorter run may exist"
         yield f"{short} ({'the explorer says so' if result.is_shortest else 'see --shorter'})"
     yield from _left_out(result)

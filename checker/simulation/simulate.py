@@ -24,6 +24,7 @@ from ...language import DeclarationError, Instance, Int, Loss
 from ...language.expressions import resolve
 from ...language.instances.instance import ending_anywhere, ends_anywhere
 from ...language.systems import BUDGET, events_of
+from ...model.engine.interpreter import FullState
 from ..check import explorer_of, identity, insert_initials, kind_in, set_shortest
 from ..native.cache.object_code import BEST
 from ..native.jit.functions import compiling_seconds
@@ -49,15 +50,9 @@ from ..native.walks.walks import (
     mark,
 )
 from ..prepare import Options, Prepared, prepare
-from ..verdict.result import (
-    Counterexample,
-    Outcome,
-    PropertyVerdict,
-    Verdict,
-    counterexample_of,
-    described,
-)
+from ..verdict.result import Covered, PropertyVerdict, Verdict, described
 from ..verdict.violation import set_violation
+from .smaller import smaller
 
 PART = 32  # walks that a thread takes at a time, at first
 PARTS = 8  # of a long round
@@ -115,21 +110,22 @@ class Walked:
 
 
 @dataclass(kw_only=True)
-class Simulation(Outcome):
+class Simulation(Covered):
     """The result of random walks. Its verdict is never HOLDS.
 
     `seed` repeats the walks. `rows` says how often the walks took each row, `curve` how many rows
     had been taken after how many steps. A counterexample was `found_in` the walk of that number,
-    with `found_after` steps before it was shrunk; `is_shortest` says that no run is shorter.
+    with `found_after` steps before it was shrunk; it is a run of the instance `within`, whose
+    constants may be smaller; `is_shortest` says that no run of that is shorter.
     """
 
     seed: str
     walks: int = 0
     steps: int = 0
-    rows: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     curve: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     found_in: int | None = None
     found_after: int | None = None
+    within: Instance | None = None
     is_shortest: bool = False
     strict: bool = False
 
@@ -137,22 +133,17 @@ class Simulation(Outcome):
     def exit_code(self) -> int:
         """The process's exit code: 0 where walks found nothing, which isn't strict."""
         nothing = self.verdict is Verdict.INCONCLUSIVE and self.steps > 0
-        return 0 if nothing and not self.strict else self.verdict.value
+        return 0 if nothing and not self.strict else super().exit_code
 
     @property
-    def never_taken(self) -> list[str]:
-        """The rows that no walk took."""
-        return [name for name, taken in self.rows if not taken]
-
-    @property
-    def counterexamples(self) -> list[Counterexample]:
-        """The counterexample, if one was found."""
-        return [] if self.trace is None else [counterexample_of(self, self.trace)]
+    def smaller(self) -> dict[str, int]:
+        """The constants that are smaller in the counterexample than in the walks."""
+        chosen = {} if self.within is None else self.within.chosen
+        return {name: value for name, value in chosen.items() if value < self.constants[name]}
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain data."""
         return super().as_json() | {
-            "exit_code": self.exit_code,
             "seed": self.seed,
             "walks": self.walks,
             "steps": self.steps,
@@ -161,6 +152,7 @@ class Simulation(Outcome):
             "curve": [{"steps": steps, "rows": rows} for steps, rows in self.curve],
             "found_in_walk": self.found_in,
             "found_after_steps": self.found_after,
+            "found_within": None if self.within is None else self.within.chosen,
             "is_shortest": self.is_shortest,
         }
 
@@ -508,14 +500,22 @@ def _set_counterexample(run: _Run, found: _Found, outcome: Simulation) -> None:
     instance, options = run.prepared.instance, run.options
     _, of_kind = kind_in(instance, found.flags)
     states, rows = run.walkers[0].traced(found.initial, found.places)
-    path, _, flags = run.walkers[0].shrunk(states, rows, found.flags & of_kind)
+    path, rows, flags = run.walkers[0].shrunk(states, rows, found.flags & of_kind)
     kind, of_kind = kind_in(instance, flags)
     set_violation(instance, kind, [{state} for state in path], run.prepared.pack, outcome)
-    outcome.found_in, outcome.found_after = found.walk, len(rows)
+    outcome.found_in, outcome.found_after = found.walk, len(found.places)
+    outcome.within = instance
     outcome.is_shortest = len(path) == 1
     if outcome.is_shortest or not options.shorter:
         return
-    whole = prepare(instance, slicing=options.slicing)
+    names = [run.prepared.taken_names[row] for row in rows]
+    declared = {item.name for item in instance.properties}
+    broken = {item.name for item in outcome.properties if item.verdict == "broken"} & declared
+    less = smaller(instance, names, kind, broken, time.perf_counter() + options.shorter)
+    if less is not None:
+        set_violation(less.instance, kind, less.levels, _itself, outcome)
+        outcome.within = less.instance
+    whole = prepare(outcome.within, slicing=options.slicing)
     explorer = explorer_of(whole, Options(options.threads, options.memory))
     try:
         explorer.leave_out(ALL & ~(flags & of_kind))
@@ -526,3 +526,7 @@ def _set_counterexample(run: _Run, found: _Found, outcome: Simulation) -> None:
         outcome.is_shortest = bool(explorer.found.wrong) or explorer.found.stopped in ("", DEPTH)
     finally:
         explorer.close()
+
+
+def _itself(state: FullState) -> FullState:
+    return state

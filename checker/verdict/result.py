@@ -158,6 +158,11 @@ class Outcome(Rendered):
     """The engine, with its figures."""
     trace: Trace | None = None
 
+    @property
+    def exit_code(self) -> int:
+        """The process's exit code."""
+        return self.verdict.value
+
     def as_json(self) -> dict[str, Any]:
         """The result as plain data."""
         return {
@@ -167,7 +172,7 @@ class Outcome(Rendered):
             "constants": self.constants,
             "verdict": self.verdict.name.lower(),
             "reason": self.reason,
-            "exit_code": self.verdict.value,
+            "exit_code": self.exit_code,
             "properties": [item.as_json() for item in self.properties],
             "deadlocks": "looked for" if self.deadlocks else "not looked for",
             "depth": self.depth,
@@ -180,7 +185,45 @@ class Outcome(Rendered):
 
 
 @dataclass(kw_only=True)
-class Result(Outcome):
+class Covered(Outcome):
+    """The result of a run that takes rows: `rows` says how often it took each one."""
+
+    rows: list[tuple[str, int]]
+    compile_seconds: float = 0.0
+    first_depths: dict[str, int] = field(default_factory=dict[str, int])
+    """For each row the number of steps of the shortest run that takes it; 0 if none does."""
+    each: list[Counterexample] = field(default_factory=list[Counterexample])
+    """With `keep_going`: a counterexample of each broken property, `trace` first."""
+    vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
+    """What the run never reached."""
+
+    @property
+    def counterexamples(self) -> list[Counterexample]:
+        """The counterexamples that were found, the shortest first."""
+        if self.each:
+            return self.each
+        return [] if self.trace is None else [counterexample_of(self, self.trace)]
+
+    @property
+    def untested(self) -> dict[str, Vacuity]:
+        """The properties that hold vacuously, each with the reason."""
+        hold = {item.name for item in self.properties if item.verdict == "holds"}
+        whole = (item for item in self.vacuous if item.whole and item.subject in hold)
+        return {item.subject: item for item in whole}
+
+    @property
+    def unexplained(self) -> list[Vacuity]:
+        """The vacuous items without a known reason."""
+        return [item for item in self.vacuous if not item.explained]
+
+    @property
+    def never_taken(self) -> list[str]:
+        """The rows that no step took."""
+        return [name for name, taken in self.rows if not taken]
+
+
+@dataclass(kw_only=True)
+class Result(Covered):
     """The result of an exploration. Sizes in bytes, times in seconds.
 
     `compile_seconds` is the time before the search; with `kernel_from_cache` nothing was compiled.
@@ -188,12 +231,8 @@ class Result(Outcome):
 
     states: int
     transitions: int
-    compile_seconds: float
     kernel_from_cache: bool
     memory: int
-    rows: list[tuple[str, int]]
-    first_depths: dict[str, int] = field(default_factory=dict[str, int])
-    """For each row the number of steps of the shortest run that takes it; 0 if none does."""
     levels: list[int] = field(default_factory=list[int])
     """The number of states that were first reached at each depth, from depth 0 on."""
     symmetry: list[str] = field(default_factory=list[str])
@@ -201,12 +240,8 @@ class Result(Outcome):
     """The causes of states, if `explain_size` was set."""
     found: Found | None = None
     """The states, if `keep_states` was set."""
-    each: list[Counterexample] = field(default_factory=list[Counterexample])
-    """With `keep_going`: a counterexample of each broken property, `trace` first."""
     enumeration: Enumeration | None = None
     """With `all_traces`: the counterexamples, `trace` first."""
-    vacuous: list[Vacuity] = field(default_factory=list[Vacuity])
-    """What the run never reached."""
     progress_left: int = 0
     """The number of progress properties that were not checked."""
     progress: LivenessCost | None = None
@@ -232,34 +267,13 @@ class Result(Outcome):
     @property
     def counterexamples(self) -> list[Counterexample]:
         """The counterexamples that were found, the shortest first."""
-        if self.enumeration is not None:
-            return self.enumeration.found
-        if self.each:
-            return self.each
-        return [] if self.trace is None else [counterexample_of(self, self.trace)]
-
-    @property
-    def untested(self) -> dict[str, Vacuity]:
-        """The properties that hold vacuously, each with the reason."""
-        hold = {item.name for item in self.properties if item.verdict == "holds"}
-        whole = (item for item in self.vacuous if item.whole and item.subject in hold)
-        return {item.subject: item for item in whole}
-
-    @property
-    def unexplained(self) -> list[Vacuity]:
-        """The vacuous items without a known reason."""
-        return [item for item in self.vacuous if not item.explained]
+        return super().counterexamples if self.enumeration is None else self.enumeration.found
 
     def __post_init__(self) -> None:
         """Makes the verdict of a run without any state inconclusive."""
         if self.verdict is Verdict.HOLDS and not self.states:
             self.verdict, self.reason = Verdict.INCONCLUSIVE, "no state was explored"
             self.properties = [PropertyVerdict(p.name, "unknown") for p in self.properties]
-
-    @property
-    def never_taken(self) -> list[str]:
-        """The rows that no step took."""
-        return [name for name, taken in self.rows if not taken]
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain data."""

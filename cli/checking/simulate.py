@@ -12,13 +12,17 @@ from ..exits import fail, internal, needing, write_json
 from ..options import (
     CheckOptions,
     Json,
+    JUnitFile,
     NoDeadlock,
+    ReportFile,
+    SarifFile,
     SystemName,
     TraceFile,
     a_number,
     memory_of,
     seconds_option,
 )
+from ..results import needed_for, write_pages
 from ..screen import beside, screen
 from .traces import numbered, write_traces
 
@@ -72,7 +76,7 @@ class FoundOptions:
         float,
         typer.Option(
             "--shorter", metavar="S", min=0, max=1e6, callback=a_number,
-            help="Search a shorter counterexample for up to S seconds, exhaustively.",
+            help="Look for smaller bounds, and then a shorter run, for up to S seconds each.",
         ),
     ] = 10.0  # fmt: skip
     memory: Annotated[
@@ -90,6 +94,9 @@ class FoundOptions:
         False
     )
     trace: TraceFile = None
+    page: ReportFile = None
+    junit: JUnitFile = None
+    sarif: SarifFile = None
     output: Json = None
 
 
@@ -105,6 +112,7 @@ def simulate(
         from ...checker.simulation.simulate import Walks
         from ...checker.simulation.simulate import simulate as run
         from ...checker.trace.trace import ReplayError
+    needed_for(wanted.page)
     options = Walks(
         seed=walks.seed,
         depth=walks.depth,
@@ -127,6 +135,8 @@ def simulate(
     except ReplayError as error:
         internal(error)
     summary.print_simulated(result, screen(), coverage=wanted.coverage)
-    write_traces(places, result, instance, system)
+    shown = result.within or instance
+    write_traces(places, result, shown, system)
+    write_pages(wanted.page, wanted.junit, wanted.sarif, result, shown)
     write_json(wanted.output, result.as_json())
     raise typer.Exit(result.exit_code)

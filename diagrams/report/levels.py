@@ -1,4 +1,4 @@
-"""How many states each level has, as a plot."""
+"""How many states each level has, and how many rows walks took after how many steps, as plots."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import accumulate
 WIDTH, HEIGHT = 1000, 200
 """Points of the plot, without what stands around it."""
 TICKS = 12  # depths that are written below it, at most
+BARS, CURVE_TICKS = 40, 8  # of a curve, at most: its numbers below are wider
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Plot:
-    """The bars, the depths below them with their places, and the fullest level."""
+    """The bars, the numbers below them with their places, and the highest one."""
 
     bars: tuple[Bar, ...]
-    ticks: tuple[tuple[float, int], ...]
+    ticks: tuple[tuple[float, str], ...]
     peak: tuple[float, str]
 
 
@@ -47,7 +48,31 @@ def plot_of(levels: Sequence[int]) -> Plot | None:
         )  # fmt: skip
     every = next(n for n in (1, 2, 5, 10, 20, 50, 100, 10**9) if len(levels) / n <= TICKS)
     middle = step * 0.41
-    ticks = tuple((round(at * step + middle, 2), at) for at in range(0, len(levels), every))
+    ticks = tuple((round(at * step + middle, 2), str(at)) for at in range(0, len(levels), every))
     fullest = levels.index(most)
     label = f"{most:,} states at depth {fullest}"
     return Plot(tuple(bars), ticks, (round(fullest * step + middle, 2), label))
+
+
+def curve_of(curve: Sequence[tuple[int, int]], rows: int) -> Plot | None:
+    """The plot of how many of all rows were taken after how many steps; none without a point. Bars
+    are equally wide, as most rows are taken early."""
+    if not curve or not rows:
+        return None
+    last = len(curve) - 1
+    points = [curve[at] for at in sorted({round(n * last / (BARS - 1)) for n in range(BARS)})]
+    step = WIDTH / len(points)
+    bars: list[Bar] = []
+    for at, (steps, taken) in enumerate(points):
+        height = HEIGHT * taken / rows
+        told = f"after {steps:,} steps: {taken:,} of {rows:,} rows"
+        bars.append(
+            Bar(round(at * step, 2), round(HEIGHT - height, 2),
+                round(step * 0.82, 2), round(height, 2), told)
+        )  # fmt: skip
+    every = -(-len(points) // CURVE_TICKS)
+    ticks = tuple(
+        (round((at + 0.41) * step, 2), f"{points[at][0]:,}") for at in range(0, len(points), every)
+    )
+    label = f"{curve[-1][1]:,} of {rows:,} rows"
+    return Plot(tuple(bars), ticks, (round((len(points) - 0.59) * step, 2), label))

@@ -1,5 +1,6 @@
-"""A result of `check` as one HTML file: verdict, bounds, coverage, and the counterexample to step
-through. It needs no network, and takes nothing of a declaration for markup."""
+"""A result of `check` or `simulate` as one HTML file: verdict, bounds, coverage, and the
+counterexample to step through. It needs no network, and takes nothing of a declaration for
+markup."""
 
 from __future__ import annotations
 
@@ -7,22 +8,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...checker.output.report import TITLES
 from ...checker.output.summary import BROKEN, enumeration_lines
 from ...checker.trace.chart.chart import Chart, ChartStep, chart_of
 from ...checker.trace.trace import Trace
 from ...checker.verdict.constant_folding import declared_rows
-from ...checker.verdict.result import PropertyVerdict, Result, Verdict
+from ...checker.verdict.result import Covered, PropertyVerdict, Result, Verdict
 from ...checker.verdict.vacuity import ENDED_EARLY, NO_REASON
 from ...language import Instance, Row
 from ..notation import readable
 from ..templates import one_file, style
-from .levels import plot_of
+from .levels import Plot, curve_of, plot_of
 from .state import laid_out
 
+if TYPE_CHECKING:
+    from ...checker.simulation.simulate import Simulation
+
 GUARD = 64  # letters of a line of a guard
+NOTHING = "Random walks found nothing."
+NO_WALK = "taken by no walk"
 
 
 @dataclass(frozen=True)
@@ -51,9 +57,10 @@ class Told:
     note: str
 
 
-def to_html(instance: Instance, result: Result) -> str:
+def to_html(instance: Instance, result: Covered) -> str:
     """The page of a result of the instance."""
     rows = list(_rows(instance, result))
+    explored, walked = _either(result)
     return one_file(
         Path(__file__).parent, style(),
         version=version("epochfence"), result=result, system=instance.system,
@@ -63,20 +70,35 @@ def to_html(instance: Instance, result: Result) -> str:
         taken=_by_table(row for row in rows if row.taken),
         never=_by_reason(row for row in rows if not row.taken),
         rows=len(rows), unknown=NO_REASON,
-        plot=plot_of(result.levels), traces=[*_traces(instance, result)],
-        enumeration=[*enumeration_lines(result)],
+        plot=_plot(explored, walked), walked=walked, traces=[*_traces(instance, result)],
+        enumeration=[*enumeration_lines(explored)] if explored else [],
     )  # fmt: skip
 
 
-def _title(result: Result) -> str:
+def _either(result: Covered) -> tuple[Result | None, Simulation | None]:
+    """The result as that of a search, or as that of walks."""
+    if isinstance(result, Result):
+        return result, None
+    return None, cast("Simulation", result)
+
+
+def _plot(explored: Result | None, walked: Simulation | None) -> Plot | None:
+    if walked is not None:
+        return curve_of(walked.curve, len(walked.rows))
+    return None if explored is None else plot_of(explored.levels)
+
+
+def _title(result: Covered) -> str:
     """The headline: the verdict, or the property that doesn't hold and what happened."""
+    if not result.exit_code and result.verdict is Verdict.INCONCLUSIVE:
+        return NOTHING
     if result.verdict not in BROKEN or not result.reason:
         return TITLES[result.verdict]
     event, is_filled, _ = result.reason.partition(". (")
     return f"{event}." if is_filled else event
 
 
-def _rule(result: Result) -> str:
+def _rule(result: Covered) -> str:
     """The rest of the reason, under the headline."""
     if result.verdict not in BROKEN:
         return result.reason
@@ -89,7 +111,7 @@ def _tone(verdict: Verdict) -> str:
     return "open" if verdict in (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED) else "bad"
 
 
-def _properties(instance: Instance, result: Result) -> list[Told]:
+def _properties(instance: Instance, result: Covered) -> list[Told]:
     """The properties, broken ones first."""
     declared = {item.name: item for item in (*instance.properties, *instance.progress)}
 
@@ -120,15 +142,17 @@ def _switches(instance: Instance) -> list[tuple[str, str, str]]:
 # Coverage ----------------------------------------------------------------------------------------
 
 
-def _rows(instance: Instance, result: Result) -> Iterator[CoveredRow]:
+def _rows(instance: Instance, result: Covered) -> Iterator[CoveredRow]:
     declared = declared_rows(instance)
-    seen = result.verdict is Verdict.HOLDS or result.seen_whole
+    explored, _ = _either(result)
+    seen = explored is not None and (result.verdict is Verdict.HOLDS or explored.seen_whole)
+    rest_of = ENDED_EARLY if explored else NO_WALK
     reasons = {row: item.explained for item in result.vacuous for row in item.rows}
     for full_name, taken in result.rows:
         table, _, name = full_name.partition("/")
         row = declared.get((table, name))
         why, _, rest = reasons.get(full_name, "").partition(": ")
-        why = why or (NO_REASON if seen else ENDED_EARLY)
+        why = why or (NO_REASON if seen else rest_of)
         first = result.first_depths.get(full_name, 0)
         yield CoveredRow(table, name, taken, first, "" if row is None else row.source, why, rest)
 
@@ -152,7 +176,7 @@ def _by_reason(rows: Iterable[CoveredRow]) -> dict[str, list[CoveredRow]]:
 # The counterexample ------------------------------------------------------------------------------
 
 
-def _traces(instance: Instance, result: Result) -> Iterator[dict[str, Any]]:
+def _traces(instance: Instance, result: Covered) -> Iterator[dict[str, Any]]:
     """Each counterexample; `suffix` keeps the names of its parts on the page unique."""
     for number, item in enumerate(result.counterexamples, 1):
         suffix = f"-of-{number}" if number > 1 else ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -29,10 +31,13 @@ from epochfence.checker.native.walks.walks import (
     Walker,
     mark,
 )
+from epochfence.checker.output.junit import to_junit
+from epochfence.checker.output.sarif import to_sarif
 from epochfence.checker.prepare import Prepared, prepare
 from epochfence.checker.simulation import simulate as simulation
 from epochfence.checker.simulation.simulate import PART, Simulation, Walks, simulate
 from epochfence.checker.verdict.result import Verdict
+from epochfence.diagrams.report.page import to_html
 from epochfence.language import (
     DeclarationError,
     Instance,
@@ -41,9 +46,12 @@ from epochfence.language import (
     Row,
     System,
     Table,
+    after,
+    constant,
     event,
     instantiate,
     invariant,
+    step_property,
 )
 from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.tests.checker.drawn_systems import instances
@@ -334,3 +342,59 @@ def test_a_part_that_time_cut_off_hides_no_later_one() -> None:
         assert (outcome.walks, outcome.steps) == (PART, 15 * PART)
         parts.clear()
         assert run._round(outcome, 2) == (None, False)
+
+
+def test_a_counterexample_has_the_smallest_constants_that_show_it() -> None:
+    steps, spare = constant("steps", 9, 2, 9), constant("spare", 5, 1, 5)
+    counter = Machine("counter")
+    x = counter.field("x", Int(0, steps))
+    table = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < steps)
+    small = invariant("Small", x < 4, "x is small.")
+    system = System("counting", (table,), (small,), constants=(steps, spare), terminal=x == steps)
+    result = simulate(instantiate(system), Walks(seed="1", steps=1_000))
+    assert result.smaller == {"steps": 4, "spare": 1}
+    assert result.constants == {"steps": 9, "spare": 5}
+    assert (result.trace and len(result.trace.steps), result.is_shortest) == (4, True)
+    assert result.as_json()["found_within"] == {"steps": 4, "spare": 1}
+    whole = simulate(instantiate(system), Walks(seed="1", steps=1_000, shorter=0))
+    assert (whole.smaller, whole.is_shortest) == ({}, False)
+
+
+@pytest.mark.parametrize("kind", ["range", "deadlock", "step"])
+def test_bounds_are_smaller_for_each_kind_of_violation(kind: str) -> None:
+    spare = constant("spare", 5, 1, 5)
+    counter = Machine("counter")
+    x = counter.field("x", Int(0, 3))
+    most = 3 if kind == "deadlock" else 4
+    table = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < most)
+    properties = (step_property("Low", after(x) < 2, "x stays low."),) if kind == "step" else ()
+    system = System("counting", (table,), properties, constants=(spare,))
+    result = simulate(instantiate(system), Walks(seed="1", steps=1_000))
+    assert result.verdict is (Verdict.DEADLOCK if kind == "deadlock" else Verdict.BROKEN)
+    assert result.smaller == {"spare": 1}
+    assert (result.trace and len(result.trace.steps)) == {"range": 4, "deadlock": 3, "step": 2}[
+        kind
+    ]
+
+
+@pytest.mark.parametrize("most", [3, 20])
+def test_results_of_walks_are_written_for_other_tools(most: int, tmp_path: Path) -> None:
+    instance = counting(most=most)
+    result = simulate(instance, SMALL)
+    broken = most == 3
+    (suite,) = ElementTree.fromstring(to_junit(instance, result))
+    assert [each.tag for case in suite for each in case] == ["failure" if broken else "skipped"]
+    (run,) = json.loads(to_sarif(instance, result, tmp_path))["runs"]
+    assert [item["ruleId"] for item in run["results"]] == ["Small"] * broken
+    assert run["invocations"][0]["exitCode"] == result.exit_code == 12 * broken
+    page = to_html(instance, result)
+    assert f"--seed {result.seed}" in page
+    assert ("Counterexample" in page) == broken
+    assert "states</dt>" not in page
+
+
+def test_strict_walks_that_find_nothing_are_errors_of_a_test() -> None:
+    instance = counting()
+    result = simulate(instance, Walks(seed="1", steps=100, strict=True))
+    (suite,) = ElementTree.fromstring(to_junit(instance, result))
+    assert {each.tag for case in suite for each in case} == {"error"}
