@@ -16,7 +16,7 @@ COMPILE := $(VENV)-lock/bin/uv pip compile --quiet pyproject.toml - --universal 
   --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test expectations drawn brokers classes others soak fuzz agreement cases crosscheck mutation proofs refinements kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test expectations drawn brokers classes clients others soak fuzz agreement cases crosscheck mutation proofs refinements kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,9 @@ brokers: $(READY) ## tests on Kafka's own brokers, by Java and Maven; RELEASES="
 classes: $(READY) ## Kafka's own classes take all local steps, by Java and Maven; RELEASES="3.6 4.4" takes some
 	for release in $(or $(RELEASES),3.6 3.9 4.0.1 4.3 4.4); do \
 	  $(BIN)/epochfence conform --classes $$release || exit; done
+
+clients: $(READY) ## programs of other clients on served clusters, to docs/clients.md, by Go, Node.js, Rust, Java and Maven; CLIENTS="franz-go" takes some
+	$(BIN)/python tests/clients/run.py --kafka $(CLIENTS)
 
 others: $(READY) ## conform on kfake, klite and Tansu, to docs/brokers.md, by Go and Rust; OTHERS="kfake" takes some
 	$(BIN)/python tests/brokers/others.py $(OTHERS)

@@ -1,0 +1,145 @@
+// Tests of kafkajs on given brokers: `node kafkajs.js TEST BOOTSTRAP NAME`.
+//
+// A test passes with exit code 0. Otherwise the reason is the last line on standard error.
+// NAME begins the names of its topics, groups and transactional ids. Topics have one partition.
+import assert from "node:assert/strict";
+import { Kafka, logLevel } from "kafkajs";
+
+const PATIENCE_MS = 20_000;
+const [test, bootstrap, name] = process.argv.slice(2);
+const kafka = new Kafka({
+  clientId: "kafkajs",
+  brokers: bootstrap.split(","),
+  logLevel: logLevel.NOTHING,
+});
+const opened = [];
+
+/** A producer with a transactional id. kafkajs sends InitProducerId when it connects. */
+async function transactional(transactionalId) {
+  const producer = kafka.producer({
+    transactionalId,
+    idempotent: true,
+    maxInFlightRequests: 1,
+  });
+  await producer.connect();
+  opened.push(producer);
+  return producer;
+}
+
+/** Sends values in one transaction, and ends it. */
+async function write(producer, topic, end, ...values) {
+  const transaction = await producer.transaction();
+  for (const value of values)
+    await transaction.send({ topic, messages: [{ value }] });
+  await transaction[end]();
+}
+
+/** The values from the start of a topic, until there are so many. */
+async function read(topic, readUncommitted, count) {
+  const groupId = `${topic}-reader-${readUncommitted}`;
+  const consumer = kafka.consumer({ groupId, readUncommitted });
+  await consumer.connect();
+  opened.push(consumer);
+  await consumer.subscribe({ topic, fromBeginning: true });
+  const found = [];
+  await new Promise((resolve, reject) => {
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+    consumer
+      .run({
+        eachMessage: async ({ message }) => {
+          found.push(message.value.toString());
+          if (found.length === count) resolve();
+        },
+      })
+      .catch(reject);
+  });
+  return found;
+}
+
+/** Copies a topic to another one, a transaction for each record, until there are so many. */
+async function copy(id, groupId, from, to, count) {
+  const producer = await transactional(id);
+  const consumer = kafka.consumer({ groupId, readUncommitted: false });
+  await consumer.connect();
+  opened.push(consumer);
+  await consumer.subscribe({ topic: from, fromBeginning: true });
+  let done = 0;
+  await new Promise((resolve, reject) => {
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error));
+    consumer
+      .run({
+        autoCommit: false,
+        eachMessage: async ({ topic, partition, message }) => {
+          const transaction = await producer.transaction();
+          await transaction.send({
+            topic: to,
+            messages: [{ value: message.value }],
+          });
+          const offset = String(Number(message.offset) + 1);
+          await transaction.sendOffsets({
+            consumerGroupId: groupId,
+            topics: [{ topic, partitions: [{ partition, offset }] }],
+          });
+          await transaction.commit();
+          done += 1;
+          if (done === count) resolve();
+        },
+      })
+      .catch(reject);
+  });
+}
+
+const tests = {
+  async commit() {
+    const producer = await transactional(name);
+    await write(producer, name, "commit", "a", "b");
+    await write(producer, name, "commit", "c");
+    assert.deepEqual(await read(name, false, 3), ["a", "b", "c"]);
+  },
+  async abort() {
+    const producer = await transactional(name);
+    await write(producer, name, "abort", "a");
+    await write(producer, name, "commit", "b");
+    assert.deepEqual(await read(name, false, 1), ["b"]);
+    assert.deepEqual(await read(name, true, 2), ["a", "b"]);
+  },
+  async fenced() {
+    const older = await transactional(name);
+    const transaction = await older.transaction();
+    await transaction.send({ topic: name, messages: [{ value: "older" }] });
+    const newer = await transactional(name);
+    await write(newer, name, "commit", "newer");
+    await assert.rejects(transaction.commit(), "a fenced producer commits");
+    assert.deepEqual(await read(name, false, 1), ["newer"]);
+  },
+  async process() {
+    const [from, to, group] = [`${name}-in`, `${name}-out`, `${name}-group`];
+    const producer = await transactional(`${name}-source`);
+    await write(producer, from, "abort", "x");
+    await write(producer, from, "commit", "a", "b", "c");
+    await copy(name, group, from, to, 3);
+    assert.deepEqual(await read(to, false, 3), ["a", "b", "c"]);
+    const admin = kafka.admin();
+    await admin.connect();
+    opened.push(admin);
+    const [found] = await admin.fetchOffsets({ groupId: group, topics: [from] });
+    assert.equal(found.partitions[0].offset, "5"); // x and its marker are 0 and 1
+  },
+};
+
+const late = setTimeout(() => fail(new Error("it takes too long")), PATIENCE_MS);
+
+function fail(error) {
+  console.error(error.message.split("\n").filter(Boolean).join(" "));
+  process.exit(1);
+}
+
+// kafkajs reports some failures outside of the call that they belong to
+process.on("unhandledRejection", fail);
+tests[test]()
+  .then(() => Promise.all(opened.map((one) => one.disconnect())))
+  .then(() => {
+    clearTimeout(late);
+    process.exit(0);
+  })
+  .catch(fail);
