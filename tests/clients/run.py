@@ -271,7 +271,7 @@ def write(lines: dict[str, list[str]]) -> None:
 
 def main() -> int:
     """Runs the tests, and renews the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Runs programs of clients.")
     parser.add_argument("clients", nargs="*", metavar="CLIENT")
     parser.add_argument("--kafka", action="store_true", help="also on Kafka's own broker")
     parser.add_argument("--release", choices=RELEASES, help="only at this one; writes no table")
