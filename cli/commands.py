@@ -46,6 +46,7 @@ PANELS: dict[str, dict[str, str]] = {
         "config": "oracle.oracle",
         "explain-error": "views.errors",
         "advise": "views.advise",
+        "findings": "oracle.findings",
     },
     "Test brokers and clients": {
         "doctor": "oracle.doctor",

@@ -43,6 +43,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "advise --client java-3.4 --broker 3.6.2 --uses transactions",
         "advise --client librdkafka-1.8.0 --broker 3.6 --to 4.4",
     ),
+    "findings": ("findings", "findings 12 --bootstrap 127.0.0.1:9092"),
     "explain-error": ("explain-error PRODUCER_FENCED --client 3.9 --broker 4.0 --request EndTxn",),
     "config": ("config retries=0 --protocol 3.6",),
     "doctor": ("doctor --bootstrap 127.0.0.1:9092", "doctor docs/examples/broker"),

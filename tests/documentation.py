@@ -89,6 +89,16 @@ NOT_RUN = {
         ),
         "it needs a JDK and Maven; tests/brokers/test_classes.py has a sample",
     ),
+    **dict.fromkeys(
+        (
+            f"epochfence findings {more}"
+            for more in (
+                "12 --bootstrap 127.0.0.1:9092",
+                "9 --bootstrap 127.0.0.1:9092 --alter-features --client 4.3.1",
+            )
+        ),
+        "it needs a broker; tests/brokers/test_findings.py has one",
+    ),
     "make check": "it sets up .venv, and runs what is the first of RUNS",
     "java -cp build Runner vectors/coordinator.json": (
         "it needs a JDK; tests/model/conformance/vectors/test_vectors.py runs it where there is one"
@@ -635,6 +645,7 @@ def _renewed(block: re.Match[str], *, slow: bool) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Renews what the documentation shows of runs.")
+    parser.add_argument("pages", nargs="*", type=Path, help="docs/NAME.md (default: all)")
     parser.add_argument("--slow", action="store_true", help="the slow runs too")
     parser.add_argument("pages", nargs="*", type=Path, help="these pages alone")
     given = parser.parse_args()

@@ -169,7 +169,8 @@ FINDINGS: Final = (
     ),
     Finding(
         12,
-        "A fenced client commits, and the newest one is fenced for good",
+        "An old and a new client library under one transactional id: the fenced one commits, and "
+        "the newest is fenced for good",
         Damage.WRONG_OUTCOME,
         part=BROKER,
         since="4.0.0",

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import threading
+import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewTopic
 
-from epochfence.model.conformance.live.broker import BrokerSystem
-from epochfence.model.conformance.live.cluster.cluster import LiveCluster
-from epochfence.model.conformance.live.cluster.setup import warm_up
+from epochfence.model.conformance.findings.reproductions import (
+    REPRODUCTIONS,
+    Brokers,
+    InconclusiveError,
+    commit_in_downgrade,
+    local_bump,
+)
 from epochfence.model.serve.proxy import Proxy
-from epochfence.model.wire.connection import Connection, Security
-from epochfence.tests.brokers.kafka import SLOWEST_START_S, Broker, Listener, free_port
+from epochfence.model.wire.connection import Security
+from epochfence.tests.brokers.kafka import SLOWEST_START_S, Broker, Listener, bring, free_port
 from epochfence.tests.brokers.topics import make_orders, with_orders
+from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
     eventually,
@@ -31,13 +35,9 @@ from epochfence.tests.model.serve.clients import (
 )
 from epochfence.tests.model.serve.driven import JavaProducer
 
-LAST_EPOCH: Final = 32_766
-"""The last epoch that a client may have."""
 with_kraft = pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3", "4.4")
 with_version_2 = pytest.mark.releases("4.0.1", "4.3", "4.4")
 DAY_MS: Final = 86_400_000
-A, B = "a" * 50, "b" * 50
-"""Two records that no batch holds both of, however small a batch may be."""
 pytestmark = pytest.mark.sample(4, of="findings on brokers")
 
 
@@ -57,61 +57,11 @@ def configure(bootstrap: str, name: str, value: int | str) -> None:
         done.result(TIMEOUT_S)
 
 
-@contextmanager
-def requests(broker: Broker) -> Iterator[BrokerSystem]:
-    """Requests by hand, each with names of its own."""
-    cluster = LiveCluster(broker.bootstrap, may_be_shared=True)
-    try:
-        warm_up(cluster)
-        yield BrokerSystem(cluster)
-    finally:
-        cluster.close()
-
-
-def identity(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The producer id and epoch that were told."""
-    assert told["error"] == "NONE", told
-    return {
-        "transactional_id": "a", "producer_id": told["producer_id"],
-        "producer_epoch": told["producer_epoch"],
-    }  # fmt: skip
-
-
-def answer(system: BrokerSystem, request: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer of a broker that stays."""
-    told = system.ask(request, fields)
-    assert told is not None
-    return told
-
-
-def new_epoch(system: BrokerSystem) -> dict[str, Any]:
-    """What a new instance is told."""
-    system.settle()
-    return identity(answer(system, "InitProducerId", {"transactional_id": "a"}))
-
-
-def transaction_version(broker: Broker, level: int) -> None:
-    """Has the cluster go over to a transaction.version."""
-    connection = Connection("127.0.0.1", broker.port, Security())
-    update = {"feature": "transaction.version", "max_version_level": level, "upgrade_type": 2}
-    if level == 2:
-        update["upgrade_type"] = 1
-    asked = {"timeout": 10_000, "feature_updates": [update], "validate_only": False}
-    told = connection.ask("UpdateFeatures", 1, asked)
-    assert told["error_code"] == "NONE", told
-    assert not any(one["error_code"] != "NONE" for one in told["results"]), told
-    eventually(
-        lambda: {
-            one["name"]: one["max_version_level"]
-            for one in connection.api_versions()["finalized_features"]
-        }.get("transaction.version") == level
-    )  # fmt: skip
-    connection.close()
-
-
-def answered(proxy: Proxy, count: int) -> None:
-    """Waits until so many batches are answered."""
-    eventually(lambda: proxy.answered["Produce"] >= count)
+def reproduced(broker: Broker, restart: Callable[[], None] | None = None) -> Brokers:
+    """The broker, its own client, and no output."""
+    return Brokers(
+        broker.bootstrap, Security(), lambda: f"{bring(broker.version)}/*", restart, lambda _: None
+    )
 
 
 def fired(proxy: Proxy) -> None:
@@ -123,68 +73,23 @@ def fired(proxy: Proxy) -> None:
 
 
 @with_kraft
-def test_1_a_local_bump_sends_again_what_was_appended(broker: Broker, orders: str) -> None:
-    """By a snapshot that has the last batch alone: no batch is refused for what is in it."""
-    wanted, done = threading.Event(), threading.Event()
+def test_1_a_local_bump_sends_again_what_was_appended(broker: Broker) -> None:
+    """By a snapshot that has the last batch alone: no batch is refused for its content."""
 
-    def restart() -> None:  # by the thread that the broker ends with
-        wanted.set()
-        done.wait(SLOWEST_START_S)
-
-    with (
-        Proxy(orders, restart=restart) as proxy,
-        JavaProducer(proxy.bootstrap, broker.version, batch_size=0) as producer,
-    ):
-        second = {"request": "Produce", "nth": 2}
-        proxy.faults.add({"do": "hold", "on": second, "until": {"ms": 1500}})
-        proxy.faults.add({"do": "lose_answer", "on": second, "until": {"request": "Produce"}})
-        third = {"request": "Produce", "nth": 3}
-        proxy.faults.add({"do": "fail_over_coordinator", "on": third, "when": "after"})
-        assert producer.do("send", 0, "first") == "ok"
-        answered(proxy, 1)
-        for value in (A, B):
-            assert producer.do("send", 0, value) == "ok"
-        assert wanted.wait(TIMEOUT_S)
+    def restart() -> None:
         broker.end()
         broker.start()
-        done.set()
-        fired(proxy)
-        answered(proxy, 5)
-        eventually(lambda: len(read(orders, "orders")) == 5)
-        assert read(orders, "orders") == ["first", A, B, A, B]
+
+    found = local_bump(reproduced(broker, restart))
+    assert found.is_there
+    assert found.observed == "first, A, B, A, B"
 
 
 @with_kraft
-def test_2_and_7_an_unknown_producer_starts_in_mid_sequence(broker: Broker, orders: str) -> None:
-    """A batch that isn't appended is sent again for ever; a bump has it behind a later one. The
-    first error is of a topic that is deleted, and is there again before the second batch."""
-    admin = AdminClient({"bootstrap.servers": orders, "log_level": 0})
-    with (
-        Proxy(orders) as proxy,
-        JavaProducer(
-            proxy.bootstrap, broker.version, batch_size=0, retry_backoff_ms=50,
-            retry_backoff_max_ms=50,
-        ) as producer,
-    ):  # fmt: skip
-        for nth, ms in ((2, 500), (3, 2500)):
-            on = {"request": "Produce", "nth": nth}
-            proxy.faults.add({"do": "hold", "on": on, "until": {"ms": ms}})
-        assert producer.do("send", 1, "elsewhere") == "ok"
-        answered(proxy, 1)
-        for gone in admin.delete_topics(["orders"]).values():
-            gone.result(TIMEOUT_S)
-        for value in (A, B):
-            assert producer.do("send", 0, value) == "ok"
-        answered(proxy, 2)
-        anew = NewTopic("orders", 2, 1, config={"max.message.bytes": "500"})
-        for made in admin.create_topics([anew]).values():
-            made.result(TIMEOUT_S)
-        answered(proxy, 20)
-        assert read(orders, "orders") == [B]
-        assert producer.do("send", 0, "c" * 1000) == "ok"
-        eventually(lambda: len(read(orders, "orders")) == 2)
-        assert read(orders, "orders") == [B, A]
-        assert proxy.faults.unfired == []
+@pytest.mark.parametrize("number", [2, 7])
+def test_2_and_7_an_unknown_producer_starts_in_mid_sequence(broker: Broker, number: int) -> None:
+    """The leader refuses A for ever: B came first. After a bump A is behind it."""
+    assert REPRODUCTIONS[number].run(reproduced(broker)).is_there
 
 
 @with_kraft
@@ -206,78 +111,32 @@ def test_5_a_request_that_outlives_the_producer_s_state(broker: Broker, orders: 
 
 
 def test_6_a_bump_to_the_last_epoch_is_answered_once(broker: Broker) -> None:
-    with requests(broker) as system:
-        new_epoch(system)
-        system.skip_to_epoch("a", LAST_EPOCH - 2)
-        held = {**new_epoch(system), "api_version": 3}
-        assert held["producer_epoch"] == LAST_EPOCH - 1
-        assert identity(answer(system, "InitProducerId", held))["producer_epoch"] == LAST_EPOCH
-        assert answer(system, "InitProducerId", held)["error"] == "UNKNOWN_SERVER_ERROR"
+    assert REPRODUCTIONS[6].run(reproduced(broker)).observed == "UNKNOWN_SERVER_ERROR"
 
 
 @with_version_2
-def test_10_a_client_gets_the_largest_epoch(broker: Broker) -> None:
-    with requests(broker) as system:
-        new_epoch(system)
-        system.skip_to_epoch("a", LAST_EPOCH - 1)
-        a = new_epoch(system)
-        assert a["producer_epoch"] == LAST_EPOCH
-        batch = {**a, "partition": "t-0", "base_sequence": 0, "api_version": 12}
-        assert answer(system, "Produce", batch)["error"] == "NONE"
-        transaction_version(broker, 1)
-        try:
-            rival = answer(system, "InitProducerId", {"transactional_id": "a"})
-            assert rival["error"] == "CONCURRENT_TRANSACTIONS"
-            system.settle()
-            told = answer(system, "EndTxn", {**a, "result": "ABORT", "api_version": 5})
-            assert identity(told)["producer_epoch"] == LAST_EPOCH + 1
-        finally:
-            transaction_version(broker, 2)
+@pytest.mark.parametrize("number", [9, 10, 12])
+def test_9_10_and_12_happen_with_transactions_of_version_2(broker: Broker, number: int) -> None:
+    assert REPRODUCTIONS[number].run(reproduced(broker)).is_there
 
 
 @with_version_2
-def test_12_a_fenced_client_takes_the_end_of_another_for_its_own(broker: Broker) -> None:
-    """No feature changes: the other instance has a library of before version 2."""
-    with requests(broker) as system:
-        a, b = new_epoch(system), new_epoch(system)
-        added = {**b, "partitions": ["t-0"], "api_version": 3}
-        assert answer(system, "AddPartitionsToTxn", added)["error"] == "NONE"
-        ended = answer(system, "EndTxn", {**b, "result": "ABORT", "api_version": 4})
-        assert ended["error"] == "NONE"
-        system.settle()
-        told = answer(system, "EndTxn", {**a, "result": "ABORT", "api_version": 5})
-        assert identity(told) == b  # so that both have one epoch
+def test_9_a_commit_that_fails_is_aborted_without_a_downgrade(broker: Broker) -> None:
+    assert not commit_in_downgrade(reproduced(broker), level=2).is_there
 
 
-@with_version_2
-@pytest.mark.parametrize("downgraded", [False, True])
-def test_9_a_commit_that_fails_in_a_downgrade(
-    broker: Broker, orders: str, downgraded: bool
-) -> None:
-    with (
-        Proxy(orders) as proxy,
-        JavaProducer(
-            proxy.bootstrap, broker.version, transactional_id=f"downgrade-{downgraded}",
-            delivery_timeout_ms=4000, request_timeout_ms=1500, max_block_ms=10_000,
-        ) as producer,
-    ):  # fmt: skip
-        on = {"request": "Produce", "nth": 2, "times": 1000}
-        proxy.faults.add({"do": "lose_request", "on": on})
-        for call in ("initTransactions", "beginTransaction", "send", "commitTransaction"):
-            assert producer.do(call, 0, "first") == "ok"
-        assert producer.do("beginTransaction") == "ok"
-        assert producer.do("send", 0, "lost") == "ok"
-        try:
-            if downgraded:
-                transaction_version(broker, 1)
-            time.sleep(1)  # connections come again, and tell it
-            assert producer.do("commitTransaction") != "ok"
-            ended = producer.do("abortTransaction")
-        finally:
-            if downgraded:
-                transaction_version(broker, 2)
-        assert ended == ("InvalidTxnStateException" if downgraded else "ok")
-        assert proxy.faults.all_fired
+@pytest.mark.releases("3.6")
+@pytest.mark.parametrize("number", [9, 10, 12])
+def test_9_10_and_12_need_transactions_of_version_2(broker: Broker, number: int) -> None:
+    with pytest.raises(InconclusiveError, match="is below 2 here"):
+        REPRODUCTIONS[number].run(reproduced(broker))
+
+
+@pytest.mark.releases("4.4")
+def test_the_command_reproduces_a_finding(broker: Broker) -> None:
+    ended = epochfence("findings", "12", "--bootstrap", broker.bootstrap, "--json", "-")
+    assert ended.code == 12
+    assert json.loads(ended.out)["expected"] == "PRODUCER_FENCED"
 
 
 @contextmanager

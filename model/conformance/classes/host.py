@@ -47,11 +47,12 @@ class DiedError(Exception):
     """The JVM ended in the middle of the steps; the message says how."""
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """The path of a program of a JDK. Raises UnavailableError."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(f"{home}/bin/{name}" if home else name)
     if found is None:
-        raise UnavailableError(f"--classes needs {name} of a JDK from 17 on, and finds none")
+        raise UnavailableError(f"{name} of a JDK from 17 on is needed, and isn't found")
     return found
 
 
@@ -59,7 +60,7 @@ def jars_of(version: str) -> str:
     """The class path of a version of Kafka, with Mockito, from Maven. Raises UnavailableError."""
     mvn = shutil.which("mvn")
     if mvn is None:
-        raise UnavailableError("--classes needs Maven (mvn), or --jars FOLDER with Kafka's jars")
+        raise UnavailableError("Kafka's jars need Maven (mvn); --classes also takes --jars FOLDER")
     known = user_cache_path("epochfence") / "classes" / f"{version}.path"
     try:
         path = known.read_text(encoding="utf-8")
@@ -119,7 +120,7 @@ def _compiled(path: str) -> Path:
             out = Path(made) / "out"
             out.mkdir()
             command = (
-                _program("javac"), "-nowarn", "-proc:none", "-d", str(out), "-cp", path,
+                program("javac"), "-nowarn", "-proc:none", "-d", str(out), "-cp", path,
                 *map(str, _SOURCES),
             )  # fmt: skip
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -142,7 +143,7 @@ class Host:
     """
 
     def __init__(self, machine: str, path: str, *, step_ms: int = STEP_MS) -> None:
-        java = _program("java")
+        java = program("java")
         classes = _compiled(path)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._java = subprocess.Popen(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from contextlib import suppress
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import aiokafka
@@ -22,9 +18,10 @@ import kafka.errors
 from confluent_kafka import Consumer, TopicPartition
 
 from epochfence.checker.trace.schedule.schedule import Call, Schedule
+from epochfence.model.conformance.findings.java_client import JavaClient
 from epochfence.model.serve.server import Server
 from epochfence.spec.releases.features import NEWEST
-from epochfence.tests.brokers.kafka import VERSIONS, bring, java, needed
+from epochfence.tests.brokers.kafka import VERSIONS, bring
 from epochfence.tests.model.serve.clients import librdkafka, read
 
 TOPIC: Final = "orders"
@@ -160,53 +157,11 @@ class JavaError(Exception):
     """What Kafka's own client has raised, by its name."""
 
 
-@cache
-def _compiled(version: str) -> str:
-    """The class path of a version with Driven.java compiled."""
-    jars, folder = bring(version), tempfile.TemporaryDirectory()
-    atexit.register(folder.cleanup)
-    command = (
-        needed("javac", "openjdk-17-jdk-headless"), "-Xlint:-removal", "-cp", f"{jars}/*",
-        "-d", folder.name,
-    )  # fmt: skip
-    subprocess.run((*command, Path(__file__).with_name("Driven.java")), check=True)
-    return f"{jars}/*:{folder.name}"
-
-
-class JavaProducer:
-    """Kafka's own producer, in a process of its own: these settings beside the brokers, underscores
-    in their names for dots."""
+class JavaProducer(JavaClient):
+    """Kafka's own producer of a version that brokers are tried with."""
 
     def __init__(self, bootstrap: str, version: str = VERSIONS[NEWEST], **settings: Any) -> None:
-        given = {name.replace("_", "."): value for name, value in settings.items()}
-        given = {"bootstrap.servers": bootstrap, "linger.ms": 0} | given
-        self._process = subprocess.Popen(
-            [java(), "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", _compiled(version),
-             "Driven", *(f"{n}={v}" for n, v in given.items())],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        self._process.stdout.readline()  # it is ready
-
-    def do(self, what: str, partition: int = 0, value: str = "") -> str:
-        """What a call comes to: ok, or the name of its exception. Nobody waits for a record."""
-        given, told = self._process.stdin, self._process.stdout
-        assert given is not None
-        assert told is not None
-        given.write(f"{what} {partition} {value}\n")
-        given.flush()
-        return told.readline().strip()
-
-    def close(self) -> None:
-        """Ends it as if its machine had failed."""
-        self._process.kill()
-        self._process.communicate()
-
-    def __enter__(self) -> JavaProducer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        super().__init__(bootstrap, f"{bring(version)}/*", **settings)
 
 
 class _Java:

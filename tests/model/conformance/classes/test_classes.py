@@ -159,7 +159,7 @@ def test_without_java_or_maven_there_is_one_line(monkeypatch: pytest.MonkeyPatch
     monkeypatch.delenv("JAVA_HOME", raising=False)
     ended = epochfence("conform", "--classes", "4.3", "--bounds", "small")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "--classes needs Maven (mvn)" in ended.err
+    assert "Kafka's jars need Maven (mvn)" in ended.err
 
 
 def test_a_cache_on_a_full_disk_gets_one_line(

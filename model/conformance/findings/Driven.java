@@ -1,11 +1,14 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -13,10 +16,13 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
-/** A producer that does what standard input says, a call in each line, and tells how each ended. */
+/** A producer that makes the calls of standard input, one in each line, and prints their outcomes. */
 public class Driven {
+    private static String topic = "orders";
+
     /** So many batches wait at once: enough for a client to have the most of them in flight. */
     private static final int WAITING = 20;
 
@@ -26,12 +32,14 @@ public class Driven {
             String[] parts = each.split("=", 2);
             settings.put(parts[0], parts[1]);
         }
+        topic = (String) settings.getOrDefault("topic", topic);
+        settings.remove("topic");
         var in = new BufferedReader(new InputStreamReader(System.in));
         try (var producer =
                 new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
             System.out.println("ready");
             for (String line = in.readLine(); line != null; line = in.readLine()) {
-                System.out.println(told(producer, line.split(" ")));
+                System.out.println(told(producer, line.split(" "), settings));
                 System.out.flush();
             }
             producer.close(Duration.ZERO);
@@ -46,7 +54,7 @@ public class Driven {
         var refused = new AtomicInteger();
         for (int sent = 0; sent < times; sent++) {
             waiting.acquire();
-            producer.send(new ProducerRecord<>("orders", partition, null, value), (to, error) -> {
+            producer.send(new ProducerRecord<>(topic, partition, null, value), (to, error) -> {
                 if (error instanceof RecordTooLargeException) refused.incrementAndGet();
                 waiting.release();
             });
@@ -55,7 +63,27 @@ public class Driven {
         return refused.get();
     }
 
-    private static String told(KafkaProducer<String, String> producer, String[] call)
+    /** The values of a partition's committed records, in the order of the log. */
+    private static String values(Properties settings, int partition) {
+        var from = new Properties();
+        from.put("bootstrap.servers", settings.get("bootstrap.servers"));
+        from.put("isolation.level", "read_committed");
+        from.put("auto.offset.reset", "earliest");
+        from.put("enable.auto.commit", "false");
+        var values = new ArrayList<String>();
+        var decode = new StringDeserializer();
+        try (var consumer = new KafkaConsumer<>(from, decode, decode)) {
+            var read = new TopicPartition(topic, partition);
+            consumer.assign(List.of(read));
+            long end = consumer.endOffsets(List.of(read)).get(read);
+            while (consumer.position(read) < end)
+                consumer.poll(Duration.ofMillis(100)).forEach(one -> values.add(one.value()));
+        }
+        return String.join(",", values);
+    }
+
+    private static String told(
+            KafkaProducer<String, String> producer, String[] call, Properties settings)
             throws InterruptedException {
         try {
             switch (call[0]) {
@@ -64,14 +92,17 @@ public class Driven {
                 case "commitTransaction" -> producer.commitTransaction();
                 case "abortTransaction" -> producer.abortTransaction();
                 case "sendOffsetsToTransaction" -> producer.sendOffsetsToTransaction(
-                    Map.of(new TopicPartition("orders", Integer.parseInt(call[1])),
+                    Map.of(new TopicPartition(topic, Integer.parseInt(call[1])),
                         new OffsetAndMetadata(1)), new ConsumerGroupMetadata(call[2]));
+                case "values" -> {
+                    return values(settings, Integer.parseInt(call[1]));
+                }
                 case "refused" -> {
                     return Integer.toString(refused(
                         producer, Integer.parseInt(call[1]), call[2], Integer.parseInt(call[3])));
                 }
                 default -> producer.send(
-                    new ProducerRecord<>("orders", Integer.parseInt(call[1]), null, call[2]));
+                    new ProducerRecord<>(topic, Integer.parseInt(call[1]), null, call[2]));
             }
             return "ok";
         } catch (KafkaException | IllegalStateException error) {

@@ -1,0 +1,170 @@
+"""`findings`: the findings in Kafka, and their reproduction on brokers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ...spec.bugs.findings import FINDINGS, Finding
+from ..exits import BROKEN, INCONCLUSIVE, fail, needing, write_json
+from ..options import Json
+from ..screen import indented, screen
+from .conform import restarts, security_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ...model.conformance.findings.reproductions import Observation
+
+CLIENT: Final = "4.4.0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindingsOptions:
+    """The cluster, and the means of a reproduction."""
+
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("--bootstrap", metavar="HOST:PORT", help="Reproduce N on these brokers."),
+    ] = None
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
+    ] = None
+    client: Annotated[
+        str, typer.Option("--client", metavar="VERSION", help="Version of Kafka's Java client.")
+    ] = CLIENT
+    jars: Annotated[
+        Path | None,
+        typer.Option("--jars", metavar="DIR", help="Take the client from this folder of jars."),
+    ] = None
+    restart_command: Annotated[
+        str | None,
+        typer.Option("--restart-command", metavar="COMMAND", help="Kills and restarts the broker."),
+    ] = None
+    alter_features: Annotated[
+        bool,
+        typer.Option(
+            "--alter-features", help="Allow changes of the cluster's transaction.version."
+        ),
+    ] = False
+
+
+def findings(
+    number: Annotated[
+        int | None, typer.Argument(metavar="[N]", help="The number of a finding.")
+    ] = None,
+    *,
+    options: FindingsOptions,
+    output: Json = None,
+) -> None:
+    """List the findings in Kafka, or reproduce finding N on brokers, by requests and Kafka's own
+    client behind a proxy.
+
+    Exit code 12 if the bug is there, 0 if it isn't, 20 if the run didn't decide.
+    """
+    console = screen()
+    if number is None:
+        if options.bootstrap is not None:
+            fail("--bootstrap needs the number of a finding")
+        _list(console)
+        write_json(output, [_json(one) for one in FINDINGS])
+        return
+    found = [one for one in FINDINGS if one.number == number]
+    if not found:
+        fail(f"no finding {number}: they go from 1 to {len(FINDINGS)}")
+    (finding,) = found
+    _describe(finding, console)
+    told = _json(finding)
+    code = 0
+    if options.bootstrap is not None:
+        with needing("broker"):
+            from ...model.conformance.findings.reproductions import InconclusiveError
+        try:
+            observation = _reproduce(finding, options.bootstrap, options, console)
+        except InconclusiveError as error:
+            code, told["inconclusive"] = INCONCLUSIVE, str(error)
+            console.print(f"Inconclusive: {error} (exit {code}).")
+        else:
+            code = BROKEN if observation.is_there else 0
+            told |= observation._asdict()
+            _print(console, f"expected: {observation.expected}")
+            _print(console, f"observed: {observation.observed}")
+            verdict = "The bug is there" if observation.is_there else "The bug isn't there"
+            console.print(f"{verdict} (exit {code}).")
+    write_json(output, told)
+    raise typer.Exit(code)
+
+
+def _reproduce(
+    finding: Finding, bootstrap: str, options: FindingsOptions, console: Console
+) -> Observation:
+    from ...model.conformance.classes.host import UnavailableError, jars_in, jars_of
+    from ...model.conformance.findings.reproductions import REPRODUCTIONS, Brokers
+    from ...model.wire.connection import BrokerError
+    from ...model.wire.listener import CantListenError
+
+    reproduction = REPRODUCTIONS.get(finding.number)
+    if reproduction is None:
+        runs = ", ".join(map(str, REPRODUCTIONS))
+        fail(f"finding {finding.number} has no reproduction on brokers: {runs} have one")
+    if reproduction.alters_features and not options.alter_features:
+        fail(f"finding {finding.number} changes transaction.version: give --alter-features")
+    if reproduction.restarts and options.restart_command is None:
+        fail(f"finding {finding.number} restarts the broker: give --restart-command")
+    count = 0
+
+    def say(step: str) -> None:
+        nonlocal count
+        count += 1
+        _print(console, f"{count}. {step}")
+
+    def class_path() -> str:
+        return jars_of(options.client) if options.jars is None else jars_in(options.jars)
+
+    command = options.restart_command
+    brokers = Brokers(
+        bootstrap,
+        security_of(options.config),
+        class_path,
+        None if command is None else restarts(command),
+        say,
+    )
+    try:
+        return reproduction.run(brokers)
+    except (BrokerError, CantListenError, UnavailableError) as error:
+        fail(error)
+
+
+def _list(console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("", "finding", "releases", "severity"):
+        table.add_column(heading)
+    for one in FINDINGS:
+        releases = f"{one.part}s from {one.since}"
+        if one.before is not None:
+            releases += f", before {one.before}"
+        table.add_row(*map(Text, (str(one.number), one.title, releases, one.damage.value)))
+    console.print(table)
+    console.print("\nepochfence findings N --bootstrap HOST:PORT reproduces one on brokers.")
+
+
+def _print(console: Console, text: str) -> None:
+    console.print(indented(text, 2, console.width, hanging=2))
+
+
+def _describe(finding: Finding, console: Console) -> None:
+    console.print(Text(f"finding {finding.number}: {finding.title}", "bold"))
+    _print(console, f"severity: {finding.damage.value}")
+    _print(console, f"takes: {finding.needs}")
+    _print(console, f"remedy: {finding.remedy}")
+    _print(console, f"see docs/findings.md, {finding.number}")
+
+
+def _json(finding: Finding) -> dict[str, Any]:
+    return asdict(finding) | {"damage": finding.damage.name.lower()}
