@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "explore transactions --bounds small",
         "explore docs/examples/lease.py --protocol 1 --trace lease.itf.json",
     ),
-    "replay": ("replay hanging.itf.json --chart hanging.svg",),
+    "replay": ("replay hanging.itf.json --chart hanging-transaction.svg",),
     "explain": ("explain hanging.itf.json",),
     "bound": ("bound docs/examples/lease.py --depth 12 --protocol 1",),
     "prove": ("prove docs/examples/lease.py --property OneHolder --property NoStaleWrite",),

@@ -645,7 +645,6 @@ def _renewed(block: re.Match[str], *, slow: bool) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Renews what the documentation shows of runs.")
-    parser.add_argument("pages", nargs="*", type=Path, help="docs/NAME.md (default: all)")
     parser.add_argument("--slow", action="store_true", help="the slow runs too")
     parser.add_argument("pages", nargs="*", type=Path, help="these pages alone")
     given = parser.parse_args()

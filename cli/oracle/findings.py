@@ -57,7 +57,7 @@ class FindingsOptions:
 
 def findings(
     number: Annotated[
-        int | None, typer.Argument(metavar="[N]", help="The number of a finding.")
+        str | None, typer.Argument(metavar="[N]", help="The number of a finding.")
     ] = None,
     *,
     options: FindingsOptions,
@@ -75,7 +75,7 @@ def findings(
         _list(console)
         write_json(output, [_json(one) for one in FINDINGS])
         return
-    found = [one for one in FINDINGS if one.number == number]
+    found = [one for one in FINDINGS if str(one.number) == number]
     if not found:
         fail(f"no finding {number}: they go from 1 to {len(FINDINGS)}")
     (finding,) = found

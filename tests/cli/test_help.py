@@ -24,7 +24,7 @@ UNDOCUMENTED = {"new counter", "diagram transaction -o transaction.svg", "list t
 WITH_OTHERS = {
     "explore transactions --bounds small",
     "explore docs/examples/lease.py --protocol 1 --trace lease.itf.json",
-    "conform --bootstrap 127.0.0.1:9092", "conform --classes 4.3 --bounds small",
+    "conform --bootstrap 127.0.0.1:9092", "conform --classes 4.3 --bounds small", "findings",
     "serve --protocol 4.3 --port 9092 --topic orders:3",
     "proxy --listen 127.0.0.1:9192 --upstream 127.0.0.1:9092",
 }  # fmt: skip

@@ -19,6 +19,7 @@ from ....spec.errors import Errors
 from ....spec.leader.state import last_stable_offset
 from ....spec.leader.tables import DRIVEN
 from ....spec.releases.api_versions import before as older_than
+from ....spec.systems.reductions.leader import LEADER_ALONE
 from ...machine import Machine
 from .steps import LocalStep, LocalSteps, Way, path_to
 
@@ -135,7 +136,7 @@ class Leader(LocalSteps):
     rows_left_out = ROWS_LEFT_OUT
 
     def __init__(self, protocol: str, machine: Machine | None = None) -> None:
-        super().__init__(machine or Machine(DRIVEN, protocol=protocol))
+        super().__init__(machine or Machine(DRIVEN, protocol=protocol, reductions=LEADER_ALONE))
         self.blank.outside(clock__now=NOW)
         features = self.blank.features
         self.asks = "verification" in features

@@ -9,7 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from ..classes.host import UnavailableError, program
 
@@ -65,7 +65,7 @@ class JavaClient:
         self._process.kill()
         self._process.communicate()
 
-    def __enter__(self) -> JavaClient:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
