@@ -91,14 +91,19 @@ _TOPIC: Final[Mapping[str, Setting]] = {
     "segment.ms": Setting("long", "604800000", least=1),
     "unclean.leader.election.enable": Setting("boolean", "false"),
 }
-_AT_40: Final = {"message.timestamp.after.max.ms": "3600000", "segment.bytes": "1073741824"}
-"""Defaults from 4.0 on (KIP-1030)."""
+_AT_40: Final[Mapping[str, Mapping[str, object]]] = {
+    "message.timestamp.after.max.ms": {"default": "3600000"},
+    "segment.bytes": {"least": 1 << 20},
+}
+"""Defaults and limits from 4.0 on (KIP-1030)."""
 BROKER: Final[Mapping[str, Setting]] = {
     "auto.create.topics.enable": Setting("boolean", "true"),
     "connections.max.idle.ms": Setting("long", "600000", least=100),
     "default.replication.factor": Setting("int", "1", least=1),
     "group.max.session.timeout.ms": Setting("int", "1800000", least=1),
     "group.min.session.timeout.ms": Setting("int", "6000", least=1),
+    "log.retention.bytes": Setting("long", "-1"),
+    "log.segment.bytes": Setting("int", "1073741824", least=14),
     "log.message.timestamp.type": Setting("string", "CreateTime", ("CreateTime", "LogAppendTime")),
     "max.connections": Setting("int", "10000", least=1),
     "message.max.bytes": Setting("int", "1048588", least=0),
@@ -109,11 +114,13 @@ BROKER: Final[Mapping[str, Setting]] = {
 }
 """The settings of brokers that a served cluster heeds."""
 _FROM_BROKER: Final = {
+    "retention.bytes": "log.retention.bytes",
+    "segment.bytes": "log.segment.bytes",
     "max.message.bytes": "message.max.bytes",
     "message.timestamp.type": "log.message.timestamp.type",
 }
 """The settings of a broker that are the defaults of topics."""
-HEEDED: Final = ("max.message.bytes", "message.timestamp.type")
+HEEDED: Final = ("max.message.bytes", "message.timestamp.type", "retention.bytes", "segment.bytes")
 """The settings of topics that a served cluster heeds; the others are kept and told."""
 
 
@@ -127,7 +134,7 @@ def topic_settings(release: str) -> dict[str, Setting]:
         and (not each.until or place < RELEASED.index(each.until))
     }
     if place >= RELEASED.index("4.0.0"):
-        known |= {name: known[name]._replace(default=value) for name, value in _AT_40.items()}
+        known |= {name: known[name]._replace(**values) for name, values in _AT_40.items()}
     return known
 
 

@@ -59,6 +59,8 @@ class Partitions:
     """The topics' ids, by name."""
     _names: dict[UUID, str] = field(default_factory=dict[UUID, str])
     _bytes: dict[str, dict[int, bytes]] = field(default_factory=dict[str, dict[int, bytes]])
+    _segments: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """The bytes of each segment of a partition, without markers."""
 
     def __post_init__(self) -> None:
         self.cluster.coordinator.leader_of = self._leader_of
@@ -112,6 +114,7 @@ class Partitions:
         for number in range(self.topics.pop(topic)):
             self.cluster.leaders.pop(partition_name(topic, number), None)
             self._bytes.pop(partition_name(topic, number), None)
+            self._segments.pop(partition_name(topic, number), None)
         del self._names[self.ids.pop(topic)]
         self.settings.forget(topic)
         return "NONE"
@@ -133,6 +136,25 @@ class Partitions:
             kept[slice(*_MAX_TIMESTAMP_AT)] = append_time.to_bytes(8)
             kept[slice(*_CRC_AT)] = crc32c(kept[_ATTRIBUTES_AT[0] :]).to_bytes(4)
         self._bytes.setdefault(partition, {})[base_offset] = bytes(kept)
+        self._limit(partition, len(kept))
+
+    def _limit(self, partition: str, size: int) -> None:
+        """Rolls a segment that is full, and deletes the oldest ones that retention.bytes leaves no
+        room for (UnifiedLog.deleteRetentionSizeBreachedSegments, at once)."""
+        topic, _ = place_of(partition)
+        leader, sizes = self.cluster.leader(partition), self._segments.setdefault(partition, [0])
+        sizes[-1] += size
+        if sizes[-1] >= int(self.settings.topic(topic, "segment.bytes")):
+            leader.roll()
+            sizes.append(0)
+        most, total = int(self.settings.topic(topic, "retention.bytes")), sum(sizes)
+        while 0 <= most <= total - sizes[0] and len(sizes) > 1:
+            before = len(leader.segments)
+            leader.delete_segments(1)
+            if len(leader.segments) == before:
+                return
+            total -= sizes.pop(0)
+            self._forget_bytes(partition, leader.log_start_offset)
 
     def size(self, topic: str, number: int) -> int:
         """The bytes of a partition's batches."""
@@ -142,11 +164,15 @@ class Partitions:
         """A partition starts at this offset; the bytes of batches below it are gone."""
         partition = partition_name(topic, number)
         self.cluster.leader(partition).delete_records(before)
+        self._forget_bytes(partition, before)
+
+    def _forget_bytes(self, partition: str, before: int) -> None:
+        """Drops the bytes of the batches below an offset; one that has it stays."""
         kept = self._bytes.get(partition, {})
-        for batch in self.cluster.leader(partition).batches:
-            if batch.last_offset >= before:
-                break
-            kept.pop(batch.base_offset, None)
+        batches = self.cluster.leader(partition).batches
+        first = next((b.base_offset for b in batches if b.last_offset >= before), before)
+        for offset in [offset for offset in kept if offset < first]:
+            del kept[offset]
 
     def read(
         self, topic: str, number: int, offset: int, end: int, most: int, *, at_least_one: bool

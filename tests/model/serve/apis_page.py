@@ -55,8 +55,8 @@ LEFT_OUT: Final = {
     "OffsetForLeaderEpoch": "all records are of epoch 0",
     "DescribeAcls": "ACLs have no hosts; a filter of names, principals or operations isn't heeded",
     "DescribeConfigs": "of a broker, the settings that `serve` heeds; no documentation",
-    "AlterConfigs": "of topics only; max.message.bytes and message.timestamp.type are heeded, the "
-    "others are kept and told",
+    "AlterConfigs": "of topics only; max.message.bytes, message.timestamp.type, retention.bytes "
+    "and segment.bytes are heeded, the others are kept and told",
     "IncrementalAlterConfigs": "as AlterConfigs",
     "DescribeCluster": "no authorized operations, no controllers",
     "DescribeLogDirs": "one directory; leaders' partitions only; no lag",
