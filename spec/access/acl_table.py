@@ -12,7 +12,6 @@ from itertools import combinations
 
 from ...language import (
     Bool,
-    Event,
     Expression,
     Int,
     Machine,
@@ -31,8 +30,7 @@ from ...language import (
     some,
 )
 from ...language.changes import Change
-from ...language.expressions import Operand, all_true, any_true
-from ..messages import Errors
+from ...language.expressions import all_true, any_true
 from . import authorization
 from .acls import ANYBODY, ANYTHING, CLUSTER_NAME, Acl, Acls
 
@@ -72,14 +70,6 @@ Request = enum(
     "WRITE_TOPIC", "DESCRIBE_TOPIC", "DELETE_TOPIC", "CREATE_TOPIC", "PRODUCE", "IDEMPOTENT",
 )  # fmt: skip
 Refusal = enum("Refusal", "NONE", "ID", "CLUSTER", "GROUP", "TOPIC", "UNKNOWN_TOPIC")
-_REFUSALS = {
-    "NONE": Refusal.NONE,
-    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": Refusal.ID,
-    "CLUSTER_AUTHORIZATION_FAILED": Refusal.CLUSTER,
-    "GROUP_AUTHORIZATION_FAILED": Refusal.GROUP,
-    "TOPIC_AUTHORIZATION_FAILED": Refusal.TOPIC,
-    "UNKNOWN_TOPIC_OR_PARTITION": Refusal.UNKNOWN_TOPIC,
-}
 Answer = record("AuthorizationAnswer", request=Request, refusal=Refusal)
 LINE = Int(0, len(LINES) - 1, "line")
 
@@ -189,79 +179,240 @@ CHANGES = (
 # Requests -----------------------------------------------------------------------------------------
 
 
-def _as_allowed(on: Event) -> Iterator[Expression]:
-    for name, _ in on.parameters:
-        if name in authorization.CHECKS:
-            yield getattr(on, name) == allowed(*authorization.CHECKS[name])
-        elif name == authorization.ANY_TOPIC:
-            yield getattr(on, name) == allowed_any("WRITE", "TOPIC")
-
-
-def _answer(row: Row, request: Expression) -> Expression:
-    error = row.reply
-    assert isinstance(error, Expression)
-    (refusal,) = (to for said, to in _REFUSALS.items() if error.same_as(getattr(Errors, said)))
-    return Answer(request=request, refusal=refusal)
-
-
-_init, _add = authorization.init_asks.on, authorization.add_asks.on
-_produce = authorization.produce_asks.on
-_use, _group_use = authorization.topic_asks.on.use, authorization.group_asks.on.use
-_Use, _GroupUse = authorization.TopicUse, authorization.GroupUse
-REQUESTS: tuple[tuple[Table, Operand], ...] = (
-    (authorization.init_asks, if_(_init.has_id, Request.INIT_WITH_ID, Request.INIT_WITHOUT_ID)),
-    (authorization.add_asks, if_(_add.from_broker, Request.OF_BROKER, Request.WITH_ID)),
-    (authorization.end_asks, Request.WITH_ID),
-    (authorization.describe_asks, Request.DESCRIBE_ID),
-    (authorization.add_offsets_asks, Request.WITH_ID_AND_GROUP),
-    (authorization.commit_asks, Request.WITH_ID_AND_GROUP),
-    (
-        authorization.find_asks,
-        if_(authorization.find_asks.on.of_group, Request.DESCRIBE_GROUP, Request.DESCRIBE_ID),
-    ),
-    (
-        authorization.group_asks,
-        if_(
-            _group_use == _GroupUse.READ,
-            Request.JOIN_GROUP,
-            if_(_group_use == _GroupUse.DELETE, Request.DELETE_GROUP, Request.DESCRIBE_GROUP),
-        ),
-    ),
-    (
-        authorization.produce_asks,
-        if_(
-            _produce.transactional,
-            Request.WITH_ID,
-            if_(_produce.idempotent, Request.IDEMPOTENT, Request.PRODUCE),
-        ),
-    ),
-    (authorization.markers_ask, Request.MARKERS),
-    (
-        authorization.topic_asks,
-        if_(
-            _use == _Use.READ,
-            Request.READ_TOPIC,
-            if_(
-                _use == _Use.WRITE,
-                Request.WRITE_TOPIC,
-                if_(_use == _Use.DELETE, Request.DELETE_TOPIC, Request.DESCRIBE_TOPIC),
-            ),
-        ),
-    ),
-    (authorization.create_asks, Request.CREATE_TOPIC),
+_init, _add = authorization.init_producer_id, authorization.add_partitions_to_txn
+_find, _produce = authorization.find_coordinator, authorization.produce
+_use, _group_use = authorization.use_topic.use, authorization.use_group.use
+init_producer_id_request = if_(_init.has_id, Request.INIT_WITH_ID, Request.INIT_WITHOUT_ID)
+add_partitions_to_txn_request = if_(_add.from_broker, Request.OF_BROKER, Request.WITH_ID)
+find_coordinator_request = if_(_find.of_group, Request.DESCRIBE_GROUP, Request.DESCRIBE_ID)
+group_request = if_(
+    _group_use == authorization.GroupUse.READ,
+    Request.JOIN_GROUP,
+    if_(_group_use == authorization.GroupUse.DELETE, Request.DELETE_GROUP, Request.DESCRIBE_GROUP),
 )
-"""Each table, with the kind of its request."""
+produce_request = if_(
+    _produce.transactional,
+    Request.WITH_ID,
+    if_(_produce.idempotent, Request.IDEMPOTENT, Request.PRODUCE),
+)
+topic_request = if_(
+    _use == authorization.TopicUse.READ,
+    Request.READ_TOPIC,
+    if_(
+        _use == authorization.TopicUse.WRITE,
+        Request.WRITE_TOPIC,
+        if_(_use == authorization.TopicUse.DELETE, Request.DELETE_TOPIC, Request.DESCRIBE_TOPIC),
+    ),
+)
 
+decisions = (
+    Change("acls", "The table of ACLs decides.", machines=(table,))
+    .table("authorizer.InitProducerId asks")
+    .only_when(
+        (authorization.init_producer_id.may_write_id == allowed("WRITE", "TRANSACTIONAL_ID"))
+        & (
+            authorization.init_producer_id.may_commit_in_two_phases
+            == allowed("TWO_PHASE_COMMIT", "TRANSACTIONAL_ID")
+        )
+        & (
+            authorization.init_producer_id.may_write_idempotently
+            == allowed("IDEMPOTENT_WRITE", "CLUSTER")
+        )
+        & (authorization.init_producer_id.may_write_any_topic == allowed_any("WRITE", "TOPIC"))
+    )
+    .also(
+        "transactional-id",
+        "two-phase-commit",
+        set={answer: some(Answer(request=init_producer_id_request, refusal=Refusal.ID))},
+    )
+    .also(
+        "idempotent-write",
+        "idempotent-write-or-any-topic",
+        set={answer: some(Answer(request=init_producer_id_request, refusal=Refusal.CLUSTER))},
+    )
+    .also(
+        "authorized",
+        set={answer: some(Answer(request=init_producer_id_request, refusal=Refusal.NONE))},
+    )
+    .table("authorizer.AddPartitionsToTxn asks")
+    .only_when(
+        (authorization.add_partitions_to_txn.may_write_id == allowed("WRITE", "TRANSACTIONAL_ID"))
+        & (
+            authorization.add_partitions_to_txn.may_act_for_cluster
+            == allowed("CLUSTER_ACTION", "CLUSTER")
+        )
+    )
+    .also(
+        "cluster-action",
+        set={answer: some(Answer(request=add_partitions_to_txn_request, refusal=Refusal.CLUSTER))},
+    )
+    .also(
+        "transactional-id",
+        set={answer: some(Answer(request=add_partitions_to_txn_request, refusal=Refusal.ID))},
+    )
+    .also(
+        "authorized",
+        set={answer: some(Answer(request=add_partitions_to_txn_request, refusal=Refusal.NONE))},
+    )
+    .table("authorizer.EndTxn asks")
+    .only_when(authorization.end_txn.may_write_id == allowed("WRITE", "TRANSACTIONAL_ID"))
+    .also(
+        "transactional-id", set={answer: some(Answer(request=Request.WITH_ID, refusal=Refusal.ID))}
+    )
+    .also("authorized", set={answer: some(Answer(request=Request.WITH_ID, refusal=Refusal.NONE))})
+    .table("authorizer.DescribeTransactions asks")
+    .only_when(
+        authorization.describe_transactions.may_describe_id
+        == allowed("DESCRIBE", "TRANSACTIONAL_ID")
+    )
+    .also(
+        "transactional-id",
+        set={answer: some(Answer(request=Request.DESCRIBE_ID, refusal=Refusal.ID))},
+    )
+    .also(
+        "authorized", set={answer: some(Answer(request=Request.DESCRIBE_ID, refusal=Refusal.NONE))}
+    )
+    .table("authorizer.AddOffsetsToTxn asks")
+    .only_when(
+        (authorization.add_offsets_to_txn.may_write_id == allowed("WRITE", "TRANSACTIONAL_ID"))
+        & (authorization.add_offsets_to_txn.may_read_group == allowed("READ", "GROUP"))
+    )
+    .also(
+        "transactional-id",
+        set={answer: some(Answer(request=Request.WITH_ID_AND_GROUP, refusal=Refusal.ID))},
+    )
+    .also(
+        "group",
+        set={answer: some(Answer(request=Request.WITH_ID_AND_GROUP, refusal=Refusal.GROUP))},
+    )
+    .also(
+        "authorized",
+        set={answer: some(Answer(request=Request.WITH_ID_AND_GROUP, refusal=Refusal.NONE))},
+    )
+    .table("authorizer.TxnOffsetCommit asks")
+    .only_when(
+        (authorization.txn_offset_commit.may_write_id == allowed("WRITE", "TRANSACTIONAL_ID"))
+        & (authorization.txn_offset_commit.may_read_group == allowed("READ", "GROUP"))
+    )
+    .also(
+        "transactional-id",
+        set={answer: some(Answer(request=Request.WITH_ID_AND_GROUP, refusal=Refusal.ID))},
+    )
+    .also(
+        "group",
+        set={answer: some(Answer(request=Request.WITH_ID_AND_GROUP, refusal=Refusal.GROUP))},
+    )
+    .also(
+        "authorized",
+        set={answer: some(Answer(request=Request.WITH_ID_AND_GROUP, refusal=Refusal.NONE))},
+    )
+    .table("authorizer.FindCoordinator asks")
+    .only_when(
+        (authorization.find_coordinator.may_describe_id == allowed("DESCRIBE", "TRANSACTIONAL_ID"))
+        & (authorization.find_coordinator.may_describe_group == allowed("DESCRIBE", "GROUP"))
+    )
+    .also(
+        "group", set={answer: some(Answer(request=find_coordinator_request, refusal=Refusal.GROUP))}
+    )
+    .also(
+        "transactional-id",
+        set={answer: some(Answer(request=find_coordinator_request, refusal=Refusal.ID))},
+    )
+    .also(
+        "authorized",
+        set={answer: some(Answer(request=find_coordinator_request, refusal=Refusal.NONE))},
+    )
+    .table("authorizer.a group is asked for")
+    .only_when(
+        (authorization.use_group.may_read_group == allowed("READ", "GROUP"))
+        & (authorization.use_group.may_describe_group == allowed("DESCRIBE", "GROUP"))
+        & (authorization.use_group.may_delete_group == allowed("DELETE", "GROUP"))
+    )
+    .also(
+        "read",
+        "describe",
+        "delete",
+        set={answer: some(Answer(request=group_request, refusal=Refusal.GROUP))},
+    )
+    .also("authorized", set={answer: some(Answer(request=group_request, refusal=Refusal.NONE))})
+    .table("authorizer.Produce asks")
+    .only_when(
+        (authorization.produce.may_write_id == allowed("WRITE", "TRANSACTIONAL_ID"))
+        & (authorization.produce.may_write_idempotently == allowed("IDEMPOTENT_WRITE", "CLUSTER"))
+    )
+    .also(
+        "transactional-id", set={answer: some(Answer(request=produce_request, refusal=Refusal.ID))}
+    )
+    .also(
+        "idempotent-write",
+        set={answer: some(Answer(request=produce_request, refusal=Refusal.CLUSTER))},
+    )
+    .also("authorized", set={answer: some(Answer(request=produce_request, refusal=Refusal.NONE))})
+    .table("authorizer.WriteTxnMarkers asks")
+    .only_when(
+        (
+            authorization.write_txn_markers.may_act_for_cluster
+            == allowed("CLUSTER_ACTION", "CLUSTER")
+        )
+        & (authorization.write_txn_markers.may_alter_cluster == allowed("ALTER", "CLUSTER"))
+    )
+    .also(
+        "cluster-action",
+        "cluster-action-or-alter",
+        set={answer: some(Answer(request=Request.MARKERS, refusal=Refusal.CLUSTER))},
+    )
+    .also("authorized", set={answer: some(Answer(request=Request.MARKERS, refusal=Refusal.NONE))})
+    .table("authorizer.a topic is asked for")
+    .only_when(
+        (authorization.use_topic.may_read_topic == allowed("READ", "TOPIC"))
+        & (authorization.use_topic.may_write_topic == allowed("WRITE", "TOPIC"))
+        & (authorization.use_topic.may_describe_topic == allowed("DESCRIBE", "TOPIC"))
+        & (authorization.use_topic.may_delete_topic == allowed("DELETE", "TOPIC"))
+    )
+    .also(
+        "unknown-topic",
+        set={answer: some(Answer(request=topic_request, refusal=Refusal.UNKNOWN_TOPIC))},
+    )
+    .also(
+        "read",
+        "write",
+        "describe",
+        "delete",
+        set={answer: some(Answer(request=topic_request, refusal=Refusal.TOPIC))},
+    )
+    .also("authorized", set={answer: some(Answer(request=topic_request, refusal=Refusal.NONE))})
+    .table("authorizer.a topic is to be made")
+    .only_when(
+        (authorization.create_topic.may_create_topic == allowed("CREATE", "TOPIC"))
+        & (authorization.create_topic.may_create_any_topic == allowed("CREATE", "CLUSTER"))
+    )
+    .also(
+        "cluster", set={answer: some(Answer(request=Request.CREATE_TOPIC, refusal=Refusal.CLUSTER))}
+    )
+    .also(
+        "cluster-by-metadata",
+        "topic",
+        set={answer: some(Answer(request=Request.CREATE_TOPIC, refusal=Refusal.TOPIC))},
+    )
+    .also(
+        "authorized", set={answer: some(Answer(request=Request.CREATE_TOPIC, refusal=Refusal.NONE))}
+    )
+)
+"""The ACLs decide the principal's permissions, and the last answer is kept."""
 
-def _decisions() -> Change:
-    """The ACLs decide the principal's permissions, and the last answer is kept."""
-    change = Change("acls", "The table of ACLs decides.", machines=(table,))
-    for asked, request in REQUESTS:
-        change = change.table(asked.name).only_when(all_true(*_as_allowed(asked.on)))
-        for row in asked.rows:
-            change = change.also(row.id, set={answer: some(_answer(row, lift(request)))})
-    return change
-
-
-decisions = _decisions()
-TABLES = (*CHANGES, *(asked for asked, _ in REQUESTS))
+TABLES = (
+    *CHANGES,
+    authorization.init_asks,
+    authorization.add_asks,
+    authorization.end_asks,
+    authorization.describe_asks,
+    authorization.add_offsets_asks,
+    authorization.commit_asks,
+    authorization.find_asks,
+    authorization.group_asks,
+    authorization.produce_asks,
+    authorization.markers_ask,
+    authorization.topic_asks,
+    authorization.create_asks,
+)
+"""Requests of a principal, under a table of ACLs that changes."""
