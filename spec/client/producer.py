@@ -167,7 +167,8 @@ init_lost = Table(
             "sent-again",
             "InitProducerId is sent again",
             send=(init(connection),),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, "
+            "TransactionManager.TxnRequestHandler.onComplete",
         ),
     ),
 )
@@ -188,7 +189,8 @@ init_response_lost = Table(
             "sent-again",
             "InitProducerId is sent again",
             send=(init(connection),),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, "
+            "TransactionManager.TxnRequestHandler.onComplete",
         ),
     ),
 )
@@ -216,7 +218,8 @@ add_lost = Table(
             "sent-again",
             "AddPartitionsToTxn is sent again",
             send=(add(lost_add.partition, connection),),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, "
+            "TransactionManager.TxnRequestHandler.onComplete",
         ),
     ),
 )
@@ -244,7 +247,8 @@ add_response_lost = Table(
             "sent-again",
             "AddPartitionsToTxn is sent again",
             send=(add(lost_add_response.partition, connection),),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, "
+            "TransactionManager.TxnRequestHandler.onComplete",
         ),
     ),
 )
@@ -278,7 +282,7 @@ produce_lost = Table(
                     is_sent_at_once(lost_produce.partition, lost_produce.record),
                 ),
             ),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, Sender.completeBatch",
         ),
     ),
 )
@@ -299,7 +303,8 @@ end_lost = Table(
             "sent-again",
             "EndTxn is sent again",
             send=(end(result, connection),),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, "
+            "TransactionManager.TxnRequestHandler.onComplete",
         ),
     ),
 )
@@ -320,7 +325,8 @@ end_response_lost = Table(
             "sent-again",
             "EndTxn is sent again",
             send=(end(result, connection),),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, "
+            "TransactionManager.TxnRequestHandler.onComplete",
         ),
     ),
 )

@@ -137,7 +137,7 @@ partitions_asked = Table(
                 new_partitions: set_of(),
                 queued: queued | set_of(Request.ADD_PARTITIONS_TO_TXN),
             },
-            source="TransactionManager.addPartitionsToTransactionHandler",
+            source="TransactionManager.nextRequest, addPartitionsToTransactionHandler",
         ),
     ),
 )
