@@ -1,4 +1,5 @@
-//! The KTX model (MODEL.md) for Stateright: `ktx THREADS` searches breadth-first.
+//! The KTX model (MODEL.md) for Stateright: `ktx THREADS` searches breadth-first, `ktx THREADS
+//! SECONDS` walks at random for so long.
 //!
 //! A state is an array of bytes, one for each variable, so that hashing it is one call. Each action
 //! of MODEL.md is a variant of `Act`, with its guard in `actions` and its updates in `next_state`.
@@ -6,7 +7,8 @@
 mod size;
 
 use size::{E, I, K, S, V};
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, Model, Property, UniformChooser};
+use std::time::Duration;
 
 const OF_PARTITIONS: usize = 2;
 const OF_INSTANCES: usize = OF_PARTITIONS + 6 * K;
@@ -392,6 +394,13 @@ impl Model for Ktx {
 fn main() {
     let threads = std::env::args().nth(1).and_then(|told| told.parse().ok());
     let threads = threads.expect("usage: ktx THREADS");
+    if let Some(told) = std::env::args().nth(2) {
+        let seconds = Duration::from_secs(told.parse().expect("usage: ktx THREADS SECONDS"));
+        let walks = Ktx.checker().threads(threads).timeout(seconds);
+        let walks = walks.spawn_simulation(1, UniformChooser).join();
+        println!("{} steps", walks.state_count());
+        return;
+    }
     let checker = Ktx.checker().threads(threads).spawn_bfs().join();
     let broken = checker.discoveries();
     for name in broken.keys() {
