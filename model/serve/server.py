@@ -21,6 +21,7 @@ from .faults.actions import Actions
 from .faults.faults import Fault
 from .faults.injection import Faulted, now_ms
 from .handlers.configs import ConfigApis
+from .handlers.consumer_groups import ConsumerGroupApis
 from .handlers.groups import GroupApis
 from .handlers.logs import LogApis
 from .handlers.metadata import MetadataApis, Nodes
@@ -41,9 +42,14 @@ def offered(protocol: str) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for name, newest in newest_of(protocol).items():
         first, last = KNOWN[name]
-        if newest >= first:
+        is_early = name in EARLY and RELEASED.index(protocol) < RELEASED.index("4.0.0")
+        if newest >= first and not is_early:
             found[name] = (first, min(newest, last))
     return found
+
+
+EARLY: Final = ("ConsumerGroupHeartbeat", "ConsumerGroupDescribe")
+"""APIs that brokers before 4.0 offer only with settings for early access."""
 
 
 class Server(Served):
@@ -84,7 +90,10 @@ class Server(Served):
         """The number of answered requests of each API."""
         self.logs = LogApis(self.cluster, self.nodes, self.partitions, self.settings)
         self.groups = GroupApis(self.cluster, self.nodes)
-        self.offsets = OffsetApis(self.cluster, self.partitions, self.groups, self.settings)
+        self.consumer_groups = ConsumerGroupApis(self.cluster, self.partitions, self.groups)
+        self.offsets = OffsetApis(
+            self.cluster, self.partitions, self.groups, self.consumer_groups, self.settings
+        )
         self.metadata = MetadataApis(
             self.nodes, self.partitions, self.settings, self.offsets.delete_topic
         )
@@ -95,6 +104,7 @@ class Server(Served):
             **self.logs.answers,
             **self.transactions.answers,
             **self.groups.answers,
+            **self.consumer_groups.answers,
             **self.offsets.answers,
             **self.configs.answers,
         }
@@ -165,6 +175,7 @@ class Server(Served):
             self._tick()
             self.cluster.sleep(0)
             self.groups.settle()
+            self.consumer_groups.expire()
             self.logs.wake()
 
     def _tick(self) -> None:

@@ -36,6 +36,8 @@ class GroupApis:
         self._waiting: dict[_Waiting, asyncio.Future[Answer]] = {}
         self._clients: dict[tuple[str, str], str] = {}
         """The client id of each member, by group and member id."""
+        self.others: dict[str, Any] = {}
+        """The groups whose coordinator assigns, by their ids: each has a `state`."""
         self.answers: Mapping[str, Callable[[Request], Any]] = {
             "JoinGroup": self.join,
             "SyncGroup": self.sync,
@@ -83,6 +85,8 @@ class GroupApis:
         asked = request.fields
         name, member_id = asked["group_id"], asked["member_id"]
         error = self.refusal(request, name)
+        if error == "NONE" and self._is_other(name):
+            error = "INCONSISTENT_GROUP_PROTOCOL"
         if error != "NONE":
             return Answer(_fields(JoinGroupResponse(error, member_id=member_id)))
         instance_id = asked.get("group_instance_id")
@@ -151,7 +155,7 @@ class GroupApis:
         if error != "NONE":
             return told
         group = self._groups.groups.get(name)
-        if group is None:
+        if group is None or name in self.others:
             is_told = request.version >= _KNOWS_NOT_FOUND
             error = "GROUP_ID_NOT_FOUND" if is_told else "NONE"
             return told | {"error_code": error, "group_state": "Dead"}
@@ -171,6 +175,10 @@ class GroupApis:
             ],
         }  # fmt: skip
 
+    def _is_other(self, name: str) -> bool:
+        """Whether the coordinator assigns in a group that has members."""
+        return name in self.others and self.others[name].state != "Empty"
+
     def subscribed(self, group_id: str) -> set[str] | None:
         """The topics that members of a group subscribe to; None if its protocol doesn't tell
         (GroupMetadata.isSubscribedToTopic)."""
@@ -186,14 +194,19 @@ class GroupApis:
         found: list[dict[str, Any]] = []
         wanted = [state.lower() for state in request.fields.get("states_filter") or ()]
         types = [kind.lower() for kind in request.fields.get("types_filter") or ()]
-        for name, group in self._groups.groups.items():
-            state = _state(group)
+        states = {name: (_state(one), "classic") for name, one in self._groups.groups.items()}
+        states |= {name: (one.state, "consumer") for name, one in self.others.items()}
+        for name, (state, kind) in states.items():
             may = self._may.use_of_group(request.principal, name, "DESCRIBE")
             is_here = self._nodes.group_coordinator(name) == request.node
             is_wanted = not wanted or state.lower() in wanted
-            if is_here and may == "NONE" and is_wanted and (not types or "classic" in types):
-                one = {"group_id": name, "protocol_type": group.protocol_type}
-                found.append(one | {"group_state": state, "group_type": "classic"})
+            if is_here and may == "NONE" and is_wanted and (not types or kind in types):
+                group = self._groups.groups.get(name)
+                protocol_type = "consumer" if group is None else group.protocol_type
+                found.append(
+                    {"group_id": name, "protocol_type": protocol_type, "group_state": state,
+                     "group_type": kind}
+                )  # fmt: skip
         return Answer({"error_code": "NONE", "groups": found})
 
     def delete(self, request: Request) -> Answer:
@@ -201,8 +214,13 @@ class GroupApis:
         told: list[dict[str, Any]] = []
         for name in request.fields["groups_names"]:
             error = self.refusal(request, name)
+            if error == "NONE" and self._is_other(name):
+                error = "NON_EMPTY_GROUP"
             if error == "NONE":
+                was_other = self.others.pop(name, None) is not None
                 error = self._groups.delete(name)
+                if was_other and error == "GROUP_ID_NOT_FOUND":  # it has no offsets
+                    error = "NONE"
             told.append({"group_id": name, "error_code": error})
         return Answer({"results": told})
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ...broker.group_messages import Committed
+from ...broker.group_messages import Committed, Identity
 from ...cluster import Cluster, offsets_partition
 from ...wire.listener import Answer, Request
 from ..settings import Settings
+from .consumer_groups import ConsumerGroupApis
 from .groups import GroupApis, identity
 from .partitions import Partitions
 
@@ -30,8 +31,10 @@ class OffsetApis:
     """The answers of the brokers that keep offsets."""
 
     def __init__(
-        self, cluster: Cluster, partitions: Partitions, groups: GroupApis, settings: Settings
-    ) -> None:
+        self, cluster: Cluster, partitions: Partitions, groups: GroupApis,
+        consumer_groups: ConsumerGroupApis, settings: Settings,
+    ) -> None:  # fmt: skip
+        self._consumer_groups = consumer_groups
         self._cluster, self._partitions, self._groups = cluster, partitions, groups
         self._settings = settings
         self._details: dict[tuple[str, Place, int], Details] = {}
@@ -52,8 +55,11 @@ class OffsetApis:
         refused = self._cluster.use_of_group(request.principal, asked["group_id"], "READ")
 
         def kept(offsets: Mapping[Place, int]) -> str:
+            error, of = self._consumer_groups.check(asked["group_id"], identity(asked), request)
+            if error != "NONE":
+                return error
             return self._cluster.commit_group_offsets(
-                asked["group_id"], offsets, **identity(asked)._asdict(),
+                asked["group_id"], offsets, **of._asdict(),
                 api_version=request.version,
             )  # fmt: skip
 
@@ -66,9 +72,12 @@ class OffsetApis:
         refused = self._cluster.may_commit_offsets(request.principal, name, group_id)
 
         def kept(offsets: Mapping[Place, int]) -> str:
+            error, of = self._consumer_groups.check(group_id, identity(asked), request)
+            if error != "NONE":
+                return error
             return self._cluster.commit_offsets(
                 name, asked["producer_id"], asked["producer_epoch"], group_id, offsets=offsets,
-                **identity(asked)._asdict(), api_version=request.version,
+                **of._asdict(), api_version=request.version,
             )  # fmt: skip
 
         return self._committed(request, refused, kept)
@@ -145,6 +154,9 @@ class OffsetApis:
         group_id, wanted = asked["group_id"], asked["topics"]
         stable = request.fields.get("require_stable", False)
         error = self._groups.refusal(request, group_id)
+        if error == "NONE" and asked.get("member_epoch", -1) >= 0:
+            of = Identity(asked["member_id"] or "", asked["member_epoch"])
+            error, _ = self._consumer_groups.check(group_id, of, request)
         if error != "NONE":
             return {"error_code": error, "topics": []}
         if wanted is not None:

@@ -63,8 +63,9 @@ LEFT_OUT: Final = {
     "DescribeProducers": "",
     "DescribeTransactions": "",
     "ListTransactions": "a pattern is one of Python's",
-    "ConsumerGroupHeartbeat": "",
-    "ConsumerGroupDescribe": "",
+    "ConsumerGroupHeartbeat": "beside the tables; one assignor for `uniform` and `range`; a "
+    "rebalance has no time limit; a pattern is one of Python's; no group changes its protocol",
+    "ConsumerGroupDescribe": "a member's host is /127.0.0.1; no authorized operations",
 }
 """What the answers to an API leave out; empty: nothing. The tables of `spec` decide about
 transactions, groups and offsets."""

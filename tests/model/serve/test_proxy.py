@@ -353,7 +353,7 @@ def test_what_isn_t_offered_is_hidden() -> None:
         }
         offered = {one["api_key"]: one["max_version"] for one in told["api_keys"]}
         mine = server.brokers.versions
-        assert len(offered) == len(mine)
+        assert len(offered) == len(mine) - 1  # in ConsumerGroupHeartbeat, topics go by ids
         with pytest.raises(BrokerError):
             connection.ask("SaslHandshake", 1, {"mechanism": "PLAIN"})
         connection.close()
