@@ -33,7 +33,7 @@ class ClassOptions:
         ),
     ] = None
     machine: Annotated[
-        Literal["coordinator", "leader"] | None,
+        Literal["coordinator", "leader", "producer-ids", "controller"] | None,
         typer.Option("--machine", help="classes: the machine to compare (default: each)."),
     ] = None
     bounds: Annotated[
@@ -54,7 +54,7 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
     """Compares each machine, and ends with the exit code. No other option may be given beside."""
     from ...model.conformance.classes.comparison import compare
     from ...model.conformance.classes.host import Host, UnavailableError, jars_in, jars_of
-    from ...model.conformance.classes.machines import MACHINES
+    from ...model.conformance.classes.machines import MACHINES, has
 
     release = options.classes
     if release is None:
@@ -65,12 +65,16 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
         fail(f"--classes {release}: {one_of(release, VERSIONS)}")
     if options.jars is not None and not options.jars.is_dir():
         fail(f"--jars {options.jars}: no such folder")
+    names = [options.machine] if options.machine else [n for n in MACHINES if has(n, release)]
+    for name in names:
+        if not has(name, release):
+            fail(f"--machine {name} is from {MACHINES[name].since} on")
     most = SMALL if options.bounds == "small" else None
     found = list[dict[str, object]]()
     codes = set[int]()
     try:
         path = jars_of(VERSIONS[release]) if options.jars is None else jars_in(options.jars)
-        for name in [options.machine] if options.machine else MACHINES:
+        for name in names:
             machine = MACHINES[name](release)
             with Host(name, path) as host:
                 result = compare(machine, machine.steps(most), host)

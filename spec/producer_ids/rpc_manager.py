@@ -19,7 +19,13 @@ from ...language import (
     some,
 )
 from ..messages import NO_TIMESTAMP, clock, now
-from ..releases.features import block_awaited_elsewhere, controller_hands_out_ids, overlap_refused
+from ..releases.features import (
+    backoff_ends_with_flag,
+    backoff_left_by_request,
+    block_awaited_elsewhere,
+    controller_hands_out_ids,
+    overlap_refused,
+)
 from .controller import (
     AllocateProducerIds,
     AllocateProducerIdsResponse,
@@ -213,7 +219,11 @@ switched = Table(
         Row(
             "clear",
             "The broker may ask for another block",
-            set={request_in_flight: False, step[handler]: Step.IDLE},
+            set={
+                request_in_flight: False,
+                backoff_deadline: if_(backoff_ends_with_flag, NO_TIMESTAMP, backoff_deadline),
+                step[handler]: Step.IDLE,
+            },
             during=block_awaited_elsewhere,
             source="RPCProducerIdManager.generateProducerId",
         ),
@@ -237,6 +247,7 @@ requested = Table(
             set={
                 request_in_flight: True,
                 outstanding: outstanding + 1,
+                backoff_deadline: if_(backoff_left_by_request, backoff_deadline, NO_TIMESTAMP),
                 step[handler]: if_(waits & ~has_id, Step.WAITING, Step.IDLE),
             },
             send=(
@@ -360,7 +371,11 @@ received = Table(
             set={
                 outstanding: outstanding - 1,
                 prefetched: some(Outcome(error=Errors.NONE, block=response_block)),
-                backoff_deadline: NO_TIMESTAMP,
+                backoff_deadline: if_(
+                    backoff_left_by_request & ~backoff_ends_with_flag,
+                    NO_TIMESTAMP,
+                    backoff_deadline,
+                ),
             },
             during=block_awaited_elsewhere,
             source="RPCProducerIdManager.handleAllocateProducerIdsResponse",
@@ -484,7 +499,7 @@ timed_out = Table(
             "The next call asks again",
             set={
                 connection: connection + 1,
-                backoff_deadline: NO_TIMESTAMP,
+                backoff_deadline: if_(backoff_left_by_request, NO_TIMESTAMP, backoff_deadline),
                 outstanding: outstanding - 1,
                 request_in_flight: False,
             },

@@ -122,6 +122,10 @@ UNWATCHED: Final = (
         ),
     ),
     Unwatched(
+        "a bounded run has one time, in which every backoff is over",
+        ("backoff_left_by_request", "backoff_ends_with_flag"),
+    ),
+    Unwatched(
         "the fault that it mends is a deadlock of threads, which no system has",
         ("completed_by_scheduler",),
     ),

@@ -574,6 +574,19 @@ overlap_refused = _of_coordinators(
     sentence="A block that starts with the last id of the current one is refused, too.",
     source="KAFKA-20031",
 )
+backoff_left_by_request = _of_coordinators(
+    "backoff_left_by_request",
+    "4.3",
+    sentence="A block or a timeout ends a broker's backoff after a failed request for producer "
+    "ids. Before, the next request did.",
+    source="KAFKA-20058",
+)
+backoff_ends_with_flag = _of_coordinators(
+    "backoff_ends_with_flag",
+    "4.4",
+    sentence="The use of a block ends a broker's backoff, and no longer its arrival.",
+    source="KAFKA-20114",
+)
 
 _all = (*_features, *OF_CLIENTS, *OF_REPLICATION, *OF_GROUPS, *PROPOSED)
 KAFKA = Protocols(RELEASES, _all, unreleased=(TRUNK,), unchanged=UNCHANGED, parts=PARTS)

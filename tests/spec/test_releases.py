@@ -61,7 +61,11 @@ def test_a_mixture_has_the_bugs_of_its_parts(protocol: str, name: str, verdict: 
     assert check(ending_anywhere(instance), Options(brief=True)).verdict is verdict
 
 
-NEW_IN_4_4 = {"calls": "KIP-1319", "group-offsets": "KAFKA-20634"}
+NEW_IN_4_4 = {
+    "calls": "KIP-1319",
+    "group-offsets": "KAFKA-20634",
+    "producer-ids": "KAFKA-20114",
+}
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -55,9 +55,11 @@ class Comparison:
             return
         places = list[tuple[str, str]]()
         for name, tables, kafka in zip(names, given, found, strict=True):
+            if tables is None or tables == kafka:
+                continue
             if kafka == ABSENT:
                 self.lacking.add(name)
-            elif tables is not None and tables != kafka:
+            else:
                 places.append((name, f"{name}: {tables} in the tables, {kafka} in Kafka's class"))
         if not places:
             return

@@ -149,6 +149,7 @@ class Coordinator(LocalSteps):
     """The local steps of an entry at one release."""
 
     name = "coordinator"
+    since = "2.4"
     answers = ("answers", "error", "producer id", "producer epoch")
     fields = KAFKAS
     of_the_class_alone = OF_THE_CLASS_ALONE

@@ -202,8 +202,9 @@ class Host:
         self._said.seek(0)
         lines = self._said.read().decode("utf-8", "replace").splitlines()
         said = [line for line in lines if not line.startswith(("SLF4J", "OpenJDK"))]
+        ended = [line for line in said if not line.startswith("\tat ")]
         if code == _UNUSABLE:
             raise UnavailableError((said or ["the classes can't be used"])[-1])
         if code == _BLOCKED:
             raise DiedError("; ".join(line.strip() for line in said[:12]))
-        raise DiedError(f"the JVM ended with {code}: {(said or ['it said nothing'])[-1]}")
+        raise DiedError(f"the JVM ended with {code}: {(ended or ['it said nothing'])[-1]}")

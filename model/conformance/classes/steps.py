@@ -37,6 +37,8 @@ class LocalSteps:
     """A machine of one release, alone with an environment that may send anything in range."""
 
     name: ClassVar[str]
+    since: ClassVar[str] = "3.6"
+    """The first release whose class can be set up."""
     answers: ClassVar[tuple[str, ...]]
     """The names of the numbers of an answer."""
     fields: ClassVar[tuple[str, ...]]

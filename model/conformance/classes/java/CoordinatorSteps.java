@@ -1,5 +1,4 @@
 import java.lang.reflect.Field;
-import java.lang.reflect.Proxy;
 import java.util.ArrayDeque;
 import java.util.Collection;
 import java.util.Deque;
@@ -23,7 +22,6 @@ import org.apache.kafka.common.requests.AddPartitionsToTxnResponse;
 import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.requests.TransactionResult;
 import org.apache.kafka.common.requests.WriteTxnMarkersResponse;
-import org.apache.kafka.common.utils.Time;
 import org.mockito.Mockito;
 import scala.Function0;
 import scala.Function1;
@@ -110,7 +108,7 @@ final class CoordinatorSteps implements Host.Steps {
                 ? state(enumerated, STATES[at])
                 : singleton(SCALA + STATES[at] + "$");
         }
-        Object metadata = StandIns.metadata(2), scheduler = StandIns.scheduler(), time = time();
+        Object metadata = StandIns.metadata(2), scheduler = StandIns.scheduler(), time = StandIns.time(() -> NOW);
         Object config = StandIns.transactionConfig();
         Object zooKeeper = Kafka.find("kafka.zk.KafkaZkClient") == null ? null : Kafka.mocked(
             Kafka.type("kafka.zk.KafkaZkClient"), Mockito.RETURNS_DEFAULTS);
@@ -462,16 +460,6 @@ final class CoordinatorSteps implements Host.Steps {
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }
-    }
-
-    private static Object time() {
-        return Proxy.newProxyInstance(
-            Host.class.getClassLoader(), new Class<?>[] {Time.class}, (proxy, method, arguments) ->
-                switch (method.getName()) {
-                    case "milliseconds", "hiResClockMs" -> NOW;
-                    case "nanoseconds" -> NOW * 1_000_000;
-                    default -> null;
-                });
     }
 
     private Object producerIds() {

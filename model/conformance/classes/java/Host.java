@@ -31,6 +31,8 @@ final class Host {
             steps = switch (arguments[0]) {
                 case "coordinator" -> new CoordinatorSteps();
                 case "leader" -> new LeaderSteps();
+                case "producer-ids" -> new ProducerIdSteps();
+                case "controller" -> new ControllerSteps();
                 default -> throw new IllegalArgumentException(arguments[0]);
             };
         } catch (IllegalStateException | LinkageError e) {

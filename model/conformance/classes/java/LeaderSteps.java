@@ -17,7 +17,6 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 import org.apache.kafka.common.protocol.Errors;
-import org.apache.kafka.common.utils.Time;
 
 /**
  * A partition with one producer id, in Kafka's UnifiedLog and ProducerStateManager. The log is on a
@@ -332,7 +331,7 @@ final class LeaderSteps implements Host.Steps {
             idle(Kafka.type("org.apache.kafka.server.util.Scheduler")),
             Kafka.make(Kafka.type("org.apache.kafka.storage.log.metrics.BrokerTopicStats",
                 "kafka.server.BrokerTopicStats")),
-            time(), 900_000,
+            StandIns.time(() -> now), 900_000,
             Kafka.make(Kafka.type(LOGS + "ProducerStateManagerConfig"), EXPIRATION_MS, true),
             600_000, Kafka.make(Kafka.type(LOGS + "LogDirFailureChannel"), 1), true,
             Optional.empty(), false, new ConcurrentHashMap<String, Integer>(), false,
@@ -343,16 +342,6 @@ final class LeaderSteps implements Host.Steps {
     private static Object idle(Class<?> type) {
         return Proxy.newProxyInstance(
             Host.class.getClassLoader(), new Class<?>[] {type}, (proxy, method, arguments) -> null);
-    }
-
-    private Object time() {
-        return Proxy.newProxyInstance(
-            Host.class.getClassLoader(), new Class<?>[] {Time.class}, (proxy, method, arguments) ->
-                switch (method.getName()) {
-                    case "milliseconds", "hiResClockMs" -> now;
-                    case "nanoseconds" -> now * 1_000_000;
-                    default -> null;
-                });
     }
 
     private static Class<?> record(String name) {

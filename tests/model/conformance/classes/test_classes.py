@@ -144,6 +144,7 @@ def test_jars_that_are_missing_or_of_another_scala_get_one_line(tmp_path: Path) 
         ("--classes 4.3 --jars /nowhere", "--jars /nowhere: no such folder"),
         ("--classes 4.3 --bootstrap h:1", "takes --machine, --bounds, --jars and --json alone"),
         ("--machine coordinator", "are for --classes"),
+        ("--classes 2.8 --machine producer-ids", "--machine producer-ids is from 3.6 on"),
         ("", "needs --bootstrap HOST:PORT, or --classes RELEASE"),
     ],
 )

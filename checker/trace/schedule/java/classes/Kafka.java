@@ -97,6 +97,11 @@ final class Kafka {
         return attempt(() -> of.getClass().getField(name).get(of));
     }
 
+    /** What its field of this name has, even if it is private and has no method. */
+    static Object inField(Object of, String name) {
+        return attempt(() -> open(of.getClass().getDeclaredField(name)).get(of));
+    }
+
     /** The types that a method of this name takes. */
     static String signature(Object of, String name) {
         return method(of.getClass(), name, false).toGenericString();

@@ -1,6 +1,9 @@
+import java.lang.reflect.Proxy;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.LongSupplier;
 import org.apache.kafka.common.Node;
+import org.apache.kafka.common.utils.Time;
 import org.mockito.Mockito;
 import scala.Function0;
 import scala.Option;
@@ -62,6 +65,17 @@ final class StandIns {
         } catch (ReflectiveOperationException e) {
             return Kafka.make(type); // Scala has the defaults beside the constructor
         }
+    }
+
+    /** A clock that gives this time, in milliseconds. */
+    static Time time(LongSupplier now) {
+        return (Time) Proxy.newProxyInstance(
+            StandIns.class.getClassLoader(), new Class<?>[] {Time.class},
+            (proxy, method, arguments) -> switch (method.getName()) {
+                case "milliseconds", "hiResClockMs" -> now.getAsLong();
+                case "nanoseconds" -> now.getAsLong() * 1_000_000;
+                default -> null;
+            });
     }
 
     static Object logContext() {

@@ -1,0 +1,251 @@
+"""The local steps of producer ids, as Kafka's RPCProducerIdManager and ProducerIdControlManager
+take them.
+
+A broker's manager has one thread. A step is a call to its end, an answer of the controller, or the
+channel's timeout. The controller knows one broker, or none.
+
+Reductions: a block below the last `MARGIN` ids starts at `FIRST`; a deadline is past, or
+retry.backoff.ms away.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from ....spec.producer_ids import controller, rpc_manager
+from ....spec.producer_ids.state import Errors
+from ...machine import Machine
+from .steps import LocalStep, LocalSteps, Way, path_to
+
+NOW: Final = 2_000_000_000
+BACKOFF_MS: Final = 50
+LARGEST: Final = 2**63 - 1
+MARGIN: Final = 100
+FIRST: Final = 1000
+BROKER: Final = 1
+SIZES: Final = (-1, 0, 1, 2, 10)
+_CODES: Final = dict(Errors.members)
+_CALL: Final = (
+    rpc_manager.take_prefetched,
+    rpc_manager.set_current,
+    rpc_manager.clear_in_flight,
+    rpc_manager.request_block,
+)
+MANAGER_ALONE: Final = {
+    "brokerEpochSupplier": "the request that has its number isn't compared",
+}
+CONTROLLER_ALONE: Final = {"brokerEpoch": "nobody reads it"}
+"""Fields of Kafka's classes alone, with the reason."""
+MANAGER_ROWS_LEFT_OUT: Final = {
+    ("AllocateProducerIdsResponse", "closed-connection"): "NetworkClient's",
+    ("AllocateProducerIdsResponse", "not-controller"): "NodeToControllerRequestThread's",
+    ("connection loss", "retry"): "NodeToControllerRequestThread's",
+    ("register again", "new-epoch"): "BrokerLifecycleManager's",
+}
+CONTROLLER_ROWS_LEFT_OUT: Final = {
+    ("AllocateProducerIds", "not-controller"): "QuorumController's",
+    ("commit", "answer"): "QuorumController's",
+    ("fail over", "records-kept"): "QuorumController's",
+    ("fail over", "records-lost"): "QuorumController's",
+}
+"""Rows that don't run, with the reason."""
+
+
+class Manager(NamedTuple):
+    """A broker's manager as it goes to the host; a first id of -1 is that of no block."""
+
+    first: int = -1
+    size: int = 0
+    next_id: int = 0
+    is_prefetched: int = 0
+    prefetched_first: int = 0
+    prefetched_size: int = 0
+    in_flight: int = 0
+    deadline: int = -1
+
+
+class ProducerIds(LocalSteps):
+    """The local steps of a broker's RPCProducerIdManager at one release, from 3.6 on."""
+
+    name = "producer-ids"
+    answers = ("answers", "producer id", "requests")
+    fields = (
+        "currentProducerIdBlock", "its size", "its next id", "(nextProducerIdBlock)",
+        "nextProducerIdBlock", "its size", "requestInFlight", "backoffDeadlineMs",
+    )  # fmt: skip
+    of_the_class_alone = MANAGER_ALONE
+    rows_left_out = MANAGER_ROWS_LEFT_OUT
+
+    def __init__(self, protocol: str, machine: Machine | None = None) -> None:
+        super().__init__(
+            machine
+            or Machine(
+                rpc_manager.TABLES, protocol=protocol, this=BROKER,
+                constants={"retry_backoff_ms": BACKOFF_MS},
+            )
+        )  # fmt: skip
+        self.blank.outside(clock__now=NOW)
+        self.blank.put(outstanding=1)
+
+    def steps(self, most: int | None = None) -> Iterator[LocalStep]:
+        start = Manager()
+        ways: dict[Manager, Way | None] = {start: None}
+        frontier = deque([start])
+        explored = 0
+        while frontier and (most is None or explored < most):
+            before = frontier.popleft()
+            explored += 1
+            for step, after in self._steps_of(before):
+                yield step._replace(way=lambda at=before: path_to(ways, at))
+                following = _canonical(after)
+                if following not in ways:
+                    ways[following] = Way(before, step.said)
+                    frontier.append(following)
+
+    def _steps_of(self, before: Manager) -> Iterator[tuple[LocalStep, Manager]]:
+        due = {before, before._replace(deadline=NOW)} if before.deadline > NOW else {before}
+        for at in sorted(due):
+            yield self._call(at)
+        yield from self._responses(before)
+        yield self._taken(2, before, rpc_manager.channel_timeout.name)
+        yield self._taken(3, before, rpc_manager.crash.name)
+
+    def _call(self, before: Manager) -> tuple[LocalStep, Manager]:
+        machine = self._machine(before)
+        outcome = machine.handle(rpc_manager.generate.name, handler=0)
+        rows = [(rpc_manager.generate.name, outcome.row)]
+        reply, requests = outcome.reply, 0
+        while True:
+            for event in _CALL:
+                outcome = machine.attempt(event.name, handler=0)
+                if outcome is not None:
+                    break
+            else:
+                break
+            rows.append((event.name, outcome.row))
+            requests += len(outcome.sent)
+            if event is rpc_manager.clear_in_flight:
+                outcome = machine.handle(rpc_manager.generate.name, handler=0)
+                rows.append((rpc_manager.generate.name, outcome.row))
+                reply = outcome.reply
+        answer = 1, -1 if reply is None else reply.producer_id, requests
+        return self._step((0, 0, 0, 0), "generateProducerId()", before, machine, answer, *rows)
+
+    def _responses(self, before: Manager) -> Iterator[tuple[LocalStep, Manager]]:
+        name = controller.AllocateProducerIdsResponse.name
+        last = before.first + before.size - 1
+        firsts = {-1, 0, last - 1, last, last + 1} if before.first >= 0 else {-1, 0, FIRST}
+        for error in ("STALE_BROKER_EPOCH", "UNKNOWN_SERVER_ERROR", "NONE"):
+            for size in SIZES:
+                for first in sorted(firsts | {LARGEST - max(size, 1), LARGEST - max(size, 1) + 1}):
+                    if first > LARGEST or (error != "NONE" and (first, size) != (-1, -1)):
+                        continue
+                    machine = self._machine(before)
+                    outcome = machine.handle(
+                        name, broker=BROKER, connection=machine["connection"], error=error,
+                        producer_id_start=first, producer_id_len=size,
+                    )  # fmt: skip
+                    given = 1, _CODES[error], first, size
+                    said = f"{name}(error={error}, first={first}, size={size})"
+                    answer = 0, None, len(outcome.sent)
+                    yield self._step(given, said, before, machine, answer, (name, outcome.row))
+
+    def _taken(self, operation: int, before: Manager, name: str) -> tuple[LocalStep, Manager]:
+        machine = self._machine(before)
+        outcome = machine.handle(name)
+        answer = 0, None, len(outcome.sent)
+        return self._step(
+            (operation, 0, 0, 0), name, before, machine, answer, (name, outcome.row)
+        )  # fmt: skip
+
+    def _step(
+        self, given: tuple[int, ...], said: str, before: Manager, machine: Machine,
+        answer: tuple[int | None, ...], *rows: tuple[str, str],
+    ) -> tuple[LocalStep, Manager]:  # fmt: skip
+        after = self._manager(machine)
+        expected: list[int | None] = list(after)
+        if after.first < 0:
+            expected[1:3] = None, None
+        elif after.next_id >= after.first + after.size:
+            expected[2] = None  # Kafka's counter goes on with each call
+        if not after.is_prefetched:
+            expected[4:6] = None, None
+        return LocalStep((*given, *before), answer, tuple(expected), rows, said), after
+
+    def _machine(self, before: Manager) -> Machine:
+        machine = self.blank.copy()
+        if before.first >= 0:
+            machine.put(
+                current_block={"first": before.first, "size": before.size},
+                next_producer_id=before.next_id,
+            )
+        if before.is_prefetched:
+            block = {"first": before.prefetched_first, "size": before.prefetched_size}
+            machine.put(prefetched={"error": "NONE", "block": block})
+        machine.put(request_in_flight=bool(before.in_flight), backoff_deadline=before.deadline)
+        return machine
+
+    @staticmethod
+    def _manager(machine: Machine) -> Manager:
+        block, prefetched = machine["current_block"], machine["prefetched"]
+        known = (0, 0, 0)
+        if prefetched is not None:
+            known = 1, prefetched.block.first, prefetched.block.size
+        return Manager(
+            block.first, block.size, machine["next_producer_id"], *known,
+            int(machine["request_in_flight"]), machine["backoff_deadline"],
+        )  # fmt: skip
+
+
+def _canonical(at: Manager) -> Manager:
+    """The state that stands for this one: its block is moved."""
+    if at.first < 0:
+        at = at._replace(size=0, next_id=0)
+    lowest = at.first if at.first >= 0 else at.prefetched_first if at.is_prefetched else -1
+    highest = max(at.first + at.size, at.prefetched_first + at.prefetched_size)
+    if lowest < 0 or highest > LARGEST - MARGIN:
+        return at
+    by = FIRST - lowest
+    if at.first >= 0:
+        at = at._replace(first=at.first + by, next_id=at.next_id + by)
+    if at.is_prefetched:
+        far = min(at.prefetched_first + by, 2 * FIRST)
+        at = at._replace(prefetched_first=far)
+    return at
+
+
+class ControlManager(LocalSteps):
+    """The local steps of the controller's ProducerIdControlManager at one release."""
+
+    name = "controller"
+    answers = ("error", "records", "first id", "size")
+    fields = ("nextProducerBlock",)
+    of_the_class_alone = CONTROLLER_ALONE
+    rows_left_out = CONTROLLER_ROWS_LEFT_OUT
+
+    def __init__(self, protocol: str, machine: Machine | None = None) -> None:
+        super().__init__(machine or Machine(controller.TABLES, protocol=protocol))
+
+    def steps(self, most: int | None = None) -> Iterator[LocalStep]:
+        name = controller.AllocateProducerIds.name
+        blocks = (0, 1000, 7000, LARGEST - 2000, LARGEST - 1001, LARGEST - 1000, LARGEST - 999)
+        for next_block in (*blocks, LARGEST)[:most]:
+            for registered in (-1, 0, 1, 5):
+                for epoch in (-1, 0, 1, 4, 5, 6):
+                    machine = self.blank.copy()
+                    machine.put(
+                        registered={BROKER: registered}, next_block=next_block, committed=next_block
+                    )
+                    outcome = machine.handle(name, broker=BROKER, connection=0, broker_epoch=epoch)
+                    error, first = 0, next_block
+                    if outcome.reply is not None:
+                        error, first = _CODES[outcome.reply.error], -1
+                    yield LocalStep(
+                        (epoch, registered, next_block),
+                        (error, int(not error), first, 0 if error else 1000),
+                        (machine["next_block"],),
+                        ((name, outcome.row),),
+                        f"{name}(epoch={epoch}, registered={registered}, next={next_block})",
+                    )
