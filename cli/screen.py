@@ -29,9 +29,15 @@ def styled() -> Literal["auto"] | None:
 
 
 def screen() -> Console:
-    """The console for results: at most 100 columns, fewer on a narrow terminal."""
+    """The console for results: at most 100 columns, fewer on a narrow terminal.
+
+    The variable COLUMNS sets another width, for a file and a pipe as well.
+    """
     width = WIDTH
-    if sys.stdout.isatty():
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        width = max(NARROWEST, int(columns))
+    elif sys.stdout.isatty():
         width = max(NARROWEST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
     return Console(
         width=width, highlight=False, soft_wrap=False, emoji=False, color_system=styled()

@@ -115,7 +115,18 @@ def compare(
                     differences,
                 )
             )
-    return found
+    return _joined(found)
+
+
+def _joined(found: list[TableDifference]) -> list[TableDifference]:
+    """The differences, with those once that several systems have in tables of one name."""
+    joined: dict[TableDifference, list[str]] = {}
+    for one in found:
+        joined.setdefault(dataclasses.replace(one, systems=()), []).extend(one.systems)
+    return [
+        dataclasses.replace(one, systems=tuple(dict.fromkeys(systems)))
+        for one, systems in joined.items()
+    ]
 
 
 def _differences(
@@ -200,8 +211,11 @@ def _above(table: Table, row: Row) -> Iterator[Expression]:
 
 def tell(found: list[TableDifference], before: str, after: str, console: Console) -> None:
     """Prints one table of differences per declared table: - marks `before`, + marks `after`."""
+    names = [(table.machine, table.event) for table in found]
     for table in found:
         title = Text.assemble((f"{table.machine}, {table.event}", "bold"))
+        if names.count((table.machine, table.event)) > 1:  # systems have tables of their own
+            title.append(f" in {', '.join(table.systems)}")
         if table.only_in is not None:
             title.append(f" (happens only in {table.only_in})")
         console.print(title)

@@ -21,12 +21,15 @@ def find_graph(
     rows: bool = False,
     all_rows: bool = False,
     event: str | None = None,
+    fields: bool = False,
 ) -> Graph:
     """The drawing of a shipped system, of a machine of one, or of the system in `FILE.py[:NAME]`.
 
     `machine` names a machine of the system, `protocol` a single release to draw. A machine is drawn
     at a glance, or with `rows`: each row that moves it, with `all_rows` each row, or those of one
-    `event`. Raises DeclarationError, which lists the known names, for an unknown name.
+    `event`. A system is drawn with its messages, and with `fields` with the fields that a machine
+    reads or sets of another. Raises DeclarationError, which lists the known names, for an unknown
+    name.
     """
     system, found = find(name, machine)
     if protocol is not None:
@@ -38,7 +41,9 @@ def find_graph(
             raise DeclarationError(
                 f"rows and events are drawn for one machine of {name} ({has or 'none has states'})"
             )
-        return system_graph(system, releases)
+        return system_graph(system, releases, fields=fields)
+    if fields:
+        raise DeclarationError(f"--fields is about a system, and {found.name} is a machine")
     diagram = state_diagram(system, found, releases)
     if event is not None:
         shown = {t.event for t in diagram.transitions if t.moves or all_rows}

@@ -48,6 +48,9 @@ for _name, _same in (("same", True), ("drawn", False)):
         derandomize=_same,
     )  # fmt: skip
 settings.load_profile("same")
+# Readline, which pytest loads, sets them for the processes that it starts.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
 # Else each command that a test runs in this process costs 40 ms before it begins.
 typer.testing._get_command = cache(get_command)  # pyright: ignore[reportPrivateImportUsage]
 

@@ -239,17 +239,20 @@ def print_suggestions(found: Suggestions, console: Console) -> None:
         )
 
 
-def show_piece(count: int | None, console: Console) -> Callable[[Mapping[str, Any]], None]:
-    """Prints each exploration of a sweep when it is done; `count` is their number, if known."""
+def show_piece(
+    count: int, console: Console, *, constants: bool = True
+) -> Callable[[Mapping[str, Any]], None]:
+    """Prints each exploration of a sweep when it is done, with its constants or without; `count` is
+    their number. Those beyond it ask whether a fix of a known bug changes the answer."""
     done = 0
 
     def show(result: Mapping[str, Any]) -> None:
         nonlocal done
         done += 1
-        chosen = settings(result["constants"]) if count else ()
+        chosen = settings(result["constants"]) if constants else ()
         of = ", ".join([result["protocol"], *chosen])
         console.print(
-            f"{done}{f' of {count}' if count else ''}: protocol {of}: "
+            f"{f'{done} of {count}' if done <= count else 'with a fix'}: protocol {of}: "
             f"{result['verdict']}, {result['states']:,} states, {result['seconds']:.2f} s",
             highlight=False, markup=False, soft_wrap=True,
         )  # fmt: skip

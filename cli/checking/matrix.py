@@ -101,7 +101,8 @@ def matrix(
             for piece, names in pieces:
                 file = None if results is None else Journal(results, sweeps.digest(piece))
                 with closing(file) if file else nullcontext() as journal:
-                    show = report.show_piece(None, told)
+                    releases = {*piece.system.first_alike(names).values()}
+                    show = report.show_piece(len(releases), told, constants=False)
                     one = matrices.matrix(
                         piece, names, BUGS, together, journal, show, progress=asked.progress
                     )

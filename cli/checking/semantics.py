@@ -111,7 +111,9 @@ def semantics(
         with closing(file) if file else nullcontext() as journal:
             workers = EngineOptions().workers(jobs)
             with workers.together("semantics") as together:
-                answers = asked(questions, together, journal, _counted(told))
+                answers = asked(
+                    questions, together, journal, _counted(told, sum(map(len, questions)))
+                )
     except (DeclarationError, JournalError) as error:
         fail(error)
     _tell(cells, answers, console)
@@ -190,14 +192,15 @@ def sign(found: dict[str, Answer], name: str) -> str:
     return "yes" if answer.holds else "?"
 
 
-def _counted(console: Console) -> Callable[[dict[str, Any]], None]:
-    """Prints how many runs are done, after every tenth."""
+def _counted(console: Console, most: int) -> Callable[[dict[str, Any]], None]:
+    """Prints how many runs are done, after every tenth; there are `most`, or fewer where an answer
+    needs no more."""
     runs = count(1)
 
     def tell(_: dict[str, Any]) -> None:
         done = next(runs)
         if done % 10 == 0:
-            console.print(f"{done} runs done")
+            console.print(f"{done} of at most {most} runs done")
 
     return tell
 

@@ -101,6 +101,12 @@ class DrawingOptions:
             "--all-rows", help="Also draw rows that don't change the state (--detail rows)."
         ),
     ] = False
+    fields: Annotated[
+        bool,
+        typer.Option(
+            "--fields", help="For a system, also draw which machine reads or sets another's fields."
+        ),
+    ] = False
     trace: Annotated[
         Path | None,
         typer.Option("--trace", metavar="FILE", help="Show this trace (ITF) in the .html page."),
@@ -122,16 +128,20 @@ def diagram(
 
     output, protocol, rows = asked.output, asked.protocol, asked.detail == "rows"
     if output is not None and output.suffix.lower() == ".html":
-        if rows or asked.event is not None or asked.all_rows:
-            fail("--detail, --event and --all-rows can't be used with .html: it has every row")
+        if rows or asked.event is not None or asked.all_rows or asked.fields:
+            fail(
+                "--detail, --event, --all-rows and --fields can't be used with .html: it has every "
+                "row"
+            )
         return diagram_page(name, asked.machine, protocol, output, asked.trace)
     if asked.trace is not None:
         fail("--trace needs -o FILE.html")
     try:
         draw = None if output is None else into(output)
         graph = find_graph(
-            name, asked.machine, protocol, rows=rows, all_rows=asked.all_rows, event=asked.event
-        )
+            name, asked.machine, protocol, rows=rows, all_rows=asked.all_rows, event=asked.event,
+            fields=asked.fields,
+        )  # fmt: skip
         print(to_dot(graph), end="") if draw is None else draw(graph)
     except (DeclarationError, DrawingError) as error:
         fail(error)

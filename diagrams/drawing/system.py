@@ -12,13 +12,15 @@ from ..facts import happening, sendings, taken
 from .graph import Edge, Graph, Node, span
 
 
-def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph:
+def system_graph(
+    system: System, releases: Sequence[str] | None = None, *, fields: bool = False
+) -> Graph:
     """Machines as nodes, with the events from outside; messages as edges.
 
-    A message is on an edge in the releases in which some row sends it. A machine that reads or sets
-    fields of another one, without a message, has an edge for that as well. Events that share a
-    bound stand below that bound. Messages stand below their releases, or below the note that they
-    may be lost.
+    A message is on an edge in the releases in which some row sends it. With `fields`, a machine
+    that reads or sets fields of another one, without a message, has an edge for that as well.
+    Events that share a bound stand below that bound. Messages stand below their releases, or below
+    the note that they may be lost.
     """
     shown = tuple(releases or system.protocols.releases)
     sent: _Found[tuple[str, str], Message] = {}
@@ -33,7 +35,8 @@ def system_graph(system: System, releases: Sequence[str] | None = None) -> Graph
             for row, known in rows:
                 for sending in sendings(table, row, known):
                     _add(sent, (name, sending.message.goes_to.machine), sending.message, release)
-                looks.update(((name, machine), None) for machine in _glances(table, row))
+                if fields:
+                    looks.update(((name, machine), None) for machine in _glances(table, row))
     nodes = [
         Node(
             machine.name,

@@ -24,15 +24,14 @@ def print_judgements(
     """
     recorded = read_runs(paths, runs)
     history = {key: those for run in recorded for key, those in run.keys.items()}
-    empty = without_lines(paths, (o.file for operations in history.values() for o in operations))
+    files = {o.file for operations in history.values() for o in operations}
+    empty = sorted({str(path) for path in paths} - files)
     found: dict[str, Judgement] = {}
     left = [Finding.INTERRUPTED]
     with suppress(KeyboardInterrupt):
         for run in recorded:
             found.update(judge_run(run, settings, limit))
         left.clear()
-    for key, judgement in found.items():
-        _tell(key, judgement, is_excerpt=settings.excerpt)
     findings = [judgement.finding for judgement in found.values()]
     overall = worst([*left, *findings, *[Finding.UNJUDGED] * len(empty)])
     operations = sum(judgement.operations for judgement in found.values())
@@ -42,6 +41,9 @@ def print_judgements(
         f"{operations} operations on {keys} keys, {answers} answers judged: "
         f"{overall.name} (exit {overall.exit_code})"
     )
+    tell_without_lines(empty)
+    for key, judgement in found.items():
+        _tell(key, judgement, is_excerpt=settings.excerpt)
     by_key = {key: _as_json(judgement) for key, judgement in found.items()}
     told = {"operations": operations, "answers": answers, "empty": empty}
     told["excerpt"] = settings.excerpt
@@ -64,12 +66,10 @@ def judge_run(
         yield key, judge(operations, settings, limit, about=about)
 
 
-def without_lines(paths: Sequence[Path], files: Iterable[str]) -> list[str]:
-    """The paths without lines, which are reported as well. Their recorder may have died."""
-    found = sorted({str(path) for path in paths} - set(files))
-    for path in found:
+def tell_without_lines(paths: Iterable[str]) -> None:
+    """Prints the paths without lines: their recorder may have died."""
+    for path in paths:
         print(f"{path}: no line, {Finding.UNJUDGED.name}")
-    return found
 
 
 EXCERPT = "Does the recording begin in the middle of a log? Then use --excerpt."
@@ -126,13 +126,7 @@ def print_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
     exit code and the result for machines. Raises BadLineError and OSError."""
     lines = ((str(p), number, line) for p in paths for number, line in read_lines(p, "application"))
     view = find_anomalies(lines)
-    for name, subject, partition, line, file, others in view.anomalies:
-        print(f"{file}, line {line}: {name} of {subject} in {partition}. {ANOMALIES[name]}")
-        if others:
-            print(f"  see {places(others)}")
-    for reason, line, file in view.unjudged:
-        print(f"{file}, line {line}: {Finding.UNJUDGED.name}: {reason}")
-    empty = without_lines(paths, view.files)
+    empty = sorted({str(path) for path in paths} - set(view.files))
     finding = worst([view.finding, *[Finding.UNJUDGED] * len(empty)])
     counts = {"sends": view.sends, "ends": view.ends, "reads": view.reads}
     counts |= {"inputs": view.inputs} if view.inputs else {}
@@ -140,6 +134,13 @@ def print_anomalies(paths: Sequence[Path]) -> tuple[int, Mapping[str, Any]]:
         f"{', '.join(f'{count} {name}' for name, count in counts.items())}: "
         f"{len(view.anomalies)} anomalies, {finding.name} (exit {finding.exit_code})"
     )
+    for name, subject, partition, line, file, others in view.anomalies:
+        print(f"{file}, line {line}: {name} of {subject} in {partition}. {ANOMALIES[name]}")
+        if others:
+            print(f"  see {places(others)}")
+    for reason, line, file in view.unjudged:
+        print(f"{file}, line {line}: {Finding.UNJUDGED.name}: {reason}")
+    tell_without_lines(empty)
     return finding.exit_code, {
         "finding": finding.name,
         **counts,

@@ -148,3 +148,11 @@ def test_a_result_fits_a_terminal() -> None:
 def test_no_colour_is_no_escape_code(command: tuple[str, ...]) -> None:
     assert "\x1b[1m" in on_terminal(100, *command).out
     assert "\x1b" not in on_terminal(100, *command, NO_COLOR="1").out
+
+
+@pytest.mark.parametrize(("columns", "width"), [("72", 72), ("140", 140), ("30", 60), ("", 100)])
+def test_piped_output_is_as_wide_as_the_variable_says(
+    monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert screen().width == width

@@ -124,7 +124,7 @@ def test_judge_tells_of_the_keys_that_it_has_judged(
     assert ended.code == 130
     last = "5 operations on 1 of 2 keys, 5 answers judged: INTERRUPTED (exit 130)\n"
     assert (
-        ended.out == f"transactional_id orders: 5 operations, 5 answers judged, EXPLAINED\n{last}"
+        ended.out == f"{last}transactional_id orders: 5 operations, 5 answers judged, EXPLAINED\n"
     )
     assert json.loads(told.read_text())["finding"] == "INTERRUPTED"
 

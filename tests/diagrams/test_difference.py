@@ -210,3 +210,10 @@ def test_a_mistake_is_said_in_a_line(arguments: tuple[str, ...], said: str) -> N
     assert said in line
     assert line.startswith("epochfence: ")
     assert line.count("\n") == 1
+
+
+def test_a_difference_of_several_systems_is_there_once() -> None:
+    found = compare(find_tables(), "4.1", "4.2")
+    blocks = [(one.machine, one.event, one.only_in, one.differences) for one in found]
+    assert len(blocks) == len({*blocks})
+    assert any(len(one.systems) > 1 for one in found)

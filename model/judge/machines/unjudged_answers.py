@@ -58,7 +58,8 @@ _ASKS: Final[dict[str, tuple[tuple[str, _Asked], ...]]] = {
 def from_around(request: str, protocol: str) -> frozenset[str]:
     """The errors that a broker of a release may answer a request with, whatever the machine's
     state is."""
-    found = {one.error for one in BROKER_ERRORS[request] if one.is_in(protocol)}
+    release, *_ = KAFKA.releases_in(protocol)
+    found = {one.error for one in BROKER_ERRORS[request] if one.is_in(release)}
     found |= {*_unauthorized(request, protocol)}
     if request in COORDINATOR_REQUESTS:
         found |= _not_here(protocol)

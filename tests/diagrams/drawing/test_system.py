@@ -73,11 +73,14 @@ def test_what_each_message_may_meet_stands_below_the_drawing() -> None:
 
 
 def test_what_a_machine_reads_or_sets_of_another_is_drawn_apart() -> None:
-    graph = system_graph(shipped("transactions"), ["2.5"])
+    graph = system_graph(shipped("transactions"), ["2.5"], fields=True)
     assert ("producer", "application") in {(e.tail, e.head) for e in graph.edges if e.silent}
     assert ("application", "producer") not in {(e.tail, e.head) for e in graph.edges}
     assert graph.notes[-1] == "Dotted: reads or sets fields of the other machine."
-    assert system_graph(ORDERS).notes == ()
+    assert system_graph(ORDERS, fields=True).notes == ()
+    without = system_graph(shipped("transactions"), ["2.5"])
+    assert not any(edge.silent for edge in without.edges)
+    assert {edge for edge in graph.edges if not edge.silent} == {*without.edges}
 
 
 def test_a_machine_that_only_receives_is_there_as_well() -> None:

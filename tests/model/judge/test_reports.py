@@ -24,6 +24,13 @@ def test_no_broker_gives_this_answer(name: str, protocol: str) -> None:
     assert "No broker of this release answers" in ended.out
 
 
+@pytest.mark.parametrize("protocol", ["3.9.2", "3.9.7", "4"])
+def test_the_number_of_a_patch_names_a_release(protocol: str) -> None:
+    ended = judged("answer-that-no-broker-gives", protocol)
+    assert ended.code == 12, ended.out
+    assert ended.out.splitlines()[0].endswith("(exit 12)")  # the verdict comes first
+
+
 @pytest.mark.parametrize("protocol", ["2.5", "3.6", "4.3"])
 def test_a_leader_that_starts_from_a_snapshot_knows_the_last_batch_alone(protocol: str) -> None:
     ended = judged("leader-from-a-snapshot", protocol)

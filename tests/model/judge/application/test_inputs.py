@@ -157,10 +157,10 @@ def test_the_report_that_was_public_is_found_with_its_lines(tmp_path: Path) -> N
     done = judged(tmp_path, lines, "--application")
     assert done.code == 12
     file = tmp_path / "history.jsonl"
-    first, second, last = done.out.splitlines()
+    verdict, first, second = done.out.splitlines()
     assert first.startswith(f"{file}, line 6: PROCESSED_TWICE of in-3308 in out-0.")
     assert second == f"  see {file}, lines 1, 3, 5"
-    assert last == "2 sends, 2 ends, 2 reads, 1 inputs: 1 anomalies, UNEXPLAINED (exit 12)"
+    assert verdict == "2 sends, 2 ends, 2 reads, 1 inputs: 1 anomalies, UNEXPLAINED (exit 12)"
 
 
 @pytest.mark.parametrize(
