@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import typer
 from ...files import Output, write_whole
 from ...language import DeclarationError
 from ...language.declaration.arguments import one_of
-from ...spec.releases.features import RELEASED
+from ...spec.releases.features import NEWEST, RELEASED
 from ..exits import fail, in_a_line, needing, write_json
 from ..options import Json, a_number, make_folder, output_of, seconds_option
 from .classes import ClassOptions, on_classes
@@ -376,8 +377,20 @@ def properties_of(config: Path) -> dict[str, str]:
 
 
 def _release(cluster: LiveCluster, protocol: str | None) -> str:
-    """The release to compare with: the given one, or the one that the API versions imply."""
+    """The release to compare with: the given one, or the one that the API versions imply. It is
+    the newest one, with a warning, if the broker is newer than all."""
+    from ...spec.releases import broker_versions
+
     proposed = cluster.release
+    if protocol is None and broker_versions.is_newer(cluster.levels):
+        unknown = broker_versions.unknown_versions(cluster.supported)
+        names = ", ".join(f"{name} {version}" for name, version in sorted(unknown.items()))
+        warnings.warn(
+            f"the broker is newer than {NEWEST}: it is compared with {NEWEST}; "
+            f"API versions that aren't compared: {names or 'none'}",
+            stacklevel=2,
+        )
+        return NEWEST
     if protocol is None and proposed is None:
         fail(
             "the broker's API versions match no known release: give the release to compare with by "

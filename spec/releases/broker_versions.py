@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .features import RELEASED
+from .features import NEWEST, RELEASED
 
 _BY_METADATA_VERSION = {
     1: "3.0", 7: "3.3", 8: "3.4", 11: "3.5", 14: "3.6", 19: "3.7", 20: "3.8", 21: "3.9",
@@ -98,12 +98,23 @@ def metadata_version(release: str) -> int | None:
     return known[before[-1]] if before else None
 
 
+def is_newer(levels: Mapping[str, int]) -> bool:
+    """Whether a broker that knows these `levels` of features is newer than all releases here."""
+    return levels.get("metadata.version", 0) > max(_BY_METADATA_VERSION)
+
+
+def unknown_versions(newest: Mapping[str, int]) -> dict[str, int]:
+    """The requests whose `newest` version is above that of the newest release here."""
+    known = newest_of(NEWEST)
+    return {name: high for name, high in newest.items() if high > known.get(name, high)}
+
+
 def release_of(newest: Mapping[str, int], levels: Mapping[str, int]) -> str | None:
     """The release of the tables that a broker is of, or the one before it that they have: by the
     `newest` versions of requests and the `levels` of features that it knows. None where it is older
     than all, or newer."""
     level = levels.get("metadata.version", 0)
-    if level > max(_BY_METADATA_VERSION):
+    if is_newer(levels):
         return None
     if level >= min(_BY_METADATA_VERSION):
         return _BY_METADATA_VERSION[max(of for of in _BY_METADATA_VERSION if of <= level)]

@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from epochfence.cli import app
+from epochfence.model.serve.server import Server
 from epochfence.model.wire.listener import Request
 from epochfence.spec.releases.broker_versions import release_of
-from epochfence.spec.releases.features import RELEASED
+from epochfence.spec.releases.features import NEWEST, RELEASED
 from epochfence.tests.model.conformance.live.oracle_broker import OracleBroker, running
 
 
@@ -144,6 +145,16 @@ def test_releases_are_told_by_versions() -> None:
     assert release_of({"InitProducerId": 3, "Fetch": 11}, {}) == "2.5"
     assert release_of({"InitProducerId": 4, "Fetch": 12}, {}) == "2.7"
     assert release_of({}, {}) is None
+
+
+@pytest.mark.slow(2)
+def test_a_newer_broker_is_compared_with_the_newest_release() -> None:
+    with Server(NEWEST) as server:
+        server.brokers.supported = {"metadata.version": 99}
+        server.brokers.versions = {**server.brokers.versions, "EndTxn": (0, 9)}
+        with pytest.warns(UserWarning, match=f"newer than {NEWEST}: .* aren't compared: EndTxn 9"):
+            done = conform(server.bootstrap, "--suite", "random", "--seconds", "0.5")
+    assert done.exit_code == 0, done.output
 
 
 @pytest.mark.slow(1)
