@@ -23,10 +23,10 @@ _WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")
 
 
 @cache
-def templates(room: Path) -> Environment:
-    """The templates of a folder, and those that all pages share."""
+def templates(*rooms: Path) -> Environment:
+    """The templates of these folders, and those that all pages share."""
     environment = Environment(
-        loader=FileSystemLoader((room, SHARED)), autoescape=True, undefined=StrictUndefined,
+        loader=FileSystemLoader((*rooms, SHARED)), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["number"] = "{:,}".format

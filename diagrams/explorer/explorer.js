@@ -187,4 +187,5 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
+globalThis.epochfence = { ...globalThis.epochfence, say, go, show, path: () => path.join(".") };
 read();

@@ -25,6 +25,7 @@ from ...language import (
 )
 from ...language.declaration.arguments import meant
 from ...language.types import Type, choices, literal
+from ...model.engine.interpreter import FullState
 
 LONGEST = 300  # characters of a condition
 STUCK = "stuck"
@@ -50,6 +51,16 @@ class Place:
         for variable, number in reversed(self.scoped):
             condition = any_of(variable, (position(variable) == number) & condition)
         return condition
+
+
+@dataclass(frozen=True)
+class Found:
+    """The states of a shortest run to the goal, none of them where there is no such run; `why`
+    describes the explored part, and `all_seen` says whether it is everything."""
+
+    states: tuple[FullState, ...]
+    why: str
+    all_seen: bool = False
 
 
 def places(instance: Instance) -> dict[str, Place]:

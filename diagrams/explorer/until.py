@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ...checker.check import Options, check
@@ -13,19 +13,9 @@ from ...checker.trace.trace import ReplayError
 from ...checker.verdict.result import Verdict
 from ...language import DeclarationError, Instance
 from ...model.engine.interpreter import FullState
-from .goals import GoalError, Place, goal_of
+from .goals import Found, GoalError, Place, goal_of
 
 SECONDS, MEMORY = 30.0, 2 << 30
-
-
-@dataclass(frozen=True)
-class Found:
-    """The states of a shortest run to the goal, none of them where there is no such run; `why`
-    describes the explored part, and `all_seen` says whether it is everything."""
-
-    states: tuple[FullState, ...]
-    why: str
-    all_seen: bool = False
 
 
 def until(

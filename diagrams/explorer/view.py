@@ -81,29 +81,32 @@ class Views:
         chart = chart_of(Trace((), told, run.states, ""))
         states = laid_out(session.instance, (run.states[0], *run.states[-2:]))
         broken = list(session.broken(run))
+        wrong = {each.item.name for each in broken}
         stuck = not possible and not session.is_end(state)
         return {
             "path": as_text(run.path),
             "length": len(run.steps),
             "broken": [each.item.name for each in broken],
             "lanes": len(chart.lanes),
-            "chart": _template(
+            "chart": part(
                 "run", chart=chart, steps=steps_of(chart, self._rows), faulty=bool(broken)
             ),
-            "state": _template(
+            "state": part(
                 "state", sections=states.sections, length=len(run.steps),
                 texts=_texts(states.first, states.changes),
                 changed={cell for cell, _ in states.changes[-1]} if run.steps else set[int](),
             ),
-            "told": _template(
+            "told": part(
                 "told", broken=broken, stuck=stuck, ended=not possible and not stuck,
                 initials=len(session.initials), first=run.path[0],
             ),
-            "properties": _template(
-                "properties", properties=session.instance.properties, searched=searched,
-                broken={each.item.name for each in broken},
+            "properties": part(
+                "properties", searched=searched, broken=wrong,
+                properties=sorted(
+                    session.instance.properties, key=lambda item: item.name not in wrong
+                ),
             ),
-            "steps": _template(
+            "steps": part(
                 "steps", offers=wanted[:MOST_SHOWN], found=len(wanted), every=len(offers),
                 beside=None if beside is None else beside.instance.protocol,
                 own=session.instance.protocol,
@@ -116,7 +119,7 @@ class Views:
         by_machine: dict[str, list[BlockedTable]] = {}
         for table in self.session.blocked(run.state):
             by_machine.setdefault(table.table.partition(".")[0], []).append(table)
-        return _template("blocked", machines=by_machine.items())
+        return part("blocked", machines=by_machine.items())
 
     def _offers(
         self, state: FullState, possible: Sequence[Step], beside: Session | None
@@ -158,10 +161,11 @@ def _otherwise(step: Step, other: Step | None, session: Session, beside: Session
         if ours != theirs:
             yield "with the same result"
         return
-    yield from _between(session.instance, step.state, other.state)
+    yield from between(session.instance, step.state, other.state)
 
 
-def _between(instance: Instance, ours: FullState, theirs: FullState) -> Iterator[str]:
+def between(instance: Instance, ours: FullState, theirs: FullState) -> Iterator[str]:
+    """The parts of a state that another release has otherwise."""
     for variable, a, b in zip(instance.variables, ours, theirs, strict=True):
         for where, mine, other in differences(variable.type, variable.name, a, b):
             yield f"{where}: {other}" + (f" (here {mine})" if mine else "")
@@ -215,10 +219,11 @@ def first_states(session: Session) -> list[str]:
     return found
 
 
-def _template(name: str, **values: Any) -> str:
-    return templates(HERE).get_template(f"{name}.html").render(**values)
+def part(name: str, *rooms: File, **values: Any) -> str:
+    """A template of this folder or of other `rooms`, filled in."""
+    return templates(*rooms, HERE).get_template(f"{name}.html").render(**values)
 
 
 def page(**values: Any) -> str:
     """The page around all views."""
-    return _template("page", **values)
+    return part("page", **values)

@@ -1,10 +1,14 @@
 """Adds the generated pages and drawings to the site."""
 
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+from epochfence.diagrams.playground.pyodide import FetchError
+from epochfence.diagrams.playground.site import site
 from epochfence.tests.generated import generated
 
 
@@ -29,3 +33,14 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
         if (old := files.get_file_from_path(name)) is not None:
             files.remove(old)
         files.append(File.generated(config, name, content=content))
+    for name, content in _playground() if config.extra.get("playground", True) else ():
+        files.append(File.generated(config, f"play/{name}", content=content))
+
+
+def _playground() -> Iterable[tuple[str, bytes]]:
+    """The files of the playground; without them, a line says why."""
+    try:
+        return site().items()
+    except FetchError as problem:
+        print(f"The site has no playground: {problem}", file=sys.stderr)
+        return ()

@@ -19,7 +19,7 @@ import uvicorn
 from epochfence.checker.named_systems import load_system
 from epochfence.diagrams.explorer.app import LARGEST, application
 from epochfence.diagrams.explorer.explorer import Explorer
-from epochfence.diagrams.explorer.until import Found
+from epochfence.diagrams.explorer.goals import Found
 from epochfence.diagrams.explorer.view import Views
 from epochfence.language import Instance, instantiate
 from epochfence.tests.cli.test_cli import ROOT, epochfence

@@ -1,0 +1,1 @@
+"""The playground: the explorer of any system in a browser, with known bugs as puzzles."""

@@ -1,0 +1,290 @@
+"""The playground in a browser, from a disk: by keyboard, by links, and how it looks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from epochfence.diagrams.explorer.link import Link, read_link
+from epochfence.diagrams.playground import pyodide
+from epochfence.diagrams.playground.answers import Playground, shortest
+from epochfence.diagrams.playground.browser import examples
+from epochfence.diagrams.playground.puzzles import PUZZLES
+from epochfence.diagrams.playground.site import site
+from epochfence.tests.diagrams.explorer.test_page import OVERLAPS
+from epochfence.tests.diagrams.report.test_page import LEAST_PRINT, MEASURE
+
+pytestmark = [pytest.mark.slow, pytest.mark.together]  # the page is built once
+
+PLAYED = ("KAFKA-9807", "KAFKA-14034", "KAFKA-14402")
+QUICK = "KAFKA-9807"
+MOST_BYTES = 12 << 20
+CONTRAST = """() => {
+  const light = (text) => {
+    const parts = text.match(/[\\d.]+/g).map(Number);
+    const [r, g, b] = parts.slice(0, 3).map((c) => (c /= 255) <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4);
+    return [.2126 * r + .7152 * g + .0722 * b, parts[3] ?? 1];
+  };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    const of = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !of.getClientRects().length || of.closest(':disabled, option, script')) continue;
+    let under = of;
+    while (under.parentElement && light(getComputedStyle(under).backgroundColor)[1] < 1) under = under.parentElement;
+    const [a] = light(getComputedStyle(of).color), [b] = light(getComputedStyle(under).backgroundColor);
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) found.push([texts.currentNode.data.trim(), ratio]);
+  }
+  return found;
+}"""  # noqa: E501
+BROKEN_WORDS = """() => {
+  const found = [];
+  const places = '.offer, .list button, .gallery button, #state, #about';
+  for (const of of document.querySelectorAll(places)) {
+    const texts = document.createTreeWalker(of, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const node = texts.currentNode;
+      for (const word of node.data.matchAll(/[A-Za-z0-9_]+/g)) {
+        const range = document.createRange();
+        range.setStart(node, word.index);
+        range.setEnd(node, word.index + word[0].length);
+        if (range.getClientRects().length > 1) found.push(word[0]);
+      }
+    }
+  }
+  return found;
+}"""
+
+
+class Shown:
+    """The page in a browser, with the addresses that it asks for and the errors of its console."""
+
+    def __init__(
+        self, browser: Any, folder: Path, link: str = "", scheme: str = "light", width: int = 1366
+    ) -> None:
+        size = {"width": width, "height": 768}
+        self.page = browser.new_page(viewport=size, color_scheme=scheme)
+        self.errors: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("console", lambda message: self.errors.append(message.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto((folder / "index.html").as_uri() + link)
+        self.settled()
+
+    def settled(self) -> None:
+        self.page.wait_for_selector("#theatre[aria-busy=false]", timeout=120_000)
+
+    def open(self, system: str) -> None:
+        self.page.select_option("#system", system)
+        self.page.wait_for_selector(f"#about b:text-is('{system}')", timeout=120_000)
+        self.settled()
+
+    @property
+    def message(self) -> str:
+        return self.page.inner_text("#message")
+
+    @property
+    def where(self) -> str:
+        return self.page.inner_text("#where")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the page with some of the puzzles."""
+    to = tmp_path_factory.mktemp("play")
+    for name, content in site([each for each in PUZZLES if each.of in PLAYED]).items():
+        (to / name).write_bytes(content)
+    return to
+
+
+@pytest.fixture
+def show(browser: Any, folder: Path) -> Iterator[Callable[..., Shown]]:
+    shown: list[Shown] = []
+
+    def open_page(*arguments: Any, **options: Any) -> Shown:
+        shown.append(Shown(browser, folder, *arguments, **options))
+        return shown[-1]
+
+    yield open_page
+    for each in shown:
+        each.page.close()
+        assert each.errors == []
+
+
+def test_five_keys_write_a_duplicate_before_python_is_there(
+    browser: Any, folder: Path, tmp_path: Path
+) -> None:
+    """The first steps are in the page itself. Without python.js, a line says so."""
+    (tmp_path / "index.html").write_bytes((folder / "index.html").read_bytes())
+    shown = Shown(browser, tmp_path)
+    assert "resend" in shown.page.inner_text("#about")
+    session = Playground(examples(), {}).explorer.session
+    for key in _keys(session):
+        shown.page.keyboard.press(key)
+        shown.settled()
+    assert shown.where == "Step 5"
+    assert shown.page.locator("[data-broken=NoDuplicate]").is_visible()
+    shown.page.keyboard.press("1")
+    shown.page.wait_for_selector("#message:has-text('keep it beside this page')")
+    shown.page.close()
+
+
+def _keys(session: Any) -> list[str]:
+    """The keys of a shortest run to a duplicate, by the order of the offers."""
+    playground = Playground(examples(), {})
+    playground.answer("until", {"goal": "NoDuplicate is broken"})
+    while "path" not in (found := playground.answer("more", {})):
+        pass
+    keys, path = list[str](), "0"
+    for number in found["path"].split(".")[1:]:
+        steps = playground.answer("view", {"path": path})["steps"]
+        order = [part.partition('"')[0] for part in steps.split('data-take="')[1:]]
+        keys.append(str(order.index(number) + 1))
+        path = f"{path}.{number}"
+    return keys
+
+
+def test_it_is_small(folder: Path) -> None:
+    assert sum(file.stat().st_size for file in folder.iterdir()) < MOST_BYTES
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name != QUICK else [])
+             for name in PLAYED]
+)  # fmt: skip
+def test_a_puzzle_is_played_to_its_end_by_keyboard(show: Callable[..., Shown], name: str) -> None:
+    shown = show()
+    (puzzle,) = (each for each in PUZZLES if each.of == name)
+    shown.page.keyboard.press("g")
+    for _ in range(PLAYED.index(name)):
+        shown.page.keyboard.press("Tab")
+    shown.page.keyboard.press("Enter")
+    shown.page.wait_for_selector(f"#puzzle h2:text-is('{puzzle.goal}')", timeout=120_000)
+    shown.settled()
+    steps = len(shortest(puzzle)) - 1
+    for number in range(1, steps + 1):
+        assert shown.page.locator("#solved").is_hidden()
+        shown.page.keyboard.press("h")
+        shown.page.wait_for_selector("#offers [data-take]:focus")
+        shown.page.keyboard.press("Enter")
+        shown.page.wait_for_selector(f"#steps li[data-step='{number}']")
+        shown.settled()
+    assert puzzle.meaning in shown.page.inner_text("#solved")
+    shown.page.click("#mended")
+    shown.page.wait_for_selector(f"#message:has-text('With {puzzle.remedy}: step ')")
+    assert shown.page.locator(f"[data-broken={puzzle.bug.property}]").count() == 0
+    outside = [url for url in shown.asked if not url.startswith(("blob:", "data:"))]
+    assert sorted(Path(url).name for url in outside) == ["index.html", "python.js"]
+
+
+@pytest.mark.long
+def test_a_search_is_cancelled(show: Callable[..., Shown]) -> None:
+    shown = show()
+    shown.open("transactions")
+    shown.page.fill(
+        "#goal",
+        "transaction.state = EMPTY and producer0.state = INITIALIZING "
+        "and producer1.state = IN_TRANSACTION and transaction.state = ONGOING",
+    )
+    shown.page.keyboard.press("Enter")
+    shown.page.wait_for_selector("#message:has-text('Searching')", timeout=60_000)
+    shown.page.click("#cancel")
+    shown.page.wait_for_selector("#message:has-text('cancelled')", timeout=60_000)
+    assert shown.page.locator("#cancel").is_hidden()
+
+
+@pytest.mark.long
+def test_a_property_is_run_to_and_its_link_works_elsewhere(show: Callable[..., Shown]) -> None:
+    shown = show()
+    shown.open("lease")
+    shown.page.click("#settings summary")
+    shown.page.select_option("[name=release]", "1")
+    shown.page.click("#choose [type=submit]")
+    shown.page.wait_for_selector("#about:has-text('protocol 1')")
+    shown.settled()
+    shown.page.click("[data-goal='NoStaleWrite is broken']")
+    shown.page.wait_for_selector("[data-broken=NoStaleWrite]", timeout=60_000)
+    shown.settled()
+    other = show("#" + shown.page.url.partition("#")[2])
+    other.page.wait_for_selector("[data-broken=NoStaleWrite]", timeout=120_000)
+    other.settled()
+    assert other.where == shown.where == "Step 11"
+    assert other.page.inner_text("#state") == shown.page.inner_text("#state")
+
+
+def _newer(link: Link) -> str:
+    return str(replace(link, version="9.0", declaration="0123456789"))
+
+
+@pytest.mark.long
+def test_a_link_that_does_not_fit_runs_nothing(show: Callable[..., Shown]) -> None:
+    link = read_link(str(Playground(examples(), {}).explorer.link((0, 0))))
+    markup = "<img src=x onerror=alert(1)>"
+    shown = show()
+    for text, says in (
+        (_newer(link), "of Epochfence 9.0"),
+        (str(link)[:-9], "cut off or altered"),
+        (str(replace(link, system="nothing")), "no system of that name"),
+        (str(replace(link, system=markup)), "isn't one that this version writes"),
+        (markup, "cut off or altered"),
+    ):
+        shown.page.evaluate("(text) => { location.hash = text; }", text)
+        shown.page.wait_for_selector(f'#message:has-text("{says}")', timeout=120_000)
+        assert shown.where == "First state"
+        assert "resend" in shown.page.inner_text("#about")
+        assert shown.page.locator("img").count() == 0
+
+
+@pytest.mark.long
+def test_it_is_readable(show: Callable[..., Shown]) -> None:
+    shown = show()
+    shown.page.click("[data-puzzle=KAFKA-14402]")
+    shown.page.wait_for_selector("#puzzle h2", timeout=120_000)
+    shown.settled()
+    for number in range(1, 4):
+        shown.page.keyboard.press("1")
+        shown.page.wait_for_selector(f"#steps li[data-step='{number}']")
+        shown.settled()
+    for width in (1366, 390):
+        shown.page.set_viewport_size({"width": width, "height": 768})
+        least, widest = shown.page.evaluate(MEASURE)
+        assert LEAST_PRINT <= least < 100
+        assert widest <= width
+        assert shown.page.evaluate(BROKEN_WORDS) == []
+        assert width < 900 or shown.page.evaluate(OVERLAPS) == []
+        for scheme in ("light", "dark"):
+            shown.page.emulate_media(color_scheme=scheme)
+            assert shown.page.evaluate(CONTRAST) == []
+
+
+def test_the_checks_of_the_look_can_fail(browser: Any) -> None:
+    page = browser.new_page()
+    page.set_content(
+        "<html style='background: #fff'><p style='color: #aaa'>grey</p>"
+        "<p id='state' style='width: 2em; word-break: break-all'>Unbreakable</p>"
+    )
+    assert [text for text, _ in page.evaluate(CONTRAST)] == ["grey"]
+    assert page.evaluate(BROKEN_WORDS) == ["Unbreakable"]
+
+
+def test_what_is_not_pyodide_is_refused(tmp_path: Path) -> None:
+    (tmp_path / f"pyodide-{pyodide.VERSION}.tgz").write_bytes(b"another file")
+    with pytest.raises(pyodide.FetchError, match="another hash"):
+        pyodide.files(tmp_path)
+
+
+def test_without_npm_a_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(pyodide.FetchError, match="npm isn't installed"):
+        pyodide.files(tmp_path)
+    module = "epochfence.diagrams.playground.site"
+    ended = subprocess.run([sys.executable, "-m", module], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
