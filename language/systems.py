@@ -94,6 +94,37 @@ class Unreached:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """A recorded run of a system, and the rows (`table/row`) that it took.
+
+    Where another run doesn't take such a row, the difference of their settings is the reason.
+    """
+
+    system: str
+    protocol: str
+    constants: Mapping[str, int]
+    rows: frozenset[str]
+
+    def why_not(
+        self, system: System, constants: Constants, features: Collection[str]
+    ) -> str | None:
+        """The reason why a run of a system doesn't take these rows. There is none if the recorded
+        run is one of this system, of the same features, and has no larger constants."""
+        other = self.system != system.name
+        every = self.constants if other else {**system.values(DEFAULT), **self.constants}
+        larger = {name: n for name, n in every.items() if n > constants.get(name, n)}
+        asked = system.feature_names
+        here, there = asked & set(features), asked & system.protocols.features_at(self.protocol)
+        same = here == there
+        if same and not larger and not other:
+            return None
+        of = f" of {self.system}" if other else ""
+        release = "" if same else f" in {self.protocol}"
+        settings = " with " * bool(larger) + ", ".join(f"{n}={v}" for n, v in larger.items())
+        return f"other settings: a run{of}{release}{settings} takes it"
+
+
+@dataclass(frozen=True)
 class Refusal:
     """Settings that a system refuses: those where `when` holds of constants and features. `why`
     contains the name of the declaration's error, if there is one."""
@@ -111,7 +142,7 @@ NETWORK, BUDGET = "network", "budget"  # what is in flight and what is spent, am
 _COLLECTIONS: dict[str, type | tuple[type, ...]] = {
     "tables": Table, "properties": Property, "constants": Expression, "channels": Channel,
     "interchangeable": Key, "lemmas": Property, "unreached": Unreached, "refusals": Refusal,
-    "progress": Property, "fairness": Fairness, "rankings": Ranking,
+    "reached": Reached, "progress": Property, "fairness": Fairness, "rankings": Ranking,
     "observed": Expression, "logs": (Log, LastRecord),
 }  # fmt: skip
 _MAPPINGS = {
@@ -136,7 +167,8 @@ class System(Rendered):
       prove them (a ranking of a property that isn't selected is ignored).
     * `lemmas` are auxiliary invariants for proofs.
     * `reach` describes what the default bounds reach. `unreached` declares rows and premises that
-      no run reaches, `refusals` settings that the system refuses.
+      no run reaches, `reached` are recorded runs that give the reasons of other rows, and
+      `refusals` are settings that the system refuses.
     * `reductions` are the parts of the machines that the system leaves out, with
       reasons. `initials` override initial values of fields. `observed` are fields that are
       visible from outside, like messages. `logs` are the logs that pictures show.
@@ -165,6 +197,7 @@ class System(Rendered):
     lemmas: tuple[Property, ...] = ()
     reach: str = ""
     unreached: tuple[Unreached, ...] = ()
+    reached: tuple[Reached, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     progress: tuple[Property, ...] = ()
     fairness: tuple[Fairness, ...] = ()

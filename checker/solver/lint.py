@@ -13,7 +13,7 @@ from ...language.types import show_value
 from ..ground import GroundAction, Grounded, ground
 from ..ground.graph import Node, leaves_of
 from ..verdict.constant_folding import ruled_out
-from ..verdict.vacuity import SETTINGS, declared_unreached
+from ..verdict.vacuity import SETTINGS, known_reasons
 from .terms import Bits, Relation, Term, z3
 
 FAULTS = ("unreachable", "error")
@@ -79,7 +79,7 @@ class _Lint:
         self.solver = z3.SolverFor(self.relation.numbers.logic)
         self.solver.add(self.relation.in_range)
         # by the row's own name: what is said of a whole table says nothing of its rows' order
-        self.explained = declared_unreached(instance)
+        self.explained = known_reasons(instance)
         self.explained |= dict.fromkeys(ruled_out(instance).rows, SETTINGS)
         self.by_table: dict[str, list[GroundAction]] = {}
         self.table_of: list[str] = [name.partition("/")[0] for name in instance.row_names]

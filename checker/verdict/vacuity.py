@@ -144,6 +144,20 @@ def declared_unreached(instance: Instance) -> dict[str, str]:
     }
 
 
+def known_reasons(instance: Instance) -> dict[str, str]:
+    """The rows, tables and properties that runs don't reach here, and why: as other runs show that
+    took the rows, or as the system declares."""
+    found: dict[str, str] = {}
+    for row in instance.row_names:
+        runs = (run for run in instance.system.reached if row in run.rows)
+        settings = instance.constants, instance.features
+        reasons = [run.why_not(instance.system, *settings) for run in runs]
+        known = [reason for reason in reasons if reason is not None]
+        if known and len(known) == len(reasons):
+            found[row] = min(known, key=len)
+    return found | declared_unreached(instance)
+
+
 def _premises(
     instance: Instance, unmet: Sequence[Probe], unbreakable: Sequence[str]
 ) -> Iterator[Vacuity]:
@@ -196,7 +210,7 @@ class _Rows:
         for name in instance.row_names:
             self.rows.setdefault(name.partition("/")[0], []).append(name)
         self.ruled_out = ruled_out(instance)
-        self.declared = declared_unreached(instance)
+        self.known = known_reasons(instance)
 
     def found(self) -> Iterator[Vacuity]:
         """First the messages, then the events, then the remaining rows one by one."""
@@ -241,4 +255,4 @@ class _Rows:
     def _reason(self, row: str) -> str:
         if row in self.ruled_out.rows:
             return SETTINGS
-        return self.declared.get(row) or self.declared.get(row.partition("/")[0], "")
+        return self.known.get(row) or self.known.get(row.partition("/")[0], "")

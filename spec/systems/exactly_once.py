@@ -44,6 +44,7 @@ from ..properties import progress
 from ..properties.exactly_once import PROPERTIES
 from ..releases.features import KAFKA, transactional
 from . import logs
+from .reached import reached
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY
@@ -140,4 +141,5 @@ system = dataclasses.replace(
     doc=base.doc,
     properties=PROPERTIES,
     unreached=UNREACHED,
+    reached=reached(),
 )

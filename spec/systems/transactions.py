@@ -66,6 +66,7 @@ from ..properties import progress
 from ..properties.transactions import PROPERTIES
 from ..releases.features import KAFKA, transactional
 from . import logs
+from .reached import reached
 from .reductions import client as client_reductions
 from .reductions import requests as request_reductions
 from .reductions.coordinator import ENTRY, ENTRY_FAULTS
@@ -214,6 +215,7 @@ system = System(
     )
     + strong_fairness(*(channel.message for channel in CHANNELS)),
     unreached=UNREACHED,
+    reached=reached(),
     reach="two instances that fence each other at any moment, two transactions in a row with a "
     "late request, answer or marker of the first, epochs that are used up and the next "
     "producer id, and any one fault at any step, a failover of the coordinator with or "

@@ -35,6 +35,7 @@ from epochfence.language import (
     step_property,
 )
 from epochfence.language.declaration.places import Place
+from epochfence.language.systems import Reached
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.plain_search import search
 
@@ -466,6 +467,27 @@ def test_what_a_system_declares_to_be_unreached() -> None:
     three = check(declared(3))
     assert three.unexplained == []
     assert three.notes == []
+
+
+def test_recorded_runs_say_why_a_row_is_not_taken() -> None:
+    late = Table(judge, Vote, response=Granted, rows=(
+        Row("too late", when=granted > lang.if_(fast, 1, 2)), *VOTE.rows,
+    ))  # fmt: skip
+    row = frozenset({"judge.Vote/too late"})
+
+    def of(nodes: int, *runs: Reached, protocol: str = "2") -> list[str]:
+        instance = system(late, reached=runs, values={"nodes": nodes}, protocol=protocol)
+        assert lines_of(instance) == [] or runs[0].constants == {"nodes": nodes}
+        return list(explained(instance).values())
+
+    name = system().system.name
+    larger = Reached(name, "2", {"nodes": 3}, row)
+    elsewhere = Reached("other", "2", {}, row)
+    assert of(2, larger) == ["other settings: a run with nodes=3 takes it"]
+    assert of(2, elsewhere) == ["other settings: a run of other takes it"]
+    assert of(2, larger, elsewhere) == ["other settings: a run of other takes it"]
+    assert of(2, larger, protocol="1")[:1] == ["other settings: a run in 2 with nodes=3 takes it"]
+    assert of(2, Reached(name, "2", {"nodes": 2}, row), elsewhere) == []  # it should be taken
 
 
 def test_a_row_that_is_declared_to_be_unreached_and_is_taken() -> None:

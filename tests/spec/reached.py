@@ -1,0 +1,60 @@
+"""The rows that runs of shipped systems take, as `spec/systems/reached.json` records them.
+
+`python tests/spec/reached.py` explores each run again and writes the file. `runs` are the system,
+the release and the constants of each, and `rows` the numbers of the runs that take a row.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from epochfence.checker.check import check
+from epochfence.checker.prepare import Options
+from epochfence.language import System, instantiate
+from epochfence.spec.systems import shipped
+
+RELEASES = ("2.5", "3.6", "4.0.1", "4.3")
+ONE = {"partitions": 1}
+RUNS: tuple[tuple[str, str, Mapping[str, int]], ...] = (
+    *(
+        ("transactions", release, {**ONE, **more})
+        for release in RELEASES
+        for more in ({}, {"faults": 2}, {"records": 2}, {"records": 2, "faults": 2})
+    ),
+    *(("exactly-once", release, {}) for release in ("3.6", "4.3")),
+)
+SECONDS = 25
+"""The longest that one run is explored."""
+FILE = Path(__file__).parents[2] / "spec" / "systems" / "reached.json"
+
+
+def rows_taken(name: str, release: str, constants: Mapping[str, int]) -> set[str]:
+    """The rows that a run takes, within the time that it has."""
+    instance = instantiate(without_properties(shipped(name)), release, dict(constants))
+    result = check(instance, Options(deadlock=False, until=time.monotonic() + SECONDS))
+    return {row for row, taken in dict(result.rows).items() if taken and "/" in row}
+
+
+def without_properties(system: System) -> System:
+    """The system, whose search goes on whatever it finds."""
+    none = dict.fromkeys(("properties", "progress", "fairness", "lemmas", "rankings"), ())
+    return replace(system, unreached=(), reached=(), **none)
+
+
+def main() -> None:
+    """Explores each run, and writes the file."""
+    taken = [rows_taken(*run) for run in RUNS]
+    every = sorted(set[str]().union(*taken))
+    rows = {row: [at for at, of in enumerate(taken) if row in of] for row in every}
+    lines = (f"{json.dumps(row)}: {json.dumps(runs)}" for row, runs in rows.items())
+    runs = ",\n".join(map(json.dumps, RUNS))
+    found = f'{{"runs": [\n{runs}\n],\n"rows": {{\n' + ",\n".join(lines) + "\n}}\n"
+    FILE.write_text(found, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
