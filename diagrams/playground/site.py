@@ -42,7 +42,7 @@ SINGLE = (
     "strict_json.py", "checksums.py",
 )  # fmt: skip
 PACKAGES = ("jinja2", "markupsafe", "rich")
-KINDS = {".py", ".html", ".css", ".js"}
+KINDS = {".py", ".html", ".css", ".js", ".json"}
 STEPS = 2
 """The steps from the first state whose views are in the page, beside those of the shortest run."""
 
