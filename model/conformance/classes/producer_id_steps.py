@@ -25,6 +25,9 @@ LARGEST: Final = 2**63 - 1
 MARGIN: Final = 100
 FIRST: Final = 1000
 BROKER: Final = 1
+MOST_BLOCKS: Final = 4
+"""A call gives up after so many blocks (RPCProducerIdManager.ITERATION_LIMIT)."""
+LONGEST_CALL: Final = 4 * MOST_BLOCKS
 SIZES: Final = (-1, 0, 1, 2, 10)
 _CODES: Final = dict(Errors.members)
 _CALL: Final = (
@@ -116,8 +119,8 @@ class ProducerIds(LocalSteps):
         machine = self._machine(before)
         outcome = machine.handle(rpc_manager.generate.name, handler=0)
         rows = [(rpc_manager.generate.name, outcome.row)]
-        reply, requests = outcome.reply, 0
-        while True:
+        reply, requests, blocks = outcome.reply, 0, 0
+        for _ in range(LONGEST_CALL):  # a mutant of the tables may have no end
             for event in _CALL:
                 outcome = machine.attempt(event.name, handler=0)
                 if outcome is not None:
@@ -127,6 +130,9 @@ class ProducerIds(LocalSteps):
             rows.append((event.name, outcome.row))
             requests += len(outcome.sent)
             if event is rpc_manager.clear_in_flight:
+                blocks += 1
+                if blocks == MOST_BLOCKS:
+                    break
                 outcome = machine.handle(rpc_manager.generate.name, handler=0)
                 rows.append((rpc_manager.generate.name, outcome.row))
                 reply = outcome.reply
