@@ -111,7 +111,11 @@ base = System(
         **{kind: 0 for kind in FURTHER_FAULTS if kind is not LEADER_CHANGES},
         **FIXED,
     },
-    bounds={DEFAULT: {FAULTS: 0}, "small": {INPUTS: 1}},
+    bounds={
+        DEFAULT: {FAULTS: 0},
+        "small": {INPUTS: 1},
+        "real": {PRODUCERS: 4, TRANSACTIONS: 4, INPUTS: 4, GENERATIONS: 4, FAULTS: 10},
+    },
     protocols=KAFKA.settling({transactional: True}),
     channels=(*CHANNELS, Channel(TxnOffsetCommit, 1), Channel(TxnOffsetCommitResponse, 1)),
     budgets={(requests.crash, transaction.timeout, change_leader): FAULTS},

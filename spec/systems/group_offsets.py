@@ -47,7 +47,17 @@ base = System(
         SPARE: 0,
         FAULTS: 0,
     },
-    bounds={"default": {INPUTS: 1}, "small": {OFFSET_RECORDS: 3}},
+    bounds={
+        "default": {INPUTS: 1},
+        "small": {OFFSET_RECORDS: 3},
+        "real": {
+            PRODUCER_IDS: 4,
+            INPUTS: 8,
+            OFFSET_RECORDS: 6,
+            offset_storage.REFUSALS: 2,
+            FAILOVERS: 3,
+        },
+    },
     protocols=KAFKA.of_parts(),
     budgets={
         refuse: offset_storage.REFUSALS,

@@ -113,6 +113,17 @@ system = System(
             FAULTS: 4,
             DELETIONS: 0,
         },
+        "real": {
+            PARTITIONS: 4,
+            RECORDS: 5,
+            IN_FLIGHT: 5,
+            PRODUCER_IDS: 4,
+            LARGEST_EPOCH: 32767,
+            LARGEST_SEQUENCE: 7,
+            CACHED_BATCHES: 5,
+            FAULTS: 10,
+            PRODUCER_EXPIRIES: 1,
+        },
     },
     protocols=KAFKA.settling({transactional: False}).of_parts(CLIENT, LEADER),
     channels=(

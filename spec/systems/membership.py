@@ -38,7 +38,11 @@ base = System(
         classic_group.MIN_SESSION: 1,
         classic_group.MAX_SESSION: 1,
     },
-    bounds={"default": {PRODUCERS: 3, GENERATIONS: 2}, "small": {PRODUCERS: 2}},
+    bounds={
+        "default": {PRODUCERS: 3, GENERATIONS: 2},
+        "small": {PRODUCERS: 2},
+        "real": {PRODUCERS: 4, GENERATIONS: 8, INSTANCES: 2},
+    },
     protocols=KAFKA.of_parts(),
     terminal=True,
     reach="three member ids, one instance id, two generations; every request, with everything that "

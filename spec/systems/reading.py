@@ -32,6 +32,16 @@ system = System(
         PRODUCER_IDS, TRANSACTIONS, ENTRIES, SEGMENT, FETCH_BATCHES, CLEANINGS, PARTIAL_CLEANINGS,
         LEADERS,
     ),
+    bounds={
+        "real": {
+            PRODUCER_IDS: 3,
+            TRANSACTIONS: 4,
+            ENTRIES: 8,
+            CLEANINGS: 3,
+            PARTIAL_CLEANINGS: 2,
+            LEADERS: 2,
+        },
+    },
     protocols=READING,
     budgets={
         partition.clean: CLEANINGS,

@@ -106,7 +106,12 @@ system = System(
         REPLICAS, RECORDS, LEADER_EPOCHS, ACKS, MIN_ISR, CRASHES, POWER_LOSSES, UNCLEAN_ELECTIONS,
     ),
     fixed={SESSIONS: 1, EXTRA_ENTRIES: 0},
-    bounds={DEFAULT: {RECORDS: 2}, "small": {REPLICAS: 2}, "large": {CRASHES: 2}},
+    bounds={
+        DEFAULT: {RECORDS: 2},
+        "small": {REPLICAS: 2},
+        "large": {CRASHES: 2},
+        "real": {REPLICAS: 5, RECORDS: 8, LEADER_EPOCHS: 8, CRASHES: 6},
+    },
     protocols=KAFKA.of_parts(),
     budgets={
         election.crash: CRASHES,
