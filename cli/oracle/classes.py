@@ -38,7 +38,9 @@ class ClassOptions:
     ] = None
     bounds: Annotated[
         Literal["small", "all"] | None,
-        typer.Option("--bounds", help="classes: all local states (default), or the first 20."),
+        typer.Option(
+            "--bounds", help="classes: all local states, of many the first 2,000 (default), or 20."
+        ),
     ] = None
     jars: Annotated[
         Path | None,
@@ -69,16 +71,16 @@ def on_classes(options: ClassOptions, output: Output | None, *, is_alone: bool) 
     for name in names:
         if not has(name, release):
             fail(f"--machine {name} is from {MACHINES[name].since} on")
-    most = SMALL if options.bounds == "small" else None
     found = list[dict[str, object]]()
     codes = set[int]()
     try:
         path = jars_of(VERSIONS[release]) if options.jars is None else jars_in(options.jars)
         for name in names:
             machine = MACHINES[name](release)
+            most = SMALL if options.bounds == "small" else machine.most
             with Host(name, path) as host:
                 result = compare(machine, machine.steps(most), host)
-            print("\n".join(_lines(result, machine, release)), flush=True)
+            print("\n".join(_lines(result, machine, release, most)), flush=True)
             found.append(_as_json(result, machine))
             codes.add(_code(result))
     except UnavailableError as error:
@@ -93,11 +95,13 @@ def _code(result: Comparison) -> int:
     return INCONCLUSIVE if result.died or not result.steps else 0
 
 
-def _lines(result: Comparison, machine: LocalSteps, release: str) -> list[str]:
+def _lines(result: Comparison, machine: LocalSteps, release: str, most: int | None) -> list[str]:
+    states = "" if most is None else f" of the first {most:,} states"
     missing = result.missing(machine)
     rows = len(list(machine.rows()))
     lines = [
-        f"{result.machine} at {release}: {result.steps:,} local steps on Kafka's classes, "
+        f"{result.machine} at {release}: {result.steps:,} local steps{states} "
+        f"on Kafka's classes, "
         f"{rows - len(missing)} of {rows} rows, {result.disagreeing:,} disagreements"
     ]
     for found in result.disagreements:

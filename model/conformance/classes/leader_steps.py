@@ -120,6 +120,7 @@ class Leader(LocalSteps):
     """The local steps of a partition with one producer id, at one release."""
 
     name = "leader"
+    most = 2_000
     answers = ("answers", "error", "first offset", "last offset", "is a duplicate", "guard")
     fields = (
         "(cached)", "producerEpoch", "coordinatorEpoch", "currentTxnFirstOffset", "lastTimestamp",

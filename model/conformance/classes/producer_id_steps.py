@@ -73,6 +73,7 @@ class ProducerIds(LocalSteps):
     """The local steps of a broker's RPCProducerIdManager at one release, from 3.6 on."""
 
     name = "producer-ids"
+    most = 2_000
     answers = ("answers", "producer id", "requests")
     fields = (
         "currentProducerIdBlock", "its size", "its next id", "(nextProducerIdBlock)",

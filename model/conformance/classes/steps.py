@@ -39,6 +39,8 @@ class LocalSteps:
     name: ClassVar[str]
     since: ClassVar[str] = "3.6"
     """The first release whose class can be set up."""
+    most: ClassVar[int | None] = None
+    """The states that a run explores; None for all."""
     answers: ClassVar[tuple[str, ...]]
     """The names of the numbers of an answer."""
     fields: ClassVar[tuple[str, ...]]
