@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from os.path import lexists
 from pathlib import Path
 from typing import Final
 
@@ -54,9 +55,13 @@ def files_of(folder: Path) -> Files:
     """
     found, indexes = Files(), list[Path]()
     for path in sorted(folder.iterdir()):
-        if path.suffix not in (*JUDGED, *INDEXES) or not path.is_file():
+        if path.suffix not in (*JUDGED, *INDEXES):
             continue
-        if not _NAME.fullmatch(path.stem) or int(path.stem) > LARGEST_OFFSET:
+        if not path.is_file():
+            if lexists(path):  # a folder, or a broken link; a running broker deletes files
+                what = "isn't read: it isn't a file"
+                found.findings.append(Finding(path, None, what, is_damage=True))
+        elif not _NAME.fullmatch(path.stem) or int(path.stem) > LARGEST_OFFSET:
             what = "isn't read: its name isn't an offset of 20 digits"
             found.findings.append(Finding(path, None, what, is_damage=True))
         elif path.suffix == ".log":

@@ -149,6 +149,14 @@ def _no_such_name(folder: Path) -> None:
     (folder / ORDERS / "abc.snapshot").write_bytes(b"")
 
 
+def _no_file(folder: Path) -> None:
+    (folder / ORDERS / f"{9:020}.log").mkdir()
+
+
+def _broken_link(folder: Path) -> None:
+    (folder / ORDERS / f"{9:020}.log").symlink_to(folder / "gone")
+
+
 def _decisions_gone(folder: Path) -> None:
     without(5)(folder)
     without(6)(folder)
@@ -209,6 +217,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
     ),
     "all segments": (_no_segment, 12, "is of an offset behind the log"),
     "a name": (_no_such_name, 20, "abc.snapshot: isn't read: its name isn't an offset of 20 dig"),
+    "a folder": (_no_file, 20, "9.log: isn't read: it isn't a file"),
+    "a link": (_broken_link, 20, "9.log: isn't read: it isn't a file"),
     "the transaction log's batch": (
         without(3, topic=DECISIONS), 20, "offset 3 is missing, by compaction or by damage",
     ),
