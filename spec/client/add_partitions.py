@@ -94,6 +94,7 @@ def add(to: Expression, on: Expression) -> Sending:
     return AddPartitionsToTxn(
         producer=producer.this,
         partition=to,
+        partitions=set_of(to),
         connection=on,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
