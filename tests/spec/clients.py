@@ -23,7 +23,7 @@ TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client",
     tables=producer.TABLES + sender.TABLES + expiry.TABLES,
     reductions=(*ERRORS, *PRODUCE, *ADD_PARTITIONS, *BATCHES, *REQUESTS),
-    properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
+    properties=(), progress=(), fairness=(), lemmas=(), unreached=(), logs=(),
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
@@ -31,7 +31,7 @@ IDEMPOTENT = replace(
     _IDEMPOTENCE, name="idempotent client",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES,
     reductions=(*ERRORS, *PRODUCE, *BATCHES),
-    properties=(), progress=(), fairness=(), lemmas=(), unreached=(),
+    properties=(), progress=(), fairness=(), lemmas=(), unreached=(), logs=(),
     budgets={
         sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS
     },

@@ -28,6 +28,7 @@ SYSTEM = replace(
     fairness=(),
     lemmas=(),
     unreached=(),
+    logs=(),
     budgets={(transaction.timeout, *tables.LOG_FAULTS, *markers.FAULTY_EVENTS): kafka.FAULTS},
     terminal=False,
 )
