@@ -125,11 +125,15 @@ def explain(
     _, instance, outcome = taken(file, system, asked)
     from ...checker.output.lines import wrapped
     from ...checker.trace.chart.chart import chart_of
-    from ...checker.trace.chart.story import story
+    from ...checker.trace.chart.story import in_brief, story
+    from ...checker.trace.trace import actor_states
 
     trace = outcome.trace
     assert trace is not None
-    told = [*story(chart_of(trace), instance), trace.conclusion]
+    chart = chart_of(trace)
+    states = actor_states(instance, trace)[-1]
+    told = [*in_brief(chart, instance, states, trace.conclusion), "", "Step by step:"]
+    told += story(chart, instance)
     told += [line if line.startswith(" ") else f"- {line}" for line in trace.why]
     width = screen().width
     for line in told:

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ....language import Instance
 from ...verdict.constant_folding import declared_rows
 from .chart import Arrow, Chart, ChartStep
 
 MOST = 4  # changes in a sentence; the chart has all of them
+IN_BRIEF = 8
+"""The most sentences of a run in brief."""
+
+
+def in_brief(chart: Chart, instance: Instance, states: Mapping[str, str], reason: str) -> list[str]:
+    """The run in at most IN_BRIEF sentences: what each actor knows at the end, the step that did
+    the harm, and the `reason` that something is wrong. `states` are those of the actors then."""
+    shown = chart.titled()
+    told = dict(zip(shown.lanes, chart.lanes, strict=True))
+    actors: list[str] = []
+    for lane in shown.lanes:
+        taken = [step for step in shown.steps if step.lane == lane and step.took is not None]
+        state = states.get(told[lane], "")
+        known = [f"is in {state}"] if state else []
+        if taken and taken[-1].took is not None:
+            took = taken[-1].took
+            error = dict(took.fields).get("error", "")
+            heard = f"{took.message} {error}".rstrip()
+            known.append(f"has last heard {heard} from {took.source}, in step {taken[-1].number}")
+        if known:
+            actors.append(f"{lane} {' and '.join(known)}.")
+    ends = [reason]
+    if chart.harmful is not None and chart.steps:
+        step = shown.steps[chart.harmful - 1]
+        name = sentences(chart, instance)[chart.harmful - 1]
+        event = f"takes {step.took.message}" if step.took is not None else f"does {step.event}"
+        late = ""
+        if step.took is not None and step.took.is_late:
+            late = f", which was sent in step {step.took.sent}"
+        ends.insert(0, f"The harmful step is {step.number}: {step.lane} {event}{late}. {name}")
+    return [*actors[: IN_BRIEF - len(ends)], *ends]
 
 
 def story(chart: Chart, instance: Instance) -> Iterator[str]:

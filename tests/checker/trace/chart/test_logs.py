@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
 
+from epochfence.checker.trace.chart.chart import chart_of
 from epochfence.checker.trace.chart.logs import ShownLog, ShownRecords, to_lines
-from epochfence.checker.trace.trace import Trace, shown_trace
+from epochfence.checker.trace.chart.story import IN_BRIEF, in_brief
+from epochfence.checker.trace.trace import Trace, actor_states, shown_trace
 from epochfence.checker.verdict.violation import harmful_step
 from epochfence.language import DeclarationError, Instance, Int, Log, Machine, instantiate, position
 from epochfence.model.engine.interpreter import Interpreter
@@ -124,6 +127,21 @@ def test_the_harmful_step_is_the_last_one_that_changed_a_log() -> None:
     number = harmful_step(trace, instance, "NoHangingTransaction")
     assert number == len(trace.steps) or lengths[number] != lengths[number - 1]
     assert harmful_step(trace, instance, "no such property") == len(trace.steps)
+
+
+@pytest.mark.parametrize("name", ["transactions", "idempotence", "delivery"])
+def test_a_run_in_brief_names_the_states_and_the_harmful_step(name: str, seed: int) -> None:
+    instance, trace = run(name, seed)
+    chart = replace(chart_of(trace), harmful=len(trace.steps) - 1)
+    states = actor_states(instance, trace)[-1]
+    told = in_brief(chart, instance, states, "It doesn't hold.")
+    assert len(told) <= IN_BRIEF
+    assert told[-1] == "It doesn't hold."
+    assert told[-2].startswith(f"The harmful step is {len(trace.steps) - 1}: ")
+    for lane, state in states.items():
+        title = chart.titles.get(lane, lane)
+        if lane in chart.lanes and len(chart.lanes) <= IN_BRIEF - 2:
+            assert any(line.startswith(f"{title} is in {state}") for line in told)
 
 
 def test_a_log_of_something_else_is_refused() -> None:
