@@ -49,7 +49,7 @@ def model(system: System, release: str, off: tuple[str, ...], **bounds: int) -> 
 @cache
 def _asked_for(system: System, machine: str) -> frozenset[str]:
     own = tuple(table for table in system.tables if table.machine.name == machine)
-    bare = dict.fromkeys(("properties", "progress", "fairness", "lemmas", "unreached"), ())
+    bare = dict.fromkeys(("properties", "progress", "fairness", "lemmas", "unreached", "logs"), ())
     return replace(system, tables=own, budgets={}, **bare).feature_names
 
 
