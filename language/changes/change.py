@@ -445,8 +445,8 @@ class _Changed:
 
     def _bounds(self) -> Mapping[str, Mapping[Expression, int]]:
         bounds, more, fixed = self.base.bounds, self.change.bounds, self.change.fixed
-        if more and not bounds:
-            return {DEFAULT: more}
+        if more and DEFAULT not in bounds:
+            bounds = {DEFAULT: {}, **bounds}
         both = {name: {**values, **more} for name, values in bounds.items()}
         return {
             name: {constant: value for constant, value in values.items() if constant not in fixed}

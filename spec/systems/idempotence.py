@@ -122,7 +122,7 @@ system = System(
             LARGEST_SEQUENCE: 7,
             CACHED_BATCHES: 5,
             FAULTS: 10,
-            PRODUCER_EXPIRIES: 1,
+            PRODUCER_EXPIRIES: 0,
         },
     },
     protocols=KAFKA.settling({transactional: False}).of_parts(CLIENT, LEADER),

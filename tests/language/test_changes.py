@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from epochfence.language import (
     Bool,
     Change,
     DeclarationError,
+    Expression,
     Int,
     Machine,
     Protocols,
@@ -257,3 +259,12 @@ def test_an_error_names_the_line_of_the_call() -> None:
     assert raised.value.place.file == __file__
     line = Path(__file__).read_text().splitlines()[raised.value.place.line - 1]
     assert line.strip() == 'change = change.without("twoo")'
+
+
+@pytest.mark.parametrize("named", [{}, {"large": {LIMIT: 4}}, {"default": {LIMIT: 2}}])
+def test_bounds_of_a_change_are_the_default_whatever_is_named(
+    named: dict[str, dict[Expression, int]],
+) -> None:
+    base = dataclasses.replace(system, constants=(LIMIT,), bounds=named)
+    made = changed(base, Change("bounded", "It has bounds.", bounds={LIMIT: 1}))
+    assert made.values("default") == {"limit": 1}
