@@ -446,7 +446,7 @@ class _Changed:
     def _bounds(self) -> Mapping[str, Mapping[Expression, int]]:
         bounds, more, fixed = self.base.bounds, self.change.bounds, self.change.fixed
         if more and DEFAULT not in bounds:
-            bounds = {DEFAULT: {}, **bounds}
+            bounds = {DEFAULT: dict[Expression, int](), **bounds}
         both = {name: {**values, **more} for name, values in bounds.items()}
         return {
             name: {constant: value for constant, value in values.items() if constant not in fixed}

@@ -210,7 +210,7 @@ SETTLED = {"feature", "constant", "parameter", "this"}
 
 def all_operators() -> set[str]:
     """The operators that the language's own source names."""
-    sources = (file.read_text() for file in Path(expressions.__file__).parent.glob("*.py"))
+    sources = (file.read_text() for file in Path(expressions.__file__).parent.rglob("*.py"))
     found = re.findall(r'Expression\(\n? *"(\w+)"', "".join(sources))
     return set(found) | expressions.QUANTIFIERS
 

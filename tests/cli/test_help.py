@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -108,9 +109,11 @@ def test_completion_runs_nobodys_file(tmp_path: Path, monkeypatch: pytest.Monkey
 def on_terminal(columns: int, *arguments: str, **environment: str) -> Ended:
     """A command before a terminal of that width."""
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
     command = [sys.executable, "-m", "epochfence.cli", *arguments]
-    kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    given = kept | {"COLUMNS": str(columns), "TERM": "xterm"} | environment
+    left_out = ("NO_COLOR", "COLUMNS", "LINES")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    given = kept | {"TERM": "xterm"} | environment
     told = b""
     with subprocess.Popen(command, env=given, stdout=theirs, stderr=subprocess.PIPE) as process:
         os.close(theirs)
