@@ -98,7 +98,7 @@ def test_a_fenced_instance_still_writes(broker: Broker, orders: str) -> None:
         old, new = Hand(orders, "zombie"), Hand(orders, "zombie")
         assert old.init() == "NONE"
         assert new.init() == "NONE"
-        assert old.write(1) == "NONE"
+        eventually(lambda: old.write(1) == "NONE")  # the leader soon has the setting
         case = only_case(orders, "orders")
         assert (case.cause, case.partition.place.number) == ("fenced-writer", 1)
 

@@ -49,12 +49,18 @@ def orders(broker: Broker) -> Iterator[str]:
 
 
 def configure(bootstrap: str, name: str, value: int | str) -> None:
-    """Sets what the broker is set to."""
+    """Sets a setting of the broker, and waits until the broker has it."""
     entry = ConfigEntry(name, f"{value}", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for done in admin.incremental_alter_configs([resource]).values():
         done.result(TIMEOUT_S)
+
+    def has_it() -> bool:
+        (described,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
+        return described.result(TIMEOUT_S)[name].value == f"{value}"
+
+    eventually(has_it)
 
 
 def reproduced(broker: Broker, restart: Callable[[], None] | None = None) -> Brokers:
