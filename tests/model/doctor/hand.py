@@ -73,8 +73,14 @@ class Hand:
         data = [{"index": partition, "records": encode_batch(batch)}]
         asked = {"transactional_id": self.transactional_id, "acks": -1, "timeout": 10_000}
         asked |= {"topic_data": [{"name": "orders", "partition_data": data}]}
-        told = self.connection.ask("Produce", 3, asked)
-        error = told["responses"][0]["partition_responses"][0]["error_code"]
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            told = self.connection.ask("Produce", 3, asked)
+            error = told["responses"][0]["partition_responses"][0]["error_code"]
+            # a leader that can't ask the coordinator yet answers the second one
+            if error not in (*SOON, "NOT_ENOUGH_REPLICAS") or time.monotonic() > until:
+                break
+            time.sleep(0.02)
         if error == "NONE":
             self._sequences[partition] = first + count
         return error
@@ -88,7 +94,8 @@ class Hand:
         """A new epoch, and a transaction with a record in this partition."""
         assert self.init(timeout_ms) == "NONE"
         assert self.add(partition) == "NONE"
-        assert self.write(partition) == "NONE"
+        error = self.write(partition)
+        assert error == "NONE", error
 
     def hang(self) -> None:
         """A transaction that is aborted, with a record that comes behind its marker: before 3.6 it
