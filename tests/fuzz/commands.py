@@ -59,6 +59,8 @@ DEAR = {
     "lint": 0.03, "list": 0.02, "semantics": 0.005, "window": 0.02,
     "diagram": 0.3, "diff": 0.3, "serve": 0, "explore": 0,  # which would run until they are ended
 }  # fmt: skip
+NOT_DRAWN = {"--help", "--master", "--spark-ui", "--watch"}
+"""Options that print help, need a cluster or a browser, or never end."""
 
 
 @cache
@@ -100,7 +102,7 @@ def generate(random: Random) -> Case:
     for _ in range(random.choice((0, 1, 1, 1, 1, 2)) if name != "list" else 0):
         words.append(random.choice(pool) if random.random() < 0.95 else random.choice(WORDS))
     parameters = [p for p in _commands()[name].params if p.param_type_name == "option"]
-    parameters = [p for p in parameters if not {"--help", "--master", "--spark-ui"} & {*p.opts}]
+    parameters = [p for p in parameters if not NOT_DRAWN & {*p.opts}]
     for parameter in random.sample(parameters, min(len(parameters), random.randrange(4))):
         words += _option(random, parameter)
     if name == "bound" and "--depth" not in words:
