@@ -174,6 +174,9 @@ class _Reading:
         """The producers of a snapshot, as far as they may be."""
         found: dict[int, dict[str, Any]] = {}
         for producer_id, (byte, row) in self._entries(path).items():
+            if not 0 <= producer_id < 2**63 - 1:
+                self._say(path, byte, f"{producer_id} is no producer id that Kafka gives out")
+                continue
             try:
                 self.leader.machine.put(producers={producer_id: as_entry(row)})
             except ModelError:

@@ -266,10 +266,15 @@ def test_a_log_that_begins_with_an_impossible_producer(tmp_path: Path) -> None:
     assert judge_segments([tmp_path]).every == []  # as deletion of old segments leaves it
     path = snapshot_of(tmp_path, 4)
     (entry,) = decode_snapshot(path.read_bytes())
-    path.write_bytes(encode_snapshot([replace(entry, epoch=-255)]))
-    found = judge_segments([tmp_path])
-    assert found.outcome.name == "UNEXPLAINED"
-    assert "byte 10: producer 4000 can't have such an entry" in str(found.every[0])
+    for change, says in (
+        ({"epoch": -255}, "producer 4000 can't have such an entry"),
+        ({"producer_id": -4294967296}, "-4294967296 is no producer id that Kafka gives out"),
+        ({"producer_id": 2**63 - 1}, f"{2**63 - 1} is no producer id that Kafka gives out"),
+    ):
+        path.write_bytes(encode_snapshot([replace(entry, **change)]))
+        found = judge_segments([tmp_path])
+        assert found.outcome.name == "UNEXPLAINED"
+        assert f"byte 10: {says}" in str(found.every[0])
 
 
 def test_a_name_beyond_all_offsets(tmp_path: Path) -> None:
