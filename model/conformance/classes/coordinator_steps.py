@@ -11,7 +11,6 @@ between `LOW` and `HIGH` occur as results, but their states aren't explored.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
@@ -22,7 +21,7 @@ from ....spec.coordinator.tables import DRIVEN
 from ....spec.errors import Errors
 from ....spec.releases.api_versions import before as older_than
 from ...machine import Machine
-from .steps import LocalStep, LocalSteps, Way, path_to
+from .steps import LocalStep, LocalSteps, breadth_first
 
 NOW: Final = 2_000_000_000
 PAST: Final = 1_000
@@ -162,20 +161,10 @@ class Coordinator(LocalSteps):
         self._expects = "expected_epoch" in features
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
-        """Each distinct local step once, in the order of a breadth-first search. At most `most`
-        states are explored."""
-        ways: dict[Entry, Way | None] = dict.fromkeys(SEEDS)
-        frontier = deque(SEEDS)
-        explored = 0
-        while frontier and (most is None or explored < most):
-            before = frontier.popleft()
-            explored += 1
-            for step, after in self._steps_of(before):
-                yield step._replace(way=lambda at=before: path_to(ways, at))
-                following = _canonical(after)
-                if following not in ways and _is_explored(following):
-                    ways[following] = Way(before, step.said)
-                    frontier.append(following)
+        return breadth_first(SEEDS, self._canonical_steps_of, most, _is_explored)
+
+    def _canonical_steps_of(self, before: Entry) -> Iterator[tuple[LocalStep, Entry]]:
+        return ((step, _canonical(after)) for step, after in self._steps_of(before))
 
     def _steps_of(self, before: Entry) -> Iterator[tuple[LocalStep, Entry]]:
         start = self._machine(before)

@@ -10,7 +10,6 @@ than producer.id.expiration.ms is so only where ids expire.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -21,7 +20,7 @@ from ....spec.leader.tables import DRIVEN
 from ....spec.releases.api_versions import before as older_than
 from ....spec.systems.reductions.leader import LEADER_ALONE
 from ...machine import Machine
-from .steps import LocalStep, LocalSteps, Way, path_to
+from .steps import LocalStep, LocalSteps, breadth_first
 
 NOW: Final = 2_000_000_000
 OLD: Final = NOW - 86_400_000
@@ -144,17 +143,7 @@ class Leader(LocalSteps):
         self.asks_about_offsets = "offsets_verified" in features
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
-        ways: dict[Partition, Way | None] = dict.fromkeys(SEEDS)
-        frontier = deque(SEEDS)
-        explored = 0
-        while frontier and (most is None or explored < most):
-            before = frontier.popleft()
-            explored += 1
-            for step, after in self._steps_of(before):
-                yield step._replace(way=lambda at=before: path_to(ways, at))
-                if after not in ways and _is_explored(after):
-                    ways[after] = Way(before, step.said)
-                    frontier.append(after)
+        return breadth_first(SEEDS, self._steps_of, most, _is_explored)
 
     def _steps_of(self, before: Partition) -> Iterator[tuple[LocalStep, Partition]]:
         start = self._machine(before)

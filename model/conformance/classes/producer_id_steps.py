@@ -10,14 +10,13 @@ retry.backoff.ms away.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ....spec.producer_ids import controller, rpc_manager
 from ....spec.producer_ids.state import Errors
 from ...machine import Machine
-from .steps import LocalStep, LocalSteps, Way, path_to
+from .steps import LocalStep, LocalSteps, breadth_first
 
 NOW: Final = 2_000_000_000
 BACKOFF_MS: Final = 50
@@ -94,19 +93,10 @@ class ProducerIds(LocalSteps):
         self.blank.put(outstanding=1)
 
     def steps(self, most: int | None = None) -> Iterator[LocalStep]:
-        start = Manager()
-        ways: dict[Manager, Way | None] = {start: None}
-        frontier = deque([start])
-        explored = 0
-        while frontier and (most is None or explored < most):
-            before = frontier.popleft()
-            explored += 1
-            for step, after in self._steps_of(before):
-                yield step._replace(way=lambda at=before: path_to(ways, at))
-                following = _canonical(after)
-                if following not in ways:
-                    ways[following] = Way(before, step.said)
-                    frontier.append(following)
+        return breadth_first([Manager()], self._canonical_steps_of, most)
+
+    def _canonical_steps_of(self, before: Manager) -> Iterator[tuple[LocalStep, Manager]]:
+        return ((step, _canonical(after)) for step, after in self._steps_of(before))
 
     def _steps_of(self, before: Manager) -> Iterator[tuple[LocalStep, Manager]]:
         due = {before, before._replace(deadline=NOW)} if before.deadline > NOW else {before}

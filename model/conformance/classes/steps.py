@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ....spec.releases.api_versions import VERSION_1, before
 from ...machine import Machine
+
+State = TypeVar("State", bound=Hashable)
 
 
 class Way(NamedTuple):
@@ -77,6 +80,28 @@ class LocalSteps:
         """Each distinct local step once, in the order of a breadth-first search. At most `most`
         states are explored."""
         raise NotImplementedError
+
+
+def breadth_first(
+    seeds: Iterable[State],
+    steps_of: Callable[[State], Iterator[tuple[LocalStep, State]]],
+    most: int | None,
+    is_explored: Callable[[State], bool] = lambda _: True,
+) -> Iterator[LocalStep]:
+    """The local steps of all states that come from the seeds and are explored, with the paths to
+    them. `steps_of` has a state's steps, each with the canonical state after it. At most `most`
+    states are explored."""
+    ways: dict[State, Way | None] = dict.fromkeys(seeds)
+    frontier = deque(ways)
+    explored = 0
+    while frontier and (most is None or explored < most):
+        before = frontier.popleft()
+        explored += 1
+        for step, after in steps_of(before):
+            yield step._replace(way=lambda at=before: path_to(ways, at))
+            if after not in ways and is_explored(after):
+                ways[after] = Way(before, step.said)
+                frontier.append(after)
 
 
 def path_to(ways: Mapping[Any, Way | None], state: Hashable) -> list[str]:
