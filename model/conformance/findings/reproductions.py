@@ -374,18 +374,16 @@ class Reproduction:
     """A reproduction, and its demands on cluster and machine."""
 
     run: Callable[[Brokers], Observation]
-    by_client: bool = False
-    """Whether Kafka's own client takes part, which needs a JDK and Kafka's jars."""
     restarts: bool = False
     alters_features: bool = False
 
 
 REPRODUCTIONS: Final[Mapping[int, Reproduction]] = {
-    1: Reproduction(local_bump, by_client=True, restarts=True),
-    2: Reproduction(first_batches, by_client=True),
+    1: Reproduction(local_bump, restarts=True),
+    2: Reproduction(first_batches),
     6: Reproduction(last_bump),
-    7: Reproduction(endless_retries, by_client=True),
-    9: Reproduction(commit_in_downgrade, by_client=True, alters_features=True),
+    7: Reproduction(endless_retries),
+    9: Reproduction(commit_in_downgrade, alters_features=True),
     10: Reproduction(largest_epoch, alters_features=True),
     12: Reproduction(ends_of_another),
 }
