@@ -58,6 +58,7 @@ class Mock:
         (broker,) = self.producer.list_topics(timeout=20).brokers.values()
         self.connection = Connection(broker.host, broker.port)
         self.users = count()
+        self.given = set[int]()  # producer ids
 
 
 @cache
@@ -105,6 +106,10 @@ class MockSystem(System):
         asked.setdefault("transaction_timeout_ms", 60_000)
         asked["transaction_timeout"] = asked["transaction_timeout_ms"]
         found = self.mock.connection.ask("InitProducerId", asked)
+        # The mock draws one of 900,000 ids and doesn't look whether it has drawn it before.
+        while asked["producer_id"] == -1 and found["producer_id"] in self.mock.given:
+            found = self.mock.connection.ask("InitProducerId", asked)
+        self.mock.given.add(found["producer_id"])
         return {
             "error": found["error_code"],
             "producer_id": found["producer_id"],
