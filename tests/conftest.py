@@ -86,6 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.seed != SAME_SEED:
         settings.load_profile("drawn")
         config.option.hypothesis_seed = str(config.option.seed)
+    # Brokers, clients, browsers and the clock make a test fail once in thousands of runs. In CI a
+    # failed test runs once more, and the summary has its first failure.
+    if IN_CI and not config.option.reruns:
+        config.option.reruns = 1
     # What one test compiles, others take from there, and the next run of the tests does.
     os.environ.setdefault(object_cache.VARIABLE, str(config.rootpath / ".pytest_cache"))
     for name, value in SPARK_SETTINGS.items():
@@ -135,6 +139,9 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if (seed := terminalreporter.config.option.seed) != SAME_SEED:
         terminalreporter.write_line(f"Inputs were drawn with --seed {seed}.")
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.write_sep("_", f"failed once: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is looked at

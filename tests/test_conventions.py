@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -112,30 +113,48 @@ SKIPPED = {
 }
 
 
-@pytest.mark.parametrize("ci", ["true", ""])
-def test_a_skipped_test_fails_in_ci(ci: str, tmp_path: Path) -> None:
-    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
-    for name, text in SKIPPED.items():
-        (tmp_path / f"test_{name}.py").write_text(text)
+FAILS_ONCE = """
+from pathlib import Path
+def test():
+    ran = Path(__file__).with_name("ran")
+    is_first = not ran.exists()
+    ran.touch()
+    assert not is_first, "the first of them"
+"""
+FAILS_ALWAYS = "def test(): assert False\n"
+
+
+def outcome(folder: Path, files: Mapping[str, str], ci: str) -> tuple[int, str]:
+    """Exit code and output of pytest on these files, with the root's conftest."""
+    shutil.copy(ROOT / "tests" / "conftest.py", folder)
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+    options = ("-q", "-p", "no:cacheprovider", "--continue-on-collection-errors")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--continue-on-collection-errors",
-            tmp_path,
-        ],
-        cwd=tmp_path,
+        [sys.executable, "-m", "pytest", *options, folder],
+        cwd=folder,
         env={**os.environ, "CI": ci},
         capture_output=True,
         text=True,
     )
-    assert "skipped" in done.stdout
-    assert done.returncode == (1 if ci else 0), done.stdout
-    assert f"{'1 failed, 2 errors' if ci else '3 skipped'} in" in done.stdout
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+def test_a_skipped_test_fails_in_ci(ci: str, tmp_path: Path) -> None:
+    code, output = outcome(tmp_path, SKIPPED, ci)
+    assert "skipped" in output
+    assert code == (1 if ci else 0), output
+    assert f"{'1 failed, 2 errors, 2 rerun' if ci else '3 skipped'} in" in output
+
+
+@pytest.mark.parametrize("ci", ["true", ""])
+def test_in_ci_a_failed_test_runs_once_more(ci: str, tmp_path: Path) -> None:
+    code, output = outcome(tmp_path, {"once": FAILS_ONCE, "twice": FAILS_ALWAYS}, ci)
+    assert code == 1
+    assert f"{'1 failed, 1 passed, 2 rerun' if ci else '2 failed'} in" in output
+    assert ("failed once: test_once.py::test" in output) == bool(ci)
+    assert "the first of them" in output
 
 
 def twice(text: str) -> list[str]:
