@@ -221,4 +221,14 @@ FINDINGS: Final = (
         remedy="Upgrade the brokers to 4.0, or pass groupMetadata() to sendOffsetsToTransaction.",
         uses=OFFSETS,
     ),
+    Finding(
+        17,
+        "Deleting records within a batch moves the last stable offset below the log's start",
+        Damage.MISREAD,
+        part=BROKER,
+        since="4.0.0",
+        needs="DeleteRecords with an offset within a batch of an open transaction",
+        remedy="Delete records only before the last stable offset of the partition.",
+        uses=READING,
+    ),
 )

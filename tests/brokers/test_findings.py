@@ -138,6 +138,13 @@ def test_9_10_and_12_need_transactions_of_version_2(broker: Broker, number: int)
         REPRODUCTIONS[number].run(reproduced(broker))
 
 
+@with_kraft
+def test_17_the_last_stable_offset_is_below_the_logs_start(broker: Broker) -> None:
+    found = REPRODUCTIONS[17].run(reproduced(broker))
+    is_there = broker.release not in ("3.6", "3.9")
+    assert (found.observed, found.is_there) == ("0" if is_there else "3", is_there)
+
+
 @pytest.mark.releases("4.4")
 def test_the_command_reproduces_a_finding(broker: Broker) -> None:
     ended = epochfence("findings", "12", "--bootstrap", broker.bootstrap, "--json", "-")

@@ -369,6 +369,25 @@ def commit_in_downgrade(brokers: Brokers, level: int = 1) -> Observation:
     return Observation("abortTransaction(): ok", f"abortTransaction(): {found}", found != "ok")
 
 
+def stable_below_start(brokers: Brokers) -> Observation:
+    """Finding 17."""
+    count, start = 5, 3
+    with brokers.requests() as system:
+        a = _new_instance(system)
+        began = {**a, "partitions": ["t-0"], "api_version": 3}
+        batch = {**a, "partition": "t-0", "base_sequence": 0, "count": count, "api_version": 9}
+        for request, fields in (("AddPartitionsToTxn", began), ("Produce", batch)):
+            if (error := _asked(system, request, fields)["error"]) != "NONE":
+                raise InconclusiveError(f"{request} is refused: {error}")
+        brokers.say(f"an open transaction has one batch of {count} records, from offset 0 on")
+        system.cause({"delete_records": "t-0", "before": start})
+        asked = {"partition": "t-0", "committed": True}
+        found = _asked(system, "ListOffsets", asked).get("offset", -1)
+        brokers.say(f"records before offset {start} are deleted; the last stable offset is {found}")
+        _asked(system, "EndTxn", {**a, "result": "ABORT", "api_version": 3})
+    return Observation(f"{start}, the log's first offset", f"{found}", found < start)
+
+
 @dataclass(frozen=True)
 class Reproduction:
     """A reproduction, and its demands on cluster and machine."""
@@ -386,4 +405,5 @@ REPRODUCTIONS: Final[Mapping[int, Reproduction]] = {
     9: Reproduction(commit_in_downgrade, alters_features=True),
     10: Reproduction(largest_epoch, alters_features=True),
     12: Reproduction(ends_of_another),
+    17: Reproduction(stable_below_start),
 }

@@ -178,7 +178,7 @@ class BrokerSystem(System):
         """See System."""
         if "delete_records" in line:
             topic, number = self._requests.place(line["delete_records"])
-            self.cluster.delete_records(topic, number)
+            self.cluster.delete_records(topic, number, line.get("before", -1))
         elif "expire_producers" in line:
             self.cluster.settings.altered("producer.id.expiration.ms", "1")
             time.sleep(EXPIRY_CHECKS * self.cluster.settings.value(EXPIRY_CHECK_MS) / 1000)

@@ -491,9 +491,9 @@ class LiveCluster:
                 return False
         return True
 
-    def delete_records(self, topic: str, partition: int) -> None:
-        """Deletes all that is replicated of a partition of ours."""
-        one = {"partition_index": partition, "offset": -1}
+    def delete_records(self, topic: str, partition: int, before: int = -1) -> None:
+        """Deletes a partition's records `before` this offset, or all that are replicated."""
+        one = {"partition_index": partition, "offset": before}
         asked = {"topics": [{"name": topic, "partitions": [one]}], "timeout_ms": PATIENCE_S * 1000}
         self.ask(self.leader(topic, partition), "DeleteRecords", asked)
 
