@@ -24,7 +24,7 @@ from .messages import (
     to_others,
 )
 from .protocols import ONE_PROTOCOL, Protocols, feature
-from .tables import Row, Table, only
+from .tables import Row, Table
 from .terms.numbers import majority, max_of, maximum, min_of, minimum
 from .terms.operators import (
     after,
@@ -219,7 +219,6 @@ __all__ = [
     "message",
     "min_of",
     "minimum",
-    "only",
     "position",
     "push",
     "put",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableSet
-from copy import copy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import compress, product
@@ -500,19 +499,3 @@ class Table:
         for name, _ in sending.message.address:
             if name not in dict(sending.fields):
                 raise DeclarationError(f"{sending.message.name}: its address lacks {name}")
-
-
-def only(during: Expression, *rows: Row) -> tuple[Row, ...]:
-    """The rows, each only under a further condition on features."""
-    check_kind("only", during, Expression)
-    for row in rows:
-        check_kind("only", row, Row)
-    return tuple(_also_during(row, during) for row in rows)
-
-
-def _also_during(row: Row, during: Expression) -> Row:
-    """A copy: nothing of it is looked at again but by the table that it comes into."""
-    made = copy(row)
-    object.__setattr__(made, "during", folded(row.during & during))
-    object.__setattr__(made, "fits_in", ())
-    return made

@@ -235,6 +235,8 @@ add_partition_by_leader = Table(
     ),
 )
 
+# An event has one table, of both methods: KafkaApis.handleAddPartitionsToTxnRequest calls one of
+# them, by the request's verifyOnly.
 add_partitions_by_leader = Table(
     transaction,
     on=AddPartitionsByLeader,

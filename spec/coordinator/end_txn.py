@@ -682,7 +682,8 @@ fence_end_tv2 = Table(
     ),
 )
 
-# A client's version decides which of its tables takes the request -------------------------------
+# An event has one table, of both methods: below transaction.version 2, endTransaction calls
+# endTransactionWithTV1 at once --------------------------------------------------------------------
 
 end_txn = Table(
     transaction,

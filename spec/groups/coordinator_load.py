@@ -19,7 +19,6 @@ from ...language import (
     enum,
     event,
     if_,
-    only,
     sequence_of,
     size,
     some,
@@ -94,16 +93,17 @@ of the next leader's log."""
 # Another broker -------------------------------------------------------------------------------
 
 fail_over = event(
-    "group coordinator failover", kept=OFFSET,
+    "group coordinator failover",
+    kept=OFFSET,
     event_doc="Another broker leads the partition. It has `kept` of its records.",
-)  # fmt: skip
-_e = element("e", log)
+)
+entry = element("e", log)
 fails_over = Table(
     store,
     on=fail_over,
     others=(group,),
     when=(fail_over.kept <= size(log))
-    & all_of(_e, is_replicated(_e).implies(_e.place < fail_over.kept)),
+    & all_of(entry, is_replicated(entry).implies(entry.place < fail_over.kept)),
     rows=(
         Row(
             "begin-loading",
@@ -173,9 +173,9 @@ deferred_writes_completed = Table(
     on=pass_high_watermark,
     when=deferred.is_set
     & (size(log) > deferred.value)
-    & all_of(_e, (_e.place <= deferred.value).implies(is_replicated(_e))),
-    rows=only(
-        former_completes_writes,
+    & all_of(entry, (entry.place <= deferred.value).implies(is_replicated(entry))),
+    during=former_completes_writes,
+    rows=(
         Row(
             "complete-deferred-write",
             "The former coordinator answers a write whose record is lost, as the high watermark "
@@ -190,8 +190,8 @@ unloads = Table(
     store,
     on=unload,
     when=deferred.is_set,
-    rows=only(
-        former_completes_writes,
+    during=former_completes_writes,
+    rows=(
         Row(
             "fail-deferred-writes",
             "The former coordinator answers NOT_COORDINATOR to the writes that it has deferred",

@@ -503,7 +503,7 @@ verified_offset = Table(
             source="ProducerAppendInfo.appendDataBatch, GroupMetadata.onTxnOffsetCommitAppend, "
             "OffsetMetadataManager.replay",
         ),
-        # a batch of data
+        # a batch of data: another partition's leader, whose callback is ReplicaManager's
         *verified.rows,
     ),
 )

@@ -59,11 +59,18 @@ retries_for_leaders = feature(
 BROKERS = Protocols(
     RELEASES,
     (
-        longer_retention, longer_group_sessions, scans_often, longer_lag, id_expiry_apart,
-        verification_switch, retries_for_leaders, two_phase_commit,
+        longer_retention,
+        longer_group_sessions,
+        scans_often,
+        longer_lag,
+        id_expiry_apart,
+        verification_switch,
+        retries_for_leaders,
+        two_phase_commit,
     ),
-    unreleased=(TRUNK,), unchanged=UNCHANGED,
-)  # fmt: skip
+    unreleased=(TRUNK,),
+    unchanged=UNCHANGED,
+)
 
 _MINUTES, _DAYS = 60_000, 24 * 3_600_000
 BROKER_SETTINGS: Final = (
@@ -84,10 +91,20 @@ BROKER_SETTINGS: Final = (
     # Transactions
     Setting("transactional.id.expiration.ms", "INT", 7 * _DAYS, 1),
     Setting("transaction.max.timeout.ms", "INT", 15 * _MINUTES, 1),
-    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "INT", _MINUTES, 1,
-            during=~scans_often),
-    Setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "INT", 10_000, 1,
-            during=scans_often),
+    Setting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "INT",
+        _MINUTES,
+        1,
+        during=~scans_often,
+    ),
+    Setting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "INT",
+        10_000,
+        1,
+        during=scans_often,
+    ),
     Setting("transaction.remove.expired.transaction.cleanup.interval.ms", "INT", 60 * _MINUTES, 1),
     Setting("transaction.state.log.num.partitions", "INT", 50, 1),
     Setting("transaction.state.log.replication.factor", "SHORT", 3, 1),
@@ -95,12 +112,15 @@ BROKER_SETTINGS: Final = (
     Setting("transaction.state.log.segment.bytes", "INT", 100 * 2**20, 1),
     Setting("transaction.state.log.load.buffer.size", "INT", 5 * 2**20, 1),
     Setting("producer.id.expiration.ms", "INT", _DAYS, 1, during=id_expiry_apart),
-    Setting("producer.id.expiration.check.interval.ms", "INT", 10 * _MINUTES, 1,
-            during=id_expiry_apart),
-    Setting("transaction.partition.verification.enable", "BOOLEAN", True,
-            during=verification_switch),
+    Setting(
+        "producer.id.expiration.check.interval.ms", "INT", 10 * _MINUTES, 1, during=id_expiry_apart
+    ),
+    Setting(
+        "transaction.partition.verification.enable", "BOOLEAN", True, during=verification_switch
+    ),
     Setting("add.partitions.to.txn.retry.backoff.ms", "INT", 20, 1, during=retries_for_leaders),
-    Setting("add.partitions.to.txn.retry.backoff.max.ms", "INT", 100, 0,
-            during=retries_for_leaders),
+    Setting(
+        "add.partitions.to.txn.retry.backoff.max.ms", "INT", 100, 0, during=retries_for_leaders
+    ),
     Setting("transaction.two.phase.commit.enable", "BOOLEAN", False, during=two_phase_commit),
-)  # fmt: skip
+)

@@ -24,8 +24,6 @@ from ...language import (
     enum,
     event,
     feature,
-    lift,
-    only,
 )
 from ..releases.release import TRUNK, UNCHANGED
 from .producer import LARGEST_INT, RELEASES, Default, Setting
@@ -134,13 +132,26 @@ reset_by_duration = feature(
 CONSUMERS = Protocols(
     RELEASES,
     (
-        api_timeout, group_optional, static_members, named_by_group, named_when_parsed,
-        longer_sessions, instance_as_topic, name_invalid, instance_not_empty, growing_backoff,
-        consumer_protocol, auto_commit_when_parsed, assignor_refused, empty_group_refused,
-        unsupported_refused, reset_by_duration,
+        api_timeout,
+        group_optional,
+        static_members,
+        named_by_group,
+        named_when_parsed,
+        longer_sessions,
+        instance_as_topic,
+        name_invalid,
+        instance_not_empty,
+        growing_backoff,
+        consumer_protocol,
+        auto_commit_when_parsed,
+        assignor_refused,
+        empty_group_refused,
+        unsupported_refused,
+        reset_by_duration,
     ),
-    unreleased=(TRUNK,), unchanged=UNCHANGED,
-)  # fmt: skip
+    unreleased=(TRUNK,),
+    unchanged=UNCHANGED,
+)
 
 # Settings -----------------------------------------------------------------------------------------
 
@@ -151,8 +162,13 @@ _LEVELS = ("read_committed", "read_uncommitted")
 CONSUMER_SETTINGS: Final = (
     Setting("group.id", "STRING", "", may_be_empty=True, during=~group_optional),
     Setting("group.id", "STRING", None, may_be_empty=True, during=group_optional),
-    Setting("group.instance.id", "STRING", None, may_be_empty=True,
-            during=static_members & ~instance_not_empty),
+    Setting(
+        "group.instance.id",
+        "STRING",
+        None,
+        may_be_empty=True,
+        during=static_members & ~instance_not_empty,
+    ),
     Setting("group.instance.id", "STRING", None, during=instance_not_empty),
     Setting("session.timeout.ms", "INT", 10_000, during=~longer_sessions),
     Setting("session.timeout.ms", "INT", 45_000, during=longer_sessions),
@@ -167,10 +183,16 @@ CONSUMER_SETTINGS: Final = (
     Setting("retry.backoff.ms", "LONG", 100, 0),
     Setting("retry.backoff.max.ms", "LONG", 1_000, 0, during=growing_backoff),
     Setting("auto.offset.reset", "STRING", "latest", choices=_RESETS, during=~reset_by_duration),
-    Setting("auto.offset.reset", "STRING", "latest", choices=_RESETS, pattern=_DURATION,
-            message="Invalid value `{value}` for configuration {name}. The value must be either "
-            "'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'.",
-            during=reset_by_duration),
+    Setting(
+        "auto.offset.reset",
+        "STRING",
+        "latest",
+        choices=_RESETS,
+        pattern=_DURATION,
+        message="Invalid value `{value}` for configuration {name}. The value must be either "
+        "'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'.",
+        during=reset_by_duration,
+    ),
     Setting("request.timeout.ms", "INT", 305_000, 0, during=~api_timeout),
     Setting("request.timeout.ms", "INT", 30_000, 0, during=api_timeout),
     Setting("default.api.timeout.ms", "INT", 60_000, 0, during=api_timeout),
@@ -179,36 +201,68 @@ CONSUMER_SETTINGS: Final = (
     Setting("exclude.internal.topics", "BOOLEAN", True),
     Setting("isolation.level", "STRING", "read_uncommitted", choices=_LEVELS),
     Setting("allow.auto.create.topics", "BOOLEAN", True, during=static_members),
-    Setting("group.protocol", "STRING", "classic", choices=("CONSUMER", "CLASSIC"),
-            in_any_case=True, during=consumer_protocol),
+    Setting(
+        "group.protocol",
+        "STRING",
+        "classic",
+        choices=("CONSUMER", "CLASSIC"),
+        in_any_case=True,
+        during=consumer_protocol,
+    ),
     Setting("group.remote.assignor", "STRING", None, may_be_empty=True, during=consumer_protocol),
-)  # fmt: skip
+)
 """In Kafka's order."""
 
-OTHER_CONSUMER_SETTINGS: Final = frozenset({
-    "auto.include.jmx.reporter", "bootstrap.servers", "check.crcs", "client.dns.lookup",
-    "client.rack", "config.providers", "connections.max.idle.ms", "enable.metrics.push",
-    "interceptor.classes", "key.deserializer", "metadata.max.age.ms",
-    "metadata.recovery.rebootstrap.trigger.ms", "metadata.recovery.strategy", "metric.reporters",
-    "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
-    "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms", "security.protocol", "security.providers", "send.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms",
-    "socket.connection.setup.timeout.ms", "value.deserializer",
-})  # fmt: skip
+OTHER_CONSUMER_SETTINGS: Final = frozenset(
+    [
+        "auto.include.jmx.reporter",
+        "bootstrap.servers",
+        "check.crcs",
+        "client.dns.lookup",
+        "client.rack",
+        "config.providers",
+        "connections.max.idle.ms",
+        "enable.metrics.push",
+        "interceptor.classes",
+        "key.deserializer",
+        "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "security.protocol",
+        "security.providers",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+        "value.deserializer",
+    ]
+)
 """Settings of a consumer that no rule here looks at, but for who is refused them."""
 _ONLY_CLASSIC: Final = (
-    "partition.assignment.strategy", "heartbeat.interval.ms", "session.timeout.ms",
-)  # fmt: skip
+    "partition.assignment.strategy",
+    "heartbeat.interval.ms",
+    "session.timeout.ms",
+)
 _ONLY_CONSUMER: Final = ("group.remote.assignor",)
 _NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 # What the rules read and set ----------------------------------------------------------------------
 
 ConsumerConfigState = enum(
-    "ConsumerConfigState", "ACCEPTED", "CONFIG_EXCEPTION", "INVALID_CONFIGURATION_EXCEPTION",
-    "INVALID_GROUP_ID_EXCEPTION", "ILLEGAL_ARGUMENT_EXCEPTION",
-)  # fmt: skip
+    "ConsumerConfigState",
+    "ACCEPTED",
+    "CONFIG_EXCEPTION",
+    "INVALID_CONFIGURATION_EXCEPTION",
+    "INVALID_GROUP_ID_EXCEPTION",
+    "ILLEGAL_ARGUMENT_EXCEPTION",
+)
 consumer_config = Machine(
     "consumer configuration", doc="A consumer's settings while they are resolved."
 )
@@ -282,28 +336,37 @@ _CHARACTERS = (
 )
 _DOTS = 'Group instance id cannot be "." or ".."'
 _ILLEGAL: Final[tuple[tuple[Expression | None, Mapping[str, str]], ...]] = (
-    (name_invalid, {
-        "empty": "Group instance id is invalid: the empty string is not allowed",
-        "dots": "Group instance id is invalid: '{name}' is not allowed",
-        "length": "Group instance id is invalid: the length of '{name}' is longer than the max "
-        "allowed length 249",
-        "characters": "Group instance id is invalid: '{name}' contains one or more characters "
-        "other than ASCII alphanumerics, '.', '_' and '-'",
-    }),
-    (instance_as_topic, {
-        "empty": "Group instance id is illegal, it can't be empty",
-        "dots": _DOTS,
-        "length": "Group instance id is illegal, it can't be longer than 249 characters, Group "
-        "instance id: {name}",
-        "characters": _CHARACTERS,
-    }),
-    (None, {
-        "empty": "Group instance id must be non-empty string",
-        "dots": _DOTS,
-        "length": "Group instance id can't be longer than 249 characters: {name}",
-        "characters": _CHARACTERS,
-    }),
-)  # fmt: skip
+    (
+        name_invalid,
+        {
+            "empty": "Group instance id is invalid: the empty string is not allowed",
+            "dots": "Group instance id is invalid: '{name}' is not allowed",
+            "length": "Group instance id is invalid: the length of '{name}' is longer than the max "
+            "allowed length 249",
+            "characters": "Group instance id is invalid: '{name}' contains one or more characters "
+            "other than ASCII alphanumerics, '.', '_' and '-'",
+        },
+    ),
+    (
+        instance_as_topic,
+        {
+            "empty": "Group instance id is illegal, it can't be empty",
+            "dots": _DOTS,
+            "length": "Group instance id is illegal, it can't be longer than 249 characters, Group "
+            "instance id: {name}",
+            "characters": _CHARACTERS,
+        },
+    ),
+    (
+        None,
+        {
+            "empty": "Group instance id must be non-empty string",
+            "dots": _DOTS,
+            "length": "Group instance id can't be longer than 249 characters: {name}",
+            "characters": _CHARACTERS,
+        },
+    ),
+)
 """The message about a name, by what is wrong with it, since a feature, the newest first."""
 
 
@@ -334,106 +397,176 @@ def consumer_words(
     }
 
 
-# Rules --------------------------------------------------------------------------------------------
+# Rules, in the order of the client's checks -------------------------------------------------------
 
-
-def _step(name: str, *rows: Row, during: Expression | bool = True) -> Table:
-    return Table(consumer_config, event(name), only(lift(during), *rows))
-
-
-def _raise(name: str, raised: Expression, when: Expression, text: str, source: str) -> Row:
-    return Row(name, when=when, goto=raised, source=source, note=text)
-
-
-_EMPTY = "The configured group.id should not be an empty string or whitespace."
-_INSTANCE = "JoinGroupRequest.validateGroupInstanceId"
-_AUTO_COMMIT = "ConsumerConfig.maybeOverrideEnableAutoCommit"
-
-
-def _auto_commit(during: Expression) -> Table:
-    return _step(
-        "commits by itself",
-        _raise(
-            "without a group, asked for", ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
-            ~has_group & auto_commit_given & auto_commit,
-            "enable.auto.commit cannot be set to true when default group id (null) is used.",
-            _AUTO_COMMIT,
-        ),
-        Row(
-            "without a group, by default", when=~has_group & ~auto_commit_given,
-            set={auto_commit: False}, source=_AUTO_COMMIT,
-        ),
-        during=during,
-    )  # fmt: skip
-
-
-def _instance(when: Expression, during: Expression) -> Table:
-    return _step(
-        "group instance",
-        _raise(
-            "no legal name", ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
-            illegal_instance & when, "{illegal_name}", _INSTANCE,
-        ),
-        during=during,
-    )  # fmt: skip
-
+COMMITS_WITHOUT_GROUP = (
+    "enable.auto.commit cannot be set to true when default group id (null) is used."
+)
+REQUEST_TIMEOUT = (
+    "request.timeout.ms should be greater than session.timeout.ms and fetch.max.wait.ms"
+)
+EMPTY_GROUP_ID = "The configured group.id should not be an empty string or whitespace."
 
 CONSUMER_STEPS: Final = (
-    _instance(~has_name, named_when_parsed),
-    _auto_commit(auto_commit_when_parsed),
-    _step(
-        "group protocol",
-        _raise(
-            "clients assign, not brokers", ConsumerConfigState.CONFIG_EXCEPTION,
-            has_assignor & ~broker_assigns,
-            "group.remote.assignor cannot be set when group.protocol=CLASSIC",
-            "ConsumerConfig.checkGroupRemoteAssignor",
+    Table(
+        consumer_config,
+        event("group.instance.id"),
+        during=named_when_parsed,
+        source="JoinGroupRequest.validateGroupInstanceId",
+        rows=(
+            Row(
+                "invalid",
+                "The instance has no valid name",
+                when=illegal_instance & ~has_name,
+                goto=ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
+                note="{illegal_name}",
+            ),
         ),
+    ),
+    Table(
+        consumer_config,
+        event("enable.auto.commit"),
+        during=auto_commit_when_parsed,
+        source="ConsumerConfig.maybeOverrideEnableAutoCommit",
+        rows=(
+            Row(
+                "without-group",
+                "The user asks a consumer without group to commit by itself",
+                when=~has_group & auto_commit_given & auto_commit,
+                goto=ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
+                note=COMMITS_WITHOUT_GROUP,
+            ),
+            Row(
+                "without-group-by-default",
+                "A consumer without group doesn't commit by itself",
+                when=~has_group & ~auto_commit_given,
+                set={auto_commit: False},
+            ),
+        ),
+    ),
+    Table(
+        consumer_config,
+        event("group.remote.assignor"),
         during=assignor_refused & ~unsupported_refused,
-    ),
-    _step(
-        "group protocol",
-        _raise(
-            "settings of the other protocol", ConsumerConfigState.CONFIG_EXCEPTION,
-            has_unsupported, "{unsupported} cannot be set when group.protocol={protocol}",
-            "ConsumerConfig.checkUnsupportedConfigsPostProcess",
+        source="ConsumerConfig.checkGroupRemoteAssignor",
+        rows=(
+            Row(
+                "classic",
+                "Clients assign, and the user names an assignor of the broker",
+                when=has_assignor & ~broker_assigns,
+                goto=ConsumerConfigState.CONFIG_EXCEPTION,
+                note="group.remote.assignor cannot be set when group.protocol=CLASSIC",
+            ),
         ),
+    ),
+    Table(
+        consumer_config,
+        event("group.protocol"),
         during=unsupported_refused,
-    ),
-    _step(
-        "request timeout",
-        _raise(
-            "no longer than a session or a fetch", ConsumerConfigState.CONFIG_EXCEPTION,
-            (request_timeout <= session_timeout) | (request_timeout <= fetch_max_wait),
-            "request.timeout.ms should be greater than session.timeout.ms and fetch.max.wait.ms",
-            "KafkaConsumer",
+        source="ConsumerConfig.checkUnsupportedConfigsPostProcess",
+        rows=(
+            Row(
+                "unsupported",
+                "The user sets what the group's protocol doesn't have",
+                when=has_unsupported,
+                goto=ConsumerConfigState.CONFIG_EXCEPTION,
+                note="{unsupported} cannot be set when group.protocol={protocol}",
+            ),
         ),
+    ),
+    Table(
+        consumer_config,
+        event("request.timeout.ms"),
         during=~api_timeout,
-    ),
-    _instance(lift(True), static_members),
-    _auto_commit(group_optional & ~auto_commit_when_parsed),
-    _step(
-        "group",
-        _raise(
-            "empty, and brokers assign", ConsumerConfigState.INVALID_GROUP_ID_EXCEPTION,
-            empty_group & broker_assigns, _EMPTY, "AsyncKafkaConsumer.initializeGroupMetadata",
+        source="KafkaConsumer",
+        rows=(
+            Row(
+                "too-short",
+                "A request ends before a session or a fetch does",
+                when=(request_timeout <= session_timeout) | (request_timeout <= fetch_max_wait),
+                goto=ConsumerConfigState.CONFIG_EXCEPTION,
+                note=REQUEST_TIMEOUT,
+            ),
         ),
+    ),
+    Table(
+        consumer_config,
+        event("group.instance.id"),
+        during=static_members,
+        source="JoinGroupRequest.validateGroupInstanceId",
+        rows=(
+            Row(
+                "invalid",
+                "The instance has no valid name",
+                when=illegal_instance,
+                goto=ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
+                note="{illegal_name}",
+            ),
+        ),
+    ),
+    Table(
+        consumer_config,
+        event("enable.auto.commit"),
+        during=group_optional & ~auto_commit_when_parsed,
+        source="ConsumerConfig.maybeOverrideEnableAutoCommit",
+        rows=(
+            Row(
+                "without-group",
+                "The user asks a consumer without group to commit by itself",
+                when=~has_group & auto_commit_given & auto_commit,
+                goto=ConsumerConfigState.INVALID_CONFIGURATION_EXCEPTION,
+                note=COMMITS_WITHOUT_GROUP,
+            ),
+            Row(
+                "without-group-by-default",
+                "A consumer without group doesn't commit by itself",
+                when=~has_group & ~auto_commit_given,
+                set={auto_commit: False},
+            ),
+        ),
+    ),
+    Table(
+        consumer_config,
+        event("group.id"),
         during=consumer_protocol & ~empty_group_refused,
-    ),
-    _step(
-        "group",
-        _raise(
-            "empty", ConsumerConfigState.INVALID_GROUP_ID_EXCEPTION, empty_group, _EMPTY,
-            "ClassicKafkaConsumer, AsyncKafkaConsumer.initializeGroupMetadata",
+        source="AsyncKafkaConsumer.initializeGroupMetadata",
+        rows=(
+            Row(
+                "empty-with-consumer-protocol",
+                "The group's name is empty, and brokers assign",
+                when=empty_group & broker_assigns,
+                goto=ConsumerConfigState.INVALID_GROUP_ID_EXCEPTION,
+                note=EMPTY_GROUP_ID,
+            ),
         ),
+    ),
+    Table(
+        consumer_config,
+        event("group.id"),
         during=empty_group_refused,
-    ),
-    _step(
-        "heartbeats",
-        _raise(
-            "no more often than a session ends", ConsumerConfigState.ILLEGAL_ARGUMENT_EXCEPTION,
-            (has_group & ~broker_assigns) & (heartbeat_interval >= session_timeout),
-            "Heartbeat must be set lower than the session timeout", "Heartbeat",
+        source="ClassicKafkaConsumer, AsyncKafkaConsumer.initializeGroupMetadata",
+        rows=(
+            Row(
+                "empty",
+                "The group's name is empty",
+                when=empty_group,
+                goto=ConsumerConfigState.INVALID_GROUP_ID_EXCEPTION,
+                note=EMPTY_GROUP_ID,
+            ),
         ),
     ),
-)  # fmt: skip
+    Table(
+        consumer_config,
+        event("heartbeat.interval.ms"),
+        source="Heartbeat",
+        rows=(
+            Row(
+                "too-long",
+                "A session ends before the next heartbeat",
+                when=has_group & ~broker_assigns & (heartbeat_interval >= session_timeout),
+                goto=ConsumerConfigState.ILLEGAL_ARGUMENT_EXCEPTION,
+                note="Heartbeat must be set lower than the session timeout",
+            ),
+        ),
+    ),
+)

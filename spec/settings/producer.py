@@ -23,11 +23,9 @@ from ...language import (
     enum,
     event,
     feature,
-    lift,
     minimum,
-    only,
 )
-from ...language.expressions import TRUE, Operand
+from ...language.expressions import TRUE
 from ..releases.release import UNCHANGED
 
 # Releases -----------------------------------------------------------------------------------------
@@ -93,10 +91,39 @@ two_phase_commit = feature(
 )
 
 RELEASES = (
-    "0.11.0.0", "0.11.0.2", "1.0", "1.1", "2.0", "2.1", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8",
-    "3.0.0", "3.0", "3.1.0", "3.1.1", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9",
-    "4.0.0", "4.0.1", "4.1", "4.2", "4.2.2", "4.3", "4.3.1", "4.4", "trunk",
-)  # fmt: skip
+    "0.11.0.0",
+    "0.11.0.2",
+    "1.0",
+    "1.1",
+    "2.0",
+    "2.1",
+    "2.3",
+    "2.4",
+    "2.5",
+    "2.6",
+    "2.7",
+    "2.8",
+    "3.0.0",
+    "3.0",
+    "3.1.0",
+    "3.1.1",
+    "3.3",
+    "3.4",
+    "3.5",
+    "3.6",
+    "3.7",
+    "3.8",
+    "3.9",
+    "4.0.0",
+    "4.0.1",
+    "4.1",
+    "4.2",
+    "4.2.2",
+    "4.3",
+    "4.3.1",
+    "4.4",
+    "trunk",
+)
 CLIENTS = Protocols(
     RELEASES,
     (
@@ -188,22 +215,48 @@ def client_id(
 
 
 # Settings of a producer that no rule here looks at. Source: ProducerConfig, CommonClientConfigs.
-OTHER_SETTINGS = frozenset({
-    "auto.include.jmx.reporter", "bootstrap.resolve.timeout.ms", "bootstrap.servers",
-    "buffer.memory.allocation.strategy", "client.dns.lookup", "client.rack",
-    "compression.gzip.level", "compression.lz4.level", "compression.type",
-    "compression.zstd.level", "config.providers", "connections.max.idle.ms",
-    "enable.metrics.push", "interceptor.classes", "key.serializer", "metadata.max.age.ms",
-    "metadata.max.idle.ms", "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy", "metric.reporters", "metrics.num.samples",
-    "metrics.recording.level", "metrics.sample.window.ms",
-    "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms",
-    "partitioner.class", "partitioner.ignore.keys", "partitioner.rack.aware",
-    "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms",
-    "retry.backoff.max.ms", "security.protocol", "security.providers", "send.buffer.bytes",
-    "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
-    "value.serializer",
-})  # fmt: skip
+OTHER_SETTINGS = frozenset(
+    [
+        "auto.include.jmx.reporter",
+        "bootstrap.resolve.timeout.ms",
+        "bootstrap.servers",
+        "buffer.memory.allocation.strategy",
+        "client.dns.lookup",
+        "client.rack",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
+        "config.providers",
+        "connections.max.idle.ms",
+        "enable.metrics.push",
+        "interceptor.classes",
+        "key.serializer",
+        "metadata.max.age.ms",
+        "metadata.max.idle.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partitioner.adaptive.partitioning.enable",
+        "partitioner.availability.timeout.ms",
+        "partitioner.class",
+        "partitioner.ignore.keys",
+        "partitioner.rack.aware",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
+        "security.protocol",
+        "security.providers",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+        "value.serializer",
+    ]
+)
 # What belongs to security, to a provider or to a plugin that has names of its own.
 OTHER_PREFIXES = ("ssl.", "sasl.", "config.providers.")
 
@@ -221,17 +274,17 @@ acks = config.field("acks", Int(-1, 1), doc="-1 is all.")
 retries = config.field("retries", Int(0, LARGEST_INT))
 in_flight = config.field("max_in_flight_requests_per_connection", Int(1, LARGEST_INT))
 idempotence = config.field("enable_idempotence", Bool())
-linger = config.field("linger_ms", Int(0, LARGEST_INT), doc="What is above is cut off.")
+linger = config.field("linger_ms", Int(0, LARGEST_INT), doc="A larger value counts as the largest.")
 request_timeout = config.field("request_timeout_ms", Int(0, LARGEST_INT))
 delivery = config.field("delivery_timeout_ms", Int(0, LARGEST_INT))
 two_phase = config.field("transaction_two_phase_commit_enable", Bool())
 switched_off = config.field(
-    "idempotence_switched_off", Bool(), doc="A setting forbids what nobody asked for."
+    "idempotence_switched_off", Bool(), doc="Another setting excludes the default."
 )
 
 
 def _given(name: str) -> Expression:
-    return config.field(f"{name}_given", Bool(), doc="The user has set it, were it to null.")
+    return config.field(f"{name}_given", Bool(), doc="The user has set it, perhaps to null.")
 
 
 idempotence_given = _given("enable_idempotence")
@@ -243,151 +296,327 @@ transaction_timeout_given = _given("transaction_timeout_ms")
 
 # Rules --------------------------------------------------------------------------------------------
 
-
-def _step(name: str, *rows: Row, during: Operand = True) -> Table:
-    return Table(config, event(name), only(lift(during), *rows))
-
-
-def _reject(name: str, when: Expression, text: str, source: str, during: Operand = True) -> Row:
-    return Row(name, when=when, goto=REJECTED, during=lift(during), source=source, note=text)
-
-
-_NO_TRANSACTIONS = "Cannot set a transactional.id without also enabling idempotence."
+NO_TRANSACTIONS = "Cannot set a transactional.id without also enabling idempotence."
 NO_RETRIES = "Must set retries to non-zero when using the idempotent producer."
 NOT_ALL = (
     "Must set acks to all in order to use the idempotent producer. Otherwise we cannot guarantee "
     "idempotence."
 )
-_IN_FLIGHT = (
+TOO_MANY_IN_FLIGHT = (
     "Must set max.in.flight.requests.per.connection to at most 5 to use the idempotent producer."
 )
-_IN_FLIGHT_STRICT = (
+TOO_MANY_IN_FLIGHT_STRICT = (
     "To use the idempotent producer, max.in.flight.requests.per.connection must be set to at most "
     "5. Current value is {max_in_flight_requests_per_connection}."
 )
-_TWO_PHASE = (
+TIMEOUT_OF_TWO_PHASE_COMMIT = (
     "Cannot set transaction.timeout.ms when transaction.two.phase.commit.enable is set to true. "
     "Transactions will not expire with two-phase commit enabled."
 )
-_DELIVERY = "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
+DELIVERY_TOO_SHORT = (
+    "delivery.timeout.ms should be equal to or larger than linger.ms + request.timeout.ms"
+)
 
-_PARSED = "ProducerConfig.postProcessAndValidateIdempotenceConfigs"
-_TIMEOUT = "KafkaProducer.configureDeliveryTimeout"
+least_delivery_timeout = minimum(linger + request_timeout, LARGEST_INT)
 
-_least_delivery = minimum(linger + request_timeout, LARGEST_INT)
-_too_short = delivery < _least_delivery
+# Before 3.0.1 KafkaProducer has a method for each setting, called in the order of its constructor.
+# The checks of the delivery timeout and of requests in flight move with the releases.
 
-
-def _delivery(during: Expression) -> Table:
-    return _step(
-        "delivery timeout",
-        _reject("asked for too short a time", _too_short & delivery_given, _DELIVERY, _TIMEOUT),
-        Row(
-            "longer than by default", when=_too_short, set={delivery: _least_delivery},
-            source=_TIMEOUT,
-        ),
-        during=delivery_timeout & during,
-    )  # fmt: skip
-
-
-def _in_flight_once(during: Expression) -> Table:
-    return _step(
-        "requests in flight",
-        _reject(
-            "too many", idempotence & (in_flight > MOST_IN_FLIGHT), _IN_FLIGHT,
-            "KafkaProducer.configureInflightRequests",
-        ),
-        during=during,
-    )  # fmt: skip
-
-
-def _acks_once(during: Expression) -> Table:
-    source = "KafkaProducer.configureAcks, ProducerConfig.maybeOverrideAcksAndRetries"
-    return _step(
-        "acks",
-        Row(
-            "all, as idempotence needs", when=idempotence & ~acks_given, set={acks: -1},
-            source=source,
-        ),
-        _reject("not all", idempotence & (acks != -1), NOT_ALL, source),
-        during=during,
-    )  # fmt: skip
-
-
-def _asked_or_off(
-    name: str, when: Expression, text: str, during: Operand = True
-) -> tuple[Row, ...]:
-    """Settings that idempotence excludes: an error if the user asked for idempotence, otherwise it
-    is off."""
-    return (
-        _reject(f"{name}, asked for", when & idempotence_given, text, _PARSED, during),
-        Row(
-            f"{name}, by default", when=when, set={switched_off: True}, during=lift(during),
-            source=_PARSED,
-        ),
-    )  # fmt: skip
-
-
-BEFORE = (
-    _step(
-        "idempotence",
-        _reject(
-            "transactional, and switched off",
-            transactional_id_given & idempotence_given & ~idempotence,
-            _NO_TRANSACTIONS,
-            "KafkaProducer.configureTransactionState, ProducerConfig.idempotenceEnabled",
-        ),
-        Row("transactional", when=transactional_id_given, set={idempotence: True}),
-        Row("not asked for", when=~idempotence_given, set={idempotence: False}),
+STEPS = (
+    Table(
+        config,
+        event("idempotence"),
         during=~by_default,
-    ),
-    _delivery(~checked_when_parsed),
-    _in_flight_once(delivery_timeout & ~checked_when_parsed),
-    _step(
-        "retries",
-        Row("as many as it takes", when=idempotence & ~retries_given, set={retries: LARGEST_INT}),
-        _reject(
-            "none", idempotence & (retries == 0), NO_RETRIES,
-            "KafkaProducer.configureRetries, ProducerConfig.maybeOverrideAcksAndRetries",
+        source="KafkaProducer.configureTransactionState, ProducerConfig.idempotenceEnabled",
+        rows=(
+            Row(
+                "transactional-without",
+                "A transactional id needs idempotence, which is switched off",
+                when=transactional_id_given & idempotence_given & ~idempotence,
+                goto=REJECTED,
+                note=NO_TRANSACTIONS,
+            ),
+            Row(
+                "transactional",
+                "A transactional id switches idempotence on",
+                when=transactional_id_given,
+                set={idempotence: True},
+            ),
+            Row(
+                "default",
+                "Idempotence is off by default",
+                when=~idempotence_given,
+                set={idempotence: False},
+            ),
         ),
+    ),
+    Table(
+        config,
+        event("delivery timeout"),
+        during=delivery_timeout & ~checked_when_parsed,
+        source="KafkaProducer.configureDeliveryTimeout",
+        rows=(
+            Row(
+                "too-short",
+                "The configured timeout is too short",
+                when=(delivery < least_delivery_timeout) & delivery_given,
+                goto=REJECTED,
+                note=DELIVERY_TOO_SHORT,
+            ),
+            Row(
+                "raised",
+                "The default is raised to the shortest timeout",
+                when=delivery < least_delivery_timeout,
+                set={delivery: least_delivery_timeout},
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("requests in flight"),
+        during=delivery_timeout & ~checked_when_parsed,
+        source="KafkaProducer.configureInflightRequests",
+        rows=(
+            Row(
+                "too-many",
+                "Idempotence allows five requests in flight",
+                when=idempotence & (in_flight > MOST_IN_FLIGHT),
+                goto=REJECTED,
+                note=TOO_MANY_IN_FLIGHT,
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("retries"),
         during=~by_default,
-    ),
-    _in_flight_once(~delivery_timeout),
-    _acks_once(~by_default),
-    _delivery(checked_when_parsed & ~by_default),
-    _in_flight_once(checked_when_parsed & ~by_default),
-)  # fmt: skip
-
-SINCE = (
-    _step("retries", *_asked_or_off("none", idempotence & (retries == 0), NO_RETRIES)),
-    _step("acks", *_asked_or_off("not all", idempotence & (acks != -1), NOT_ALL)),
-    _step(
-        "requests in flight",
-        _reject(
-            "too many", idempotence & (in_flight > MOST_IN_FLIGHT), _IN_FLIGHT_STRICT, _PARSED,
-            in_flight_strict,
-        ),
-        *_asked_or_off(
-            "too many", idempotence & (in_flight > MOST_IN_FLIGHT), _IN_FLIGHT, ~in_flight_strict
+        source="KafkaProducer.configureRetries, ProducerConfig.maybeOverrideAcksAndRetries",
+        rows=(
+            Row(
+                "default",
+                "Idempotence retries without bound by default",
+                when=idempotence & ~retries_given,
+                set={retries: LARGEST_INT},
+            ),
+            Row(
+                "none",
+                "Idempotence needs retries",
+                when=idempotence & (retries == 0),
+                goto=REJECTED,
+                note=NO_RETRIES,
+            ),
         ),
     ),
-    _step("idempotence", Row("off", when=switched_off, set={idempotence: False})),
-    _step(
-        "transactions",
-        _reject(
-            "without idempotence", transactional_id_given & ~idempotence, _NO_TRANSACTIONS, _PARSED
+    Table(
+        config,
+        event("requests in flight"),
+        during=~delivery_timeout,
+        source="KafkaProducer.configureInflightRequests",
+        rows=(
+            Row(
+                "too-many",
+                "Idempotence allows five requests in flight",
+                when=idempotence & (in_flight > MOST_IN_FLIGHT),
+                goto=REJECTED,
+                note=TOO_MANY_IN_FLIGHT,
+            ),
         ),
     ),
-    _step(
-        "two-phase commit",
-        _reject(
-            "with a timeout", two_phase & transaction_timeout_given, _TWO_PHASE, _PARSED,
-            two_phase_commit,
+    Table(
+        config,
+        event("acks"),
+        during=~by_default,
+        source="KafkaProducer.configureAcks, ProducerConfig.maybeOverrideAcksAndRetries",
+        rows=(
+            Row(
+                "default",
+                "Idempotence asks all replicas by default",
+                when=idempotence & ~acks_given,
+                set={acks: -1},
+            ),
+            Row(
+                "not-all",
+                "Idempotence needs acks=all",
+                when=idempotence & (acks != -1),
+                goto=REJECTED,
+                note=NOT_ALL,
+            ),
         ),
     ),
-    _delivery(by_default),
-)  # fmt: skip
-
-STEPS = (*BEFORE, *(
-    Table(table.machine, table.on, only(by_default, *table.rows)) for table in SINCE
-))  # fmt: skip
+    Table(
+        config,
+        event("delivery timeout"),
+        during=checked_when_parsed & ~by_default,
+        source="KafkaProducer.configureDeliveryTimeout",
+        rows=(
+            Row(
+                "too-short",
+                "The configured timeout is too short",
+                when=(delivery < least_delivery_timeout) & delivery_given,
+                goto=REJECTED,
+                note=DELIVERY_TOO_SHORT,
+            ),
+            Row(
+                "raised",
+                "The default is raised to the shortest timeout",
+                when=delivery < least_delivery_timeout,
+                set={delivery: least_delivery_timeout},
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("requests in flight"),
+        during=checked_when_parsed & ~by_default,
+        source="KafkaProducer.configureInflightRequests",
+        rows=(
+            Row(
+                "too-many",
+                "Idempotence allows five requests in flight",
+                when=idempotence & (in_flight > MOST_IN_FLIGHT),
+                goto=REJECTED,
+                note=TOO_MANY_IN_FLIGHT,
+            ),
+        ),
+    ),
+    # From 3.0.1 on: one method, and idempotence is the default.
+    Table(
+        config,
+        event("retries"),
+        during=by_default,
+        source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
+        rows=(
+            Row(
+                "none-with-idempotence",
+                "The user asks for idempotence without retries",
+                when=idempotence & (retries == 0) & idempotence_given,
+                goto=REJECTED,
+                note=NO_RETRIES,
+            ),
+            Row(
+                "none",
+                "Without retries, idempotence is switched off",
+                when=idempotence & (retries == 0),
+                set={switched_off: True},
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("acks"),
+        during=by_default,
+        source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
+        rows=(
+            Row(
+                "not-all-with-idempotence",
+                "The user asks for idempotence without acks=all",
+                when=idempotence & (acks != -1) & idempotence_given,
+                goto=REJECTED,
+                note=NOT_ALL,
+            ),
+            Row(
+                "not-all",
+                "Without acks=all, idempotence is switched off",
+                when=idempotence & (acks != -1),
+                set={switched_off: True},
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("requests in flight"),
+        during=by_default,
+        source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
+        rows=(
+            Row(
+                "too-many-strict",
+                "Idempotence allows five requests in flight",
+                when=idempotence & (in_flight > MOST_IN_FLIGHT),
+                goto=REJECTED,
+                during=in_flight_strict,
+                note=TOO_MANY_IN_FLIGHT_STRICT,
+            ),
+            Row(
+                "too-many-with-idempotence",
+                "The user asks for idempotence with more than five requests in flight",
+                when=idempotence & (in_flight > MOST_IN_FLIGHT) & idempotence_given,
+                goto=REJECTED,
+                during=~in_flight_strict,
+                note=TOO_MANY_IN_FLIGHT,
+            ),
+            Row(
+                "too-many",
+                "With more than five requests in flight, idempotence is switched off",
+                when=idempotence & (in_flight > MOST_IN_FLIGHT),
+                set={switched_off: True},
+                during=~in_flight_strict,
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("idempotence"),
+        during=by_default,
+        source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
+        rows=(
+            Row(
+                "switched-off",
+                "Another setting has switched idempotence off",
+                when=switched_off,
+                set={idempotence: False},
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("transactions"),
+        during=by_default,
+        source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
+        rows=(
+            Row(
+                "without-idempotence",
+                "A transactional id needs idempotence",
+                when=transactional_id_given & ~idempotence,
+                goto=REJECTED,
+                note=NO_TRANSACTIONS,
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("two-phase commit"),
+        during=by_default,
+        source="ProducerConfig.postProcessAndValidateIdempotenceConfigs",
+        rows=(
+            Row(
+                "with-timeout",
+                "A transaction in two phases has no timeout",
+                when=two_phase & transaction_timeout_given,
+                goto=REJECTED,
+                during=two_phase_commit,
+                note=TIMEOUT_OF_TWO_PHASE_COMMIT,
+            ),
+        ),
+    ),
+    Table(
+        config,
+        event("delivery timeout"),
+        during=delivery_timeout & by_default,
+        source="KafkaProducer.configureDeliveryTimeout",
+        rows=(
+            Row(
+                "too-short",
+                "The configured timeout is too short",
+                when=(delivery < least_delivery_timeout) & delivery_given,
+                goto=REJECTED,
+                note=DELIVERY_TOO_SHORT,
+            ),
+            Row(
+                "raised",
+                "The default is raised to the shortest timeout",
+                when=delivery < least_delivery_timeout,
+                set={delivery: least_delivery_timeout},
+            ),
+        ),
+    ),
+)

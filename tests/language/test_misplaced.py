@@ -108,8 +108,6 @@ PLACES: dict[str, Callable[[Any], Any]] = {
     "make": lambda v: lang.make(v),
     "majority": lambda v: _holds(lang.majority(v, KEY)),
     "majority of": lambda v: _holds(lang.majority(many.at(i), v)),
-    "only": lambda v: lang.only(v, row),
-    "only row": lambda v: lang.only(F, v),
     "if_": lambda v: _holds(lang.if_(v, True, False)),
     "implies": lambda v: _holds((y <= 3).implies(v)),
     "is_prefix": lambda v: _holds(lang.is_prefix(log.at(0), v)),
