@@ -16,6 +16,7 @@ from ..language import DeclarationError, Instance
 from ..language.instances.instance import ending_anywhere, ends_anywhere
 from ..model.engine.interpreter import Interpreter
 from .limits import spilled, why_stopped
+from .named_systems import place_of
 from .native.codegen.sharing import DEADLOCK, RANGE, Flags
 from .native.jit.memory import fair_limit
 from .native.search.checkpoint import REMEDY, Checkpoint, CheckpointError
@@ -40,6 +41,8 @@ from .verdict.property_results import check_number, judge, tell_each
 from .verdict.result import Outcome, PropertyVerdict, Result, Verdict, counterexample_of, described
 from .verdict.vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
 from .verdict.violation import Kind, set_violation, violating_steps
+
+NOT_REPORTED = "not reported"
 
 
 def check(
@@ -195,7 +198,8 @@ def _checked_on_spark(
     rows = len(prepared.instance.row_names)
     run = SparkRun(
         prepared.kernel, prepared.packing, tuple(prepared.grounded.leaves), rows,
-        identity(prepared), spark, options.memory, resume, begin,
+        identity(prepared), place_of(prepared.instance.system), spark, options.memory, resume,
+        begin,
     )  # fmt: skip
     return run.finish(on_progress, tell)
 
@@ -299,12 +303,18 @@ def identity(prepared: Prepared) -> dict[str, Any]:
         "properties": _listed(x.name for x in (*instance.properties, *instance.progress)),
         "symmetry": _listed(prepared.symmetry.keys),
         "left out": _listed(prepared.left_out),
+        "deadlocks": "reported" if instance.may_deadlock else NOT_REPORTED,
         "rows": hashlib.sha256("".join(prepared.kernel.code.modules).encode()).hexdigest(),
     }
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
+
+
+def names_in(listed: str) -> list[str]:
+    """The names in a value of `identity`."""
+    return [] if listed == "none" else listed.split(", ")
 
 
 def _look_at_vacuity(result: Result, strict: bool) -> None:

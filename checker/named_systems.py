@@ -33,10 +33,10 @@ def load_system(
     """The shipped system `name`, one with a variant as `SYSTEM+VARIANT`, or the one in
     `FILE.py[:NAME]`.
 
-    Without NAME the file must hold one system. The file is run as a program, in a process of its
-    own that may take `memory` bytes (default: 4 GiB; at least 256 MiB); `meanwhile` is called
-    while it runs. Raises DeclarationError,
-    naming the file and the line, where it isn't there, can't be run, or doesn't hold the system.
+    NAME is that of a variable, or the system's own. Without it the file must hold one system. The
+    file is run as a program, in a process of its own that may take `memory` bytes (default: 4 GiB;
+    at least 256 MiB); `meanwhile` is called while it runs. Raises DeclarationError, naming the file
+    and the line, where it isn't there, can't be run, or doesn't hold the system.
     """
     file, _, attribute = name.partition(":")
     if file.endswith(".py"):
@@ -49,6 +49,15 @@ def load_system(
         there = there.rstrip() or f"{one_of(name, known)}, or a file as FILE.py or FILE.py:NAME"
         raise DeclarationError(f"no system is called {name}: {there}")
     return shipped(name)
+
+
+def place_of(system: System) -> str | None:
+    """The name by which `load_system` finds the system from any folder; none where its file isn't
+    known."""
+    place = system.declared
+    if place is None or place.is_shipped:
+        return system.name if {system.name} & {*SHIPPED, *VARIED} else None
+    return f"{os.path.abspath(place.file)}:{system.name}" if place.file.endswith(".py") else None
 
 
 def _from_file(

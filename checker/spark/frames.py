@@ -1,6 +1,7 @@
 """A run's states and steps, and verdicts, as Spark DataFrames.
 
-The columns of a state are those of a local run: see `checker.output.columns`.
+The columns of a state are those of a local run: see `checker.output.columns`. Executors read the
+run's files, and write tables, by Arrow's file systems, as the search does.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -8,44 +9,60 @@ The columns of a state are those of a local run: see `checker.output.columns`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import groupby
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import parquet
 
-from ...language import Instance
-from ..check import identity
+from ...language import Instance, instantiate
+from ...language.instances.instance import ending_anywhere
+from ..check import NOT_REPORTED, identity, names_in
+from ..named_systems import load_system
 from ..native.cache.object_code import PLAIN
+from ..native.search.checkpoint import CheckpointError
 from ..native.search.vectors import in_words
 from ..native.store.pack import Packing
 from ..output import columns
 from ..prepare import Prepared, prepare
 from ..verdict.result import Result
 from .options import SparkError
-from .storage.files import Storage
+from .storage.files import Storage, written
 from .storage.manifest import Manifest, newest
-from .storage.runs import packed_in
+from .storage.runs import Run, read_run
 
 VERDICTS = (
     "system string, protocol string, features array<string>, constants map<string,long>, "
     "property string, verdict string, trace_length int, states long, transitions long, depth int, "
     "seconds double"
 )
+STATES = 1 << 13  # of a batch
+
+
+Words: TypeAlias = Iterable[tuple[Any, Any]]
+"""The levels of packed states, and the states as rows of words, in pieces."""
 
 
 class Explored:
     """The states and steps that a run on Spark has found until now: `storage` is its folder.
 
-    `instance` is that of the run. Whether the run used symmetry and slicing, its folder says.
-    Raises CheckpointError for a folder that holds no run, or another one's.
+    The folder says which system, protocol, bounds, properties and symmetry the run has. A system
+    whose file is elsewhere now is given by `instance`. Raises CheckpointError for a folder that
+    holds no run, or another one's, and DeclarationError where the system can't be loaded.
     """
 
-    def __init__(self, session: Any, storage: str, instance: Instance) -> None:
+    def __init__(self, session: Any, storage: str, instance: Instance | None = None) -> None:
         self.session = session
         self.storage = Storage(storage)
         _, said = newest(self.storage, self.storage.sizes())
+        if instance is None:
+            instance = _instance(storage, said)
+        if said.get("deadlocks") == NOT_REPORTED:
+            instance = ending_anywhere(instance)
         symmetry, slicing = (said.get(key) != "none" for key in ("symmetry", "left out"))
         self.prepared: Prepared = prepare(instance, symmetry=symmetry, slicing=slicing)
         self.manifest = Manifest(self.storage, identity(self.prepared), 1, {})
@@ -60,31 +77,71 @@ class Explored:
 
         Raises SparkError where the run never got to Spark and so has kept none.
         """
-        schema = columns.states_schema(self.columns)
-        states = partial(_states, self.columns, self.prepared.packing)
-        return self._packed().mapInArrow(states, _spark(schema))
+        return self._table(*self._of_states())
 
     def transitions(self) -> Any:
         """All steps from these states: `level` (of the source), `row` (its name), `source` and
         `target` (structs with a field for each part)."""
-        kernel, packing = self.prepared.kernel, self.prepared.packing
-        names = self.prepared.instance.row_names
-        code = kernel.code.with_effort(PLAIN)
-        by = columns.Expansion(code, kernel.most_successors, packing.stride, names)
-        schema = columns.transitions_schema(self.columns)
-        steps = partial(_transitions, self.columns, packing, by)
-        return self._packed().mapInArrow(steps, _spark(schema))
+        return self._table(*self._of_transitions())
 
-    def _packed(self) -> Any:
-        """The packed states as the run's files have them: `level` and `state`."""
-        uri = self.storage.uri if "://" in self.storage.uri else self.storage.root
-        files = [f"{uri.rstrip('/')}/{run.file}" for run in self.manifest.each_run()]
-        if not files:
+    def write_states(self, folder: str) -> int:
+        """Writes `states` as Parquet to a new folder, a path or a URI, with a folder for each
+        level; returns how many there are. Raises StorageError, SparkError."""
+        return self._write(folder, *self._of_states())
+
+    def write_transitions(self, folder: str) -> int:
+        """Writes `transitions` as `write_states` does."""
+        return self._write(folder, *self._of_transitions())
+
+    def _of_states(self) -> tuple[Callable[[Words], Iterator[Any]], Any]:
+        return partial(_states, self.columns), columns.states_schema(self.columns)
+
+    def _of_transitions(self) -> tuple[Callable[[Words], Iterator[Any]], Any]:
+        kernel = self.prepared.kernel
+        code = kernel.code.with_effort(PLAIN)
+        stride, names = self.prepared.packing.stride, tuple(self.prepared.taken_names)
+        by = columns.Expansion(code, kernel.most_successors, stride, names)
+        return partial(_transitions, self.columns, by), columns.transitions_schema(self.columns)
+
+    def _table(self, of: Callable[[Words], Iterator[Any]], schema: Any) -> Any:
+        read = partial(_read, self.storage, self.prepared.packing, of)
+        return self._runs().mapInArrow(read, _spark(schema))
+
+    def _write(self, folder: str, of: Callable[[Words], Iterator[Any]], schema: Any) -> int:
+        runs = self._runs()
+        with written(folder) as place:
+            write = partial(_write, self.storage, self.prepared.packing, of, place, schema)
+            counts = runs.mapInArrow(write, "rows long").collect()
+            return sum(row["rows"] for row in counts)
+
+    def _runs(self) -> Any:
+        """The run's files, one to a task."""
+        runs = [(json.dumps(run.as_json()),) for run in self.manifest.each_run()]
+        if not runs:
             raise SparkError(
                 f"{self.storage.uri} holds no states: the run was explored in one process "
                 "(--hand-over 0 has Spark explore all of it)"
             )
-        return self.session.read.parquet(*files)
+        return self.session.createDataFrame(runs, "run string").repartition(len(runs))
+
+
+def _instance(storage: str, said: Mapping[str, Any]) -> Instance:
+    """The instance that a run's manifest tells."""
+    name = said.get("declared")
+    if not isinstance(name, str):
+        raise CheckpointError(f"{storage} doesn't say where its system is declared: give it")
+    system = load_system(name)
+    known = {info.name for info in system.protocols.infos}
+    features = {*names_in(said["features"])}
+    chosen = (info.name for info in system.constant_infos)
+    return instantiate(
+        system,
+        said["protocol"],
+        {name: said[key] for name in chosen if (key := f"constant {name}") in said},
+        switch_on=features,
+        switch_off=known - features,
+        properties=names_in(said["properties"]),
+    )
 
 
 def _spark(schema: Any) -> Any:
@@ -93,25 +150,58 @@ def _spark(schema: Any) -> Any:
     return from_arrow_schema(schema)
 
 
-def _in_words(batch: Any, packing: Packing) -> tuple[Any, Any]:
-    """The levels of packed states, and the states as rows of words."""
-    level, state = batch.columns
-    packed = packed_in(state.cast(pa.binary(packing.stride)))
-    rows = np.frombuffer(packed, dtype=np.uint8).reshape(-1, packing.stride)
-    return np.asarray(level), in_words(rows, packing)
-
-
-def _states(of: list[columns.Column], packing: Packing, batches: Iterable[Any]) -> Iterator[Any]:
+def _each_run(batches: Iterable[Any]) -> Iterator[Run]:
     for batch in batches:
-        yield columns.states(of, *_in_words(batch, packing))
+        yield from (Run(**json.loads(text)) for text in batch.column(0).to_pylist())
+
+
+def _words(storage: Storage, packing: Packing, run: Run) -> Iterator[tuple[Any, Any]]:
+    for level, states in read_run(storage, run, packing.stride):
+        rows = np.frombuffer(states, dtype=np.uint8).reshape(-1, packing.stride)
+        for at in range(0, len(rows), STATES):
+            words = in_words(rows[at : at + STATES], packing)
+            yield np.full(len(words), level, dtype=np.int32), words
+
+
+def _read(
+    storage: Storage, packing: Packing, of: Callable[[Words], Iterator[Any]], batches: Iterable[Any]
+) -> Iterator[Any]:
+    """The rows of runs."""
+    for run in _each_run(batches):
+        yield from of(_words(storage, packing, run))
+
+
+def _write(
+    storage: Storage, packing: Packing, of: Callable[[Words], Iterator[Any]], place: Storage,
+    schema: Any, batches: Iterable[Any],
+) -> Iterator[Any]:  # fmt: skip
+    """Writes the rows of runs, a file for each level of each; returns how many they are.
+
+    A task that is run twice writes the same bytes under the same name.
+    """
+    level_at = schema.get_field_index("level")
+    for run in _each_run(batches):
+        name = run.file.replace("/", "-")
+        rows = of(_words(storage, packing, run))
+        for level, part in groupby(rows, key=lambda batch: batch.column(level_at)[0].as_py()):
+            count, sink = 0, pa.BufferOutputStream()
+            with parquet.ParquetWriter(sink, schema.remove(level_at)) as writer:
+                for batch in part:
+                    writer.write_batch(batch.drop_columns(["level"]))
+                    count += len(batch)
+            place.write(f"level={level}/{name}", sink.getvalue())
+            yield pa.RecordBatch.from_pydict({"rows": [count]})
+
+
+def _states(of: Sequence[columns.Column], words: Words) -> Iterator[Any]:
+    return (columns.states(of, *piece) for piece in words)
 
 
 def _transitions(
-    of: list[columns.Column], packing: Packing, by: columns.Expansion, batches: Iterable[Any]
+    of: Sequence[columns.Column], by: columns.Expansion, words: Words
 ) -> Iterator[Any]:
     steps = columns.transitions(of, by)
-    for batch in batches:
-        yield from steps(*_in_words(batch, packing))
+    return (batch for piece in words for batch in steps(*piece) if len(batch))
 
 
 def verdicts(session: Any, results: Iterable[Result | Mapping[str, Any]]) -> Any:

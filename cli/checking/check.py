@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -190,13 +190,13 @@ class FoundOptions:
     sarif: SarifFile = None
     output: Json = None
     states: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--states", metavar="DIR", help="Write all states as Parquet, in a folder per level."
         ),
     ] = None
     transitions: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--transitions",
             metavar="DIR",
@@ -247,15 +247,15 @@ def check(
         baseline = None if against is None else read_baseline(against, instance, deadlock=deadlock)
         runs = progress_line.Runs(instance, options)
         shown = progress_line.shown(beside(), runs.earlier())
-        with needing("check", "spark"), shown as show:
+        with needing("check", "spark"), shown as show, _one_session(wanted, options):
             result = run(instance, options, show)
+            if wanted.keeps_states:
+                _write_tables(wanted, result, instance, options)
     except (BaselineError, DeclarationError, CheckpointError, DiskError, SparkError) as error:
         fail(error)
     except ReplayError as error:
         internal(error)
     runs.remember(result)
-    if wanted.keeps_states:
-        _write_tables(wanted, result, instance, options)
     console = screen()
     saved = result.engine.get("storage") or search.resume or search.checkpoint
     resume = None if saved is None else str(saved)
@@ -269,37 +269,37 @@ def check(
     raise typer.Exit(data["exit_code"])
 
 
+def _one_session(wanted: FoundOptions, options: Options) -> AbstractContextManager[object]:
+    """A session for a run on Spark and for its tables: each start takes some seconds."""
+    if options.spark is None or not wanted.keeps_states:
+        return nullcontext()
+    from ...checker.spark.session import session
+
+    return session(options.spark, "check", carrying=True)
+
+
 def _write_tables(
     wanted: FoundOptions, result: Result, instance: Instance, options: Options
 ) -> None:
     """Writes the states and steps, from this process or from a run's folder on Spark."""
-    from ...checker.spark.options import SparkError
-
     if options.spark is None:
         found = result.found
         if found is None:
             fail(f"--states and --transitions: the run kept no states ({result.reason})")
         if wanted.states is not None:
-            found.write_states(wanted.states)
+            found.write_states(Path(wanted.states))
         if wanted.transitions is not None:
-            found.write_transitions(wanted.transitions)
+            found.write_transitions(Path(wanted.transitions))
         return
     from ...checker.spark.frames import Explored
     from ...checker.spark.session import java_needed, session
 
-    try:
-        with java_needed(), session(options.spark, "tables") as spark:
-            storage = result.engine["storage"]
-            run = Explored(spark, storage, instance)
-            for folder, table in (
-                (wanted.states, run.states),
-                (wanted.transitions, run.transitions),
-            ):
-                if folder is not None:
-                    place = str(folder.absolute())
-                    table().write.partitionBy("level").parquet(place)
-    except SparkError as error:
-        fail(error)
+    with java_needed(), session(options.spark, "check", carrying=True) as spark:
+        run = Explored(spark, result.engine["storage"], instance)
+        if wanted.states is not None:
+            run.write_states(wanted.states)
+        if wanted.transitions is not None:
+            run.write_transitions(wanted.transitions)
 
 
 def _load() -> None:
@@ -365,7 +365,10 @@ def _refuse_tables(search: SearchOptions, where: SparkRun, wanted: FoundOptions)
             fail(f"{option} can't be used with --spill, --all-traces or --progress")
         with needing("arrow"):
             from ...checker.output.state_tables import check_new
-        check_new(folder)
+        if "://" not in folder:
+            check_new(Path(folder))
+        elif not where.on_spark:
+            fail(f"{option} {folder}: a URI needs --engine spark")
 
 
 def _options(
@@ -377,7 +380,9 @@ def _options(
     from ...checker.spark.options import HAND_OVER, SparkOptions
 
     threads = search.threads or available_threads()
-    hand_over = HAND_OVER if where.hand_over is None else where.hand_over
+    # Only levels that Spark has taken over are in the run's folder.
+    usual = 0 if wanted.keeps_states else HAND_OVER
+    hand_over = usual if where.hand_over is None else where.hand_over
     spark = SparkOptions(
         threads, where.master, where.shards, where.storage, hand_over, bool(where.spark_ui)
     )

@@ -98,11 +98,12 @@ def _system(module: ModuleType, path: str, attribute: str) -> System:
     systems = {n: v for n, v in vars(module).items() if isinstance(v, System)}
     held = ", ".join(systems) or "none"
     if attribute:
-        if attribute not in systems:
+        named = {system.name: system for system in systems.values()} | systems
+        if attribute not in named:
             raise DeclarationError(
                 f"{path} has no system called {attribute} ({one_of(attribute, systems)})"
             )
-        return systems[attribute]
+        return named[attribute]
     if len(set(systems.values())) != 1:
         raise DeclarationError(f"{path} must hold one system or be given as FILE.py:NAME: {held}")
     return next(iter(systems.values()))

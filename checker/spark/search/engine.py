@@ -32,6 +32,7 @@ T = TypeVar("T")
 class SparkRun:
     """A run's course. `begin` gives an explorer that holds the initial states.
 
+    `declared` is the system as `load_system` takes it, for who reads the run's folder later.
     `memory` is the most that one shard's visited set may take in bytes (none: the free memory of an
     executor). Raises SparkError, CheckpointError.
     """
@@ -43,6 +44,7 @@ class SparkRun:
         leaves: tuple[Leaf, ...],
         rows: int,
         identity: dict[str, Any],
+        declared: str | None,
         options: SparkOptions,
         memory: int | None,
         resume: str | None,
@@ -65,7 +67,7 @@ class SparkRun:
         libraries = ("epochfence", "pyspark", "pyarrow", "numba", "llvmlite")
         versions = {name: version(name) for name in libraries}
         shards = options.shards or options.default_shards(self.session)
-        self.manifest = Manifest(storage, identity, shards, versions)
+        self.manifest = Manifest(storage, identity, shards, versions, declared)
         if resume is None:
             self.manifest.begin()
         else:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pyarrow import fs
 
 from ...native.search.checkpoint import CheckpointError
 
+SUCCESS = "_SUCCESS"
 TRIES = 3  # of a write, before the storage is said to be at fault
 
 
@@ -98,6 +100,50 @@ class Storage:
         """Deletes a file that nobody needs; one that stays does no harm."""
         with suppress(OSError, pa.ArrowException):
             self.fs.delete_file(f"{self.root}/{name}")
+
+    def rename(self, to: Storage) -> None:
+        """Renames the folder, on a file system that has folders (see `has_folders`)."""
+        try:
+            self.fs.move(self.root, to.root)
+        except (OSError, pa.ArrowException) as error:
+            raise StorageError(f"can't write {to.uri}: {_reason(error)}") from None
+
+    def delete_all(self) -> None:
+        """Deletes the folder with its files."""
+        with suppress(OSError, pa.ArrowException):
+            self.fs.delete_dir(self.root)
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether a folder can be renamed at once. In an object storage it is a part of names."""
+        return self.fs.type_name in ("local", "hdfs")
+
+
+@contextmanager
+def written(uri: str) -> Generator[Storage]:
+    """A folder to write to that is at `uri` once the block has ended well, and else is gone.
+
+    In an object storage files are seen as they are written. A last file, `_SUCCESS`, says that the
+    folder is whole. Raises StorageError where the folder holds files.
+    """
+    final = Storage(uri.rstrip("/"))
+    if final.sizes():
+        raise StorageError(f"can't write {uri}: it exists: name a new folder, or an empty one")
+    folder, _, name = final.uri.rpartition("/")
+    aside = (
+        f"{folder}/.{name}.{uuid.uuid4().hex[:8]}" if folder else f".{name}.{uuid.uuid4().hex[:8]}"
+    )
+    place = Storage(aside) if final.has_folders else final
+    try:
+        yield place
+        if final.has_folders:
+            final.delete_all()  # it is empty
+            place.rename(final)
+        else:
+            final.write(SUCCESS, b"")
+    except BaseException:
+        place.delete_all()
+        raise
 
 
 def _reason(error: Exception) -> str:

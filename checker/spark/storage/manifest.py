@@ -89,12 +89,14 @@ class Level:
 
 @dataclass
 class Manifest:
-    """A run's state as of its last finished level. `identity` must be equal in a resumed run."""
+    """A run's state as of its last finished level. `identity` must be equal in a resumed run;
+    `declared` is the system as `load_system` takes it."""
 
     storage: Storage
     identity: dict[str, Any]
     shards: int
     versions: dict[str, str]
+    declared: str | None = None
     run: str = field(default_factory=lambda: uuid.uuid4().hex)
     levels: list[Level] = field(default_factory=list[Level])
     runs: list[list[Run]] = field(default_factory=list[list[Run]])
@@ -130,6 +132,7 @@ class Manifest:
             **self.identity,
             "shards": self.shards,
             "versions": self.versions,
+            "declared": self.declared,
             "run": self.run,
             "levels": [level.__dict__ for level in self.levels],
             "runs": [[run.as_json() for run in runs] for runs in self.runs],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as dataset
 import pytest
-from pyarrow import parquet
 from pyspark import cloudpickle
 
 from epochfence.checker.check import Options, check
@@ -18,13 +20,16 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.search.checkpoint import CheckpointError
 from epochfence.checker.spark import Explored, decode, verdicts
 from epochfence.checker.spark.judge import decoded_files
-from epochfence.checker.spark.options import SparkError
-from epochfence.checker.spark.storage.files import Storage
+from epochfence.checker.spark.options import SparkError, SparkOptions
+from epochfence.checker.spark.storage.files import Storage, StorageError
+from epochfence.checksums import DamagedError
 from epochfence.diagrams.notebook import StatesTable
-from epochfence.language import Instance, instantiate
+from epochfence.language import DeclarationError, Instance, instantiate
 from epochfence.model.records.files import Row, read_file
+from epochfence.tests.checker.output.test_state_tables import reached
 from epochfence.tests.checker.spark.conftest import on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
+from epochfence.tests.cli.test_cli import epochfence
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
@@ -37,16 +42,21 @@ class Reader:
     """Spark's part in reading a run, played by this process; functions go through a pickle."""
 
     def __init__(self) -> None:
-        self.read = self
-        self.packed: Any = None
+        self.runs: list[Any] = []
 
-    def parquet(self, *files: str) -> Reader:
-        self.packed = pa.concat_tables([parquet.read_table(file) for file in files])
+    def createDataFrame(self, rows: list[tuple[str]], schema: str) -> Reader:
+        self.runs = [{schema.split()[0]: text} for (text,) in rows]
+        return self
+
+    def repartition(self, count: int) -> Reader:
+        assert count == len(self.runs)
         return self
 
     def mapInArrow(self, function: Any, schema: Any) -> Any:
         sent = pickle.loads(cloudpickle.dumps(function))
-        return pa.Table.from_batches(list(sent(iter(self.packed.to_batches(max_chunksize=100)))))
+        batches = pa.Table.from_pylist(self.runs).to_batches(max_chunksize=1)
+        found = pa.Table.from_batches(list(sent(iter(batches))))
+        return SimpleNamespace(collect=found.to_pylist) if isinstance(schema, str) else found
 
 
 def in_order(rows: list[Any]) -> list[str]:
@@ -54,15 +64,15 @@ def in_order(rows: list[Any]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.slow(2)
 def test_states_and_steps_of_a_run_are_those_of_a_local_one(
     played: InProcess, tmp_path: Path
 ) -> None:
+    """Its folder says all: the system, protocol, bounds, features, symmetry and deadlocks."""
     on_spark(lease(), tmp_path / "run")
     local = check(lease(), Options(keep_states=True)).data
     before = sorted(tmp_path.rglob("*"))
-    explored = Explored(Reader(), str(tmp_path / "run"), lease())
+    explored = Explored(Reader(), str(tmp_path / "run"))
     for found, wanted in (
         (explored.states(), local.states()),
         (explored.transitions(), local.transitions()),
@@ -72,8 +82,58 @@ def test_states_and_steps_of_a_run_are_those_of_a_local_one(
     assert sorted(tmp_path.rglob("*")) == before  # a look changes nothing
     with pytest.raises(CheckpointError, match="protocol is 1 here and 2 there"):
         Explored(None, str(tmp_path / "run"), lease("1"))
-    result = on_spark(lease(), tmp_path / "whole", symmetry=False)
-    assert Explored(Reader(), str(tmp_path / "whole"), lease()).states().num_rows == result.states
+
+
+@pytest.mark.slow(2)
+def test_a_folder_says_how_its_run_was(played: InProcess, tmp_path: Path) -> None:
+    small = instantiate(load_system(str(EXAMPLES / "lease.py")), "2", {"leases": 1})
+    options = Options(
+        symmetry=False, slicing=False, deadlock=False,
+        spark=SparkOptions(shards=2, hand_over=0, storage=str(tmp_path / "run")),
+    )  # fmt: skip
+    result = check(small, options)
+    states, taken = reached(small)
+    explored = Explored(Reader(), str(tmp_path / "run"))
+    table = explored.states()
+    assert (table.num_rows, dict(explored.prepared.instance.constants)) == (
+        result.states, dict(small.constants),
+    )  # fmt: skip
+    assert in_order(table.drop_columns("level").to_pylist()) == in_order(states)
+    assert Counter(explored.transitions()["row"].to_pylist()) == taken
+
+
+@pytest.mark.slow(2)
+def test_a_run_writes_what_a_local_one_does(played: InProcess, tmp_path: Path) -> None:
+    result = on_spark(lease(), tmp_path / "run")
+    local = check(lease(), Options(keep_states=True)).data
+    explored = Explored(Reader(), str(tmp_path / "run"))
+    states, steps = tmp_path / "states", tmp_path / "steps"
+    assert explored.write_states(str(states)) == result.states
+    assert explored.write_transitions(str(steps)) == result.transitions
+    for folder, wanted in ((states, local.states()), (steps, local.transitions())):
+        table = dataset.dataset(folder, partitioning="hive").to_table()
+        assert in_order(table.to_pylist()) == in_order(wanted.to_pylist())
+    assert {each.name for each in tmp_path.iterdir()} == {"local", "run", "states", "steps"}
+    with pytest.raises(StorageError, match="it exists"):
+        explored.write_states(str(states))
+    (run, *_) = (tmp_path / "run").rglob("levels-*.parquet")
+    run.write_bytes(run.read_bytes()[:-5])
+    with pytest.raises(DamagedError):
+        explored.write_states(str(tmp_path / "other"))
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_whose_system_is_nowhere_needs_its_instance(
+    played: InProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "lease.py"
+    shutil.copy(EXAMPLES / "lease.py", file)
+    moved = instantiate(load_system(str(file)), "2")
+    on_spark(moved, tmp_path / "run")
+    file.unlink()
+    with pytest.raises(DeclarationError, match="no such file"):
+        Explored(Reader(), str(tmp_path / "run"))
+    assert Explored(Reader(), str(tmp_path / "run"), moved).states().num_rows
 
 
 @pytest.mark.slow
@@ -97,6 +157,23 @@ def test_a_run_that_never_got_to_spark_has_no_states(played: InProcess, tmp_path
     on_spark(lease(), tmp_path / "run", hand_over=1_000_000)
     with pytest.raises(SparkError, match="was explored in one process"):
         Explored(None, str(tmp_path / "run"), lease()).states()
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.usefixtures("spark")
+def test_the_command_writes_what_a_local_run_finds(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("states", "steps", "run")]
+    ended = epochfence(
+        "check", str(EXAMPLES / "lease.py"), "--set", "leases=1", "--engine", "spark", "--shards",
+        "2", "--states", folders[0], "--transitions", folders[1], "--storage", folders[2],
+    )  # fmt: skip
+    assert ended.code == 0
+    small = instantiate(load_system(str(EXAMPLES / "lease.py")), "2", {"leases": 1})
+    local = check(small, Options(keep_states=True)).data
+    for folder, wanted in zip(folders, (local.states(), local.transitions()), strict=False):
+        table = dataset.dataset(folder, partitioning="hive").to_table()
+        assert in_order(table.to_pylist()) == in_order(wanted.to_pylist())
 
 
 # A broker's files -----------------------------------------------------------------------------
