@@ -71,5 +71,5 @@ def _print(found: Meaning, console: Console) -> None:
 def _print_row(console: Console, row: Answer | Handling) -> None:
     """A row in words, then its label and source."""
     places = "; ".join(filter(None, (row.place, row.source)))
-    console.print(indented(f"{row.text}.", 4, console.width))
+    console.print(indented(row.sentence, 4, console.width))
     console.print(f"[dim]{indented(places, 6, console.width)}[/]")

@@ -59,4 +59,4 @@ def _page(found: Meaning) -> Iterator[str]:
 
 def _line(row: Answer | Handling) -> str:
     places = "; ".join(f"`{place}`" for place in (row.place, row.source) if place)
-    return f"* {plain(row.text)}. ({places})"
+    return f"* {plain(row.sentence)} ({places})"

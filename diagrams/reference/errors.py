@@ -153,6 +153,14 @@ class Answer:
     """Of EndTxn: whether the entry may be on its way to a commit, or there; an earlier attempt has
     done that. None of other requests: their transaction isn't committed."""
 
+    @property
+    def sentence(self) -> str:
+        """The row in words, and of EndTxn whether the transaction may be committed then."""
+        if self.may_be_committed is None:
+            return f"{self.text}."
+        is_it = "may be" if self.may_be_committed else "isn't"
+        return f"{self.text}. The transaction {is_it} committed."
+
 
 @dataclass(frozen=True)
 class Handling:
@@ -167,6 +175,12 @@ class Handling:
     outcome: Outcome
     idempotent: bool
     """Whether it is a client without transactional id."""
+
+    @property
+    def sentence(self) -> str:
+        """The row in words, and the errors that the application gets."""
+        raised = f" ({', '.join(self.raises)})" if self.raises else ""
+        return f"{self.text}{raised}."
 
 
 @dataclass(frozen=True)
@@ -343,8 +357,11 @@ def _may_be_committed(table: Table, row: Row, known: Facts) -> bool:
     """Whether the coordinator's entry may have decided to commit, before the row or by it."""
     if table.machine is not transaction:
         return True  # a broker that doesn't know
-    after = dict(table.updates(row)).get(entry.state, entry.state)
-    states = (_members(each, known) for each in (entry.state, after))
+    updates = dict(table.updates(row))
+    after = _members(updates.get(entry.state, entry.state), known)
+    if entry.state in updates and after and not after & COMMITS:
+        return False  # the row itself decides otherwise
+    states = (_members(entry.state, known), after)
     return any(not each or each & COMMITS for each in states)
 
 

@@ -101,3 +101,10 @@ def test_the_command_prints_rows_and_advice() -> None:
     )
     answers: list[dict[str, Any]] = json.loads(result.out)["answers"]
     assert {"place", "source", "text", "request", "may_be_committed"} == {*answers[0]}
+
+
+def test_a_row_that_decides_to_abort_commits_nothing() -> None:
+    part = meaning("PRODUCER_FENCED", "3.9", "4.0").of("EndTxn")
+    by_row = {one.place.rpartition("/")[2]: one.may_be_committed for one in part.answers}
+    assert by_row == {"other-epoch": True, "commit-prepared": True, "abort-prepared": False}
+    assert part.answers[-1].sentence.endswith("The transaction isn't committed.")
