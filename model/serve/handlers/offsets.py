@@ -37,7 +37,8 @@ class OffsetApis:
         self._consumer_groups = consumer_groups
         self._cluster, self._partitions, self._groups = cluster, partitions, groups
         self._settings = settings
-        self._details: dict[tuple[str, Place, int], Details] = {}
+        self.details: dict[tuple[str, Place], dict[int, Details]] = {}
+        """By group and partition, then by the offset's place in the log."""
         self.answers: Mapping[str, Callable[[Request], Answer]] = {
             "OffsetCommit": self.commit,
             "OffsetFetch": self.fetch,
@@ -47,7 +48,14 @@ class OffsetApis:
 
     def delete_topic(self, topic: str) -> None:
         """The offsets of a topic that is gone are gone."""
-        self._cluster.groups.forget(lambda place: place[0] == topic)
+        self._forget(lambda place: place[0] == topic)
+
+    def _forget(self, is_gone: Callable[[Place], bool], group_id: str | None = None) -> None:
+        """Forgets the offsets of these partitions, of one group or of all."""
+        self._cluster.groups.forget(is_gone, group_id)
+        for group, place in [*self.details]:
+            if group_id in (None, group) and is_gone(place):
+                del self.details[group, place]
 
     def commit(self, request: Request) -> Answer:
         """OffsetCommit."""
@@ -113,9 +121,8 @@ class OffsetApis:
             errors |= dict.fromkeys(left, error)
             for place, part in left.items() if error == "NONE" else ():
                 epoch = part.get("committed_leader_epoch", -1)
-                self._details[group_id, place, at] = Details(
-                    epoch, part["committed_metadata"] or ""
-                )
+                details = Details(epoch, part["committed_metadata"] or "")
+                self._remember(group_id, place, at, details)
         told: dict[str, list[dict[str, Any]]] = {name: [] for name in topics}
         for (name, number), error in errors.items():
             told[name].append({"partition_index": number, "error_code": error})
@@ -127,6 +134,14 @@ class OffsetApis:
                 ]
             }
         )
+
+    def _remember(self, group_id: str, place: Place, at: int, details: Details) -> None:
+        """Keeps the details of the offset that is committed, and of those that are pending: they
+        are behind it in the log."""
+        before = self.details.get((group_id, place), {})
+        since = self._cluster.groups.fetch(group_id, place).appended
+        left = {appended: old for appended, old in before.items() if appended >= since}
+        self.details[group_id, place] = {**left, at: details}
 
     def _unread(self, request: Request, topic: Mapping[str, Any], place: Place) -> str:
         """Why nobody commits an offset of a partition, or NONE: it may not be read, or isn't
@@ -173,7 +188,7 @@ class OffsetApis:
             found = Committed(error)
             if error == "NONE":
                 found = self._cluster.fetch_offset(group_id, place, require_stable=stable)
-            said = self._details.get((group_id, place, found.appended), Details())
+            said = self.details.get((group_id, place), {}).get(found.appended, Details())
             topics.setdefault(place[0], []).append(
                 {"partition_index": place[1], "committed_offset": found.offset,
                  "committed_leader_epoch": said.leader_epoch, "metadata": said.metadata,
@@ -219,7 +234,7 @@ class OffsetApis:
                     gone.add(place)
                 told.append({"partition_index": place[1], "error_code": error})
             topics.append({"name": name, "partitions": told})
-        self._cluster.groups.forget(gone.__contains__, group_id)
+        self._forget(gone.__contains__, group_id)
         return Answer({"topics": topics})
 
     def _unseen(self, request: Request, topic: str) -> str:

@@ -86,9 +86,9 @@ class Raw:
         assert self.connection.ask("AddOffsetsToTxn", 3, asked)["error_code"] == "NONE"
 
     def commit_offset(self, offset: int, **member: Any) -> str:
-        part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        of = {"committed_offset": offset, "committed_metadata": f"m{offset}"}
         asked = {"transactional_id": "id", "group_id": GROUP, **self.producer, **member}
-        asked["topics"] = [{"name": "in", "partitions": [part]}]
+        asked["topics"] = [{"name": "in", "partitions": [{"partition_index": 0, **of}]}]
         told = self.connection.ask("TxnOffsetCommit", 3, asked)
         return told["topics"][0]["partitions"][0]["error_code"]
 
@@ -96,10 +96,14 @@ class Raw:
         asked = {"transactional_id": "id", "committed": committed, **self.producer}
         assert self.connection.ask("EndTxn", 3, asked)["error_code"] == "NONE"
 
-    def offset(self, *, require_stable: bool) -> tuple[str, int]:
+    def fetched(self, *, require_stable: bool = False) -> dict[str, Any]:
         topics = [{"name": "in", "partition_indexes": [0]}]
         asked = {"group_id": GROUP, "topics": topics, "require_stable": require_stable}
         (part,) = self.connection.ask("OffsetFetch", 7, asked)["topics"][0]["partitions"]
+        return part
+
+    def offset(self, *, require_stable: bool) -> tuple[str, int]:
+        part = self.fetched(require_stable=require_stable)
         return part["error_code"], part["committed_offset"]
 
 
@@ -114,6 +118,21 @@ def test_an_offset_counts_when_its_transaction_is_committed(is_committed: bool) 
         assert raw.offset(require_stable=False) == ("NONE", -1)
         raw.end(committed=is_committed)
         assert raw.offset(require_stable=True) == ("NONE", 5 if is_committed else -1)
+
+
+def test_metadata_is_kept_of_the_committed_offset_and_of_pending_ones_alone() -> None:
+    with Server("3.6", topics={"in": 1}) as server:
+        raw = Raw(server)
+        committed = ""
+        for offset in range(20):
+            raw.begin()
+            assert raw.commit_offset(offset) == "NONE"
+            assert raw.fetched()["metadata"] == committed
+            raw.end(committed=offset % 3 != 0)
+            committed = committed if offset % 3 == 0 else f"m{offset}"
+            assert raw.fetched(require_stable=True)["metadata"] == committed
+        (kept,) = server.offsets.details.values()
+        assert len(kept) <= 4
 
 
 def test_who_is_no_member_of_the_generation_commits_nothing() -> None:
