@@ -118,10 +118,11 @@ class Reached:
         same = here == there
         if same and not larger and not other:
             return None
-        of = f" of {self.system}" if other else ""
         release = "" if same else f" in {self.protocol}"
         settings = " with " * bool(larger) + ", ".join(f"{n}={v}" for n, v in larger.items())
-        return f"other settings: a run{of}{release}{settings} takes it"
+        if other:
+            return f"another system: a run of {self.system}{release}{settings} takes it"
+        return f"other settings: a run{release}{settings} takes it"
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from ..messages import (
 )
 from ..properties.calls import PROGRESS, PROPERTIES
 from ..releases.features import CLIENT, COORDINATOR, KAFKA, transactional
+from .reached import reached
 from .reductions.calls import CALLS
 from .reductions.client import OF_ACCUMULATOR, OF_MESSAGES
 from .unreached import CALLS as UNREACHED
@@ -110,6 +111,7 @@ system = System(
     protocols=KAFKA.assuming(transactional).of_parts(CLIENT, COORDINATOR),
     channels=_CHANNELS,
     unreached=UNREACHED,
+    reached=reached(),
     reach="every order of calls, of errors clients distinguish, and of what the sending thread "
     "does in between, to any length, with a partition to write to. They don't reach batches, "
     "which fail or hold up the end at any time; what becomes of those is in the systems "

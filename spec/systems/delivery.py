@@ -35,6 +35,7 @@ from ..replication.state import (
 )
 from ..settings.producer import NO_RETRIES, NOT_ALL
 from . import logs
+from .reached import reached
 from .replication import UNREACHED as REPLICATION
 
 UNREACHED = (
@@ -68,11 +69,6 @@ UNREACHED = (
         & (RECORDS < 3)
         & unknown_producer_accepted
         & ((TRANSACTIONAL == 0) | ~asks_coordinator),
-    ),
-    Unreached(
-        "needs a second producer id for the next transaction (sessions=2)",
-        ("sender.WriteTxnMarkersResponse/aborted",),
-        SESSIONS < 2,
     ),
 )
 
@@ -125,6 +121,7 @@ system = System(
     logs=(logs.REPLICA,),
     terminal=True,
     unreached=(*REPLICATION, *UNREACHED),
+    reached=reached(),
     refusals=REFUSALS,
     reach="two replicas, two records, two elections, a crash of a broker and a connection that is "
     "closed, at any step. They don't reach a consumer that crashes (consumer_crashes=1), a "

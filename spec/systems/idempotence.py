@@ -45,6 +45,7 @@ from ..properties.idempotence import PROPERTIES
 from ..properties.progress import IDEMPOTENCE as PROGRESS
 from ..releases.features import CLIENT, KAFKA, LEADER, transactional
 from . import logs
+from .reached import reached
 from .reductions import client as client_reductions
 from .reductions.leader import IDEMPOTENT
 from .unreached import IDEMPOTENCE as UNREACHED
@@ -148,6 +149,7 @@ system = System(
     )
     + strong_fairness(Produce, ProduceResponse, epoch_bump.DelayedProduce),
     unreached=UNREACHED,
+    reached=reached(),
     reach="on two partitions three faults of any kinds, each at any step: an epoch that is used "
     "up, a request that arrives after its retry, a batch that expires and arrives, a leader that "
     "starts from a snapshot. They don't reach a cache smaller than what is in flight "

@@ -23,6 +23,7 @@ from ..producer_ids.state import (
 )
 from ..properties.producer_ids import PROGRESS, PROPERTIES
 from ..releases.features import KAFKA
+from .reached import reached
 from .reductions.producer_ids import MANAGERS
 from .unreached import PRODUCER_ID_BLOCKS as UNREACHED
 
@@ -68,6 +69,7 @@ system = System(
     },
     interchangeable=(BROKER, HANDLER),
     unreached=UNREACHED,
+    reached=reached(),
     reach="two brokers that race for three blocks until there are none left, two threads of each "
     "at any step of their calls, and one fault at any step (two with the large bounds): a crash, "
     "a new registration, a session that ends, a failover, a request that is sent again or given up "

@@ -6,18 +6,12 @@ from ...language import DEFAULT, System, Unreached
 from ..lemmas.replication import LEMMAS
 from ..properties.replication import PROPERTIES
 from ..releases.features import KAFKA
-from ..releases.replication_features import (
-    eligible_leader_replicas,
-    leader_epoch_checked,
-    truncated_by_epoch,
-)
 from ..replication import election, fetch, truncation
 from ..replication.state import (
     ACKS,
     CRASHES,
     EXTRA_ENTRIES,
     LEADER_EPOCHS,
-    LOG_SIZE,
     MIN_ISR,
     NOT_ENOUGH_REPLICAS,
     POWER_LOSSES,
@@ -30,6 +24,7 @@ from ..replication.state import (
     newest_epoch,
 )
 from . import logs
+from .reached import reached
 
 _NOTHING_LOST = (
     (POWER_LOSSES == 0) & (UNCLEAN_ELECTIONS == 0) & ((REPLICAS < 3) | (LEADER_EPOCHS < 3))
@@ -37,51 +32,10 @@ _NOTHING_LOST = (
 
 UNREACHED = (
     Unreached(
-        "impossible: a follower that truncates by leader epoch has nothing left beyond its "
-        "leader's log (before 2.1, where nothing is lost, and with two replicas or two elections)",
-        ("replica.fetch/offset-out-of-range",),
-        truncated_by_epoch & (leader_epoch_checked | _NOTHING_LOST),
-    ),
-    Unreached(
-        "need two records and three elections (records=2, leader_epochs=3): two leaders append, "
-        "neither with the other's record, and one of them leads again",
-        ("replica.OffsetForLeaderEpoch/ask-again",),
-        (LOG_SIZE < 2) | (LEADER_EPOCHS < 3),
-    ),
-    Unreached(
-        "need a power loss (power_losses=1)",
-        (
-            "replica.LeaderAndIsr/new-isr",
-            "replica.restart/register-unclean",
-        ),
-        POWER_LOSSES == 0,
-    ),
-    Unreached(
         "needs power losses that leave nobody eligible (power_losses=2, or 1 with "
         "min_insync_replicas=1)",
         ("registration.elect/last-known-leader",),
         (POWER_LOSSES == 0) | ((MIN_ISR > 1) & (POWER_LOSSES < 2)),
-    ),
-    Unreached(
-        "needs a third replica: the follower's own leader has heard of their epoch",
-        ("replica.fetch/unknown-leader-epoch",),
-        REPLICAS < 3,
-    ),
-    Unreached(
-        "needs a leader that hasn't heard of a newer epoch, which isn't that of the other replica "
-        "(replicas=3 or leader_epochs=3)",
-        ("replica.OffsetForLeaderEpoch/unknown-leader-epoch",),
-        (REPLICAS < 3) & (LEADER_EPOCHS < 3),
-    ),
-    Unreached(
-        "needs an in-sync set below min.insync.replicas (min_insync_replicas=2, replicas=2)",
-        ("registration.elect/eligible-leader-replica",),
-        (MIN_ISR < 2) | (REPLICAS < 2),
-    ),
-    Unreached(
-        "needs two brokers that crash (crashes=2): where one has, an eligible replica runs",
-        ("registration.elect unclean",),
-        eligible_leader_replicas & (MIN_ISR > 1) & (CRASHES + POWER_LOSSES < 2),
     ),
 )
 
@@ -121,6 +75,7 @@ system = System(
     interchangeable=(REPLICA,),
     terminal=newest_epoch == LEADER_EPOCHS,
     unreached=(*UNREACHED, _PRODUCE),
+    reached=reached(),
     refusals=(NOT_ENOUGH_REPLICAS,),
     reach="three replicas, two records, three elections and one crash at any step; brokers that "
     "hear late of an election, a replica that lags and leaves the in-sync set and comes back, "

@@ -9,24 +9,19 @@ from __future__ import annotations
 from ...language import Unreached
 from ..client.calls_at_once import EARLY_ENDS
 from ..client.transaction_manager import OLDEST_VERSION
-from ..messages import FAULTS, PRODUCER_IDS, RECORDS
+from ..messages import FAULTS, RECORDS
 from ..messages import TRANSACTIONS as IN_A_ROW
 from ..releases.features import (
     calls_in_turn,
     client_epoch_bump,
     close_ends,
-    commit_may_bump,
-    expires_in_flight,
     newer_epoch_cancels_load,
     one_way_to_ids,
     transaction_version_2,
     transactional,
     unauthorized_abortable,
-    unknown_producer_accepted,
 )
-from ..releases.group_features import load_error_retried
 
-_NO_CAUSE = "no coordinator answers this request so"
 _SECOND_FAULT = "need two faults in a run (faults=2)"
 _SECOND_RECORD = "need two records to a partition (records=2), some of them faults=2 as well"
 _BY_VERSION_2 = (
@@ -34,7 +29,6 @@ _BY_VERSION_2 = (
     "and a leader does not ask about each batch"
 )
 _ONE_RECORD = "impossible: a batch has one record, and may be tried again for ever"
-_ONLY_AGAIN = "impossible: before 2.1 only what waits to be sent again expires"
 
 TRANSACTIONS = (
     Unreached(
@@ -62,21 +56,6 @@ TRANSACTIONS = (
         ),
     ),
     Unreached(
-        f"impossible: {_NO_CAUSE}",
-        (
-            "producer.InitProducerIdResponse/abortable",
-            "producer.InitProducerIdResponse/unauthorized",
-            "producer.AddPartitionsToTxnResponse/abortable",
-            "producer.AddPartitionsToTxnResponse/unauthorized-topic",
-            "producer.AddPartitionsToTxnResponse/partition-error",
-        ),
-    ),
-    Unreached(
-        "impossible: of two batches in flight the first has sequence 0, which no leader calls "
-        "unknown",
-        ("producer.ProduceResponse/unknown-id-sequence-reset",),
-    ),
-    Unreached(
         "impossible: from 2.5 on no leader calls a producer id unknown",
         ("producer.ProduceResponse/abortable-partition-reset",),
     ),
@@ -88,8 +67,7 @@ TRANSACTIONS = (
         ),
     ),
     Unreached(
-        "impossible: from 2.5 on there is a new epoch to be had, and before, nothing to "
-        "be resolved",
+        "impossible: from 2.5 on the client gets a new epoch; before, nothing is resolved",
         ("producer.resolve sequences/order-lost-fatal",),
     ),
     Unreached(
@@ -105,37 +83,10 @@ TRANSACTIONS = (
         _BY_VERSION_2,
         (
             "transaction.AddPartitionsToTxn",
-            "producer.AddPartitionsToTxnResponse",
             "producer.lost AddPartitionsToTxn",
             "producer.lost AddPartitionsToTxnResponse",
         ),
         transaction_version_2,
-    ),
-    Unreached(
-        "impossible: a client is in the state for its epoch as long as it waits for it",
-        ("producer.InitProducerIdResponse/invalid-transition",),
-    ),
-    Unreached(
-        f"impossible: {_NO_CAUSE}",
-        ("producer.EndTxnResponse/abortable-in-abort",),
-    ),
-    Unreached(
-        "impossible: with version 2 an end brings the next epoch, and nobody asks for another one",
-        ("producer.EndTxnResponse/invalid-transition-fatal",),
-        transaction_version_2,
-    ),
-    Unreached(
-        "impossible: from 2.5 on there is a new epoch to be had",
-        (
-            "producer.AddPartitionsToTxnResponse/unknown-id-fatal",
-            "producer.EndTxnResponse/unknown-id-fatal",
-        ),
-        client_epoch_bump,
-    ),
-    Unreached(
-        "impossible: before 2.5 a client is in the state for its end as long as it waits for it",
-        ("producer.EndTxnResponse/invalid-transition",),
-        ~client_epoch_bump,
     ),
     Unreached(
         _SECOND_FAULT,
@@ -150,10 +101,8 @@ TRANSACTIONS = (
     Unreached(
         _SECOND_RECORD,
         (
-            "partition.Produce/new-epoch-mid-sequence",
             "partition.AddPartitionsByLeaderResponse/duplicate",
             "producer.resolve sequences",
-            "producer.ProduceResponse/unknown-id-renumbered",
         ),
         (RECORDS < 2) & (FAULTS < 2),
     ),
@@ -191,38 +140,9 @@ IDEMPOTENCE = (
         ),
     ),
     Unreached(
-        _ONLY_AGAIN,
-        ("producer.batch expires/first-attempt",),
-        ~expires_in_flight,
-    ),
-    Unreached(
-        "impossible: nobody but this client has its producer id",
-        ("producer.ProduceResponse/fatal",),
-    ),
-    Unreached(
         "impossible: its leader takes any sequence of a producer id that it doesn't know "
         "(from 2.5)",
         ("producer.ProduceResponse/unknown-id-bumps-epoch",),
-    ),
-    Unreached(
-        "impossible: from 2.5 on no leader calls a producer id unknown",
-        ("producer.ProduceResponse/unknown-id-sequence-reset",),
-        unknown_producer_accepted,
-    ),
-    Unreached(
-        "impossible: requests of one connection arrive in their order, and an older one on a "
-        "closed connection is not answered",
-        ("partition.Produce/stale-epoch",),
-    ),
-    Unreached(
-        "impossible: before 2.5 an idempotent client that has lost the order of its sequences "
-        "takes a new producer id, and never a new epoch",
-        (
-            "partition.Produce/new-epoch-mid-sequence",
-            "partition.DelayedProduce/stale-epoch",
-            "partition.DelayedProduce/new-epoch-mid-sequence",
-        ),
-        ~client_epoch_bump,
     ),
     Unreached(
         _NO_TRANSACTIONS,
@@ -235,16 +155,6 @@ IDEMPOTENCE = (
                 "not-transactional",
             )
         ),
-    ),
-    Unreached(
-        "need another producer id (producer_ids=2)",
-        (
-            "producer.producer id given out",
-            "producer.ProduceResponse/old-id-adjusted",
-            "partition.Produce/no-producer-id",
-            "partition.DelayedProduce/no-producer-id",
-        ),
-        PRODUCER_IDS < 2,
     ),
 )
 
@@ -272,31 +182,6 @@ PRODUCER_ID_BLOCKS = (
     ),
 )
 
-_REFUSED = ("error-unwrapped", "error-wrapped")
-_OF_TRANSACTIONS = {
-    "initTransactions": (
-        "other-pending", "same-pending", "same-state", "invalid-transition", "initialize",
-    ),
-    "beginTransaction": ("pending", *_REFUSED, "invalid-transition", "begin"),
-    "commitTransaction": (
-        "other-pending", "same-pending", "same-state", *_REFUSED, "invalid-transition",
-        "begin-commit",
-    ),
-    "abortTransaction": (
-        "other-pending", "same-pending", "same-state", *_REFUSED, "invalid-transition",
-        "begin-abort",
-    ),
-    "send": ("pending", "no-transaction", "already-added", "added-by-produce", "to-be-added"),
-    "sendOffsetsToTransaction": (
-        "pending", *_REFUSED, "no-transaction", "commit-offsets", "add-offsets",
-    ),
-    "next request": (
-        "wait-for-batches", "nothing-to-end", "nothing-to-end-invalid",
-    ),
-    "send request": ("coordinator-unknown",),
-    "answer lost": ("look-up",),
-    "send failed": ("illegal-state", "abortable"),
-}  # fmt: skip
 _OLDER = "need brokers that know older versions of requests only (oldest_version=2)"
 _NO_ID = "impossible: this client has no transactional id"
 
@@ -315,24 +200,14 @@ CALLS = (
         tuple(
             f"producer.{answer}/unknown-id-fatal"
             for answer in (
-                "AddPartitionsToTxnResponse", "AddOffsetsToTxn answered", "EndTxnResponse",
+                "AddPartitionsToTxnResponse",
+                "AddOffsetsToTxn answered",
+                "EndTxnResponse",
             )
         ),
         client_epoch_bump & (OLDEST_VERSION > 2),
     ),
-    Unreached(
-        "impossible: where a client asks for no epoch, a commit may be followed by a new one, or "
-        "calls are in turn and no error of an empty transaction asks for one, an end without "
-        "anything in it always finds its state",
-        ("producer.next request/nothing-to-end-invalid",),
-        ~client_epoch_bump | commit_may_bump | (calls_in_turn & ~unauthorized_abortable),
-    ),
     Unreached("impossible: calls wait for no other", ("OneCallAtATime",), ~calls_in_turn),
-    Unreached(
-        "impossible: a closed client can abort what is open",
-        ("producer.abort as it closes/force-close",),
-        (transactional & ~calls_in_turn) | (~transactional & ~unauthorized_abortable),
-    ),
     Unreached(
         "not asked: what an earlier call has left in the queue may end the next transaction",
         ("PartitionsAnswered", "OffsetsAdded", "OffsetsAnswered"),
@@ -340,15 +215,10 @@ CALLS = (
     ),
     Unreached(
         "impossible: a closed client goes on",
-        ("ClosedBeginsNothing", "CloseEnds", "producer.abort as it closes"),
+        ("ClosedBeginsNothing", "CloseEnds"),
         ~close_ends,
     ),
     Unreached("impossible: nobody asks for a new epoch", ("BumpIsBehindEnd",), ~client_epoch_bump),
-    Unreached(
-        "impossible: the only error of this broker that is retried is fatal before 2.0.1",
-        ("producer.TxnOffsetCommit for a partition/retry",),
-        ~load_error_retried,
-    ),
     Unreached(
         "impossible: without transactional id an error is fatal, and nobody asks again",
         ("NothingTakenInError",),
@@ -356,22 +226,13 @@ CALLS = (
     ),
     Unreached(
         "impossible: this client asks for its producer id in a loop of its own",
-        ("producer.FindCoordinator answered", "AllowedTransitions"),
+        ("AllowedTransitions",),
         ~transactional & ~one_way_to_ids,
     ),
     Unreached(
         _NO_ID,
         (
-            "producer.acknowledge call",
-            "producer.ask for partitions",
-            "producer.AddPartitionsToTxnResponse",
-            "producer.AddOffsetsToTxn answered",
             "producer.TxnOffsetCommit for a partition",
-            "producer.EndTxnResponse",
-            "broker.answer AddPartitionsToTxn",
-            "broker.answer EndTxn",
-            "producer.abort as it closes/begin-abort",
-            "producer.send request/send",
             "ClientCallEnds",
             "PartitionsAnswered",
             "OffsetsAdded",
@@ -385,12 +246,7 @@ CALLS = (
             "EndIsLast",
             "BumpIsBehindEnd",
             "CoordinatorIsKnown",
-            *(
-                f"producer.{call}/{row}"
-                for call, rows in _OF_TRANSACTIONS.items()
-                for row in rows
-            ),
         ),
         ~transactional,
     ),
-)  # fmt: skip
+)

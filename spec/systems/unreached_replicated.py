@@ -41,11 +41,6 @@ _OWN = (
     Unreached(
         "need a second client (producers=2)", ("FencedForGood", "OneLiveEpoch"), PRODUCERS < 2
     ),
-    Unreached(
-        "need a fault (faults=1, as the large bounds have)",
-        ("transaction.coordinator failover after a failed append",),
-        FAULTS < 1,
-    ),
 )
 
 

@@ -484,8 +484,8 @@ def test_recorded_runs_say_why_a_row_is_not_taken() -> None:
     larger = Reached(name, "2", {"nodes": 3}, row)
     elsewhere = Reached("other", "2", {}, row)
     assert of(2, larger) == ["other settings: a run with nodes=3 takes it"]
-    assert of(2, elsewhere) == ["other settings: a run of other takes it"]
-    assert of(2, larger, elsewhere) == ["other settings: a run of other takes it"]
+    assert of(2, elsewhere) == ["another system: a run of other takes it"]
+    assert of(2, larger, elsewhere) == ["another system: a run of other takes it"]
     assert of(2, larger, protocol="1")[:1] == ["other settings: a run in 2 with nodes=3 takes it"]
     assert of(2, Reached(name, "2", {"nodes": 2}, row), elsewhere) == []  # it should be taken
 
