@@ -229,7 +229,7 @@ class LivenessSearch:
 
     # One aim --------------------------------------------------------------------------------
 
-    def _marked(self, aim: Aim) -> None:
+    def marked(self, aim: Aim) -> Any:
         """Marks each state without the goal as WITHIN, and as BEGINS where the premise holds."""
         held, states = self.held, self.steps.states
         self._take(2 * states)
@@ -237,10 +237,11 @@ class LivenessSearch:
         self._mark([aim], self.flags, within)
         self.flags |= within << 1
         self.held = held + states
+        return self.flags
 
     def _leads_to(self, aim: Aim) -> Lasso | None:
         held = self.held
-        self._marked(aim)
+        self.marked(aim)
         bases, offsets, targets, kinds = self.steps.arrays
         self.region[:] = 0
         native.reach(bases, offsets, targets, self.flags, self.region, self.stack)
@@ -256,7 +257,7 @@ class LivenessSearch:
 
     def _always_possible(self, aim: Aim) -> Lasso | None:
         held = self.held
-        self._marked(aim)
+        self.marked(aim)
         self.met.add(aim.of.name)
         bases, offsets, targets, _ = self.steps.arrays
         self.flags[:] = native.WITHIN * ((self.flags & native.WITHIN) == 0)
@@ -301,12 +302,12 @@ class LivenessSearch:
     ) -> Lasso:
         loop = len(states) - 1 if loop is None else loop
         labels = [
-            self._label((taken or {}).get(at - loop), state, states[at + 1])
+            self.label((taken or {}).get(at - loop), state, states[at + 1])
             for at, state in enumerate(states[:-1])
         ]
         return Lasso([self.steps.packed(state) for state in states], labels, loop)
 
-    def _label(self, step: int | None, state: int, following: int) -> Label:
+    def label(self, step: int | None, state: int, following: int) -> Label:
         """The label of a step, or of the first step that leads from one state to the other."""
         every = self.outgoing(state)
         if step is None:

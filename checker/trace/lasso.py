@@ -80,7 +80,7 @@ def tell_lasso(
     """The run as it is shown. Raises ReplayError where the model can't take it, where it isn't fair
     there, or reaches its goal."""
     machine = Interpreter(instance)
-    states, steps = _followed(machine, lasso, packed)
+    states, steps = followed(machine, lasso, packed)
     _check_aim(machine, aim, states, lasso)
     fairnesses = Fairnesses(instance)
     possible = [[label_of(step) for step in machine.steps(at)] for at in states[lasso.loop :]]
@@ -99,7 +99,7 @@ def tell_dead_end(
     """The run to a state from which no run reaches a goal that must stay possible. Raises
     ReplayError where the model can't take it, or is where it must come."""
     machine = Interpreter(instance)
-    states, steps = _followed(machine, run, packed)
+    states, steps = followed(machine, run, packed)
     if machine.holds(aim.of.expression, states[-1]):
         raise ReplayError("an engine says that a run can't come to where the model sees it")
     conclusion = failure_sentence(
@@ -108,9 +108,10 @@ def tell_dead_end(
     return shown_trace(instance, states, steps, conclusion)
 
 
-def _followed(
+def followed(
     machine: Interpreter, lasso: Lasso, packed: Callable[[FullState], Any]
 ) -> tuple[list[FullState], list[Step]]:
+    """The states and steps of a run. Raises ReplayError where the model can't take it."""
     states = [s for s in machine.initial_states() if packed(s) == lasso.states[0]][:1]
     if not states:
         raise ReplayError("no initial state of the model is the first one of the run")
