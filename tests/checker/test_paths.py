@@ -97,10 +97,15 @@ def system_of(file: str) -> tuple[Any, dict[str, Any]]:
     }
 
 
+def states_of(state: Expression) -> Any:
+    """The enum of a state field."""
+    return type_of(state)
+
+
 def conditions(file: str) -> tuple[Any, list[tuple[Expression, Expression, Expression | None]]]:
     system, fields = system_of(file)
     state = fields["state"]
-    kind = type_of(state)
+    kind = states_of(state)
     if file == "retry.py":
         waits, done = state == kind.WAITING, state == kind.DONE
         return system, [(waits, done, None), (done, waits, None), (waits, fields["seen"], None)]
@@ -157,7 +162,7 @@ def length(path: Found | None) -> int | None:
 def test_a_cycle_makes_a_path_unbounded() -> None:
     system, fields = system_of("retry.py")
     state = fields["state"]
-    kind = type_of(state)
+    kind = states_of(state)
     found = paths_between(instantiate(system, "1"), state == kind.WAITING, state == kind.DONE)
     assert (found.longest, found.shortest is not None) == (None, True)
     assert found.cycle is not None
