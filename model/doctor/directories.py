@@ -7,7 +7,7 @@ come, unless all copies are here: by the controllers' log, or because the user s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,15 +149,17 @@ def _read(folder: Path, found: Evidence) -> _Copy:
 
 
 def _read_once(folder: Path) -> _Copy:
-    """A partition from its newest snapshot on, which has what was open before."""
+    """A partition from the newest snapshot before its last segment on, which has what was open
+    before. Later snapshots are compared with the segment."""
     files = files_of(folder)
     copy = _Copy(folder, Scan())
     copy.errors += map(str, files.findings)
     if not files.segments:
         return copy
-    start = min(files.segments)
-    for offset in sorted(files.snapshots, reverse=True):
-        if offset >= start and (opens := _of_snapshot(files.snapshots[offset])) is not None:
+    start, last = min(files.segments), max(files.segments)
+    usable = [at for at in files.snapshots if start <= at and (at <= last or start)]
+    for offset in sorted(usable, key=lambda at: (at <= last, at), reverse=True):
+        if (opens := _of_snapshot(files.snapshots[offset])) is not None:
             copy.scan, start = Scan(opens), offset
             copy.scan.end = offset
             break
@@ -173,7 +175,20 @@ def _read_once(folder: Path) -> _Copy:
             copy.errors.append(f"{log}: offsets from {end} on are missing before it")
         _scan(copy, log, start)
         end = max(end, copy.scan.end)
+    for offset, path in files.snapshots.items():
+        copy.errors += _lacking(path, offset, copy.scan.open.values())
     return copy
+
+
+def _lacking(path: Path, offset: int, opens: Iterable[Open]) -> Iterator[str]:
+    """The transactions of `opens` that the snapshot at `offset` should have, and hasn't."""
+    known = {(of.producer_id, of.first_offset) for of in _of_snapshot(path) or ()}
+    for of in opens:
+        if of.first_offset < offset and (of.producer_id, of.first_offset) not in known:
+            yield (
+                f"{path}: lacks producer {of.producer_id}, whose transaction is open from offset "
+                f"{of.first_offset}"
+            )
 
 
 def _scan(copy: _Copy, log: Path, start: int) -> None:

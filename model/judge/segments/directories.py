@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from os.path import lexists
 from pathlib import Path
 from typing import Any
 
@@ -121,14 +122,15 @@ def transactions_as_json(part: TransactionLog) -> dict[str, Any]:
 
 
 def folders_in(directories: Iterable[Path]) -> Iterator[Path]:
-    """The partitions' folders in data directories; a partition's own folder is one by itself.
-    Raises NotADirectoryError and OSError."""
+    """The partitions' folders in data directories; a partition's own folder is one by itself. A
+    file or a broken link with a partition's name is among them, but not a folder that has been
+    deleted meanwhile. Raises NotADirectoryError and OSError."""
     for directory in directories:
         if any(path.suffix in JUDGED for path in directory.iterdir()):
             yield directory
             continue
         for folder in sorted(directory.iterdir()):
-            if PARTITION.fullmatch(folder.name) and folder.is_dir():
+            if PARTITION.fullmatch(folder.name) and lexists(folder):
                 yield folder
 
 

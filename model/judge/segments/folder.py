@@ -54,6 +54,11 @@ def files_of(folder: Path) -> Files:
     the middle of a deletion leaves such.
     """
     found, indexes = Files(), list[Path]()
+    if not folder.is_dir() and lexists(folder):
+        found.findings.append(
+            Finding(folder, None, "isn't read: it isn't a folder", is_damage=True)
+        )
+        return found
     for path in sorted(folder.iterdir()):
         if path.suffix not in (*JUDGED, *INDEXES):
             continue

@@ -178,6 +178,19 @@ def test_what_was_open_before_comes_from_a_snapshot(tmp_path: Path) -> None:
     assert any("without a snapshot" in line for line in lines(found))
 
 
+def test_a_snapshot_that_lacks_an_open_transaction_hides_nothing(tmp_path: Path) -> None:
+    nobody(broker := Broker(tmp_path))
+    written(broker)
+    end = broker.orders.end
+    path = tmp_path / "orders-0" / f"{end:020}.snapshot"
+    path.write_bytes(encode_snapshot([]))
+    found = found_in(tmp_path)
+    assert (found.verdict, [case.cause for case in found.cases]) == (UNKNOWN, ["not-known"])
+    assert any(f"lacks producer {PID + 1}, whose" in line for line in lines(found))
+    path.write_bytes(encode_snapshot([replace(entry(first=end - 1), producer_id=PID + 1)]))
+    assert found_in(tmp_path).verdict is HANGS
+
+
 def vars_of(given: ProducerEntry) -> dict[str, int]:
     return {name: getattr(given, name) for name in given.__dataclass_fields__}
 

@@ -157,6 +157,18 @@ def _broken_link(folder: Path) -> None:
     (folder / ORDERS / f"{9:020}.log").symlink_to(folder / "gone")
 
 
+def _no_folder(folder: Path) -> None:
+    (folder / "orders-7").write_bytes(b"")
+
+
+def _broken_link_of_a_partition(folder: Path) -> None:
+    (folder / "orders-7").symlink_to(folder / "gone")
+
+
+def _broken_link_of_decisions(folder: Path) -> None:
+    (folder / "__transaction_state-1").symlink_to(folder / "gone")
+
+
 def _decisions_gone(folder: Path) -> None:
     without(5)(folder)
     without(6)(folder)
@@ -219,6 +231,13 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "a name": (_no_such_name, 20, "abc.snapshot: isn't read: its name isn't an offset of 20 dig"),
     "a folder": (_no_file, 20, "9.log: isn't read: it isn't a file"),
     "a link": (_broken_link, 20, "9.log: isn't read: it isn't a file"),
+    "no folder": (_no_folder, 20, "orders-7: isn't read: it isn't a folder"),
+    "a link in its place": (
+        _broken_link_of_a_partition, 20, "orders-7: isn't read: it isn't a folder",
+    ),
+    "a link to decisions": (
+        _broken_link_of_decisions, 20, "__transaction_state-1: isn't read: it isn't a folder",
+    ),
     "the transaction log's batch": (
         without(3, topic=DECISIONS), 20, "offset 3 is missing, by compaction or by damage",
     ),
