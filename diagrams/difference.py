@@ -89,17 +89,19 @@ def compare(
 ) -> list[TableDifference]:
     """The differences between two releases, for each table with some.
 
-    Raises DeclarationError for a release that a system doesn't have.
+    Rows are those of real ranges: a system's reductions don't hide a difference. Raises
+    DeclarationError for a release that a system doesn't have.
     """
     systems: dict[tuple[Table, Protocols], list[System]] = {}
     live: dict[tuple[str, Table, Protocols], System] = {}
     for system, some in tables:
         happen = {release: happening(system, release) for release in (before, after)}
         for table in some:
-            systems.setdefault((table, system.protocols), []).append(system)
+            whole = system.unreduced(table)
+            systems.setdefault((whole, system.protocols), []).append(system)
             for release in (before, after):
                 if table in happen[release]:
-                    live.setdefault((release, table, system.protocols), system)
+                    live.setdefault((release, whole, system.protocols), system)
     found: list[TableDifference] = []
     for (table, protocols), owners in systems.items():
         where = {release: live.get((release, table, protocols)) for release in (before, after)}

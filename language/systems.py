@@ -269,6 +269,11 @@ class System(Rendered):
         self._check_unreached()
         self._check_progress()
 
+    def unreduced(self, table: Table) -> Table:
+        """The table of that name before the reductions, with its rows of real ranges."""
+        given: tuple[Table, ...] = () if self.reduced is None else self.reduced.given["tables"]
+        return next((whole for whole in given if whole.name == table.name), table)
+
     def _reduce(self) -> None:
         """Applies the reductions to all parts of the declaration."""
         reduced = self.reduced

@@ -50,7 +50,7 @@ class ProducerClient:
     where the client waits before it tries again. The other numbers are the producer's settings
     under their own names. `compression_ratio` is the actual compression ratio; None: there is none.
     The capabilities of the brokers: the highest versions of requests, and the
-    `transaction_version`.
+    `transaction_version`. While the client `knows_topic_ids`, metadata has those of all topics.
 
     Calls raise CallFailedError. `initTransactions`, commit, abort and offsets go on in the
     background, and answer a `CallResult`. `run` answers requests in order; each of it is then
@@ -66,7 +66,7 @@ class ProducerClient:
         linger_ms: int = 0, retries: int = 2**31 - 1, retry_backoff_ms: int = 100,
         retry_backoff_max_ms: int = 1000, batch_size: int = 16_384, max_in_flight: int = 5,
         compression_ratio: float | None = None, transaction_version: int = 0,
-        init_producer_id_version: int = 5, txn_offset_commit_version: int = 5,
+        init_producer_id_version: int = 5, txn_offset_commit_version: int = 6,
         produce_version: int = 12, buffer_memory: int = 33_554_432, max_block_ms: int = 60_000,
         max_request_size: int = 1_048_576,
     ) -> None:  # fmt: skip
@@ -108,6 +108,7 @@ class ProducerClient:
             self.accumulator, self.limits, self._metrics, self.add_partition, self._send_failed
         )
         self.is_node_up = True
+        self.knows_topic_ids = True
         self.outstanding: list[Request | Produce] = []
         self.unauthorized_topics: list[Any] = []
         self._lost: list[Request | Produce] = []
@@ -415,6 +416,7 @@ class ProducerClient:
             names_member=member.get("generation", -1) != -1
             or bool(member.get("member_id"))
             or member.get("group_instance_id") is not None,
+            knows_topic_ids=self.knows_topic_ids,
         ).reply  # fmt: skip
         if reaction.step != "SEND":
             self._goes_on = self.is_node_up or reaction.step != "RETRY"
@@ -422,6 +424,8 @@ class ProducerClient:
             return True
         if request.is_retry:
             self.now_ms += request.backoff_ms
+        if reaction.version:
+            request.fields["version"] = reaction.version
         self._send(request)
         return True
 

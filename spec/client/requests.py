@@ -14,6 +14,7 @@ from ..releases.features import (
     offsets_retried_by_kind,
     retried_by_kind,
     stale_epoch_abortable,
+    transaction_version_2,
     transactional,
     unauthorized_abortable,
 )
@@ -45,10 +46,13 @@ from .state import (
 )
 from .transaction_manager import (
     BUMPING_VERSION,
+    EXPLICIT_VERSION,
     GROUP_VERSION,
+    IMPLICIT_VERSION,
     NOT_ALLOWED,
     NOT_ALLOWED_ERROR,
     TO_ABORTABLE,
+    TOPIC_ID_VERSION,
     CallResult,
     ClientStep,
     Reaction,
@@ -227,7 +231,9 @@ send_request = event(
     request=Request,
     is_node_up=Bool(),
     names_member=Bool(),
-    event_doc="`names_member`: the offsets come with a member of the group, not its name alone.",
+    knows_topic_ids=Bool(),
+    event_doc="`names_member`: the offsets come with a member of the group, not its name alone. "
+    "`knows_topic_ids`: metadata had the ids of all their topics.",
 )
 to_group = send_request.request == Request.TXN_OFFSET_COMMIT
 is_coordinator_known = if_(to_group, group_coordinator, transaction_coordinator)
@@ -292,6 +298,34 @@ request_sent = Table(
             set={request_in_flight: True},
             reply=react(ClientStep.SEND),
             source="Sender.maybeSendAndPollTransactionalRequest",
+        ),
+        Row(
+            "send-offsets-by-topic-id",
+            "The offsets go with topic ids",
+            during=offsets_by_topic_id,
+            when=to_group
+            & send_request.knows_topic_ids
+            & adds_implicitly
+            & (offsets_version >= TOPIC_ID_VERSION),
+            set={request_in_flight: True},
+            reply=react(ClientStep.SEND, version=TOPIC_ID_VERSION),
+            source="TransactionManager.txnOffsetCommitHandler, "
+            "TxnOffsetCommitRequest.Builder.forTopicIdsOrNames, KIP-1319",
+        ),
+        Row(
+            "send-offsets-by-name",
+            "The offsets go with topic names: at most version 5, or 4 in older transactions",
+            during=transaction_version_2,
+            when=to_group,
+            set={request_in_flight: True},
+            reply=react(
+                ClientStep.SEND,
+                version=minimum(
+                    offsets_version, if_(adds_implicitly, IMPLICIT_VERSION, EXPLICIT_VERSION)
+                ),
+            ),
+            source="TransactionManager.txnOffsetCommitHandler, "
+            "TxnOffsetCommitRequest.Builder.forTopicNames",
         ),
         Row(
             "send",

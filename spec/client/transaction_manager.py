@@ -82,6 +82,9 @@ OLDEST_COORDINATOR_VERSION = constant(
     "the largest one it is of the client's release",
 )
 GROUP_VERSION = 3  # of TxnOffsetCommit, that names a member of the group
+EXPLICIT_VERSION = 4  # the last one of transactions before version 2
+IMPLICIT_VERSION = 5  # the group's partition needs no AddOffsetsToTxn before
+TOPIC_ID_VERSION = 6  # with topic ids in place of names
 
 last_error = producer.field("last_error", Optional(Errors))
 new_partitions = producer.field(
@@ -201,7 +204,9 @@ Reaction = message(
     error=Errors,
     ends_call=Bool(),
     backoff_ms=BACKOFF,
-    message_doc="The outcome of a request. `ends_call`: the pending call fails with the error.",
+    version=Int(0, NEWEST_VERSION),
+    message_doc="The outcome of a request. `ends_call`: the pending call fails with the error. "
+    "`version`: of the TxnOffsetCommit that is sent, and 0 of others.",
 )
 CallResponse = message(
     "CallResponse",
@@ -240,7 +245,9 @@ def abortable_cause(error: Expression) -> Expression:
 def react(step: Expression, error: Expression = Errors.NONE, **more: Operand) -> Sending:
     """A reaction; one that tries again waits as usual before."""
     return Reaction(
-        step=step, error=error, **{"ends_call": False, "backoff_ms": RETRY_BACKOFF, **more}
+        step=step,
+        error=error,
+        **{"ends_call": False, "backoff_ms": RETRY_BACKOFF, "version": 0, **more},
     )
 
 

@@ -45,7 +45,7 @@ _OF_BROKERS = (
         requests.next_request, rows=("error", "nothing-to-end-invalid", "nothing-to-end", "next")
     ),
     *strong_fairness(requests.send_request, rows=("send-to-any",)),
-    *strong_fairness(requests.send_request, rows=("send",)),
+    *strong_fairness(requests.send_request, rows=("send", "send-offsets-by-name")),
     *strong_fairness(any_broker.answer_init, rows=("answer",)),
     *strong_fairness(any_broker.answer_partitions, rows=("refuse", "answer")),
     *strong_fairness(any_broker.answer_end, rows=("refuse", "answer")),

@@ -187,8 +187,11 @@ _NO_ID = "impossible: this client has no transactional id"
 
 CALLS = (
     Unreached(
-        "need GROUP_ID_NOT_FOUND or STALE_MEMBER_EPOCH, which only runs at real ranges have",
-        ("producer.TxnOffsetCommit for a partition/unknown-group-or-stale-epoch",),
+        "need version 6 of TxnOffsetCommit, which only runs at real ranges have",
+        (
+            "producer.send request/send-offsets-by-topic-id",
+            "producer.TxnOffsetCommit for a partition/unknown-group-or-stale-epoch",
+        ),
     ),
     Unreached(
         _OLDER,

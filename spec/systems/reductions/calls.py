@@ -87,6 +87,12 @@ CALLS = (
     ),
     NotOffered(
         producer,
+        requests.send_request,
+        when=requests.send_request.knows_topic_ids,
+        because="The version of TxnOffsetCommit decides the errors of its answer, which are free.",
+    ),
+    NotOffered(
+        producer,
         requests.answer_lost,
         when=~_is_asked(requests.answer_lost.request),
         because=_ANSWERED,
