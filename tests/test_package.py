@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -131,6 +132,57 @@ def test_a_workflow_pins_actions_calls_make_and_needs_no_secret(file: Path) -> N
     targets = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"\bmake ([a-z]+)", runs)) <= set(targets)
     assert "make " in runs or ".ci/run" in runs
+
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+def test_the_dockerfile_copies_the_package() -> None:
+    """Each source is there, and they make up the package; each stage that is named comes before."""
+    copied: set[Path] = set()
+    stages: set[str] = set()
+    for name, *parts in (line.split() for line in DOCKERFILE.splitlines() if line):
+        if name == "FROM":
+            image, _, stage = parts
+            python = re.fullmatch(r"python:(\d+)\.(\d+)\.\d+-slim-\w+", image)
+            assert image in stages or (python and (int(python[1]), int(python[2])) >= (3, 11))
+            stages.add(stage)
+        elif name == "COPY" and parts[0].startswith("--from="):
+            assert parts[0].removeprefix("--from=") in stages
+            assert parts[1] == parts[2] == "/opt/epochfence"
+        elif name == "COPY":
+            for pattern in parts[:-1]:
+                found = set(ROOT.glob(pattern))
+                assert found, pattern
+                copied |= found
+    rooms = {f.parent for f in ROOT.glob("*/__init__.py")} | {*ROOT.glob("*.py"), ROOT / "py.typed"}
+    assert rooms - {ROOT / name for name in NOT_IN_PACKAGE} <= copied
+    assert {ROOT / "README.md", ROOT / "LICENSE", ROOT / "pyproject.toml"} <= copied
+
+
+def test_the_dockerfile_installs_extras_at_the_pinned_versions() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [set(found.split(",")) for found in re.findall(r"'\.\[(.*?)\]'", DOCKERFILE)]
+    assert extras == [{"check", "broker", "explore"}, {"check", "broker", "explore", "spark"}]
+    assert set().union(*extras) <= set(project["optional-dependencies"])
+    (command,) = re.findall(r"^RUN (sed .*) > constraints.txt$", DOCKERFILE, re.MULTILINE)
+    assert command in (ROOT / "action.yml").read_text().replace('"$SOURCE/', "").replace('t"', "t")
+    pins = run("sh", "-c", command, cwd=ROOT).splitlines()
+    text = (ROOT / "requirements" / "all.txt").read_text()
+    assert [Requirement(pin) for pin in pins] == [pinned for pinned, _ in audit["pinned"](text)]
+
+
+def test_each_image_runs_the_command_as_a_user_without_rights() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    images = [part for part in DOCKERFILE.split("\nFROM ") if "ENTRYPOINT" in part]
+    assert [re.match(r"\S+ AS (\w+)", image)[1] for image in images] == ["java", "plain"]  # type: ignore[index]
+    for image in images:
+        (entry,) = re.findall(r"^ENTRYPOINT (.*)$", image, re.MULTILINE)
+        assert json.loads(entry) == ["epochfence"]
+        assert "epochfence" in scripts
+        assert "ENV PATH=/opt/epochfence/bin:$PATH" in image
+        assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", image, re.MULTILINE)
+    assert ("openjdk-17" in images[0], "openjdk" in images[1]) == (True, False)
 
 
 def test_a_check_needs_no_more_than_its_extra() -> None:

@@ -145,7 +145,8 @@ def verdict(report: Report) -> str:
 
 
 def as_json(report: Report) -> Mapping[str, Any]:
-    """The result for machines."""
+    """The result for machines. A row is `reachable` by a run like this one."""
+    outside = report.from_outside
     return {
         "bootstrap": report.bootstrap, "protocol": report.protocol,
         "transaction_version": report.transaction_version, "settled": report.is_settled,
@@ -162,6 +163,7 @@ def as_json(report: Report) -> Mapping[str, Any]:
         "rows": [
             {
                 **row._asdict(),
+                "reachable": row in outside,
                 "provoked": row in report.provoked,
                 "why": None if row in report.provoked else _why(row, report),
             }
