@@ -74,7 +74,7 @@ def test_a_file_is_written_and_nothing_printed(tmp_path: Path) -> None:
         (("transaction", "-o", "transaction.jpg"), ".mmd"),
         (("transaction", "-o", "nowhere/transaction.svg"), "no folder"),
         (("nowhere.py",), "nowhere.py: no such file"),
-        ((f"{ORDERS}:orders",), "no system called orders"),
+        ((f"{ORDERS}:other",), "no system called other"),
     ],
 )
 def test_a_mistake_is_said_in_a_line(
