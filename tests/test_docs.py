@@ -342,7 +342,17 @@ def test_the_language_and_its_engines_know_nothing_of_kafka(room: str) -> None:
 def test_pages_are_in_form(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     kinds = {fence["kind"] for fence in FENCE.finditer(text)}
-    assert kinds <= {"sh", "console", "py", "python", "text", "go", "js", "json"}  # `py` isn't run
+    assert kinds <= {
+        "sh",
+        "console",
+        "py",
+        "python",
+        "text",
+        "go",
+        "rust",
+        "js",
+        "json",
+    }  # `py` isn't run
     may_be_long = ("|", "[![", "<!--")
     lines = FENCE.sub("", text).splitlines()
     assert [x for x in lines if len(x) > 100 and not x.startswith(may_be_long)] == []

@@ -7,6 +7,7 @@
 | POST /faults/NAME/release | what it holds goes on |
 | GET /acls, PUT /acls | the table of ACLs, or another one in its place; not of a proxy |
 | GET /transactions | the transactional ids and their states; not of a proxy |
+| GET /openapi.json | these requests, as OpenAPI 3.1: openapi.json, with the schema of a fault |
 
 Bodies and answers are JSON. Only requests to this host by name are taken, from programs and from
 no page of another site, and bodies of the media type application/json alone. Needs the extra
@@ -16,6 +17,8 @@ no page of another site, and bodies of the media type application/json alone. Ne
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -39,6 +42,18 @@ LARGEST: Final = 1 << 20
 """Bytes of the largest body."""
 
 
+def description() -> dict[str, Any]:
+    """The port's requests, as an OpenAPI document without references to other files."""
+    here = Path(__file__).parent
+    document = json.loads((here / "openapi.json").read_text(encoding="utf-8"))
+    fault = (here / "faults" / "fault.schema.json").read_text(encoding="utf-8")
+    schemas = document["components"]["schemas"]
+    schemas["Fault"] = json.loads(fault.replace("#/definitions/", "#/components/schemas/"))
+    del schemas["Fault"]["$schema"]
+    schemas |= schemas["Fault"].pop("definitions")
+    return document
+
+
 class Control:
     """The HTTP server of a running `server` or proxy, at `port` on loopback: a context manager.
     Raises CantListenError."""
@@ -57,6 +72,7 @@ class Control:
                 Route("/acls", self.acls),
                 Route("/acls", self.put_acls, methods=["PUT"]),
                 Route("/transactions", self.transactions),
+                Route("/openapi.json", self.openapi),
             ],
             middleware=guard("no page of a browser may ask this port"),
             exception_handlers={HTTPException: _wrong, BadFaultError: _bad, ModelError: _bad},
@@ -91,6 +107,10 @@ class Control:
     async def faults(self, _: Request) -> Response:
         """GET /faults."""
         return JSONResponse([fault.told() for fault in self._kafka.faults.all.values()])
+
+    async def openapi(self, _: Request) -> Response:
+        """GET /openapi.json."""
+        return JSONResponse(description())
 
     async def transactions(self, _: Request) -> Response:
         """GET /transactions."""
