@@ -6,16 +6,19 @@ whole system is a step of the reduced one, or changes nothing that the reduced o
 that only replaces fields must work in the other direction, too: each step of the reduced system is
 one of the whole system. A reduction that restricts the environment (`NotOffered`, `Never`) has
 fewer steps by intent; only the other direction is checked.
+
+The whole system sends the messages that are left out, and has room for them. It may take one of
+them, without effect, before a step that the reduced system takes at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..language import Instance, System, instantiate
+from ..language import Channel, Instance, Message, System, instantiate
 from ..language.declaration.errors import DeclarationError
 from ..language.declaration.typecheck import type_of
 from ..language.expressions import (
@@ -27,14 +30,25 @@ from ..language.expressions import (
     lift,
     rewrite,
 )
-from ..language.instances.reductions import Canonical, Never, NotOffered, Reduction, Settled
-from ..language.terms.values import evaluate, field_name
-from ..language.types import Bag, Map, Optional, Record, Sequence, Set, Type, Value, choices
+from ..language.instances.reductions import (
+    Canonical,
+    LeftOut,
+    Never,
+    NotOffered,
+    Reduction,
+    Settled,
+)
+from ..language.systems import NETWORK
+from ..language.terms.values import canonical, evaluate, field_name
+from ..language.types import Bag, Enum, Map, Optional, Record, Sequence, Set, Type, Value, choices
 from ..model.engine.compiler.stepper import Stepper
 from ..model.engine.interpreter import FullState, Step
+from .verdict.constant_folding import message_of
 
 MOST = 20_000
 """The number of states of the whole system that are compared by default."""
+ROOM = 2
+"""The messages of an address that the whole system has beyond the capacity of the reduced one."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,29 @@ def whole_system(system: System, reduction: Reduction) -> System:
     if reduced is None or reduction not in reduced.reductions:
         raise DeclarationError(f"{system.name} doesn't have this reduction")
     rest = tuple(one for one in reduced.reductions if one is not reduction)
-    return replace(system, **reduced.given, reductions=rest, reduced=None)
+    given: dict[str, Any] = dict(reduced.given)
+    match reduction:
+        case LeftOut(of=Message() as message):
+            given["channels"] = _with_room(given["channels"], message)
+            if reduction.is_always:  # nobody takes it: its fields have no effect
+                of = [p for p, _ in message.parameters if p not in dict(message.address)]
+                why = reduction.because
+                rest += tuple(LeftOut(getattr(message, p), because=why) for p in of)
+        case LeftOut(of=Enum() as enum):
+            given["fixed"] = {
+                constant: len(enum.members) if constant is enum.size else value
+                for constant, value in system.fixed.items()
+            }
+        case _:
+            pass
+    return replace(system, **given, reductions=rest, reduced=None)
+
+
+def _with_room(channels: tuple[Channel, ...], message: Message) -> tuple[Channel, ...]:
+    """The channels, with one for the message that has room for those that a system leaves out."""
+    others = [channel for channel in channels if channel.message.name != message.name]
+    own = [replace(c, capacity=lift(c.most) + ROOM) for c in channels if c not in others]
+    return (*others, *(own or [Channel(message, 1)]))
 
 
 def refine(
@@ -93,10 +129,91 @@ def _form(reduction: Reduction, reduced: Instance) -> Callable[[FullState], Full
     match reduction:
         case Settled():
             return _settled(reduction, reduced)
+        case Canonical() if reduction.of.op == "parameter":
+            message = _InFlight(reduction.of.data.event, reduced)
+            return message.form(reduction.when, {reduction.of.data.name: reduction.value})
         case Canonical():
             return _canonical(reduction, reduced)
+        case LeftOut(of=Message() as message) if not reduction.is_always:
+            return _InFlight(message.name, reduced).form(reduction.when, None)
         case _:
             return lambda state: state
+
+
+class _InFlight:
+    """The messages of one kind that are in flight."""
+
+    def __init__(self, message: str, reduced: Instance) -> None:
+        self.reduced = reduced
+        self.names = [variable.name for variable in reduced.variables]
+        self.at = self.names.index(f"{NETWORK}.{message}")
+        kind = reduced.variables[self.at].type
+        while isinstance(kind, Map):
+            kind = kind.of
+        assert isinstance(kind, (Bag, Sequence))
+        self.kind = kind
+        channels = reduced.system.channels
+        sent = next(c.message for c in channels if c.message.name == message)
+        address = dict(sent.address)
+        self.keys = [choices(kind, reduced.constants) for kind in address.values()]
+        self.fields = [name for name, _ in sent.parameters if name not in address]
+        self.variables = {
+            (message, name): Expression("variable", (), Bound(f"sent {name}", kind))
+            for name, kind in sent.parameters
+        }
+        self.bound = [self.variables[message, name] for name in (*address, *self.fields)]
+
+    def _read(self, value: Operand) -> Expression:
+        """The expression with variables in place of the message's fields."""
+        reduced = self.reduced.system.reduced
+        assert reduced is not None
+
+        def change(node: Expression) -> Expression | None:
+            if node.op == "feature":
+                return lift(node.data.name in self.reduced.features)
+            if node.op == "parameter":
+                return self.variables[node.data.event, node.data.name]
+            return None
+
+        return rewrite(reduced.expression(lift(value)), change)
+
+    def form(
+        self, when: Operand, values: Mapping[str, Operand] | None
+    ) -> Callable[[FullState], FullState]:
+        """Gives the messages of which `when` holds these values; None drops them."""
+        condition = self._read(when)
+        others = None if values is None else {n: self._read(v) for n, v in values.items()}
+        constants = self.reduced.constants
+
+        def settle(state: FullState) -> FullState:
+            before = dict(zip(self.names, state, strict=True))
+
+            def settled(value: Any, place: tuple[Value, ...]) -> Value:
+                if len(place) < len(self.keys):
+                    keys = self.keys[len(place)]
+                    parts = zip(value, keys, strict=True)
+                    return tuple(settled(part, (*place, key)) for part, key in parts)
+                kept: list[Any] = []
+                for message in value:
+                    bound = dict(zip(self.bound, (*place, *message), strict=True))
+                    if not evaluate(condition, before, constants, bound):
+                        kept.append(message)
+                    elif others is not None:
+                        kept.append(
+                            tuple(
+                                evaluate(others[name], before, constants, bound)
+                                if name in others
+                                else held
+                                for name, held in zip(self.fields, message, strict=True)
+                            )
+                        )
+                if isinstance(self.kind, Sequence):
+                    return tuple(kept)
+                return canonical(self.kind.of, tuple(kept), constants)
+
+            return (*state[: self.at], settled(state[self.at], ()), *state[self.at + 1 :])
+
+        return settle
 
 
 def _settled(form: Settled, reduced: Instance) -> Callable[[FullState], FullState]:
@@ -149,10 +266,13 @@ def _canonical(form: Canonical, reduced: Instance) -> Callable[[FullState], Full
     of = type_of(form.of)
     assert of is not None
     whole = Expression("variable", (), Bound("whole", of))
-    when, settled = (
-        rewrite(lift(part), lambda node: whole if node is form.of else None)
-        for part in (form.when, form.value)
-    )
+
+    def of_value(node: Expression) -> Expression | None:
+        if node.op == "feature":
+            return lift(node.data.name in reduced.features)
+        return whole if node is form.of else None
+
+    when, settled = (rewrite(lift(part), of_value) for part in (form.when, form.value))
     constants = reduced.constants
 
     def settle(value: Any, depth: int) -> Value:
@@ -177,10 +297,27 @@ class _Both:
             for variable in reduced.variables
         ]
         self.known: dict[FullState, dict[tuple[str, FullState | None], Step]] = {}
+        self.leaves_out = isinstance(reduction, LeftOut)
+        self.untaken = self._untaken(reduction)
+
+    def _untaken(self, reduction: Reduction) -> tuple[int, Value] | None:
+        """The place of the message that nobody takes, and an empty network."""
+        if not isinstance(reduction, LeftOut) or not isinstance(reduction.of, Message):
+            return None
+        if not reduction.is_always:
+            return None
+        name = reduction.of.name
+        if any(getattr(message_of(t.on), "name", "") == name for t in self.whole.system.tables):
+            raise DeclarationError(f"{name} is left out, but a table takes it")
+        at = [variable.name for variable in self.whole.variables].index(f"{NETWORK}.{name}")
+        return at, next(iter(self.whole.initial_states()))[at]
 
     def image(self, state: FullState) -> FullState:
         """The state of the reduced system that a state of the whole one maps to."""
-        return self.form(tuple(projected(state[at], own, to) for at, own, to in self.parts))
+        constants = self.reduced.constants
+        return self.form(
+            tuple(projected(state[at], own, to, constants) for at, own, to in self.parts)
+        )
 
     def compared(self, most: int) -> Refinement:
         starts = list(self.whole.initial_states())
@@ -199,7 +336,11 @@ class _Both:
             for step in self.steppers[0].steps(state):
                 if step.state is None:
                     return Refinement(states, steps, False, self._found(before, state, step, True))
-                to = self.image(step.state)
+                following = step.state
+                if self.untaken is not None:
+                    at, empty = self.untaken
+                    following = (*following[:at], empty, *following[at + 1 :])
+                to = self.image(following)
                 key = (step.action.table, to)
                 seen.add(key)
                 steps += key in there
@@ -207,23 +348,43 @@ class _Both:
                     return Refinement(states, steps, False, self._found(before, state, step, True))
                 if self.restricts and key not in there:
                     continue  # nothing that follows is in the reduced system
-                if step.state not in before:
-                    before[step.state] = (state, self._label(0, step))
-                    waiting.append(step.state)
+                if following not in before:
+                    before[following] = (state, self._label(0, step))
+                    waiting.append(following)
             for key, step in there.items():
-                if key not in seen and key[1] != image:
+                if key not in seen and key[1] != image and not self._takes_later(state, key):
                     return Refinement(states, steps, False, self._found(before, state, step, False))
         return Refinement(states, steps, not waiting, None)
+
+    def _takes_later(self, state: FullState, key: tuple[str, FullState | None]) -> bool:
+        """Whether the whole system takes the step after some that the reduced one doesn't have."""
+        image, known, waiting = self.image(state), {state}, [state]
+        while waiting:
+            for step in self.steppers[0].steps(waiting.pop()):
+                if step.state is None:
+                    continue
+                to = self.image(step.state)
+                if (step.action.table, to) == key:
+                    return True
+                if to == image and step.state not in known:
+                    known.add(step.state)
+                    waiting.append(step.state)
+        return False
 
     def _reduced_steps(self, image: FullState) -> dict[tuple[str, FullState | None], Step]:
         """The steps by table and next state; none for a step that leaves a range."""
         found = self.known.get(image)
         if found is None:
             found = {
-                (step.action.table, step.state): step for step in self.steppers[1].steps(image)
+                (step.action.table, self._settled(step.state)): step
+                for step in self.steppers[1].steps(image)
             }
             self.known[image] = found
         return found
+
+    def _settled(self, state: FullState | None) -> FullState | None:
+        """A state of the reduced system, without the messages that it would leave out now."""
+        return self.form(state) if state is not None and self.leaves_out else state
 
     def _label(self, side: int, step: Step) -> str:
         if step.state is None:
@@ -241,7 +402,7 @@ class _Both:
         return Mismatch(tuple(run), self._label(0 if is_of_whole else 1, step), is_of_whole)
 
 
-def projected(value: Any, own: Type, to: Type) -> Value:
+def projected(value: Any, own: Type, to: Type, constants: Mapping[str, int]) -> Value:
     """A value of one type as one of a type whose records have some of the fields."""
     if own == to or value is None:
         return value
@@ -250,15 +411,18 @@ def projected(value: Any, own: Type, to: Type) -> Value:
             names = [name for name, _ in own.fields]
             kinds = dict(own.fields)
             return tuple(
-                projected(value[names.index(name)], kinds[name], kind) for name, kind in to.fields
+                projected(value[names.index(name)], kinds[name], kind, constants)
+                for name, kind in to.fields
             )
         case Optional(), Optional():
-            return projected(value, own.of, to.of)
+            return projected(value, own.of, to.of, constants)
         case (Map() | Sequence(), Map() | Sequence()):
-            return tuple(projected(part, own.of, to.of) for part in value)
+            return tuple(projected(part, own.of, to.of, constants) for part in value)
         case Bag(), Bag():
-            return tuple(sorted((projected(part, own.of, to.of) for part in value), key=repr))
+            return canonical(
+                to.of, tuple(projected(part, own.of, to.of, constants) for part in value), constants
+            )
         case Set(), Set():
-            return frozenset(projected(part, own.of, to.of) for part in value)
+            return frozenset(projected(part, own.of, to.of, constants) for part in value)
         case _:
             return value

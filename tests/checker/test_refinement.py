@@ -110,8 +110,8 @@ def test_a_reduction_of_another_system_is_refused() -> None:
 
 def test_values_are_projected_by_their_types() -> None:
     small = record("Batch", status=Status)
-    assert projected((("DONE", 1),), Sequence(Batch, 2), Sequence(small, 2)) == (("DONE",),)
-    assert projected(None, Optional(Batch), Optional(small)) is None
+    assert projected((("DONE", 1),), Sequence(Batch, 2), Sequence(small, 2), {}) == (("DONE",),)
+    assert projected(None, Optional(Batch), Optional(small), {}) is None
 
 
 def counters(settled: Settled) -> System:

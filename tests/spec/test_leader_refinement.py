@@ -11,15 +11,24 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from copy import copy
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
+from epochfence.checker.refinement import refine
+from epochfence.language import System
+from epochfence.language.instances.reductions import Canonical, LeftOut, Reduction
 from epochfence.model import PartitionLeader
+from epochfence.spec.answers import compares_offsets
+from epochfence.spec.client.state import last_acked_offset, q
 from epochfence.spec.leader import recovery
 from epochfence.spec.leader.state import asks_coordinator
+from epochfence.spec.messages import NO_OFFSET, Errors, ProduceResponse
 from epochfence.spec.releases.features import RELEASED
+from epochfence.spec.systems import shipped
+from epochfence.spec.systems.reductions.leader import ERRORS, MARKERS, PRODUCE
 from epochfence.tests.spec.leaders import Leader, leader
 
 DEPTH = 3
@@ -163,3 +172,57 @@ def test_a_leader_that_takes_what_it_should_not_is_told_apart() -> None:
     pair.real.producer_state_manager.truncate_fully_and_start_at(0)
     found, expected = pair.take(("produce", 0, 0, 1))
     assert found != expected
+
+
+OF_MESSAGES = [one for one in (*ERRORS, *PRODUCE, *MARKERS) if isinstance(one, LeftOut | Canonical)]
+LAST_ACKED = Canonical(
+    last_acked_offset[q],
+    NO_OFFSET,
+    when=~compares_offsets,
+    because="A client keeps the largest offset of an answer, and reads it before KIP-360 alone.",
+)
+SMALL = {
+    "idempotence": {"partitions": 1, "records": 2, "faults": 1},
+    "transactions": {
+        "partitions": 1, "records": 1, "producers": 1, "transactions": 1, "faults": 0,
+    },
+}  # fmt: skip
+
+
+def changed(name: str, *more: Reduction) -> System:
+    """The shipped system with further reductions."""
+    system = shipped(name)
+    assert system.reduced is not None
+    reductions = (*system.reductions, *more)
+    return replace(system, **system.reduced.given, reductions=reductions, reduced=None)
+
+
+@pytest.mark.parametrize("release", ["2.5", "3.6", "4.0.1", "4.4"])
+@pytest.mark.parametrize("name", SMALL)
+def test_messages_that_are_left_out_have_no_effect(name: str, release: str) -> None:
+    """Both systems take the same steps in both directions, but for those that only drop an answer.
+    The offset that a client keeps of an answer is compared where the client reads it."""
+    more = () if name == "idempotence" else (LAST_ACKED,)
+    system = changed(name, *more)
+    checked = [*more, *(one for one in OF_MESSAGES if one in system.reductions)]
+    assert len(checked) == (5 if name == "idempotence" else 7)
+    for reduction in checked:
+        found = refine(system, reduction, protocol=release, constants=SMALL[name])
+        assert found.mismatch is None, f"{reduction.because}: {found.mismatch}"
+        assert found.exhaustive
+        assert found.steps > 40
+
+
+def test_a_message_that_has_an_effect_is_found() -> None:
+    """A client waits for the answer that refuses its batch."""
+    refused = LeftOut(
+        ProduceResponse, when=ProduceResponse.error != Errors.NONE, because="It is refused."
+    )
+    system = shipped("idempotence")
+    assert system.reduced is not None
+    others = [one for one in system.reductions if getattr(one, "of", None) is not ProduceResponse]
+    wrong = replace(system, **system.reduced.given, reductions=(*others, refused), reduced=None)
+    found = refine(wrong, refused, protocol="4.4", constants=SMALL["idempotence"])
+    assert found.mismatch is not None
+    assert found.mismatch.is_of_whole
+    assert found.mismatch.step.startswith("producer.ProduceResponse/")

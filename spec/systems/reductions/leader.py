@@ -96,7 +96,7 @@ PRODUCE: tuple[Reduction, ...] = (
     StandsFor(Produce.from_client, True, because=_FROM_CLIENTS, refined_by=_CHECK),
     StandsFor(Produce.from_coordinator, False, because=_FROM_CLIENTS, refined_by=_CHECK),
     StandsFor(Produce.beneath_log, False, because=_FROM_CLIENTS, refined_by=_CHECK),
-    LeftOut(produce.AppendResponse, because=_CALLERS),
+    LeftOut(produce.AppendResponse, because=_CALLERS, refined_by=_CHECK),
     LeftOut(
         ProduceResponse,
         when=~awaits(
@@ -106,18 +106,21 @@ PRODUCE: tuple[Reduction, ...] = (
             ProduceResponse.txn,
         ),
         because="Nobody waits for the answer any more: its client would drop it.",
+        refined_by=_CHECK,
     ),
     Canonical(
         ProduceResponse.base_offset,
         NO_OFFSET,
         when=~compares_offsets,
         because="A client compares offsets before KIP-360 alone.",
+        refined_by=_CHECK,
     ),
     Canonical(
         ProduceResponse.log_start_offset,
         NO_OFFSET,
         when=~compares_offsets,
         because="A client compares offsets before KIP-360 alone.",
+        refined_by=_CHECK,
     ),
 )
 
@@ -227,7 +230,7 @@ MARKERS: tuple[Reduction, ...] = (
         because="The markers of a system come from its coordinator.",
         refined_by=_CHECK,
     ),
-    LeftOut(markers.MarkerResponse, because=_CALLERS),
+    LeftOut(markers.MarkerResponse, because=_CALLERS, refined_by=_CHECK),
     Before(
         "partition.WriteTxnMarkers/empty-transaction",
         (
@@ -266,6 +269,7 @@ ERRORS: tuple[Reduction, ...] = (
     LeftOut(
         Errors,
         because="Coordinators and leaders answer with the first errors of the list alone.",
+        refined_by=_CHECK,
     ),
 )
 """A system whose brokers answer its clients."""
