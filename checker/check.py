@@ -98,9 +98,13 @@ def _check(
             from .liveness import look_for_progress
 
             look_for_progress(
-                prepared, explorer, result, every=options.keep_going, brief=options.brief,
+                prepared,
+                explorer,
+                result,
+                every=options.keep_going,
+                brief=options.brief,
                 until=options.until,
-            )  # fmt: skip
+            )
         if options.keep_going:
             judge(instance, result)
         _look_at_vacuity(result, options.strict)
@@ -118,9 +122,13 @@ def _check(
 
 
 def _without(
-    prepared: Prepared, options: Options, first: Result, number: int, rows: frozenset[str],
+    prepared: Prepared,
+    options: Options,
+    first: Result,
+    number: int,
+    rows: frozenset[str],
     on_progress: Callable[[Progress], None] | None,
-) -> Tried:  # fmt: skip
+) -> Tried:
     """The verdict of a search in which some rows take no step."""
     names = prepared.instance.row_names
     off = {at for at, name in enumerate(names) if name in rows}
@@ -142,9 +150,12 @@ def _without(
         explorer.switch_off([at for at, label in enumerate(prepared.labels) if label.row in off])
         insert_initials(prepared, explorer)
         search(
-            explorer, on_round=on_round, is_violation=is_violation, depth=options.depth,
+            explorer,
+            on_round=on_round,
+            is_violation=is_violation,
+            depth=options.depth,
             until=options.until,
-        )  # fmt: skip
+        )
         found = explorer.found
         if not found.wrong:
             return Tried(None, found.stopped, found.states)
@@ -215,9 +226,13 @@ def _search(
         insert_initials(prepared, explorer)
         leave_out = _leave_out(prepared, explorer, options) if options.keep_going else None
         search(
-            explorer, on_level=on_progress, on_round=on_progress, leave_out=leave_out,
-            depth=options.depth, until=options.until,
-        )  # fmt: skip
+            explorer,
+            on_level=on_progress,
+            on_round=on_progress,
+            leave_out=leave_out,
+            depth=options.depth,
+            until=options.until,
+        )
         return
     rows = len(prepared.labels)
     checkpoint = Checkpoint(Path(folder), identity(prepared), prepared.packing.stride, rows)
@@ -236,9 +251,12 @@ def _search(
         elif not _taken_over(prepared, explorer, checkpoint):
             return
         search(
-            explorer, on_level=on_level, on_round=on_progress, depth=options.depth,
+            explorer,
+            on_level=on_level,
+            on_round=on_progress,
+            depth=options.depth,
             until=options.until,
-        )  # fmt: skip
+        )
 
 
 def _leave_out(prepared: Prepared, explorer: Explorer, options: Options) -> Callable[[int], bool]:

@@ -101,14 +101,20 @@ def _run_apart(
     result, result_end = os.pipe()
     alive_end, alive = os.pipe()
     request = {
-        "search": sys.path, "path": str(path), "attribute": attribute, "memory": memory,
-        "result": result_end, "parent": alive_end,
-    }  # fmt: skip
+        "search": sys.path,
+        "path": str(path),
+        "attribute": attribute,
+        "memory": memory,
+        "result": result_end,
+        "parent": alive_end,
+    }
     try:
         child = subprocess.Popen(
             [sys.executable, "-c", _CHILD, json.dumps(request)],
-            stdin=subprocess.DEVNULL, stdout=2, pass_fds=(result_end, alive_end),
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            pass_fds=(result_end, alive_end),
+        )
     finally:
         os.close(result_end)
         os.close(alive_end)

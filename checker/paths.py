@@ -60,9 +60,13 @@ class Paths:
 
 
 def paths_between(
-    instance: Instance, begin: Expression, end: Expression, options: Options | None = None, *,
+    instance: Instance,
+    begin: Expression,
+    end: Expression,
+    options: Options | None = None,
+    *,
     each: tuple[Expression, ...] = (),
-) -> Paths:  # fmt: skip
+) -> Paths:
     """Searches all states, without symmetry, and looks for paths between two conditions.
 
     `each` are variables of the conditions, such as a client: a path keeps its values of them.

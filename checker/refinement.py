@@ -110,9 +110,14 @@ def _with_room(channels: tuple[Channel, ...], message: Message) -> tuple[Channel
 
 
 def refine(
-    system: System, reduction: Reduction, *, protocol: str | None = None,
-    bounds: str = "default", constants: dict[str, int] | None = None, most: int = MOST,
-) -> Refinement:  # fmt: skip
+    system: System,
+    reduction: Reduction,
+    *,
+    protocol: str | None = None,
+    bounds: str = "default",
+    constants: dict[str, int] | None = None,
+    most: int = MOST,
+) -> Refinement:
     """Compares the system with itself without one of its reductions, step by step from the start.
 
     Looks at `most` states of the whole system, nearest first.
@@ -392,9 +397,12 @@ class _Both:
         return (self.whole, self.reduced)[side].row_names[step.row]
 
     def _found(
-        self, before: dict[FullState, tuple[FullState, str] | None], state: FullState, step: Step,
+        self,
+        before: dict[FullState, tuple[FullState, str] | None],
+        state: FullState,
+        step: Step,
         is_of_whole: bool,
-    ) -> Mismatch:  # fmt: skip
+    ) -> Mismatch:
         run: list[str] = []
         while (link := before[state]) is not None:
             state, label = link

@@ -59,9 +59,13 @@ class Drift:
 
 
 def compared(
-    before: Mapping[str, str], after: Mapping[str, str], *, since: str, until: str,
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    *,
+    since: str,
+    until: str,
     cited: list[Citation] | None = None,
-) -> Drift:  # fmt: skip
+) -> Drift:
     """The drift between the digests of two states, by method.
 
     Citations of methods that neither state has belong to other releases: they are left out.

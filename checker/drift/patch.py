@@ -71,9 +71,7 @@ def touched(patch: str, checkout: Path | None = None) -> list[Touched]:
     return [_of_file(path, lines, heads.get(path, []), checkout) for path, lines in changed.items()]
 
 
-def _of_file(
-    path: str, lines: dict[int, str], heads: list[str], checkout: Path | None
-) -> Touched:  # fmt: skip
+def _of_file(path: str, lines: dict[int, str], heads: list[str], checkout: Path | None) -> Touched:
     if checkout is not None:
         file = checkout / path
         if not file.is_file():

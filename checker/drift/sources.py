@@ -24,12 +24,13 @@ SUFFIXES: Final = (".java", ".scala")
 _SOURCES = re.compile(r"(?P<artifact>.+?)-(?P<version>\d+(?:\.\d+)+(?:-\w+)?)-sources\.jar")
 _LEFT_OUT = re.compile(r"(?:^|/)(?:test|jmh-benchmarks|generator|examples|trogdor)/")
 _JAVA_TYPES = {
-    "class_declaration", "interface_declaration", "enum_declaration", "record_declaration",
+    "class_declaration",
+    "interface_declaration",
+    "enum_declaration",
+    "record_declaration",
     "annotation_type_declaration",
-}  # fmt: skip
-_JAVA_METHODS = {
-    "method_declaration", "constructor_declaration", "compact_constructor_declaration",
-}  # fmt: skip
+}
+_JAVA_METHODS = {"method_declaration", "constructor_declaration", "compact_constructor_declaration"}
 _SCALA_TYPES = {"class_definition", "object_definition", "trait_definition", "enum_definition"}
 _SCALA_METHODS = {"function_definition"}
 _COMMENTS = {"line_comment", "block_comment", "comment"}

@@ -168,9 +168,11 @@ class _Grounder:
             with _placed(f"ranking of {of.name}", self.instance.system.declared):
                 rank = [self.expressions.node(part, Scope(bound)) for part in of.rank]
                 yield GroundRanking(
-                    place, of, tuple(map(self.graph.as_number, rank)),
+                    place,
+                    of,
+                    tuple(map(self.graph.as_number, rank)),
                     tuple(self.helpful(of, actions, bound)),
-                )  # fmt: skip
+                )
 
     def helpful(
         self, of: Ranking, actions: list[GroundAction], bound: Mapping[Expression, Shape]

@@ -66,9 +66,11 @@ class Behaviour:
 
 
 def compare(
-    before: Instance, after: Instance, most: int = MOST,
+    before: Instance,
+    after: Instance,
+    most: int = MOST,
     on_pair: Callable[[int], None] | None = None,
-) -> Behaviour:  # fmt: skip
+) -> Behaviour:
     """The shortest runs in which two instances of one system differ: in a step's messages, in an
     application's answer, in a field that the system declares as observed, or in whether a step can
     happen. Fields that nobody else sees may differ.

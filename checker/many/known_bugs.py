@@ -94,10 +94,12 @@ class Fixes:
         """The run without some bugs, which checks the properties that break with them."""
         fixes = tuple(dict.fromkeys(name for bug in bugs for name in bug.fix))
         return replace(
-            self.piece, properties=tuple(name for name in names if name != DEADLOCK),
-            deadlock=DEADLOCK in names, switch_on=(*self.piece.switch_on, *fixes),
+            self.piece,
+            properties=tuple(name for name in names if name != DEADLOCK),
+            deadlock=DEADLOCK in names,
+            switch_on=(*self.piece.switch_on, *fixes),
             counterexamples_only=True,
-        )  # fmt: skip
+        )
 
 
 def _holding(result: Mapping[str, Any], names: Sequence[str]) -> set[str]:

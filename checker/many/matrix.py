@@ -44,9 +44,13 @@ class Cell:
     def as_json(self) -> dict[str, Any]:
         """The cell as plain data."""
         return {
-            "protocol": self.protocol, "property": self.name, "verdict": self.verdict,
-            "steps": self.steps, "bugs": list(self.bugs), "trace": self.trace,
-        }  # fmt: skip
+            "protocol": self.protocol,
+            "property": self.name,
+            "verdict": self.verdict,
+            "steps": self.steps,
+            "bugs": list(self.bugs),
+            "trace": self.trace,
+        }
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,11 @@ class Matrix:
     def as_json(self) -> dict[str, Any]:
         """The cells as plain data."""
         return {
-            "system": self.system, "protocols": list(self.protocols), "alike": self.alike,
+            "system": self.system,
+            "protocols": list(self.protocols),
+            "alike": self.alike,
             "cells": [cell.as_json() for cell in self.every_cell],
-        }  # fmt: skip
+        }
 
 
 def matrix(
@@ -114,9 +120,13 @@ def matrix(
     stuck = (DEADLOCK,) if piece.deadlock else ()
     names = tuple(dict.fromkeys((*safety, *stuck, *asked, *(cell.name for cell in cells))))
     return Matrix(
-        system.name, names, tuple(protocols), alike,
-        {(cell.protocol, cell.name): cell for cell in cells}, interrupted,
-    )  # fmt: skip
+        system.name,
+        names,
+        tuple(protocols),
+        alike,
+        {(cell.protocol, cell.name): cell for cell in cells},
+        interrupted,
+    )
 
 
 def _has(system: System, protocol: str, bug: Known) -> bool:
@@ -141,8 +151,12 @@ class _Settled:
         if features not in self.by_features:
             whole = replace(piece, properties=None).instance(progress=True)
             left = (
-                whole.variables, whole.actions, whole.properties, whole.progress, whole.terminal
-            )  # fmt: skip
+                whole.variables,
+                whole.actions,
+                whole.properties,
+                whole.progress,
+                whole.terminal,
+            )
             self.by_features[features] = self.numbers.setdefault(left, len(self.numbers))
         return self.by_features[features]
 

@@ -51,30 +51,45 @@ class Piece:
     def chosen(self) -> dict[str, Any]:
         """The settings that differ between pieces explored together."""
         return {
-            "protocol": self.protocol, "constants": dict(self.constants), "bounds": self.bounds,
-            "on": sorted(self.switch_on), "off": sorted(self.switch_off),
-            "properties": self.properties, "deadlock": self.deadlock, "strict": self.strict,
-            "keep_going": self.keep_going, "brief": self.brief,
+            "protocol": self.protocol,
+            "constants": dict(self.constants),
+            "bounds": self.bounds,
+            "on": sorted(self.switch_on),
+            "off": sorted(self.switch_off),
+            "properties": self.properties,
+            "deadlock": self.deadlock,
+            "strict": self.strict,
+            "keep_going": self.keep_going,
+            "brief": self.brief,
             "counterexamples_only": self.counterexamples_only,
-        }  # fmt: skip
+        }
 
     def instance(self, *, progress: bool = False) -> Instance:
         """The instance to explore; with `progress`, the system's properties of progress are among
         those that it has. Raises DeclarationError."""
         return instantiate(
-            self.system, self.protocol, dict(self.constants), bounds=self.bounds,
-            switch_on=self.switch_on, switch_off=self.switch_off,
-            properties=self.properties, progress=progress,
-        )  # fmt: skip
+            self.system,
+            self.protocol,
+            dict(self.constants),
+            bounds=self.bounds,
+            switch_on=self.switch_on,
+            switch_off=self.switch_off,
+            properties=self.properties,
+            progress=progress,
+        )
 
 
 def explore(piece: Piece) -> dict[str, Any]:
     """The result of one exploration as plain data, in one thread."""
     memory = piece.memory or fair_limit(available_threads())
     options = Options(
-        memory=memory, deadlock=piece.deadlock, strict=piece.strict, keep_going=piece.keep_going,
-        brief=piece.brief, counterexamples_only=piece.counterexamples_only,
-    )  # fmt: skip
+        memory=memory,
+        deadlock=piece.deadlock,
+        strict=piece.strict,
+        keep_going=piece.keep_going,
+        brief=piece.brief,
+        counterexamples_only=piece.counterexamples_only,
+    )
     return check(piece.instance(), options).as_json()
 
 
@@ -236,7 +251,10 @@ def worst(results: Sequence[Mapping[str, Any]], expected: int | None = None) -> 
     if expected is not None and len(results) < expected:
         found.add(Verdict.INTERRUPTED)
     order = (
-        Verdict.BROKEN, Verdict.DEADLOCK, Verdict.LEADS_TO_BROKEN, Verdict.INTERRUPTED,
+        Verdict.BROKEN,
+        Verdict.DEADLOCK,
+        Verdict.LEADS_TO_BROKEN,
+        Verdict.INTERRUPTED,
         Verdict.INCONCLUSIVE,
-    )  # fmt: skip
+    )
     return next((verdict for verdict in order if verdict in found), Verdict.HOLDS)

@@ -411,9 +411,14 @@ class _Run:
         return None, in_time
 
     def _take(
-        self, walker: Walker, first: int, turns: Iterator[int], wanted: int, by: Guidance,
+        self,
+        walker: Walker,
+        first: int,
+        turns: Iterator[int],
+        wanted: int,
+        by: Guidance,
         parts: Parts,
-    ) -> None:  # fmt: skip
+    ) -> None:
         for turn in takewhile(wanted.__gt__, turns):
             late = time.perf_counter() > self.until and (turn or first)
             if late or any(p.flags for at, p in [*parts.items()] if at < turn):

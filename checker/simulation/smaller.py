@@ -55,10 +55,13 @@ def _with(instance: Instance, name: str, value: int) -> Instance | None:
     system, usual = instance.system, instance.system.protocols.features_at(instance.protocol)
     try:
         other = instantiate(
-            system, instance.protocol, {**instance.chosen, name: value},
-            switch_on=instance.features - usual, switch_off=usual - instance.features,
+            system,
+            instance.protocol,
+            {**instance.chosen, name: value},
+            switch_on=instance.features - usual,
+            switch_off=usual - instance.features,
             properties=[item.name for item in instance.properties],
-        )  # fmt: skip
+        )
     except DeclarationError:
         return None
     return other if instance.may_deadlock else ending_anywhere(other)

@@ -244,8 +244,10 @@ class Induction:
 
     def states(self, model: Mapping[str, int], k: int) -> list[tuple[int, ...]]:
         """The numbers of the states that a model of an obligation's step names, before it."""
-        first = [max(leaf.low, 0) if leaf.low <= 0 <= leaf.high else leaf.low
-                 for leaf in self.grounded.leaves]  # fmt: skip
+        first = [
+            max(leaf.low, 0) if leaf.low <= 0 <= leaf.high else leaf.low
+            for leaf in self.grounded.leaves
+        ]
         found: list[tuple[int, ...]] = []
         for depth in range(k):
             numbers = list(first)

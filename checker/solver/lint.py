@@ -40,9 +40,13 @@ class Finding:
     def as_json(self) -> dict[str, Any]:
         """The finding as plain data."""
         return {
-            "kind": self.kind, "table": self.table, "rows": list(self.rows),
-            "example": self.example, "explained": self.explained or None, "fault": self.is_error,
-        }  # fmt: skip
+            "kind": self.kind,
+            "table": self.table,
+            "rows": list(self.rows),
+            "example": self.example,
+            "explained": self.explained or None,
+            "fault": self.is_error,
+        }
 
 
 def lint(

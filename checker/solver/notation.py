@@ -172,6 +172,7 @@ def _choices(e: Expression) -> list[Expression]:
             left += reversed(part.args)
         else:
             found.append(part)
-    same = all(x.op == "eq" and x.args[0] is found[0].args[0] and x.args[1].op == "const"
-               for x in found)  # fmt: skip
+    same = all(
+        x.op == "eq" and x.args[0] is found[0].args[0] and x.args[1].op == "const" for x in found
+    )
     return found if same and len(found) > 1 else []

@@ -162,10 +162,15 @@ def prove(
     def induction(names: Sequence[str]) -> Induction:
         return Induction(
             lifted(
-                system, protocol, constants, bounds=bounds, switch_on=switch_on,
-                switch_off=switch_off, properties=dict.fromkeys(names),
+                system,
+                protocol,
+                constants,
+                bounds=bounds,
+                switch_on=switch_on,
+                switch_off=switch_off,
+                properties=dict.fromkeys(names),
             )
-        )  # fmt: skip
+        )
 
     run = _Run(options, known or Answers(), declared)
     attempt = _Attempt(run, induction([*lemmas, *wanted]))
@@ -182,9 +187,14 @@ def prove(
             left = [name for name in left if name not in attempt.ranked]
             if left:
                 closed = instantiate(
-                    system, protocol, constants, bounds=bounds, switch_on=switch_on,
-                    switch_off=switch_off, properties=left,
-                )  # fmt: skip
+                    system,
+                    protocol,
+                    constants,
+                    bounds=bounds,
+                    switch_on=switch_on,
+                    switch_off=switch_off,
+                    properties=left,
+                )
                 _Harder(run, attempt, closed).settle(left)
     except KeyboardInterrupt:
         run.interrupt(wanted)

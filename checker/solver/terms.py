@@ -517,8 +517,9 @@ class Relation:
         for action in self.grounded.actions:
             for place, holds in enumerate(action.possible):
                 choice = {choice_leaf(len(action.possible)): graph.number(place)}
-                moves += [graph.and_(holds, graph.substitute(row.guard, choice))
-                          for row in action.rows]  # fmt: skip
+                moves += [
+                    graph.and_(holds, graph.substitute(row.guard, choice)) for row in action.rows
+                ]
         return self.terms.truth(graph.not_(graph.or_(self.grounded.terminal, *moves)))
 
     def at(self, depth: int) -> Shift:

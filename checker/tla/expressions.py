@@ -386,12 +386,24 @@ _QUANTIFIERS = {"all": "\\A", "any": "\\E"}
 _SIGNS = {"and": AND, "or": OR}
 _OF_SETS = {"and": "\\cap", "or": "\\cup", "sub": "\\", "le": "\\subseteq"}
 _OF_NUMBERS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "\\div", "mod": "%", "lt": "<", "le": "<=",
-}  # fmt: skip
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "\\div",
+    "mod": "%",
+    "lt": "<",
+    "le": "<=",
+}
 _OF_SEQUENCES = {
-    "append": "Append", "first": "First", "last": "Last", "without_first": "WithoutFirst",
-    "is_prefix": "IsPrefix", "slice": "Slice", "put": "Put", "take": "Take",
-}  # fmt: skip
+    "append": "Append",
+    "first": "First",
+    "last": "Last",
+    "without_first": "WithoutFirst",
+    "is_prefix": "IsPrefix",
+    "slice": "Slice",
+    "put": "Put",
+    "take": "Take",
+}
 
 
 def conjuncts(e: Expression) -> Iterable[Expression]:

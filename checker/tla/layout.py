@@ -102,9 +102,7 @@ def lines(formula: Formula, width: int = WIDTH) -> list[str]:
         case Headed():
             return [formula.head, *hung("  ", formula.body, width)]
         case Choice():
-            parts = (
-                ("IF ", formula.condition), ("THEN ", formula.then), ("ELSE ", formula.other)
-            )  # fmt: skip
+            parts = (("IF ", formula.condition), ("THEN ", formula.then), ("ELSE ", formula.other))
             return [text for word, part in parts for text in hung(word, part, width)]
         case Changed():
             found = [formula.head]

@@ -98,6 +98,7 @@ def _hitting(branches: list[_Branch], rows: list[str], empty: list[Rows]) -> lis
             for off in (branch.off | {row} for row in rows):
                 kept.setdefault(off, _Branch(off, branch.steps))
     return [
-        branch for off, branch in kept.items()
+        branch
+        for off, branch in kept.items()
         if not any(other < off for other in kept) and not any(other <= off for other in empty)
-    ]  # fmt: skip
+    ]

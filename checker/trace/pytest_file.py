@@ -49,10 +49,14 @@ def as_pytest(name: str, instance: Instance, outcome: Outcome) -> str:
         body += _call("run.takes", [*map(_quoted, (step.actor, step.action, step.row)), *changes])
     body += _end(trace, outcome)
     return _FILE.format(
-        reason=fill(_plain(outcome.reason), WIDTH - 3), name=name, protocol=instance.protocol,
-        steps=len(trace.steps), module=Run.__module__, constants=constants,
+        reason=fill(_plain(outcome.reason), WIDTH - 3),
+        name=name,
+        protocol=instance.protocol,
+        steps=len(trace.steps),
+        module=Run.__module__,
+        constants=constants,
         body=indent("\n".join(body), "    "),
-    )  # fmt: skip
+    )
 
 
 def _plain(text: str) -> str:

@@ -22,14 +22,23 @@ class Run:
     """
 
     def __init__(
-        self, system: str, protocol: str, constants: Mapping[str, int], *,
-        switch_on: Iterable[str] = (), switch_off: Iterable[str] = (),
+        self,
+        system: str,
+        protocol: str,
+        constants: Mapping[str, int],
+        *,
+        switch_on: Iterable[str] = (),
+        switch_off: Iterable[str] = (),
         initial: Mapping[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.instance = instantiate(
-            load_system(system), protocol, constants, switch_on=switch_on, switch_off=switch_off,
+            load_system(system),
+            protocol,
+            constants,
+            switch_on=switch_on,
+            switch_off=switch_off,
             progress=True,
-        )  # fmt: skip
+        )
         self.machine = Interpreter(self.instance)
         begins = (initial or {}).items()
         starts = [s for s in self.machine.initial_states() if begins <= self._shown(s).items()]

@@ -97,11 +97,14 @@ def _wanted(instance: Instance, file: TraceFile) -> Iterator[_Wanted]:
             raise TraceError(f"state {number}: {what} of {instance.system.name}")
         values = {
             known[name]: decoded(
-                instance.variables[known[name]].type, data, instance.constants,
-                f"state {number}, {name}", tlc=file.tlc,
+                instance.variables[known[name]].type,
+                data,
+                instance.constants,
+                f"state {number}, {name}",
+                tlc=file.tlc,
             )
             for name, data in state.items()
-        }  # fmt: skip
+        }
         if values != before:
             yield _Wanted(number, values, file.rows[number] if file.rows else "")
         before = values
@@ -168,9 +171,12 @@ def _whole(state: FullState) -> FullState:
 
 
 def _tell_end(
-    machine: Interpreter, states: list[FullState], steps: list[Step], file: TraceFile,
+    machine: Interpreter,
+    states: list[FullState],
+    steps: list[Step],
+    file: TraceFile,
     outcome: Outcome,
-) -> None:  # fmt: skip
+) -> None:
     """Puts the properties that the last state or step breaks into the outcome."""
     instance = machine.instance
     broken = {item.kind for item in machine.broken(states)}
@@ -188,9 +194,12 @@ def _tell_end(
 
 
 def _tell_progress(
-    instance: Instance, states: list[FullState], steps: list[Step], file: TraceFile,
+    instance: Instance,
+    states: list[FullState],
+    steps: list[Step],
+    file: TraceFile,
     outcome: Outcome,
-) -> None:  # fmt: skip
+) -> None:
     """Puts into the outcome which property of progress the run doesn't come to."""
     loop = len(states) - 1 if file.loop is None else file.loop
     run = Lasso([*states], list(map(label_of, steps)), loop)

@@ -149,9 +149,12 @@ class Way:
 
 
 def ways_along(
-    machine: Interpreter, levels: TypingSequence[Collection[Packed]],
-    packed: Callable[[FullState], Packed], off: Collection[int] = (), most: int = MOST_WAYS,
-) -> list[Way]:  # fmt: skip
+    machine: Interpreter,
+    levels: TypingSequence[Collection[Packed]],
+    packed: Callable[[FullState], Packed],
+    off: Collection[int] = (),
+    most: int = MOST_WAYS,
+) -> list[Way]:
     """The executable model's runs through a state of each level, whose packed states may stand for
     others: to each state and by each actor the one with the fewest changes of actor, the best
     first, at most so many. Rows that are `off` take no step.
@@ -186,9 +189,12 @@ def actor_of(step: Step) -> str:
 
 
 def shown_trace(
-    instance: Instance, states: list[FullState], steps: list[Step], conclusion: str,
+    instance: Instance,
+    states: list[FullState],
+    steps: list[Step],
+    conclusion: str,
     why: tuple[str, ...] = (),
-) -> Trace:  # fmt: skip
+) -> Trace:
     """The run as it is shown."""
     shown: list[TraceStep] = []
     for at, step in enumerate(steps):

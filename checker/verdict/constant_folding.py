@@ -47,10 +47,12 @@ def only_unchanged(instance: Instance, fields: Collection[str], off: Collection[
     has and that isn't `off`."""
     present = set(instance.row_names) - set(off)
     writers = [
-        f"{table.name}/{row.id}" for table in instance.system.tables for row in table.rows
+        f"{table.name}/{row.id}"
+        for table in instance.system.tables
+        for row in table.rows
         for target, _ in table.updates(row)
         if {field_name(n.data) for n in children_first(target) if n.op == "field"} & set(fields)
-    ]  # fmt: skip
+    ]
     return bool(writers) and not present & set(writers)
 
 
@@ -70,20 +72,25 @@ class _Search:
     def run(self) -> RuledOut:
         tables = self.system.tables
         off = {
-            f"{table.name}/{row.id}" for table in tables for row in self._rows_of(table)
+            f"{table.name}/{row.id}"
+            for table in tables
+            for row in self._rows_of(table)
             if self._excluded(table, row)
-        }  # fmt: skip
+        }
         for table in tables:
             off |= self._hidden(table)
         while True:
             silent = {
-                channel.message for channel in self.system.channels
+                channel.message
+                for channel in self.system.channels
                 if self._unsent(channel.message, off)
-            }  # fmt: skip
+            }
             more = {
-                f"{table.name}/{row.id}" for table in tables for row in table.rows
+                f"{table.name}/{row.id}"
+                for table in tables
+                for row in table.rows
                 if message_of(table.on) in silent
-            } - off  # fmt: skip
+            } - off
             if not more:
                 return RuledOut(frozenset(off), frozenset(silent))
             off |= more
@@ -120,9 +127,12 @@ class _Search:
 
     def _unsent(self, message: Message, off: Collection[str]) -> bool:
         senders = [
-            (f"{table.name}/{row.id}", sending) for table in self.system.tables
-            for row in table.rows for sending in table.sendings(row) if sending.message == message
-        ]  # fmt: skip
+            (f"{table.name}/{row.id}", sending)
+            for table in self.system.tables
+            for row in table.rows
+            for sending in table.sendings(row)
+            if sending.message == message
+        ]
         return bool(senders) and all(
             name in off or name not in self.present or self._never(sending.when)
             for name, sending in senders

@@ -143,8 +143,9 @@ class _Search:
         found: list[_Near] = []
         for row in action.rows:
             if self.holds(row.guard, bound):
-                full = [f"no room for {m.name}" for m, room in row.rooms
-                        if not self.holds(room, bound)]  # fmt: skip
+                full = [
+                    f"no room for {m.name}" for m, room in row.rooms if not self.holds(room, bound)
+                ]
                 why = tuple(dict.fromkeys(full))
                 return _Near((len(why), 0), action.table, row.id, why, in_flight)
             away, why = self.away(row.guard, bound), self.why(row.guard, bound)
@@ -173,8 +174,9 @@ class _Search:
         """The instances that a field is of."""
         if node.data.key is None:
             return {node.data.machine}
-        named = {part for part in children_first(node.args[0])
-                 if part.op in ("variable", "element")}  # fmt: skip
+        named = {
+            part for part in children_first(node.args[0]) if part.op in ("variable", "element")
+        }
         if named <= set(scope):
             value: Value = self.values.value(node.args[0], scope)
             return {show_value(node.data.key, value)}

@@ -40,9 +40,15 @@ class Values(Evaluation):
 
 
 def failure_sentence(
-    instance: Instance, item: Property, state: FullState, following: FullState | None = None,
-    *, after: int, bound: Scope | None = None, and_then: str = "",
-) -> str:  # fmt: skip
+    instance: Instance,
+    item: Property,
+    state: FullState,
+    following: FullState | None = None,
+    *,
+    after: int,
+    bound: Scope | None = None,
+    and_then: str = "",
+) -> str:
     """What happened where a property doesn't hold, filled with the values of the state `after` so
     many steps, or of the step from it to the `following` one; the rule follows in brackets. The
     `bound` variables are those of a progress property, and `and_then` ends its sentence."""
@@ -101,9 +107,12 @@ def in_prose(kind: Type | None, value: Value) -> str:
 
 
 def why_broken(
-    instance: Instance, condition: Expression, state: FullState, following: FullState | None = None,
+    instance: Instance,
+    condition: Expression,
+    state: FullState,
+    following: FullState | None = None,
     bound: Scope | None = None,
-) -> tuple[str, ...]:  # fmt: skip
+) -> tuple[str, ...]:
     """Lines that say which parts of a false condition make it so, in a state or in the step from it
     to the `following` one, each with the values of both sides. A line `for ...:` names instances,
     and the lines about them are indented below it. At most so many. Variables that are `bound`
@@ -127,8 +136,14 @@ def why_broken(
 def _by_scope(facts: list[Fact], around: Scope) -> Iterator[tuple[str, list[Fact]]]:
     """The facts about the same instances, those of fewer with the first that are about more."""
     scopes = [set(fact.scope.items()) for fact in facts]
-    places = [next(at for at, wide in enumerate(scopes) if wide >= scope
-                   and not any(wide < other for other in scopes)) for scope in scopes]  # fmt: skip
+    places = [
+        next(
+            at
+            for at, wide in enumerate(scopes)
+            if wide >= scope and not any(wide < other for other in scopes)
+        )
+        for scope in scopes
+    ]
     for place in dict.fromkeys(places):
         named = (
             f"{bound_name(bound)}={_shown(bound, value)}"

@@ -54,10 +54,14 @@ def _shown(prepared: Prepared, carrier: Carrier, path: Path) -> Iterator[Propert
     of = _by_flag(instance)
     for flag, first in carrier.found.wrong.items():
         yield seen(
-            instance, _kind(of, flag), path(carrier, *first), prepared.pack,
-            ranges=flag == OUT_OF_RANGE, among=[of[flag]] if flag in of else [],
+            instance,
+            _kind(of, flag),
+            path(carrier, *first),
+            prepared.pack,
+            ranges=flag == OUT_OF_RANGE,
+            among=[of[flag]] if flag in of else [],
             most=MOST_WAYS,
-        ).told(instance, with_trace=True)  # fmt: skip
+        ).told(instance, with_trace=True)
 
 
 def _lengths(prepared: Prepared, carrier: Carrier) -> Iterator[PropertyVerdict]:

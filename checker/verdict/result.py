@@ -44,9 +44,12 @@ class PropertyVerdict:
     def as_json(self) -> dict[str, Any]:
         """The outcome as plain data."""
         return {
-            "name": self.name, "verdict": self.verdict, "trace_length": self.trace_length,
-            "note": self.note, "trace": None if self.trace is None else self.trace.as_json(),
-        }  # fmt: skip
+            "name": self.name,
+            "verdict": self.verdict,
+            "trace_length": self.trace_length,
+            "note": self.note,
+            "trace": None if self.trace is None else self.trace.as_json(),
+        }
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,10 @@ class LivenessCost:
     def as_json(self) -> dict[str, Any]:
         """The cost as plain data."""
         return {
-            "seconds": round(self.seconds, 3), "transitions": self.transitions,
+            "seconds": round(self.seconds, 3),
+            "transitions": self.transitions,
             "bytes": self.bytes,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True)

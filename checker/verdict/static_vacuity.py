@@ -93,9 +93,10 @@ class _Foreseen:
                 more, had = self.of(node), self.leaves[at]
                 low, high = self.ranges[at]  # beyond it there is no state
                 self.leaves[at] = (
-                    None if more is None or had is None
+                    None
+                    if more is None or had is None
                     else _few(had.union(each for each in more if low <= each <= high))
-                )  # fmt: skip
+                )
         return self.leaves != known
 
     def of(self, root: Node) -> Values:

@@ -46,10 +46,13 @@ class Vacuity:
     def as_json(self) -> dict[str, Any]:
         """The finding as plain data."""
         return {
-            "kind": self.kind, "subject": self.subject, "what": self.what,
-            "rows": list(self.rows), "explained": self.explained or None,
+            "kind": self.kind,
+            "subject": self.subject,
+            "what": self.what,
+            "rows": list(self.rows),
+            "explained": self.explained or None,
             "whole": self.whole,
-        }  # fmt: skip
+        }
 
 
 def vacuities(
@@ -129,9 +132,10 @@ def wrongly_unreached(instance: Instance, taken: Sequence[int]) -> list[str]:
     """Rows that the system declares unreached at these settings, but that a run took."""
     declared = declared_unreached(instance)
     return [
-        name for name, count in zip(instance.row_names, taken, strict=True)
+        name
+        for name, count in zip(instance.row_names, taken, strict=True)
         if count and name in declared
-    ]  # fmt: skip
+    ]
 
 
 def declared_unreached(instance: Instance) -> dict[str, str]:
@@ -240,9 +244,13 @@ class _Rows:
                 yield self._made("message", message.name, what, rows)
 
     def _made(
-        self, kind: str, subject: str, what: str, rows: Iterable[str],
+        self,
+        kind: str,
+        subject: str,
+        what: str,
+        rows: Iterable[str],
         message: Message | None = None,
-    ) -> Vacuity:  # fmt: skip
+    ) -> Vacuity:
         names = tuple(row for row in rows if row in self.left)
         for name in names:
             del self.left[name]

@@ -179,9 +179,13 @@ def _broken_invariant(
 
 
 def violating_steps(
-    machine: Interpreter, state: FullState, properties: Sequence[Property], *,
-    ranges: bool = True, off: Collection[int] = (),
-) -> Iterator[tuple[Step, Property | None]]:  # fmt: skip
+    machine: Interpreter,
+    state: FullState,
+    properties: Sequence[Property],
+    *,
+    ranges: bool = True,
+    off: Collection[int] = (),
+) -> Iterator[tuple[Step, Property | None]]:
     """Yields the steps that leave a range (with None) and those that break a property (with it);
     no steps of rows in `off`."""
     for step in machine.steps(state):

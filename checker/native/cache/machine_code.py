@@ -96,9 +96,12 @@ def code_of(modules: Sequence[str], effort: int = BEST) -> Code:
 
 def _code(modules: Sequence[str], made: Sequence[_Made]) -> Code:
     return Code(
-        tuple(modules), processor(), tuple(each.object_file for each in made),
-        min(each.effort for each in made), all(each.from_cache for each in made),
-    )  # fmt: skip
+        tuple(modules),
+        processor(),
+        tuple(each.object_file for each in made),
+        min(each.effort for each in made),
+        all(each.from_cache for each in made),
+    )
 
 
 def _made_of(module: str, effort: int) -> _Made:

@@ -34,7 +34,7 @@ class Flags:
         places = (
             at if at < MOST_PROPERTIES else MOST_PROPERTIES + (kind == "step")
             for at, (_, kind) in enumerate(kinds)
-        )  # fmt: skip
+        )
         self.of = {name: FIRST << at for (name, _), at in zip(kinds, places, strict=True)}
         self.of_invariants = [self.of[name] for name, kind in kinds if kind == "invariant"]
         self.of_steps = [self.of[name] for name, kind in kinds if kind == "step"]

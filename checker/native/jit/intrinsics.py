@@ -124,9 +124,15 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 @intrinsic
 def call_expand(
-    typing_context: Any, function: Any, states: Any, count: Any, out: Any, rows: Any, bad: Any,
+    typing_context: Any,
+    function: Any,
+    states: Any,
+    count: Any,
+    out: Any,
+    rows: Any,
+    bad: Any,
     bad_count: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """Calls a compiled system's `expand` (see `lower`) at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

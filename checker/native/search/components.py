@@ -453,7 +453,7 @@ def stem(bases, offsets, targets, flags, initials, parents, queue):
 @compiled
 def nearest(
     bases, offsets, targets, kinds, masks, region, start, goal, word, bit, rests, parents, queue
-):  # fmt: skip
+):
     """Looks in the component of `start` for the nearest state that is `goal`; without a goal (-1),
     for one from which a step with this bit stays inside or, if it `rests`, where no such step is
     possible.

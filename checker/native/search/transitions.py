@@ -82,9 +82,14 @@ def link(
             offsets[done + i] = written + total
             state, successors = room + i * stride, out + total * stride
             new = call_expand(
-                expand, state, 1, successors, rows.ctypes.data + 4 * total, bad.ctypes.data,
+                expand,
+                state,
+                1,
+                successors,
+                rows.ctypes.data + 4 * total,
+                bad.ctypes.data,
                 bad_count.ctypes.data,
-            )  # fmt: skip
+            )
             left = begin_fold(
                 successors, new, stride, state, known[several * i :], parts, numbers,
                 several * total, sought, left,

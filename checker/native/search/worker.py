@@ -185,9 +185,14 @@ def expand_each(
         bad_count[KNOWN], bad_count[HELD] = known_to_hold(parts, known, several * i), 0
         noted, state, successors = bad_count[0], states + i * stride, out + written * stride
         new = call_expand(
-            expand, state, 1, successors, rows.ctypes.data + 4 * written, bad.ctypes.data,
+            expand,
+            state,
+            1,
+            successors,
+            rows.ctypes.data + 4 * written,
+            bad.ctypes.data,
             bad_count.ctypes.data,
-        )  # fmt: skip
+        )
         if bad_count[0] > noted:
             bad[noted] += uint64(i) << uint64(FLAG_BITS)
         if bad_count[HELD]:
@@ -409,9 +414,14 @@ class Worker:
         return int(
             scatter(
                 self.kernel.block_address if store.parts is None else self.kernel.address,
-                store.states[shard], first, count, shard, whole, self._passed(store),
+                store.states[shard],
+                first,
+                count,
+                shard,
+                whole,
+                self._passed(store),
             )
-        )  # fmt: skip
+        )
 
     def _passed(self, store: Store) -> Passed:
         """The arguments that all calls of `scatter` share."""

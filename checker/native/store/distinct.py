@@ -128,9 +128,13 @@ class Distinct:
         keep_masked(states, count, stride, *bits, self.table, self.kept, self.spare)
 
     def keep_contents(
-        self, states: int, count: int, stride: int, there: tuple[int, int],
+        self,
+        states: int,
+        count: int,
+        stride: int,
+        there: tuple[int, int],
         places: Sequence[tuple[int, int, int, int]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Keeps the numbers at some places (see the function) of the states that have all bits of
         `there`, a mask in a word."""
         mask = np.array(there, dtype=np.uint64).view(np.int64)

@@ -238,10 +238,13 @@ def end_fold(stride, parts, own, sought, left):
         part, found = number_at(note, 1), load64(note + 24)
         row = rows + 8 * FIELDS * part
         number = intern(
-            number_at(note, 0), last_bits(number_at(row, FIRST) + number_at(row, WORDS), stride),
-            found & uint64(0xFFFFFFFF), np.int64(found >> uint64(32)), row,
+            number_at(note, 0),
+            last_bits(number_at(row, FIRST) + number_at(row, WORDS), stride),
+            found & uint64(0xFFFFFFFF),
+            np.int64(found >> uint64(32)),
+            row,
             own.ctypes.data + 16 * part,
-        )  # fmt: skip
+        )
         if number < 0:
             return False
         store64(number_at(note, 2), uint64(number))

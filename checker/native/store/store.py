@@ -218,9 +218,15 @@ def insert_all(first, step, form, states, counts, most, tables, groups, buckets,
             left = filled[worker, shard] - emptied[worker, shard]
             if left:
                 done, counts[shard] = insert(
-                    buckets[worker, shard] + emptied[worker, shard] * width, left, width,
-                    states[shard], counts[shard], room, tables[shard], groups[shard],
-                )  # fmt: skip
+                    buckets[worker, shard] + emptied[worker, shard] * width,
+                    left,
+                    width,
+                    states[shard],
+                    counts[shard],
+                    room,
+                    tables[shard],
+                    groups[shard],
+                )
                 emptied[worker, shard] += done
                 if done < left:
                     return shard
@@ -258,9 +264,7 @@ def packed_between(states, starts, ends, form, parts, numbers, room):
     some bytes behind them. There is room for the `numbers` of a shard."""
     for shard in range(SHARDS):
         several = ends[shard] - starts[shard]
-        packed_states(
-            states[shard], starts[shard], several, shard, form, parts, numbers, 0, room
-        )  # fmt: skip
+        packed_states(states[shard], starts[shard], several, shard, form, parts, numbers, 0, room)
         room += several * form[STRIDE]
 
 
@@ -352,9 +356,12 @@ class Store:
 
     def _index(self, shard: int) -> None:
         index_states(
-            self.width, self.states[shard], self.counts[shard], self.tables[shard],
+            self.width,
+            self.states[shard],
+            self.counts[shard],
+            self.tables[shard],
             self.groups[shard],
-        )  # fmt: skip
+        )
 
     def resume(self, counts: Any, groups: Any, rows: Any) -> None:
         """Takes over another process's changes to the regions: the states and the size of the table
@@ -391,9 +398,15 @@ class Store:
             only = np.zeros_like(self.counts)
             only[shard] = self.counts[shard]
             rewrite_records(
-                self.states, only, width, before, wider, self.rows_of_parts,
-                np.zeros(len(before), dtype=np.int64), np.zeros(2, dtype=np.uint64),
-            )  # fmt: skip
+                self.states,
+                only,
+                width,
+                before,
+                wider,
+                self.rows_of_parts,
+                np.zeros(len(before), dtype=np.int64),
+                np.zeros(2, dtype=np.uint64),
+            )
             self._index(shard)
             self.looked_at(self.held // SHARDS)
         return True

@@ -200,8 +200,9 @@ def _named_instance(instance: Instance, key: Key) -> Expression | None:
             for sending in table.sendings(row):
                 expressions.append(sending.when)
                 given = dict(sending.fields)
-                if any(_stands_in(of, key) for n, of in sending.message.parameters
-                       if n not in given):  # fmt: skip
+                if any(
+                    _stands_in(of, key) for n, of in sending.message.parameters if n not in given
+                ):
                     return Expression("make", (), (sending.message.content, ()))
                 for name, value in sending.fields:
                     if _mixes(key, dict(sending.message.parameters)[name], type_of(value)):

@@ -367,9 +367,14 @@ def retrace(expand, path, stride, places, out, rows, bad, notes, chosen):
     for step in range(places.size):
         notes[0], notes[KNOWN] = 0, 0
         call_expand(
-            expand, path + step * stride, 1, out, rows.ctypes.data, bad.ctypes.data,
+            expand,
+            path + step * stride,
+            1,
+            out,
+            rows.ctypes.data,
+            bad.ctypes.data,
             notes.ctypes.data,
-        )  # fmt: skip
+        )
         chosen[step] = rows[places[step]]
         copy_exactly(out + np.int64(places[step]) * stride, path + (step + 1) * stride, stride)
 
@@ -377,7 +382,7 @@ def retrace(expand, path, stride, places, out, rows, bad, notes, chosen):
 @compiled
 def follow(
     expand, initials, count, stride, wanted, flags, beam, parents, sizes, out, rows, bad, notes
-):  # fmt: skip
+):
     """Takes the `wanted` rows, one after the other, from any of the initial states, to up to BEAM
     states by each. Writes these to `beam`, and for each the place of the one before to `parents`.
 
@@ -394,9 +399,14 @@ def follow(
         for at in range(sizes[level]):
             notes[0], notes[KNOWN] = 0, 0
             new = call_expand(
-                expand, here + at * stride, 1, out, rows.ctypes.data, bad.ctypes.data,
+                expand,
+                here + at * stride,
+                1,
+                out,
+                rows.ctypes.data,
+                bad.ctypes.data,
                 notes.ctypes.data,
-            )  # fmt: skip
+            )
             if notes[0] and np.int64(bad[0]) & flags:
                 return level, at, np.int64(bad[0] & uint64(ALL))
             if level == wanted.size:
@@ -516,10 +526,16 @@ class Walker:
         hashes = self.marks[:steps]
         picked = self.picked.array[: done * PICKS * self.stride].reshape(done, PICKS, self.stride)
         return Taken(
-            done, flags, self.chosen[:steps].copy(), self.befores[:steps].copy(),
-            self.places[:placed].copy(), hashes[hashes != 0], self.kept[:done].copy(),
-            picked.copy(), self.lasts[: done * PICKS].reshape(done, PICKS).copy(),
-        )  # fmt: skip
+            done,
+            flags,
+            self.chosen[:steps].copy(),
+            self.befores[:steps].copy(),
+            self.places[:placed].copy(),
+            hashes[hashes != 0],
+            self.kept[:done].copy(),
+            picked.copy(),
+            self.lasts[: done * PICKS].reshape(done, PICKS).copy(),
+        )
 
     def traced(self, initial: int, places: Any) -> tuple[list[bytes], list[int]]:
         """The packed states and the rows of a run from an initial state, given by its number,

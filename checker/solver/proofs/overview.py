@@ -38,10 +38,13 @@ class Broken:
         """The search; a run may end anywhere."""
         return ending_anywhere(
             instantiate(
-                load_system(self.system), release, self.constants, properties=[name],
+                load_system(self.system),
+                release,
+                self.constants,
+                properties=[name],
                 switch_on=self.switch_on,
             )
-        )  # fmt: skip
+        )
 
 
 def _by_bug(name: str, releases: tuple[str, ...], *properties: str) -> Broken:
@@ -65,12 +68,16 @@ BROKEN = (
     _by_bug("KAFKA-20310", ("4.0.1", "4.1", "4.2")),
     Broken(_ENDS_LATE, ("NotFencedByItself",), ("4.0.1", "4.1", "4.2", "4.3", "4.4"), _ALONE),
     Broken(
-        "`KAFKA-20310`", ("NotFencedByItself",), ("4.0.1", "4.1", "4.2"),
+        "`KAFKA-20310`",
+        ("NotFencedByItself",),
+        ("4.0.1", "4.1", "4.2"),
         {**_ALONE, "transactions": 2, "largest_epoch": 2, "producer_ids": 2},
         ("late_fence_end_refused",),
     ),
     Broken(
-        _ENDS_LATE, ("PrepareCompletes",), ("2.5", "3.6"),
+        _ENDS_LATE,
+        ("PrepareCompletes",),
+        ("2.5", "3.6"),
         transactions(transactions=2, faults=1, timeouts=1),
     ),
     _by_bug("KAFKA-18019", ("2.5", "3.6")),
@@ -78,20 +85,20 @@ BROKEN = (
     _by_bug("KIP-588", ("2.5",)),
     _by_bug("KAFKA-14402", ("2.5",)),
     Broken(
-        "`KAFKA-14402`", ("ZombieFenced",), ("2.5",),
+        "`KAFKA-14402`",
+        ("ZombieFenced",),
+        ("2.5",),
         {**bug_of("KAFKA-14402").constants, "producers": 2},
     ),
     # the late batch has the producer id before: the transactional id has been forgotten
     Broken(
-        "`KAFKA-14402`", ("Order",), ("2.5",),
-        transactions(
-            transactions=2, faults=2, expiries=1, id_expiries=1, producer_ids=2
-        ),
+        "`KAFKA-14402`",
+        ("Order",),
+        ("2.5",),
+        transactions(transactions=2, faults=2, expiries=1, id_expiries=1, producer_ids=2),
     ),
-    _by_bug(
-        "KAFKA-9666", ("2.5",), "EpochsNotWasted", "EpochsInTurn", "OneEpochForADecision"
-    ),
-)  # fmt: skip
+    _by_bug("KAFKA-9666", ("2.5",), "EpochsNotWasted", "EpochsInTurn", "OneEpochForADecision"),
+)
 
 
 @dataclass(frozen=True)

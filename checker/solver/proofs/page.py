@@ -134,9 +134,12 @@ class Case:
 
 
 _ANY_BROKERS = Case(
-    "producer-ids", {"brokers": 3, "largest_producer_id": 3}, ("HandedOutOnce", "StoreForward"),
-    any_number=BROKER, also=("4.3",),
-)  # fmt: skip
+    "producer-ids",
+    {"brokers": 3, "largest_producer_id": 3},
+    ("HandedOutOnce", "StoreForward"),
+    any_number=BROKER,
+    also=("4.3",),
+)
 _COMPLETES = Case(
     "transactions", {"producers": 1, "partitions": 1, "transactions": 1}, ("PrepareCompletes",)
 )
@@ -152,9 +155,10 @@ _ANY_CLIENTS = Case(
     "transactions", {"producers": 3, "partitions": 1, "transactions": 2}, any_number=PRODUCER
 )
 _IDEMPOTENCE = Case(
-    "idempotence", {},
+    "idempotence",
+    {},
     switch_on=("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id"),
-)  # fmt: skip
+)
 CASES = (
     Case("bench/ktx.py", {"I": 2}),
     Case("bench/ktx.py", {"I": 3}),
@@ -216,9 +220,14 @@ def run(case: Case, known: Answers | None = None) -> Proofs:
         spacer=case.spacer,
     )
     return prove(
-        _system(case), case.protocol, case.constants, switch_on=case.switch_on,
-        properties=case.properties, options=options, known=known,
-    )  # fmt: skip
+        _system(case),
+        case.protocol,
+        case.constants,
+        switch_on=case.switch_on,
+        properties=case.properties,
+        options=options,
+        known=known,
+    )
 
 
 def _system(case: Case) -> System:
@@ -308,10 +317,14 @@ def asked(case: Case, text: str) -> str | None:
     try:
         with nothing_to_collect():
             instance = instantiate(
-                section.system, case.protocol, case.constants, switch_on=case.switch_on,
+                section.system,
+                case.protocol,
+                case.constants,
+                switch_on=case.switch_on,
                 properties=[name for name in section.proved if name in declared],
-                leave_open=left_open, rankings=True,
-            )  # fmt: skip
+                leave_open=left_open,
+                rankings=True,
+            )
             return digest(relevant(ending_anywhere(instance)))
     except UnsettledError:
         return None

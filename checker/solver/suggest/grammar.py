@@ -150,12 +150,7 @@ class Grammar:
         ones = [(self.variable(key),) for key in self.keys]
         twos = [self.pair(key) for key in self.keys if several[key]]
         mixed = [(*a, *b) for a, b in combinations(ones, 2)]
-        mixed += [
-            (*two, *one)
-            for two in twos
-            for one in ones
-            if one[0] not in {*two}
-        ]  # fmt: skip
+        mixed += [(*two, *one) for two in twos for one in ones if one[0] not in {*two}]
         yield from (Under(names) for names in (*ones, *twos, *mixed))
         alone = [self.sent(message) for message in self.messages]
         for under in alone:

@@ -67,9 +67,12 @@ class States:
         self.grounded = self.prepared.grounded
         self.packing = self.prepared.packing
         self.explorer = Explorer(
-            self.prepared.kernel, self.packing.stride, len(self.prepared.labels), threads,
+            self.prepared.kernel,
+            self.packing.stride,
+            len(self.prepared.labels),
+            threads,
             fair_limit(),
-        )  # fmt: skip
+        )
         self.explorer.insert(self.prepared.initials())
         self.explorer.begin_level()
         with suppress(_EnoughError):

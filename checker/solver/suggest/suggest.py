@@ -41,24 +41,39 @@ class Settings:
     def instance(self, properties: Iterable[str]) -> Instance:
         """The system with constants that have a value each."""
         return instantiate(
-            self.system, self.protocol, self.constants, bounds=self.bounds,
-            switch_on=self.switch_on, switch_off=self.switch_off, properties=list(properties),
-        )  # fmt: skip
+            self.system,
+            self.protocol,
+            self.constants,
+            bounds=self.bounds,
+            switch_on=self.switch_on,
+            switch_off=self.switch_off,
+            properties=list(properties),
+        )
 
     def lifted(self, properties: Iterable[str]) -> Instance:
         """The system with constants open that only bound numbers."""
         return lifted(
-            self.system, self.protocol, self.constants, bounds=self.bounds,
-            switch_on=self.switch_on, switch_off=self.switch_off, properties=list(properties),
-        )  # fmt: skip
+            self.system,
+            self.protocol,
+            self.constants,
+            bounds=self.bounds,
+            switch_on=self.switch_on,
+            switch_off=self.switch_off,
+            properties=list(properties),
+        )
 
     def proofs(self, lemmas: Sequence[Property], names: Sequence[str], options: Options) -> Proofs:
         """The properties that are proved with further lemmas."""
         return prove(
-            replace(self.system, lemmas=(*self.system.lemmas, *lemmas)), self.protocol,
-            self.constants, bounds=self.bounds, switch_on=self.switch_on,
-            switch_off=self.switch_off, properties=names, options=options,
-        )  # fmt: skip
+            replace(self.system, lemmas=(*self.system.lemmas, *lemmas)),
+            self.protocol,
+            self.constants,
+            bounds=self.bounds,
+            switch_on=self.switch_on,
+            switch_off=self.switch_off,
+            properties=names,
+            options=options,
+        )
 
 
 @dataclass
@@ -140,9 +155,13 @@ def suggest(settings: Settings, found: Proofs, options: Options) -> Suggestions:
 
 class _Search:
     def __init__(
-        self, settings: Settings, asked: Sequence[Proof], options: Options, result: Suggestions,
+        self,
+        settings: Settings,
+        asked: Sequence[Proof],
+        options: Options,
+        result: Suggestions,
         until: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settings = settings
         self.traces = {proof.name: proof.trace for proof in asked if proof.trace is not None}
         self.options = options

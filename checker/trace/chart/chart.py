@@ -85,9 +85,11 @@ class Chart:
             return replace(of, lane=name(of.lane), took=took, sent=tuple(map(arrow, of.sent)))
 
         return replace(
-            self, lanes=tuple(map(name, self.lanes)), steps=tuple(map(step, self.steps)),
+            self,
+            lanes=tuple(map(name, self.lanes)),
+            steps=tuple(map(step, self.steps)),
             in_flight=tuple(map(arrow, self.in_flight)),
-        )  # fmt: skip
+        )
 
     def left_over(self) -> Iterator[str]:
         """A line for each message that nobody took."""
@@ -117,12 +119,17 @@ def chart_of(trace: Trace) -> Chart:
     taken = [arrows.step(number, step) for number, step in enumerate(trace.steps, 1)]
     steps = [
         ChartStep(
-            number, step.actor, *_event(step), step.row, tuple(_changes(step)),
-            None if took is None else arrows.found[took], tuple(arrows.found[at] for at in sent),
+            number,
+            step.actor,
+            *_event(step),
+            step.row,
+            tuple(_changes(step)),
+            None if took is None else arrows.found[took],
+            tuple(arrows.found[at] for at in sent),
             step.table,
         )
         for (number, step), (took, sent) in zip(enumerate(trace.steps, 1), taken, strict=True)
-    ]  # fmt: skip
+    ]
     left = tuple(arrow for arrow in arrows.found if arrow.taken is None)
     lanes = dict.fromkeys(lane for step in steps for lane in _lanes(step))
     machines = list(dict.fromkeys(map(_machine, lanes)))

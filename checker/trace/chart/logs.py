@@ -132,9 +132,11 @@ class _State:
             here = {**scope, log.entry: value, place: at}
             entries.append(self.entry(log, here))
         return ShownLog(
-            f"{_capital(log.title)}{which}", tuple(entries),
-            self.number(log.high_watermark, scope), self.number(log.last_stable_offset, scope),
-        )  # fmt: skip
+            f"{_capital(log.title)}{which}",
+            tuple(entries),
+            self.number(log.high_watermark, scope),
+            self.number(log.last_stable_offset, scope),
+        )
 
     def entry(self, log: Log, here: Mapping[Expression, Value]) -> LogEntry:
         kind = "" if log.kind is None else self.text(log.kind, here)

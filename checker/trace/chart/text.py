@@ -49,9 +49,12 @@ class _Text:
                 before, now = self.logs[step.number - 1 : step.number + 1]
                 for line in logs_to_lines(now, before):
                     yield from textwrap.wrap(
-                        line, self.width, initial_indent="  ═ ", subsequent_indent="    ",
+                        line,
+                        self.width,
+                        initial_indent="  ═ ",
+                        subsequent_indent="    ",
                         break_on_hyphens=False,
-                    )  # fmt: skip
+                    )
         yield from self.chart.left_over()
 
     def _names(self) -> Iterator[str]:
@@ -105,9 +108,13 @@ class _Text:
         room = self.width - self.number - 3 - self.lane * len(self.chart.lanes)
         whole = (part.replace(" ", _JOINED) if len(part) < room - 2 else part for part in parts)
         lines = textwrap.wrap(
-            " ".join(whole).rstrip(";"), room, initial_indent=indent, subsequent_indent="  ",
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
+            " ".join(whole).rstrip(";"),
+            room,
+            initial_indent=indent,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
         return [line.replace(_JOINED, " ") for line in lines]
 
 

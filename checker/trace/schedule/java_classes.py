@@ -85,10 +85,15 @@ def class_test(
     before = f"        run.beginBefore({largest});\n" if _is_used_up(chart, largest) else ""
     name = f"{broken}Test"
     test = _TEST.format(
-        name=name, version=version, release=release, before=before, body="\n".join(lines),
-        broken=broken, end=ENDS[broken],
+        name=name,
+        version=version,
+        release=release,
+        before=before,
+        body="\n".join(lines),
+        broken=broken,
+        end=ENDS[broken],
         reason=comment(reason),
-    )  # fmt: skip
+    )
     source = "src/test/java"
     files = {f"{source}/{file}": (_HERE / file).read_text(encoding="utf-8") for file in _FILES}
     files["pom.xml"] = (_HERE / "pom.xml").read_text(encoding="utf-8")

@@ -56,10 +56,12 @@ def java_test(
         )
     name = f"{broken}Test"
     test = _TEST.format(
-        name=name, reason=comment(reason), partitions=partitions,
+        name=name,
+        reason=comment(reason),
+        partitions=partitions,
         settings=", ".join(_settings(schedule)),
         body="\n".join(f"            {line}" for line in _body(schedule, broken)),
-    )  # fmt: skip
+    )
     source, resources = "src/test/java", "src/test/resources"
     files = {"pom.xml": _read("pom.xml"), f"{source}/Run.java": _read("Run.java")}
     if "Epochs." in ENDS[broken]:

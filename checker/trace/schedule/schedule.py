@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 REQUESTS: Final = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce")
 """The clients' requests in the systems, by the names of Kafka's APIs."""
 CALLS: Final = (
-    "initTransactions", "beginTransaction", "send", "drain", "commitTransaction",
+    "initTransactions",
+    "beginTransaction",
+    "send",
+    "drain",
+    "commitTransaction",
     "abortTransaction",
-)  # fmt: skip
+)
 """The application's calls; a record is sent where its batch is drained."""
 SETTLING_MS: Final = 500
 """The time that brokers have for the steps after a request, such as markers."""
@@ -100,10 +104,13 @@ class _Run:
         self.again = [arrow for arrow in again if arrow.message in REQUESTS]
         self.requests = [arrow for arrow in arrows if arrow.message in REQUESTS]
         self.requests += [  # those that are taken in the step that sends them have no other
-            step.took for step in chart.steps
-            if step.took is not None and step.took.message in REQUESTS and not step.took.again
+            step.took
+            for step in chart.steps
+            if step.took is not None
+            and step.took.message in REQUESTS
+            and not step.took.again
             and step.took not in self.requests
-        ]  # fmt: skip
+        ]
         self.requests.sort(key=lambda arrow: arrow.sent)
         of_clients = [f"{name}Response" for name in REQUESTS]
         self.answers = [arrow for arrow in arrows if arrow.message in of_clients]
@@ -139,10 +146,14 @@ class _Run:
     def _end_of(self, call: ChartStep) -> int | None:
         wanted = "InitProducerId" if call.event == "initTransactions" else "EndTxn"
         ends = (
-            step.number for step in self.steps
-            if step.number > call.number and step.lane == call.lane and step.took is not None
-            and step.took.message == f"{wanted}Response" and not step.took.fate
-        )  # fmt: skip
+            step.number
+            for step in self.steps
+            if step.number > call.number
+            and step.lane == call.lane
+            and step.took is not None
+            and step.took.message == f"{wanted}Response"
+            and not step.took.fate
+        )
         return next(ends, None)
 
     # Faults -------------------------------------------------------------------------------------
@@ -161,11 +172,14 @@ class _Run:
         unanswered = list(self.requests)
         for answer in self.answers:
             asked = [
-                request for request in unanswered
-                if f"{request.message}Response" == answer.message and not request.fate
-                and request.source == answer.target and (request.taken or 0) <= answer.sent
+                request
+                for request in unanswered
+                if f"{request.message}Response" == answer.message
+                and not request.fate
+                and request.source == answer.target
+                and (request.taken or 0) <= answer.sent
                 and request.taken is not None
-            ]  # fmt: skip
+            ]
             if asked:
                 unanswered.remove(asked[0])
                 yield from self._of_answer(asked[0], answer)
@@ -175,20 +189,24 @@ class _Run:
 
     def _of_request(self, request: Arrow) -> Iterator[Mapping[str, Any]]:
         is_sent_again = any(
-            other.sent > request.sent and _same(other, request) and _batch(other) == _batch(request)
+            other.sent > request.sent
+            and _same(other, request)
+            and _batch(other) == _batch(request)
             and (request.taken is None or other.sent < request.taken)
             for other in self.requests
-        )  # fmt: skip
+        )
         do = "delay" if is_sent_again else "hold"
         if request.fate == "lost":
             yield self._fault("lose_request", request, request.taken)
         elif request.taken is None:
             yield self._fault(do, request, request.sent)
         elif any(
-            other.sent > request.sent and (other.taken or 0) < request.taken
-            and other.taken is not None and not other.fate
+            other.sent > request.sent
+            and (other.taken or 0) < request.taken
+            and other.taken is not None
+            and not other.fate
             for other in self.requests
-        ):  # fmt: skip
+        ):
             fault = self._fault(do, request, request.taken)
             yield fault | self._until(request.sent, self._effect(request))
         elif self._times_out(request.sent, request.taken):
@@ -242,10 +260,12 @@ class _Run:
     def _until(self, start: int, end: int | None) -> dict[str, Any]:
         """Until the last request is answered that brokers take in between."""
         taken = [
-            request for request in self.requests
-            if not request.fate and request.taken is not None
+            request
+            for request in self.requests
+            if not request.fate
+            and request.taken is not None
             and start < request.taken < (end or len(self.steps))
-        ]  # fmt: skip
+        ]
         if not taken:
             return {"until": {"ms": SETTLING_MS}}
         last = max(taken, key=lambda request: request.taken or 0)
