@@ -102,8 +102,9 @@ def printed() -> Generator[None]:
             signal.signal(signal.SIGPIPE, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGPIPE)
         elif raw.error is not None:
-            print(f"epochfence: can't write to standard output: {raw.error.strerror}",
-                  file=sys.stderr)  # fmt: skip
+            print(
+                f"epochfence: can't write to standard output: {raw.error.strerror}", file=sys.stderr
+            )
             raise SystemExit(USAGE)
 
 

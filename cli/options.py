@@ -180,9 +180,12 @@ def _alone(context: typer.Context, output: Output | None) -> Output | None:
 
 def _json(content: str) -> Any:
     return typer.Option(
-        "--json", metavar="FILE", parser=output_of, callback=_alone,
+        "--json",
+        metavar="FILE",
+        parser=output_of,
+        callback=_alone,
         help=f"Write {content} as JSON. - means standard output, without the usual text.",
-    )  # fmt: skip
+    )
 
 
 NoDeadlock = Annotated[
@@ -204,32 +207,43 @@ Json = Annotated[Output | None, _json("the result")]
 TraceFile = Annotated[
     Output | None,
     typer.Option(
-        "--trace", metavar="FILE", parser=output_of,
+        "--trace",
+        metavar="FILE",
+        parser=output_of,
         help="Write the counterexample as a trace (ITF), for replay. Further ones go to "
         "NAME-2.itf.json, NAME-3.itf.json and so on.",
     ),
-]  # fmt: skip
+]
 ReportFile = Annotated[
     Output | None,
     typer.Option(
-        "--report", metavar="FILE.html", parser=output_of, callback=_alone,
+        "--report",
+        metavar="FILE.html",
+        parser=output_of,
+        callback=_alone,
         help="Write verdict, coverage and counterexample as an HTML page.",
     ),
-]  # fmt: skip
+]
 JUnitFile = Annotated[
     Output | None,
     typer.Option(
-        "--junit", metavar="FILE.xml", parser=output_of, callback=_alone,
+        "--junit",
+        metavar="FILE.xml",
+        parser=output_of,
+        callback=_alone,
         help="Write a JUnit report with a test case for each property.",
     ),
-]  # fmt: skip
+]
 SarifFile = Annotated[
     Output | None,
     typer.Option(
-        "--sarif", metavar="FILE", parser=output_of, callback=_alone,
+        "--sarif",
+        metavar="FILE",
+        parser=output_of,
+        callback=_alone,
         help="Write broken properties as SARIF, each at the line of the row that breaks it.",
     ),
-]  # fmt: skip
+]
 JsonLines = Annotated[Output | None, _json("a line for each row,")]
 
 

@@ -21,9 +21,12 @@ def needed_for(page: Output | None) -> None:
 
 
 def write_pages(
-    page: Output | None, junit: Output | None, sarif: Output | None, result: Covered,
+    page: Output | None,
+    junit: Output | None,
+    sarif: Output | None,
+    result: Covered,
     instance: Instance,
-) -> None:  # fmt: skip
+) -> None:
     """Writes the result to each output that is given. Raises CantWriteError."""
     if page is not None:
         from ..diagrams.report.page import to_html

@@ -142,8 +142,12 @@ def _of_classes(run: _Run, outside: str) -> tuple[str, dict[str, str]]:
     has_version_2 = "transaction_version_2" in instance.features
     try:
         return class_test(
-            run.chart, seen, run.reason(seen), "" if instance.switched else instance.protocol,
-            version=2 if has_version_2 else 1, largest=instance.constants.get("largest_epoch", 0),
-        )  # fmt: skip
+            run.chart,
+            seen,
+            run.reason(seen),
+            "" if instance.switched else instance.protocol,
+            version=2 if has_version_2 else 1,
+            largest=instance.constants.get("largest_epoch", 0),
+        )
     except NoScheduleError as inside:
         raise NoScheduleError(f"{outside}; {inside}" if outside else str(inside)) from None

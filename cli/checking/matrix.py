@@ -134,10 +134,14 @@ def _pieces(systems: Iterable[str], asked: MatrixOptions) -> list[tuple[Piece, l
     for system in [load_system(name, most) for name in systems]:
         names = _protocols(system, asked)
         piece = Piece(
-            system, names[0], tuple(given.items()), bounds=bounds_of(system, asked.bounds),
+            system,
+            names[0],
+            tuple(given.items()),
+            bounds=bounds_of(system, asked.bounds),
             properties=tuple(asked.properties) if asked.properties else None,
-            deadlock=not asked.no_deadlock, memory=most or 0,
-        )  # fmt: skip
+            deadlock=not asked.no_deadlock,
+            memory=most or 0,
+        )
         with_property(system.name, piece.instance(progress=asked.progress))
         found.append((piece, names))
     return found

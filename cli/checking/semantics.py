@@ -59,12 +59,15 @@ def pieces(cell: Cell, protocol: str, memory: int = 0) -> list[Piece]:
     names = tuple(item.name for item in system.properties if item.name in COLUMNS)
     return [
         Piece(
-            system, protocol, tuple(cell.constants(bounds).items()), memory=memory,
+            system,
+            protocol,
+            tuple(cell.constants(bounds).items()),
+            memory=memory,
             properties=names if bounds == CLIENTS else tuple(n for n in names if n != _ONE_RECORD),
             deadlock=False,
         )
         for bounds in BOUNDS
-    ]  # fmt: skip
+    ]
 
 
 def semantics(
@@ -91,8 +94,11 @@ def semantics(
         KAFKA.features_at(release)
         if show is not None:
             for other, value in {
-                "settings": settings, "--jobs": jobs, "--results": results, "--json": output
-            }.items():  # fmt: skip
+                "settings": settings,
+                "--jobs": jobs,
+                "--results": results,
+                "--json": output,
+            }.items():
                 if value:
                     fail(f"--show names a cell, and takes no {other}")
             _show(show, release, memory_of(memory))
@@ -208,11 +214,13 @@ def _counted(console: Console, most: int) -> Callable[[dict[str, Any]], None]:
 def _as_json(found: dict[str, Answer]) -> dict[str, object]:
     properties = [
         {
-            "name": answer.name, "verdict": answer.verdict, "steps": answer.steps,
+            "name": answer.name,
+            "verdict": answer.verdict,
+            "steps": answer.steps,
             "bounds": BOUNDS[answer.run],
         }
         for answer in found.values()
-    ]  # fmt: skip
+    ]
     return {"exactly_once": sign(found, ""), "properties": properties}
 
 
@@ -321,12 +329,13 @@ def window(
         output,
         [
             {
-                "cached_batches": cached, "in_flight": in_flight,
+                "cached_batches": cached,
+                "in_flight": in_flight,
                 **{answer.name: answer.verdict for answer in found[cached, in_flight].values()},
             }
             for cached, in_flight in sizes
         ],
-    )  # fmt: skip
+    )
     _end(answers)
 
 

@@ -75,10 +75,14 @@ class FoundOptions:
     shorter: Annotated[
         float,
         typer.Option(
-            "--shorter", metavar="S", min=0, max=1e6, callback=a_number,
+            "--shorter",
+            metavar="S",
+            min=0,
+            max=1e6,
+            callback=a_number,
             help="Look for smaller bounds, and then a shorter run, for up to S seconds each.",
         ),
-    ] = 10.0  # fmt: skip
+    ] = 10.0
     memory: Annotated[
         float | None,
         typer.Option(

@@ -198,9 +198,14 @@ def _proved(name: str, asked: ProofOptions, options: Options) -> list[dict[str, 
             told: dict[str, object] = {}
             if asked.suggest:
                 settings = Settings(
-                    system, asked.protocol, constants, asked.bounds, tuple(asked.with_ or ()),
-                    tuple(asked.without or ()), asked.deadline or DEADLINE,
-                )  # fmt: skip
+                    system,
+                    asked.protocol,
+                    constants,
+                    asked.bounds,
+                    tuple(asked.with_ or ()),
+                    tuple(asked.without or ()),
+                    asked.deadline or DEADLINE,
+                )
                 lemmas = suggested(settings, result, options)
                 told["suggestions"] = lemmas.as_json()
                 report.print_suggestions(lemmas, console)

@@ -222,9 +222,13 @@ def instance_of(declared: System, of: Settings) -> Instance:
     """The instance that a trace was made from, with progress properties."""
     usual = declared.protocols.features_at(of.protocol)
     return instantiate(
-        declared, of.protocol, of.constants, progress=True,
-        switch_on={*of.features} - usual, switch_off=usual - {*of.features},
-    )  # fmt: skip
+        declared,
+        of.protocol,
+        of.constants,
+        progress=True,
+        switch_on={*of.features} - usual,
+        switch_off=usual - {*of.features},
+    )
 
 
 def _draw(

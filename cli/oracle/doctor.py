@@ -66,12 +66,14 @@ def doctor(
     metrics: Annotated[
         Output | None,
         typer.Option(
-            "--metrics", metavar="FILE", parser=output_of,
+            "--metrics",
+            metavar="FILE",
+            parser=output_of,
             help="Write Prometheus text, at each look anew.",
         ),
     ] = None,
     output: Json = None,
-) -> None:  # fmt: skip
+) -> None:
     """Find transactions that hang, with cause, remedy and risk. It only reads."""
     with needing("broker"):
         from ...model.doctor.report import as_json, lines, prometheus

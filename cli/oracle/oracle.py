@@ -40,7 +40,8 @@ def decode(
     kind: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="KIND",
+            "--as",
+            metavar="KIND",
             help="log, transaction-log, offsets-log, metadata-log, snapshot or transaction-index "
             "(default: from the file's name).",
         ),
@@ -48,13 +49,16 @@ def decode(
     limit: Annotated[
         int,
         typer.Option(
-            "--limit", min=1, max=1 << 20, metavar="MiB",
+            "--limit",
+            min=1,
+            max=1 << 20,
+            metavar="MiB",
             help="Skip batches that are larger than this when decompressed (default: 256).",
             show_default=False,
         ),
     ] = 256,
     output: JsonLines = None,
-) -> None:  # fmt: skip
+) -> None:
     """Decode a log segment, a producer state snapshot, a transaction index, or a folder of them."""
     try:
         from ...model.records.files import Kind, files_in, kind_of

@@ -73,7 +73,7 @@ class AdviseOptions:
     to_client: Annotated[
         str | None,
         typer.Option("--to-client", metavar="NAME-VERSION", help="The client after the change."),
-    ] = None  # fmt: skip
+    ] = None
 
 
 def advise(options: AdviseOptions, output: Json = None) -> None:

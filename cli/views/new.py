@@ -26,7 +26,7 @@ def new(
             metavar="NAME", help="The protocol's name: lower-case letters, digits and _."
         ),
     ],
-) -> None:  # fmt: skip
+) -> None:
     """Start a protocol: write NAME.py, a small example, and test_NAME.py, which checks it."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or len(name) > LONGEST:
         fail(

@@ -139,9 +139,14 @@ def diagram(
     try:
         draw = None if output is None else into(output)
         graph = find_graph(
-            name, asked.machine, protocol, rows=rows, all_rows=asked.all_rows, event=asked.event,
+            name,
+            asked.machine,
+            protocol,
+            rows=rows,
+            all_rows=asked.all_rows,
+            event=asked.event,
             fields=asked.fields,
-        )  # fmt: skip
+        )
         print(to_dot(graph), end="") if draw is None else draw(graph)
     except (DeclarationError, DrawingError) as error:
         fail(error)
@@ -221,9 +226,13 @@ def diff(
 
 
 def diff_behaviour(
-    name: str, protocols: tuple[str, str], bounds: str | None, constants: list[str] | None,
-    states: int | None, output: Output | None,
-) -> None:  # fmt: skip
+    name: str,
+    protocols: tuple[str, str],
+    bounds: str | None,
+    constants: list[str] | None,
+    states: int | None,
+    output: Output | None,
+) -> None:
     """Runs a system under two releases side by side, and prints where they differ."""
     with needing("check"):
         from ...checker.many import behaviour
@@ -241,11 +250,14 @@ def diff_behaviour(
     write_json(
         output,
         {
-            "before": protocols[0], "after": protocols[1], "pairs": found.pairs,
-            "depth": found.depth, "exhaustive": found.exhaustive,
+            "before": protocols[0],
+            "after": protocols[1],
+            "pairs": found.pairs,
+            "depth": found.depth,
+            "exhaustive": found.exhaustive,
             "differences": [each.as_json() for each in found.found],
         },
-    )  # fmt: skip
+    )
 
 
 def diff_answers(trace: Path, before: str, after: str, output: Output | None) -> None:
