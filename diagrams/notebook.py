@@ -163,10 +163,11 @@ def _states(rows: Iterable[Mapping[str, Any]], count: int | None) -> str:
             inner = cast(Mapping[str, Any], value) if isinstance(value, Mapping) else [""]
             heads.setdefault(name, [*inner])
     above = "".join(
-        f'<th colspan="{len(inner)}">{escape(name)}</th>' if any(inner)
+        f'<th colspan="{len(inner)}">{escape(name)}</th>'
+        if any(inner)
         else f'<th rowspan="2">{escape(name)}</th>'
         for name, inner in heads.items()
-    )  # fmt: skip
+    )
     below = "".join(f"<th>{escape(one)}</th>" for inner in heads.values() for one in inner if one)
     body = "".join(f"<tr>{''.join(_cells(row, heads))}</tr>" for row in shown)
     rows_of = f"the first {len(shown):,}" if count is None else f"{len(shown):,} of {count:,}"

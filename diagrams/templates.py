@@ -26,9 +26,12 @@ _WORDS = re.compile(r"(?<=_)(?=\w)|(?<=[a-z])(?=[A-Z])")
 def templates(*rooms: Path) -> Environment:
     """The templates of these folders, and those that all pages share."""
     environment = Environment(
-        loader=FileSystemLoader((*rooms, SHARED)), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=FileSystemLoader((*rooms, SHARED)),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["number"] = "{:,}".format
     environment.filters["breakable"] = breakable
     return environment

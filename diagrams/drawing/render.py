@@ -29,9 +29,9 @@ LAYOUTS: tuple[Mapping[str, str], ...] = ({}, {"TBbalance": "min"})
 def into(path: Path) -> Callable[[Graph], None]:
     """A drawing for a file; its ending says how. Leaves no half of a file. Raises DrawingError, and
     CantWriteError, at once: before a graph is looked for."""
-    draw = {
-        ".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid,
-    }.get(path.suffix.lower())  # fmt: skip
+    draw = {".dot": to_dot, ".gv": to_dot, ".svg": to_svg, ".png": to_png, ".mmd": to_mermaid}.get(
+        path.suffix.lower()
+    )
     if draw is None:
         raise DrawingError(
             f"{path}: its ending must be .svg, .png, .dot or .gv (Graphviz), or .mmd (Mermaid)"

@@ -141,8 +141,10 @@ def application(explorer: Explorer) -> Starlette:
         Route("/api/trace", served.trace, methods=["POST"]),
     ]
     handlers = {
-        HTTPException: _as_told, ClientDisconnect: _gone, Exception: _fault,
+        HTTPException: _as_told,
+        ClientDisconnect: _gone,
+        Exception: _fault,
         **dict.fromkeys(WRONG, _refused),
-    }  # fmt: skip
+    }
     middleware = guard("only the explorer's own page may ask", linked=("/",), headers=HEADERS)
     return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)

@@ -90,15 +90,16 @@ class Explorer:
         return {
             "system": instance.system.name,
             "protocol": instance.protocol,
-            "constants": [(name, value, infos[name].meaning) for name, value in
-                          instance.chosen.items()],
+            "constants": [
+                (name, value, infos[name].meaning) for name, value in instance.chosen.items()
+            ],
             "switched": instance.switched,
             "releases": self.releases,
             "firsts": first_states(self.session),
             "places": list(self.places),
             "properties": [item.name for item in instance.properties],
             "version": version("epochfence"),
-        }  # fmt: skip
+        }
 
     def run(self, query: Query) -> Run:
         """The run of a path."""

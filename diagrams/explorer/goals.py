@@ -86,9 +86,12 @@ def places(instance: Instance) -> dict[str, Place]:
 
 
 def _parts(
-    instance: Instance, where: str, expression: Expression, kind: Type,
+    instance: Instance,
+    where: str,
+    expression: Expression,
+    kind: Type,
     scoped: tuple[tuple[Expression, int], ...],
-) -> Iterator[tuple[str, Place]]:  # fmt: skip
+) -> Iterator[tuple[str, Place]]:
     match kind:
         case Map():
             variable = kind.key.variable(f"at{len(scoped)}_{len(where)}")

@@ -78,10 +78,15 @@ def link_to(instance: Instance, declaration: str, path: Path, beside: str = "") 
     """The link to a path of an instance."""
     usual = instance.system.protocols.features_at(instance.protocol)
     return Link(
-        instance.system.name, instance.protocol, instance.chosen,
-        tuple(sorted(instance.features - usual)), tuple(sorted(usual - instance.features)),
-        path, declaration, beside,
-    )  # fmt: skip
+        instance.system.name,
+        instance.protocol,
+        instance.chosen,
+        tuple(sorted(instance.features - usual)),
+        tuple(sorted(usual - instance.features)),
+        path,
+        declaration,
+        beside,
+    )
 
 
 def read_link(text: str) -> Link:
@@ -100,10 +105,16 @@ def read_link(text: str) -> Link:
         raise LinkError(f"The link's path can't be read: {error}.") from None
     constants = (each.split("=") for each in values.get("set", "").split(",") if each)
     return Link(
-        values["system"], values["release"], {name: int(value) for name, value in constants},
-        _names(values, "with"), _names(values, "without"), path, values["declaration"],
-        values.get("beside", ""), values["version"],
-    )  # fmt: skip
+        values["system"],
+        values["release"],
+        {name: int(value) for name, value in constants},
+        _names(values, "with"),
+        _names(values, "without"),
+        path,
+        values["declaration"],
+        values.get("beside", ""),
+        values["version"],
+    )
 
 
 def difference(link: Link, here: Link) -> str:

@@ -19,9 +19,12 @@ SECONDS, MEMORY = 30.0, 2 << 30
 
 
 def until(
-    instance: Instance, state: FullState, text: str, known: Mapping[str, Place],
+    instance: Instance,
+    state: FullState,
+    text: str,
+    known: Mapping[str, Place],
     cancelled: Callable[[], bool] = lambda: False,
-) -> Found:  # fmt: skip
+) -> Found:
     """A shortest run from the state to one where the goal is met; the search ends early when it is
     `cancelled`. Raises GoalError."""
     begun = time.monotonic()
@@ -37,11 +40,14 @@ def until(
             for variable, value in zip(instance.variables, state, strict=True)
         )
         begin = replace(
-            instance, variables=variables, properties=(goal,), progress=(),
+            instance,
+            variables=variables,
+            properties=(goal,),
+            progress=(),
             system=replace(
                 instance.system, properties=(goal,), progress=(), lemmas=(), unreached=()
             ),
-        )  # fmt: skip
+        )
         threads = available_threads()
         options = Options(
             threads=threads, memory=MEMORY, deadlock=is_stuck, symmetry=False, brief=True

@@ -85,12 +85,16 @@ def to_html(
     names = dict.fromkeys(name for each in drawn for name in _named(each.pairs))
     rows = dict(zip(names, rows_of(system, releases, names), strict=True))
     return one_file(
-        HERE, style(run=run is not None) + (HERE / "page.css").read_text("utf-8"),
-        system=system, drawn=drawn, releases=releases,
+        HERE,
+        style(run=run is not None) + (HERE / "page.css").read_text("utf-8"),
+        system=system,
+        drawn=drawn,
+        releases=releases,
         shown=0 if shown is None else releases.index(shown) + 1,
-        rows=list(rows.values()), numbers={name: at for at, name in enumerate(rows)},
+        rows=list(rows.values()),
+        numbers={name: at for at, name in enumerate(rows)},
         trace=None if run is None else _run(*run, diagrams),
-    )  # fmt: skip
+    )
 
 
 def _releases(system: System, shown: str | None) -> tuple[str, ...]:

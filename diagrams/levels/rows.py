@@ -105,11 +105,13 @@ def _names(system: System, machine: str, steps: Steps) -> tuple[Name, ...]:
     return tuple(
         next(
             (table.name, row.id)
-            for table in tables if table.on.name == event
-            for row in table.rows if row.id == name
+            for table in tables
+            if table.on.name == event
+            for row in table.rows
+            if row.id == name
         )
         for event, name in steps
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=4)
@@ -154,9 +156,8 @@ def _variant(
     does = ["\n".join(lines) for lines in effects(table, brief, WIDTH)]
     does += ["reply " + "\n      ".join(lines) for lines in replies(table, brief, WIDTH - 6)]
     return Variant(
-        *when(some, releases), at, rows,
-        _condition(brief.guard), tuple(does), row.source, row.note,
-    )  # fmt: skip
+        *when(some, releases), at, rows, _condition(brief.guard), tuple(does), row.source, row.note
+    )
 
 
 def _condition(expression: Expression) -> str:

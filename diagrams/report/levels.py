@@ -43,9 +43,14 @@ def plot_of(levels: Sequence[int]) -> Plot | None:
         height = max(1.0 if states else 0.0, HEIGHT * states / most)
         told = f"depth {depth}: {states:,} states, {so_far:,} so far"
         bars.append(
-            Bar(round(depth * step, 2), round(HEIGHT - height, 2),
-                round(step * 0.82, 2), round(height, 2), told)
-        )  # fmt: skip
+            Bar(
+                round(depth * step, 2),
+                round(HEIGHT - height, 2),
+                round(step * 0.82, 2),
+                round(height, 2),
+                told,
+            )
+        )
     every = next(n for n in (1, 2, 5, 10, 20, 50, 100, 10**9) if len(levels) / n <= TICKS)
     middle = step * 0.41
     ticks = tuple((round(at * step + middle, 2), str(at)) for at in range(0, len(levels), every))
@@ -67,9 +72,14 @@ def curve_of(curve: Sequence[tuple[int, int]], rows: int) -> Plot | None:
         height = HEIGHT * taken / rows
         told = f"after {steps:,} steps: {taken:,} of {rows:,} rows"
         bars.append(
-            Bar(round(at * step, 2), round(HEIGHT - height, 2),
-                round(step * 0.82, 2), round(height, 2), told)
-        )  # fmt: skip
+            Bar(
+                round(at * step, 2),
+                round(HEIGHT - height, 2),
+                round(step * 0.82, 2),
+                round(height, 2),
+                told,
+            )
+        )
     every = -(-len(points) // CURVE_TICKS)
     ticks = tuple(
         (round((at + 0.41) * step, 2), f"{points[at][0]:,}") for at in range(0, len(points), every)

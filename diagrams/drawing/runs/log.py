@@ -100,9 +100,12 @@ def _entry(canvas: Canvas, entry: LogEntry, view: str, place: tuple[int, int]) -
     is_marker = entry.kind in _STROKES
     colour = _STROKES.get(entry.kind, LINE)
     canvas.box(
-        (x + 3, top), (ENTRY - 6, HIGH), stroke=colour, round=4,
+        (x + 3, top),
+        (ENTRY - 6, HIGH),
+        stroke=colour,
+        round=4,
         dashes="4 2" if entry.is_open else "",
-    )  # fmt: skip
+    )
     name = f"{entry.kind} marker" if is_marker else entry.title
     ink = colour if is_marker else INK
     low = 16 if entry.producer else 24

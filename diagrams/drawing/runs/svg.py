@@ -14,9 +14,15 @@ HIGH_WATERMARK = "#2a5db0"
 OPEN = "#fdeccb"
 """The range of offsets for which a read_committed consumer waits."""
 _DARK = {
-    INK: "#e6e9ed", LINE: "#9fb3c8", PARTIAL: "#f0a64a", FILL: "#232b34", WRONG: "#ff8a80",
-    GOOD: "#7fd69b", HIGH_WATERMARK: "#8ab4f8", OPEN: "#6b5220",
-}  # fmt: skip
+    INK: "#e6e9ed",
+    LINE: "#9fb3c8",
+    PARTIAL: "#f0a64a",
+    FILL: "#232b34",
+    WRONG: "#ff8a80",
+    GOOD: "#7fd69b",
+    HIGH_WATERMARK: "#8ab4f8",
+    OPEN: "#6b5220",
+}
 
 
 def _dark() -> str:
