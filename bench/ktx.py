@@ -40,12 +40,15 @@ SEQUENCE = Int(0, S, "sequence")
 BIT = Int(0, 1)
 COORDINATOR = enum(
     "coordinator state",
-    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort",
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
     "PrepareEpochFence",
-)  # fmt: skip
-CLIENT = enum(
-    "client state", "Down", "Init", "Ready", "InTxn", "Committing", "Aborting", "Fenced"
-)  # fmt: skip
+)
+CLIENT = enum("client state", "Down", "Init", "Ready", "InTxn", "Committing", "Aborting", "Fenced")
 END = enum("end", "none", "commit", "abort")
 
 ktx = Machine("ktx")
@@ -248,7 +251,8 @@ TABLES = (
 
 PROPERTIES = (
     invariant(
-        "EpochBound", all_of(i, pep[i] <= cep) & all_of(k, bep[k] <= cep),
+        "EpochBound",
+        all_of(i, pep[i] <= cep) & all_of(k, bep[k] <= cep),
         "No instance and no leader holds an epoch that the coordinator has not handed out.",
     ),
     invariant(
@@ -263,7 +267,9 @@ PROPERTIES = (
             (bopen[k] == 1).implies(
                 (cpart[k] == 1)
                 & cst.is_in(
-                    COORDINATOR.Ongoing, COORDINATOR.PrepareCommit, COORDINATOR.PrepareAbort,
+                    COORDINATOR.Ongoing,
+                    COORDINATOR.PrepareCommit,
+                    COORDINATOR.PrepareAbort,
                     COORDINATOR.PrepareEpochFence,
                 )
             ),
@@ -286,14 +292,16 @@ PROPERTIES = (
         "What was acknowledged to the live instance is in the log.",
     ),
     invariant(
-        "MarkerSane", all_of(k, (mk[k] == 1).implies((cpart[k] == 1) & is_prepared)),
+        "MarkerSane",
+        all_of(k, (mk[k] == 1).implies((cpart[k] == 1) & is_prepared)),
         "A marker is in flight only for a partition of a decided transaction.",
     ),
     invariant(
-        "MarkerEpoch", all_of(k, (blast[k] != END.none).implies(bep[k] > 0)),
+        "MarkerEpoch",
+        all_of(k, (blast[k] != END.none).implies(bep[k] > 0)),
         "A leader that wrote a marker knows an epoch.",
     ),
-)  # fmt: skip
+)
 
 WITH_EPOCH = (CLIENT.Ready, CLIENT.InTxn, CLIENT.Committing, CLIENT.Aborting)
 LEMMAS = (
@@ -306,9 +314,7 @@ LEMMAS = (
         "EpochsThere",
         (cst != COORDINATOR.Empty).implies(cep > 0)
         & all_of(
-            i,
-            pst[i].is_in(*WITH_EPOCH).implies(pep[i] > 0)
-            & ar[i].is_set.implies(aep[i] > 0),
+            i, pst[i].is_in(*WITH_EPOCH).implies(pep[i] > 0) & ar[i].is_set.implies(aep[i] > 0)
         ),
         "Who takes part in a transaction has been given an epoch.",
     ),
@@ -316,9 +322,9 @@ LEMMAS = (
         "StartsAnew",
         all_of(
             i,
-            pst[i].is_in(CLIENT.Down, CLIENT.Init).implies(
-                (pep[i] == 0) & all_of(k, (pack[i][k] == 0) & (pseq[i][k] == 0))
-            ),
+            pst[i]
+            .is_in(CLIENT.Down, CLIENT.Init)
+            .implies((pep[i] == 0) & all_of(k, (pack[i][k] == 0) & (pseq[i][k] == 0))),
         ),
         "An instance that has no epoch has no acknowledgements.",
     ),
@@ -335,7 +341,7 @@ LEMMAS = (
         ),
         "The live instance's acknowledgements are the leader's, between transactions as well.",
     ),
-)  # fmt: skip
+)
 
 system = System(
     name="ktx",

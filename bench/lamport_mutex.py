@@ -132,7 +132,8 @@ system = System(
     tables=TABLES,
     properties=(
         invariant(
-            "Mutex", size(critical) <= 1,
+            "Mutex",
+            size(critical) <= 1,
             "At most one process is in the critical section.",
             "Lamport (1978): the conditions of the mutual exclusion problem",
         ),
@@ -140,4 +141,4 @@ system = System(
     constants=(N, MAX_CLOCK),
     terminal=True,
     reach="The algorithm until a clock would pass MAX_CLOCK.",
-)  # fmt: skip
+)

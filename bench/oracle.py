@@ -114,8 +114,11 @@ def leader_history(seed: int, clients: int) -> list[Operation]:
     def ask(random: Random, now: int) -> Asked:
         who = random.randrange(clients)
         fields: dict[str, Any] = {
-            "producer_id": who, "producer_epoch": 0, "base_sequence": following[who], "count": 1,
-        }  # fmt: skip
+            "producer_id": who,
+            "producer_epoch": 0,
+            "base_sequence": following[who],
+            "count": 1,
+        }
         answer = leader.append(**fields)
         expect(answer.error, "Produce")
         following[who] += 1
@@ -240,11 +243,15 @@ def all_at_once() -> float:
     """Seconds for a history of 40 operations at once, which no order explains."""
     asked = [
         Operation(
-            "Produce", {"producer_id": at, "producer_epoch": 0, "base_sequence": 0, "count": 1},
-            0, 100, {"error": "NONE", "base_offset": 39 - at if at else 41}, at,
+            "Produce",
+            {"producer_id": at, "producer_epoch": 0, "base_sequence": 0, "count": 1},
+            0,
+            100,
+            {"error": "NONE", "base_offset": 39 - at if at else 41},
+            at,
         )
         for at in range(40)
-    ]  # fmt: skip
+    ]
     begun = time.process_time()
     if judge(asked).finding is not Finding.UNEXPLAINED:
         raise RuntimeError("an offset that nobody can have been given is explained")

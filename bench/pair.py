@@ -50,9 +50,13 @@ def searched(paths: Path, system: str) -> tuple[float, float, Any]:
     found."""
     environment = {**os.environ, "PYTHONPATH": str(paths), "EPOCHFENCE_CACHE": str(paths / "code")}
     run = subprocess.run(
-        [sys.executable, "-c", PROGRAM, system], env=environment, capture_output=True, text=True,
-        check=False, cwd=paths,
-    )  # fmt: skip
+        [sys.executable, "-c", PROGRAM, system],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=paths,
+    )
     if run.returncode:
         sys.exit(f"{paths.name}: {run.stderr.strip()[-2000:]}")
     seconds, size, found = json.loads(run.stdout)

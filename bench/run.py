@@ -127,9 +127,15 @@ def theirs(peer: Peer) -> Run:
     """A peer's search; it was compiled before."""
     run = peer.run()
     return Run(
-        run.tool, run.threads, run.states, run.transitions, run.seconds, 0.0, None,
+        run.tool,
+        run.threads,
+        run.states,
+        run.transitions,
+        run.seconds,
+        0.0,
+        None,
         run.peak_rss_bytes,
-    )  # fmt: skip
+    )
 
 
 def repeated(
@@ -253,8 +259,9 @@ def threads_of(count: int) -> str:
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A Markdown table, its columns as wide as they need; figures to the right."""
     widths = [max(len(line[i]) for line in (head, *lines)) for i in range(len(head))]
-    is_figure = [all(re.match(r"[\d.,–-]+( [kM])?$", line[i]) for line in lines)
-                 for i in range(len(head))]  # fmt: skip
+    is_figure = [
+        all(re.match(r"[\d.,–-]+( [kM])?$", line[i]) for line in lines) for i in range(len(head))
+    ]
 
     def show(line: Sequence[str]) -> str:
         cells = (
@@ -263,8 +270,10 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
         )
         return f"| {' | '.join(cells)} |"
 
-    rule = (f"{'-' * (w + 1)}{':' if right else '-'}"
-            for w, right in zip(widths, is_figure, strict=True))  # fmt: skip
+    rule = (
+        f"{'-' * (w + 1)}{':' if right else '-'}"
+        for w, right in zip(widths, is_figure, strict=True)
+    )
     return "\n".join([show(head), f"|{'|'.join(rule)}|", *map(show, lines)])
 
 
@@ -423,9 +432,10 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="size M alone, nothing written")
     parser.add_argument(
-        "--full", action="store_true",
+        "--full",
+        action="store_true",
         help="peers with 1 thread as well, and slow programs as often as the others",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--without", choices=PEERS, action="append", default=[], help="a program to leave out"
     )

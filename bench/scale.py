@@ -99,20 +99,29 @@ def recorded(path: Path = RECORDED) -> list[Recorded]:
         told, spark = apart["levels"], apart["spark"]
         levels = [
             Level(
-                sum(before["states"]), sum(now["states"]), now["sent"], now["sent_bytes"],
-                now["written_bytes"], now["seconds"] - before["seconds"],
+                sum(before["states"]),
+                sum(now["states"]),
+                now["sent"],
+                now["sent_bytes"],
+                now["written_bytes"],
+                now["seconds"] - before["seconds"],
             )
             for before, now in itertools.pairwise(told)
             if now["sent"]
-        ]  # fmt: skip
+        ]
         before = [sum(level["states"]) for level in told[: len(told) - len(levels)]]
         engine = spark["engine"]
         found.append(
             Recorded(
-                size, spark["transitions"] / spark["states"], part["cores"], engine["shards"],
-                before, levels, engine["bytes_held"],
+                size,
+                spark["transitions"] / spark["states"],
+                part["cores"],
+                engine["shards"],
+                before,
+                levels,
+                engine["bytes_held"],
             )
-        )  # fmt: skip
+        )
     return sorted(found, key=lambda run: sum(run.before) + sum(run.found))
 
 
@@ -169,9 +178,13 @@ def fit(runs: Sequence[Recorded]) -> Costs:
 
 
 def simulate(
-    costs: Costs, found: Sequence[int], successors: float, shards: int, cores: int,
+    costs: Costs,
+    found: Sequence[int],
+    successors: float,
+    shards: int,
+    cores: int,
     before: Sequence[int] = (0,),
-) -> Simulated:  # fmt: skip
+) -> Simulated:
     """A run of levels with so many new states each, after those of one process."""
     in_files = written(found, before, shards)
     total = np.zeros(len(WORK))
@@ -245,14 +258,20 @@ def predicted(runs: Sequence[Recorded], costs: Costs) -> list[tuple[str, ...]]:
                 "shards": cores / MOST_SHARDS,
                 "computing": 1.0,
             }
-            lines.append((
-                f"10^{len(str(states)) - 1}", f"{cores:,}", f"{model.levels:,}",
-                f"{model.seconds / 60:,.1f}", f"{100 * model.waiting / model.seconds:.0f}",
-                f"{states * costs.memory / used / 1e9:,.2f}", f"{disk / 1e9:,.2f}",
-                f"{model.sent_bytes / used / model.seconds / 1e6:,.1f}",
-                f"{model.written_bytes / used / model.seconds / 1e6:,.1f}",
-                max(needs, key=lambda name: needs[name]),
-            ))  # fmt: skip
+            lines.append(
+                (
+                    f"10^{len(str(states)) - 1}",
+                    f"{cores:,}",
+                    f"{model.levels:,}",
+                    f"{model.seconds / 60:,.1f}",
+                    f"{100 * model.waiting / model.seconds:.0f}",
+                    f"{states * costs.memory / used / 1e9:,.2f}",
+                    f"{disk / 1e9:,.2f}",
+                    f"{model.sent_bytes / used / model.seconds / 1e6:,.1f}",
+                    f"{model.written_bytes / used / model.seconds / 1e6:,.1f}",
+                    max(needs, key=lambda name: needs[name]),
+                )
+            )
     return lines
 
 
@@ -272,12 +291,16 @@ def page(runs: Sequence[Recorded]) -> str:
     ]
     head = ("states", "cores", "levels", "minutes", "% rounds", "GB memory a core",
             "GB disk a core", "MB/s sent a core", "MB/s written a core", "first limit")  # fmt: skip
-    return "\n\n".join([
-        "What things cost:", table(("what", "cost"), told),
-        "The model beside the runs that it is fitted to:",
-        table(("size", "what", "measured", "model", "off by"), checked(runs, costs)),
-        "What it says of larger ones:", table(head, predicted(runs, costs)),
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            "What things cost:",
+            table(("what", "cost"), told),
+            "The model beside the runs that it is fitted to:",
+            table(("size", "what", "measured", "model", "off by"), checked(runs, costs)),
+            "What it says of larger ones:",
+            table(head, predicted(runs, costs)),
+        ]
+    )
 
 
 def main() -> int:

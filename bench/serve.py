@@ -51,11 +51,13 @@ class Load:
         while not self.over.is_set():
             producer = Producer(
                 {
-                    "bootstrap.servers": self.bootstrap, "transactional.id": f"client-{number}",
-                    "linger.ms": 0, "socket.timeout.ms": 10_000,
+                    "bootstrap.servers": self.bootstrap,
+                    "transactional.id": f"client-{number}",
+                    "linger.ms": 0,
+                    "socket.timeout.ms": 10_000,
                 },
                 logger=QUIET,
-            )  # fmt: skip
+            )
             try:
                 producer.init_transactions(PATIENCE_S)
                 self._transactions(producer, number)
@@ -83,11 +85,14 @@ class Load:
         """Reads what is committed."""
         consumer = Consumer(
             {
-                "bootstrap.servers": self.bootstrap, "group.id": "load", "log_level": 0,
-                "auto.offset.reset": "earliest", "isolation.level": "read_committed",
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "load",
+                "log_level": 0,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
                 "enable.auto.commit": False,
             }
-        )  # fmt: skip
+        )
         consumer.subscribe(["load"])
         until = None
         while until is None or time.monotonic() < until:

@@ -47,8 +47,9 @@ def proofs(case: page.Case) -> Case:
 
 ORPHAN = Case(
     "bound transactions --protocol 2.5 --property NoHangingTransaction --depth 20 "
-    "--set producers=1 --set partitions=1 --set transactions=1", 12,
-)  # fmt: skip
+    "--set producers=1 --set partitions=1 --set transactions=1",
+    12,
+)
 KTX = Case("bound bench/ktx.py --set V=0 --depth 12", 12, quick=True)
 SECTIONS = 5
 PROOFS = tuple(map(proofs, page.CASES[:SECTIONS]))
@@ -80,8 +81,10 @@ def run(case: Case) -> Run:
         begun = time.perf_counter()
         done = subprocess.run(
             [str(EPOCHFENCE), *case.command.split(), *case.more, "--json", str(told)],
-            cwd=ROOT, capture_output=True, text=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
         seconds = time.perf_counter() - begun
         if done.returncode != case.exit_code:
             raise RuntimeError(f"{case.command} ended with {done.returncode}: {done.stderr[-500:]}")
@@ -98,14 +101,18 @@ def aims(runs: Sequence[Run]) -> list[Aim]:
     return [
         Aim("seconds to find the orphan record", 10, found and found.seconds, at_most=True),
         Aim(
-            f"seconds to prove the first {SECTIONS} sections of docs/proofs.md", 600,
-            sum(run.seconds for run in proved) if whole else None, at_most=True,
+            f"seconds to prove the first {SECTIONS} sections of docs/proofs.md",
+            600,
+            sum(run.seconds for run in proved) if whole else None,
+            at_most=True,
         ),
         Aim(
-            "seconds for an obligation", 60,
-            max(max(run.obligations) for run in proved) if whole else None, at_most=True,
+            "seconds for an obligation",
+            60,
+            max(max(run.obligations) for run in proved) if whole else None,
+            at_most=True,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def main() -> int:

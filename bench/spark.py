@@ -165,15 +165,20 @@ def events(count: int, file: Path) -> int:
     """Writes histories of so many events as JSON lines; returns how many keys they have."""
     templates = [
         [
-            json.dumps({
-                "request": o.request, "partition": "KEY", **o.fields,
-                "start": max(0, round(1000 * o.start)), "end": round(1000 * (o.end or 0)),
-                "response": dict(o.response or {}),
-            })
+            json.dumps(
+                {
+                    "request": o.request,
+                    "partition": "KEY",
+                    **o.fields,
+                    "start": max(0, round(1000 * o.start)),
+                    "end": round(1000 * (o.end or 0)),
+                    "response": dict(o.response or {}),
+                }
+            )
             for o in leader_history(seed, 5)
         ]
         for seed in range(TEMPLATES)
-    ]  # fmt: skip
+    ]
     random, keys = Random(1), count // EVENTS_OF_A_KEY
     with file.open("w", encoding="utf-8") as out:
         for first in range(0, keys, 1_000):  # so many keys at once, as brokers would have them
@@ -198,8 +203,13 @@ def judged(count: int, folder: Path) -> dict[str, Any]:
         raise RuntimeError(f"epochfence ended with {used.exit_code}:\n{used.output[-2000:]}")
     size = file.stat().st_size
     file.unlink()
-    return {"events": count, "keys": keys, "bytes": size, "seconds": used.seconds,
-            "peak": used.peak_rss_bytes}  # fmt: skip
+    return {
+        "events": count,
+        "keys": keys,
+        "bytes": size,
+        "seconds": used.seconds,
+        "peak": used.peak_rss_bytes,
+    }
 
 
 def slope(few: dict[str, Any], many: dict[str, Any]) -> float:
@@ -242,11 +252,16 @@ def page(found: dict[str, Any]) -> str:
         parts.append(table(HEAD, [cells(size, part) for size, part in searches.items()]))
     if histories:
         lines = [
-            (f"{told['events']:,}", f"{told['keys']:,}", f"{told['bytes'] / 1e6:,.0f}",
-             f"{told['seconds']:.1f}", f"{told['events'] / told['seconds']:,.0f}",
-             f"{told['peak'] / 1e6:,.0f}")
+            (
+                f"{told['events']:,}",
+                f"{told['keys']:,}",
+                f"{told['bytes'] / 1e6:,.0f}",
+                f"{told['seconds']:.1f}",
+                f"{told['events'] / told['seconds']:,.0f}",
+                f"{told['peak'] / 1e6:,.0f}",
+            )
             for told in histories
-        ]  # fmt: skip
+        ]
         parts.append(table(HISTORIES_HEAD, lines))
     parts.append(table(AIM_HEAD, [aim.cells for aim in aims(searches, histories)]))
     return "\n\n".join(parts)

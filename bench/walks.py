@@ -25,10 +25,14 @@ def large(bug: Bug) -> Instance:
     constants = {name: max(usual[name], value) for name, value in bug.constants.items()}
     return ending_anywhere(
         instantiate(
-            bug.declared, bug.shown_at, constants, switch_on=bug.on,
-            switch_off=(*bug.off, *bug.fix), properties=[bug.property],
+            bug.declared,
+            bug.shown_at,
+            constants,
+            switch_on=bug.on,
+            switch_off=(*bug.off, *bug.fix),
+            properties=[bug.property],
         )
-    )  # fmt: skip
+    )
 
 
 def main() -> int:
