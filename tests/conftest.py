@@ -44,9 +44,13 @@ IN_CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 # No database: what an earlier run left must not decide whether a test passes.
 for _name, _same in (("same", True), ("drawn", False)):
     settings.register_profile(
-        _name, deadline=None, max_examples=EXAMPLES, database=None, print_blob=IN_CI,
+        _name,
+        deadline=None,
+        max_examples=EXAMPLES,
+        database=None,
+        print_blob=IN_CI,
         derandomize=_same,
-    )  # fmt: skip
+    )
 settings.load_profile("same")
 # Readline, which pytest loads, sets them for the processes that it starts.
 for _name in ("COLUMNS", "LINES"):
@@ -66,17 +70,22 @@ class RootIsNoTestPackage:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--seed", type=int, metavar="N", default=SAME_SEED,
+        "--seed",
+        type=int,
+        metavar="N",
+        default=SAME_SEED,
         help=f"draw other inputs than those of {SAME_SEED}, which is the default",
-    )  # fmt: skip
+    )
     parser.addoption("--long", action="store_true", help="run tests marked long, and no other")
     parser.addoption(
         "--every-case", action="store_true", help="run long tests too, and all cases of samples"
     )
     parser.addoption(
-        "--brokers", default="", metavar="RELEASES",
+        "--brokers",
+        default="",
+        metavar="RELEASES",
         help="run tests/brokers with Kafka's brokers of these releases, or of all",
-    )  # fmt: skip
+    )
 
 
 @pytest.hookimpl(tryfirst=True)  # Hypothesis reads its seed there, too
@@ -125,9 +134,11 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     """While the workers collect, one process compiles the functions that each of them would compile
     for itself."""
     config.stash[COMPILES] = subprocess.Popen(
-        [sys.executable, "-m", "epochfence.cli", *COMPILED], cwd=config.rootpath,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [sys.executable, "-m", "epochfence.cli", *COMPILED],
+        cwd=config.rootpath,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -25,9 +25,7 @@ COMMON = [
 NUMBERS = ("0", "-1", "x", "", "nan", "1.5", DIGITS)
 REALS = ("0", "-1", "x", "", "nan", "inf", "-inf", "1e300")
 RANGES = ("N=3..1", "N=..", "N=1..", "N=1,,2", "N=1..9999999999", "N=", "N=0..1", f"N=1..{DIGITS}")
-ENGINES = [
-    ("--engine", "spork"), ("--master", "local[2]"), ("--spark-ui",), ("--engine",),
-]  # fmt: skip
+ENGINES = [("--engine", "spork"), ("--master", "local[2]"), ("--spark-ui",), ("--engine",)]
 
 
 def options(name: str, values: tuple[str, ...]) -> list[tuple[str, ...]]:

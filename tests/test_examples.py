@@ -97,8 +97,10 @@ def test_the_plain_search_finds_as_many_states(example: Example) -> None:
     expected = search(instance)
     found = check(instance, Options(symmetry=False, slicing=False))
     assert (found.states, found.transitions, found.depth) == (
-        expected.states, expected.transitions, expected.depth,
-    )  # fmt: skip
+        expected.states,
+        expected.transitions,
+        expected.depth,
+    )
     assert not expected.broken
 
 

@@ -223,11 +223,15 @@ def test_the_page_lists_the_licence_of_each_package() -> None:
         ('{"dependencies": [{"name": "a", "version": "1", "vulns": []}]}', 0, "0 advisories on 1"),
         ('{"dependencies": [{"name": "a", "version": "1", "vulns": [{"id": "X-1"}]}]}', 1, "X-1"),
     ],
-)  # fmt: skip
+)
 def test_an_audit_without_an_answer_is_no_success(
-    answers: str, code: int, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    answers: str,
+    code: int,
+    line: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     done = subprocess.CompletedProcess[str]((), 0, stdout=answers)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
     monkeypatch.setitem(audit["main"].__globals__, "PAGE", tmp_path / "page.md")

@@ -63,16 +63,18 @@ def test_each_wrong_test_is_noticed(pytester: pytest.Pytester) -> None:
     """)
     found = run(pytester)
     found.assert_outcomes(passed=4, failed=1, errors=5, warnings=1)
-    found.stdout.fnmatch_lines_random([
-        "fault fault-1: DID NOT FIRE: 0 such EndTxn came*",
-        "*DUPLICATE of r in p-0.*",
-        "  No order explains this response. Allowed:",
-        "      by partition: AddPartitionsByLeaderResponse, row append*",
-        "*kafka_history isn't judged: no request of the protocol came",
-        "*BadFaultError: no request is called 'EndTransaction': choose one of *EndTxn*",
-        "@pytest.mark.kafka: no topic can be called 'a b'*",
-        "kafka_history records the cluster of the fixture kafka: add it",
-    ])  # fmt: skip
+    found.stdout.fnmatch_lines_random(
+        [
+            "fault fault-1: DID NOT FIRE: 0 such EndTxn came*",
+            "*DUPLICATE of r in p-0.*",
+            "  No order explains this response. Allowed:",
+            "      by partition: AddPartitionsByLeaderResponse, row append*",
+            "*kafka_history isn't judged: no request of the protocol came",
+            "*BadFaultError: no request is called 'EndTransaction': choose one of *EndTxn*",
+            "@pytest.mark.kafka: no topic can be called 'a b'*",
+            "kafka_history records the cluster of the fixture kafka: add it",
+        ]
+    )
 
 
 def test_a_test_runs_at_each_release(pytester: pytest.Pytester) -> None:

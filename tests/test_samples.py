@@ -19,7 +19,7 @@ from epochfence.tests.conftest import (
     keep_long_or_others,
     keep_samples,
     put_longest_first,
-)  # fmt: skip
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -153,10 +153,14 @@ def test_the_longest_scopes_come_first() -> None:
     """Quick files whole, and the functions of others by what their marks say."""
     slow, quick = "tests/fuzz/test_fuzz.py::", "tests/test_samples.py::"
     items: list[Any] = [
-        Case(f"{quick}a", None), Case(f"{slow}b", None, ()), Case(f"{slow}c[1]", None, ()),
-        Case(f"{slow}d", None, (60,)), Case(f"{slow}c[2]", None, ()), Case(f"{SPARK}e", None),
+        Case(f"{quick}a", None),
+        Case(f"{slow}b", None, ()),
+        Case(f"{slow}c[1]", None, ()),
+        Case(f"{slow}d", None, (60,)),
+        Case(f"{slow}c[2]", None, ()),
+        Case(f"{SPARK}e", None),
         Case(f"{quick}f", None),
-    ]  # fmt: skip
+    ]
     put_longest_first(ROOT, items)
     names = [item.nodeid.removeprefix(quick).removeprefix(slow) for item in items]
     assert names == [f"{SPARK}e", "d", "c[1]", "c[2]", "b", "a", "f"]

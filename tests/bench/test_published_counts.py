@@ -31,8 +31,9 @@ class Published:
 
 def ktx(*size: int, states: int, transitions: int, depth: int, slow: bool = False) -> Published:
     """The benchmark protocol at the constants I, K, E and S, as SPIN, rumur and TLC counted it."""
-    return Published("bench/ktx", dict(zip("IKES", size, strict=True)), states, transitions, depth,
-                     slow=slow)  # fmt: skip
+    return Published(
+        "bench/ktx", dict(zip("IKES", size, strict=True)), states, transitions, depth, slow=slow
+    )
 
 
 def mutex(
@@ -87,11 +88,13 @@ def run(model: str, constants: dict[str, int], *, threads: int, symmetry: bool) 
     [
         pytest.param(
             # those of 10 million states and more are counted by `make bench`
-            p, marks=[pytest.mark.slow, pytest.mark.long] if p.slow else [], id=str(p),
+            p,
+            marks=[pytest.mark.slow, pytest.mark.long] if p.slow else [],
+            id=str(p),
         )
         for p in PUBLISHED
     ],
-)  # fmt: skip
+)
 def test_counts(published: Published, threads: int) -> None:
     result = run(published.model, published.constants, threads=threads, symmetry=False)
     assert result.states == published.states

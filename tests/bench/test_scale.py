@@ -19,9 +19,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
 def test_the_model_is_within_a_quarter_of_each_recorded_run(run: scale.Recorded) -> None:
     found = scale.simulate(COSTS, run.found, run.successors, run.shards, run.cores, run.before)
     for simulated, name in (
-        (found.seconds, "seconds"), (found.sent_bytes, "sent_bytes"),
+        (found.seconds, "seconds"),
+        (found.sent_bytes, "sent_bytes"),
         (found.written_bytes, "written_bytes"),
-    ):  # fmt: skip
+    ):
         measured = sum(getattr(level, name) for level in run.levels)
         assert abs(simulated / measured - 1) <= scale.WITHIN, (name, simulated, measured)
     assert found.levels == len(run.levels)

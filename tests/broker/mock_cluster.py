@@ -129,7 +129,7 @@ class MockSystem(System):
                     for topic, number in map(self._place, fields["partitions"])
                 ],
             },
-        )  # fmt: skip
+        )
         (topic, *_) = found["results_by_topic_v3_and_below"]
         return {"error": topic["results_by_partition"][0]["partition_error_code"]}
 

@@ -43,9 +43,12 @@ def end(result: str = "COMMIT", producer_id: int = 0, producer_epoch: int = 0) -
 
 
 def batch(
-    base_sequence: int, count: int = 1, name: str | None = "a", producer_id: int = 0,
+    base_sequence: int,
+    count: int = 1,
+    name: str | None = "a",
+    producer_id: int = 0,
     producer_epoch: int = 0,
-) -> Line:  # fmt: skip
+) -> Line:
     who = {"producer_id": producer_id, "producer_epoch": producer_epoch}
     sent = {"partition": "t-0", **who, "base_sequence": base_sequence, "count": count}
     return {"request": "Produce", **sent, **({} if name is None else {"transactional_id": name})}

@@ -30,8 +30,9 @@ def test_a_listed_disagreement_is_there_and_is_the_first(listed: Listed) -> None
     response, (allowed,) = found.value.trace[-1].response, found.value.allowed
     assert response is not None
     assert (told(response, listed.mock), told(allowed, listed.allowed)) == (
-        listed.mock, listed.allowed,
-    )  # fmt: skip
+        listed.mock,
+        listed.allowed,
+    )
 
 
 def test_two_instances_of_an_id_both_go_on() -> None:
@@ -71,9 +72,13 @@ def test_what_is_generated_finds_no_other_kind() -> None:
                 return None
 
     some = settings(
-        max_examples=150, database=None, phases=[Phase.generate], deadline=None, derandomize=True,
+        max_examples=150,
+        database=None,
+        phases=[Phase.generate],
+        deadline=None,
+        derandomize=True,
         suppress_health_check=[HealthCheck.too_slow],
-    )  # fmt: skip
+    )
     run_state_machine_as_test(Noting, settings=some)
     assert len(found) > 8
     assert found - known == set()

@@ -27,9 +27,13 @@ from platformdirs import user_cache_path
 from epochfence.model.wire.connection import BrokerError, Connection, Security
 
 VERSIONS: Final = {
-    "2.5": "2.5.1", "3.6": "3.6.2", "3.9": "3.9.2", "4.0.1": "4.0.1", "4.3": "4.3.1",
+    "2.5": "2.5.1",
+    "3.6": "3.6.2",
+    "3.9": "3.9.2",
+    "4.0.1": "4.0.1",
+    "4.3": "4.3.1",
     "4.4": "4.4.0",
-}  # fmt: skip
+}
 """By the names of releases, the versions that are tried."""
 WITH_BUGS: Final = {"2.4": "2.4.1", "4.0.0": "4.0.0"}
 """Others, for bugs that none of those has."""
@@ -279,9 +283,11 @@ class Broker:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.end()
 
     def _start_zookeeper(self) -> None:

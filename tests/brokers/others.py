@@ -81,9 +81,13 @@ def program_of(other: Other) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         command = [part.format(folder=folder) for part in other.build]
         done = subprocess.run(
-            command, cwd=HERE / "kfake" if other.name == "kfake" else folder,
-            env={**os.environ, "GOBIN": str(folder)}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            command,
+            cwd=HERE / "kfake" if other.name == "kfake" else folder,
+            env={**os.environ, "GOBIN": str(folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             (*_, said) = done.stderr.strip().splitlines() or ["it failed"]
             raise Missing(
@@ -100,9 +104,11 @@ def running(other: Other, program: Path) -> Generator[str]:
     with tempfile.TemporaryDirectory() as data:
         values = {"program": program, "port": port, "data": data}
         process = subprocess.Popen(
-            [part.format(**values) for part in other.start], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
+            [part.format(**values) for part in other.start],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             _await(other, process, port)
             yield f"127.0.0.1:{port}"
@@ -145,10 +151,11 @@ def section(other: Other, results: Sequence[Result]) -> str:
     lines = [f"## {other.name}", ""]
     lines += [
         f"{other.name} {other.version}, compared with {other.protocol} (transaction.version "
-        f"{results[0]['transaction_version']}).", "",
+        f"{results[0]['transaction_version']}).",
+        "",
         "| level | directed | random | rows provoked | disagreements | to the end |",
         "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for level, result in zip(LEVELS, results, strict=True):
         asked = [f"{result['requests'].get(suite, 0):,}" for suite in ("directed", "random")]
         rows = sum(row["provoked"] for row in result["rows"])

@@ -39,9 +39,11 @@ def user(number: int, *, is_refused: bool) -> str:
 
 
 USERS: Final = (
-    "bob", "patient", "runner",
+    "bob",
+    "patient",
+    "runner",
     *(user(n, is_refused=each) for n in range(len(REQUESTS)) for each in (True, False)),
-)  # fmt: skip
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +52,15 @@ def authorizing(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Ite
     one may do everything."""
     passwords = " ".join(f'user_{name}="{name}"' for name in USERS)
     listener = Listener(
-        "SECURED", "SASL_PLAINTEXT",
+        "SECURED",
+        "SASL_PLAINTEXT",
         settings=(
             "listener.name.secured.sasl.enabled.mechanisms=PLAIN",
             f"listener.name.secured.plain.sasl.jaas.config={PLAIN} {passwords};",
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users=User:ANONYMOUS",
         ),
-    )  # fmt: skip
+    )
     folder = tmp_path_factory.mktemp("authorizing") / "broker"
     makes = ("auto.create.topics.enable=true",)
     with Broker(broker.release, folder, listener, settings=makes) as running:
@@ -123,9 +126,13 @@ def test_15_a_topic_that_may_not_be_read_ends_a_client(authorizing: Broker) -> N
     allow(authorizing, [("bob", "WRITE TOPIC orders"), ("bob", "WRITE TRANSACTIONAL_ID a")])
     jaas = f'{PLAIN} username="bob" password="bob";'
     with JavaProducer(
-        f"127.0.0.1:{authorizing.also_port}", authorizing.version, transactional_id="a",
-        security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=jaas,
-    ) as producer:  # fmt: skip
+        f"127.0.0.1:{authorizing.also_port}",
+        authorizing.version,
+        transactional_id="a",
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_jaas_config=jaas,
+    ) as producer:
         assert producer.do("initTransactions") == "ok"
 
         def commits_offsets() -> str:

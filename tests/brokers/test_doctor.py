@@ -56,10 +56,12 @@ def abort(bootstrap: str, case: Case) -> None:
     """As kafka-transactions.sh does: a marker to the leader."""
     topic, number = case.partition.place
     marker = {
-        "producer_id": case.open.producer_id, "producer_epoch": case.open.producer_epoch,
-        "transaction_result": False, "coordinator_epoch": max(0, case.open.coordinator_epoch),
+        "producer_id": case.open.producer_id,
+        "producer_epoch": case.open.producer_epoch,
+        "transaction_result": False,
+        "coordinator_epoch": max(0, case.open.coordinator_epoch),
         "topics": [{"name": topic, "partition_indexes": [number]}],
-    }  # fmt: skip
+    }
     host, _, port = bootstrap.rpartition(":")
     connection = Connection(host, int(port), Security())
     version = connection.api_versions()["api_keys"]

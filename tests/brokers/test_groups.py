@@ -47,8 +47,10 @@ class Asking:
     def commits(self, *, plain: bool = False, committed_offset: int = 5, **member: Any) -> None:
         """TxnOffsetCommit or OffsetCommit of a member: its error is told."""
         part = {
-            "partition_index": 0, "committed_offset": committed_offset, "committed_metadata": "",
-        }  # fmt: skip
+            "partition_index": 0,
+            "committed_offset": committed_offset,
+            "committed_metadata": "",
+        }
         topics = [{"name": "orders", "partitions": [part]}]
         fields = {**NOBODY, **member, "group_id": self.own["group_id"], "topics": topics}
         if plain:
@@ -64,16 +66,22 @@ class Asking:
             for generation in (-1, 0, 1):
                 for instance in (None, "i"):
                     self.commits(
-                        plain=plain, member_id=name, generation_id=generation,
+                        plain=plain,
+                        member_id=name,
+                        generation_id=generation,
                         group_instance_id=instance,
-                    )  # fmt: skip
+                    )
 
     def joins(self, member: str = "") -> str:
         asked = {
-            "group_id": self.own["group_id"], "session_timeout": 10_000,
-            "rebalance_timeout": 10_000, "member_id": member, "group_instance_id": None,
-            "protocol_type": "consumer", "protocols": PROTOCOLS,
-        }  # fmt: skip
+            "group_id": self.own["group_id"],
+            "session_timeout": 10_000,
+            "rebalance_timeout": 10_000,
+            "member_id": member,
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocols": PROTOCOLS,
+        }
         told = self.connection.ask("JoinGroup", 5, asked)
         self.told += [told["error_code"], str(told["generation_id"])]
         return told["member_id"]
@@ -85,9 +93,10 @@ class Asking:
     def fetched(self) -> list[str]:
         """The error and the offset of an OffsetFetch."""
         asked = {
-            "group_id": self.own["group_id"], "require_stable": True,
+            "group_id": self.own["group_id"],
+            "require_stable": True,
             "topics": [{"name": "orders", "partition_indexes": [0]}],
-        }  # fmt: skip
+        }
         (part,) = self.connection.ask("OffsetFetch", 7, asked)["topics"][0]["partitions"]
         return [part["error_code"], str(part["committed_offset"])]
 
@@ -146,8 +155,12 @@ class Asking:
 
 
 _OF_PRODUCER = ("transactional_id", "producer_id", "producer_epoch")
-_LATER = ("COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS",
-          "CONCURRENT_TRANSACTIONS")  # fmt: skip
+_LATER = (
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_COORDINATOR",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "CONCURRENT_TRANSACTIONS",
+)
 
 
 @pytest.fixture(scope="module")

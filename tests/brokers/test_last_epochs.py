@@ -48,11 +48,12 @@ def batches(broker: Broker, partition: int) -> list[Batch]:
     assert len(good) == len(rows), rows
     return [
         Batch(
-            batch.fields["producer_id"], batch.fields["producer_epoch"],
+            batch.fields["producer_id"],
+            batch.fields["producer_epoch"],
             record.fields["value"].decode(),
         )
         for batch, record in zip(good[::2], good[1::2], strict=True)
-    ]  # fmt: skip
+    ]
 
 
 @contextmanager
@@ -80,8 +81,10 @@ def test_3_a_batch_goes_out_without_producer_id(broker: Broker, is_last: bool) -
     """The batch behind one that is refused is lost, and then its answer."""
     with client(broker, is_last=is_last) as (proxy, producer):
         faults: list[dict[str, Any]] = [
-            {"do": "hold", "until": {"ms": 500}}, {"do": "lose_request"}, {"do": "lose_answer"},
-        ]  # fmt: skip
+            {"do": "hold", "until": {"ms": 500}},
+            {"do": "lose_request"},
+            {"do": "lose_answer"},
+        ]
         for nth, fault in enumerate(faults, 1):
             proxy.faults.add({**fault, "on": {"request": "Produce", "nth": nth}})
         for value in (TOO_LARGE, A):

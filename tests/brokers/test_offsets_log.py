@@ -22,8 +22,11 @@ WRITTEN = Path(__file__).parents[1] / "model" / "offsets.tsv"
 def test_the_examples_are_what_kafka_writes(broker: Broker) -> None:
     done = subprocess.run(
         [java(), "-cp", f"{broker.jars}/*", PROGRAM],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     assert done.stdout == WRITTEN.read_text()
 
 
@@ -83,6 +86,7 @@ def test_what_a_broker_writes_of_a_group_in_which_it_assigns(broker: Broker) -> 
     tombstones = {row.fields["type"] for row in mine if row.what == "tombstone"}
     # the topic is deleted by then, and the broker may have seen to its offsets
     assert tombstones - {"OFFSET_COMMIT"} == {
-        "CONSUMER_GROUP_MEMBER_METADATA", "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER",
+        "CONSUMER_GROUP_MEMBER_METADATA",
+        "CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER",
         "CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT",
-    }  # fmt: skip
+    }

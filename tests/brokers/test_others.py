@@ -17,9 +17,13 @@ from epochfence.tests.brokers import others
 from epochfence.tests.brokers.others import LEVELS, OTHERS, PAGE, section, sections
 
 RUN = {
-    "transaction_version": 2, "requests": {"directed": 1000, "random": 200}, "rows": [],
-    "disagreements": [{}], "ended_early": None, "lacking": [],
-}  # fmt: skip
+    "transaction_version": 2,
+    "requests": {"directed": 1000, "random": 200},
+    "rows": [],
+    "disagreements": [{}],
+    "ended_early": None,
+    "lacking": [],
+}
 CAUSE = {"name": "x", "count": 2, "rows": ["partition: Produce, row append (S.m)"]}
 
 
@@ -83,9 +87,11 @@ def test_a_missing_tool_is_told_in_a_line(tmp_path: Path) -> None:
     left = {name: value for name, value in os.environ.items() if name not in ("KFAKE", "TANSU")}
     done = subprocess.run(
         [sys.executable, str(Path(others.__file__)), "kfake", "tansu"],
-        env=left | {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        env=left | {"PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "others: brokers need go: install it (Debian and Ubuntu: apt install golang)",

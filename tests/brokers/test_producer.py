@@ -24,10 +24,11 @@ RECORDS = 200
 OVERHEAD = 21
 """Of a record in a batch, at most: DefaultRecord.MAX_RECORD_OVERHEAD."""
 EXCEPTIONS = {
-    "MESSAGE_TOO_LARGE": "RecordTooLargeException", "TIMEOUT": "TimeoutException",
+    "MESSAGE_TOO_LARGE": "RecordTooLargeException",
+    "TIMEOUT": "TimeoutException",
     "BUFFER_EXHAUSTED": "BufferExhaustedException",
     "ILLEGAL_ARGUMENT": "thrown IllegalArgumentException",
-}  # fmt: skip
+}
 
 
 def drawn(seed: int) -> list[list[int]]:
@@ -94,8 +95,11 @@ def test_metrics_and_refusals_are_those_of_kafka_s_own_classes(broker: Broker, s
         done = subprocess.run(
             [java(), "-cp", f"{broker.jars}/*", PROGRAM, broker.bootstrap],
             input="".join(" ".join(map(str, line)) + "\n" for line in lines),
-            capture_output=True, text=True, check=True, timeout=120,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
     told: dict[str, list[str]] = defaultdict(list)
     for line in done.stdout.splitlines():
         kind, _, rest = line.partition("\t")

@@ -70,9 +70,10 @@ def test_what_is_recorded_is_explained(broker: Broker, orders: str, tmp_path: Pa
     assert done.exit_code == 0, done.output
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     (rival,) = (
-        line for line in lines if line.get("client") == "rival"
-        and line["response"]["error"] == "NONE"
-    )  # fmt: skip
+        line
+        for line in lines
+        if line.get("client") == "rival" and line["response"]["error"] == "NONE"
+    )
     rival["response"]["producer_epoch"] += 5
     path.write_text("\n".join(map(json.dumps, lines)))
     assert CliRunner().invoke(app, judge).exit_code == 12

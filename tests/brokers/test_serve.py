@@ -27,8 +27,8 @@ JAAS: Final = {
     "SCRAM-SHA-256": f"scram.ScramLoginModule {_BY_PASSWORD}",
     "SCRAM-SHA-512": f"scram.ScramLoginModule {_BY_PASSWORD}",
     "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule required "
-        f'unsecuredLoginStringClaim_sub="{NAME}"',
-}  # fmt: skip
+    f'unsecuredLoginStringClaim_sub="{NAME}"',
+}
 
 
 def test_a_client_of_a_release_runs_transactions(broker: Broker) -> None:

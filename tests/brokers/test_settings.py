@@ -62,9 +62,13 @@ def test_settings_are_those_of_kafka_s_own_classes(broker: Broker) -> None:
     lines = "".join("\t".join(f"{n}={v}" for n, v in case.items()) + "\n" for case in cases)
     done = subprocess.run(
         [java(), "-Dfile.encoding=UTF-8", "-cp", f"{broker.jars}/*", PROGRAM],
-        input=lines, capture_output=True, text=True, encoding="utf-8", check=True,
+        input=lines,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
         timeout=120,
-    )  # fmt: skip
+    )
     defaults: dict[tuple[str, str], str] = {}
     found: list[str] = []
     for line in done.stdout.splitlines():

@@ -269,8 +269,9 @@ class SystemDrawing(Drawing):
                 if other.key is not None:
                     seen = seen.at(self.key(other.key, scope))
                 scope = scope.with_((seen, kind))
-        rows = [self.row(f"row {at}", machine, on, scope, response)
-                for at in range(self.number(1, 3))]  # fmt: skip
+        rows = [
+            self.row(f"row {at}", machine, on, scope, response) for at in range(self.number(1, 3))
+        ]
         when = self.truth(scope, 1) if self.chance(15) else lang.lift(True)
         made = Table(
             machine,

@@ -59,13 +59,17 @@ timing_out = Table(server, timeout, when=(role != Role.LEADER) & (term < TERMS),
     ),
 ))  # fmt: skip
 grant = Row(
-    "vote", when=(RequestVote.term == term) & may_vote, set={voted_for: RequestVote.sender},
+    "vote",
+    when=(RequestVote.term == term) & may_vote,
+    set={voted_for: RequestVote.sender},
     reply=Vote(term=term, granted=True),
-)  # fmt: skip
+)
 grant_to_anyone = Row(
-    "vote", when=RequestVote.term == term, set={voted_for: RequestVote.sender},
+    "vote",
+    when=RequestVote.term == term,
+    set={voted_for: RequestVote.sender},
     reply=Vote(term=term, granted=True),
-)  # fmt: skip
+)
 
 
 def asked(vote: Row) -> Table:
@@ -97,16 +101,20 @@ answered = Table(server, Vote, rows=(
 i, j = SERVER.variable("i"), SERVER.variable("j")
 both_lead = (role.at(i) == Role.LEADER) & (role.at(j) == Role.LEADER) & (term.at(i) == term.at(j))
 ONE_LEADER = invariant(
-    "OneLeader", all_of(i, all_of(j, (i != j).implies(~both_lead))),
+    "OneLeader",
+    all_of(i, all_of(j, (i != j).implies(~both_lead))),
     "A term has one leader at most.",
-)  # fmt: skip
+)
 
 
 def election(vote: Row = grant, **parts: Any) -> System:
     """The system, with the row by which a server votes; `parts` go in place of the system's own."""
     given: dict[str, Any] = {
-        "tables": (timing_out, asked(vote), answered), "properties": (ONE_LEADER,),
-        "constants": (SERVERS, TERMS), "channels": (Channel(RequestVote), Channel(Vote)),
-        "interchangeable": (SERVER,), "terminal": True,
-    }  # fmt: skip
+        "tables": (timing_out, asked(vote), answered),
+        "properties": (ONE_LEADER,),
+        "constants": (SERVERS, TERMS),
+        "channels": (Channel(RequestVote), Channel(Vote)),
+        "interchangeable": (SERVER,),
+        "terminal": True,
+    }
     return System("election", **(given | parts))

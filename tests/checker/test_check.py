@@ -176,8 +176,11 @@ def test_counts_are_of_whole_levels_and_the_same_for_any_threads() -> None:
     assert first.verdict is Verdict.BROKEN
     for other in results[1:]:
         assert (other.states, other.transitions, other.depth, other.rows) == (
-            first.states, first.transitions, first.depth, first.rows
-        )  # fmt: skip
+            first.states,
+            first.transitions,
+            first.depth,
+            first.rows,
+        )
         assert other.trace == first.trace
 
 
@@ -280,9 +283,11 @@ taken = seat.field("taken", lang.Set(RUNNER))
 r = RUNNER.variable("r")
 advance = Table(runner, lang.event("advance"), (Row("on", when=at < 2, set={at: at + 1}),))
 sit = Table(
-    seat, lang.event("sit", r),
-    (Row("down", when=at.at(r) == 1, set={taken: taken | lang.set_of(r)}),), others=(runner,),
-)  # fmt: skip
+    seat,
+    lang.event("sit", r),
+    (Row("down", when=at.at(r) == 1, set={taken: taken | lang.set_of(r)}),),
+    others=(runner,),
+)
 seated = lang.invariant(
     "Seated", lang.all_of(r, r.is_in(taken).implies(at.at(r) > 0)), "Who sits ran."
 )
@@ -291,9 +296,13 @@ seated = lang.invariant(
 def race(*properties: lang.Property, n: int = 3) -> Instance:
     """Runners whose names mean nothing."""
     system = System(
-        "race", (advance, sit), properties or (seated,), constants=(N,), terminal=True,
+        "race",
+        (advance, sit),
+        properties or (seated,),
+        constants=(N,),
+        terminal=True,
         interchangeable=(RUNNER,),
-    )  # fmt: skip
+    )
     return instantiate(system, constants={"N": n})
 
 
@@ -328,16 +337,12 @@ TOLD_APART = {
     ),
     "a set with a number": lang.invariant("P", lang.size(taken & lang.set_of(0)) < 2, "."),
     "a number sought": lang.invariant("P", lang.lift(0).is_in(taken) | (lang.size(taken) < 4), "."),
-    "a position": lang.invariant(
-        "P", lang.all_of(r, lang.position(r) + at.at(r) < 9), "."
-    ),
-    "the first of all": lang.invariant(
-        "P", at.at(lang.first_of(r, at.at(r) > 1).value) < 9, "."
-    ),
+    "a position": lang.invariant("P", lang.all_of(r, lang.position(r) + at.at(r) < 9), "."),
+    "the first of all": lang.invariant("P", at.at(lang.first_of(r, at.at(r) > 1).value) < 9, "."),
     "the first for want of one": lang.invariant(
         "P", lang.all_of(r, at.at(lang.if_(at.at(r) > 1, r, None).value) < 3), "."
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("property_", TOLD_APART.values(), ids=TOLD_APART)

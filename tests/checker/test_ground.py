@@ -408,9 +408,12 @@ def test_the_constant_that_is_too_large_is_named() -> None:
     machine.field("other", lang.Set(groups))
     everyone = lang.all_of(a, lang.all_of(b, lang.all_of(c, (a == b).implies(c.is_in(present)))))
     parts = lang.System(
-        "s", (lang.Table(machine, tell, (lang.Row("r"),)),),
-        (lang.invariant("P", everyone, "It holds."),), constants=(few, many), terminal=True,
-    )  # fmt: skip
+        "s",
+        (lang.Table(machine, tell, (lang.Row("r"),)),),
+        (lang.invariant("P", everyone, "It holds."),),
+        constants=(few, many),
+        terminal=True,
+    )
     with pytest.raises(DeclarationError, match=r"use smaller bounds, above all of many \(1000\)$"):
         ground(lang.instantiate(parts))
 

@@ -67,7 +67,11 @@ def drawn_graph(random: Random, states: int) -> Instance:
     premise, goal = random.randrange(states), random.randrange(1, states)
     far = place >= goal
     system = lang.System(
-        "walk", tuple(tables), (), terminal=True, fairness=tuple(fairness.values()),
+        "walk",
+        tuple(tables),
+        (),
+        terminal=True,
+        fairness=tuple(fairness.values()),
         progress=(
             lang.leads_to("Goes", place == premise, far, "It goes."),
             lang.leads_to("Leaves", far, ~far, "It leaves."),
@@ -76,7 +80,7 @@ def drawn_graph(random: Random, states: int) -> Instance:
             ),
             lang.always_possible("CanGo", far, "It can go."),
         ),
-    )  # fmt: skip
+    )
     return lang.instantiate(system, progress=True)
 
 
@@ -90,8 +94,9 @@ def native(instance: Instance, threads: int = 1) -> set[str]:
         explorer.insert(prepared.initials())
         explorer.begin_level()
         search(explorer)
-        names = {f"{aim.of.name} {[v for _, v in aim.bound]}": aim
-                 for aim in prepared.grounded.aims}  # fmt: skip
+        names = {
+            f"{aim.of.name} {[v for _, v in aim.bound]}": aim for aim in prepared.grounded.aims
+        }
         found: set[str] = set()
         for item in LivenessSearch(prepared, explorer).broken():
             native_progress.trace_of(prepared, item)
@@ -131,18 +136,23 @@ def with_progress(instance: Instance, random: Random) -> Instance:
         progress.append(lang.leads_to(f"L{at}", premise, goal, "L."))
     bounded = {event for each in instance.system.budgets for event in events_of(each)}
     events = [
-        event for event in dict.fromkeys(table.on for table in instance.system.tables)
+        event
+        for event in dict.fromkeys(table.on for table in instance.system.tables)
         if event not in bounded
-    ]  # fmt: skip
+    ]
     fairness = [
         item
-        for event in events if random.random() < 0.7
+        for event in events
+        if random.random() < 0.7
         for item in random.choice((lang.weak_fairness, lang.strong_fairness))(event)
-    ]  # fmt: skip
+    ]
     system = replace(
-        instance.system, properties=(), progress=tuple(progress), fairness=tuple(fairness),
+        instance.system,
+        properties=(),
+        progress=tuple(progress),
+        fairness=tuple(fairness),
         terminal=True,
-    )  # fmt: skip
+    )
     return lang.instantiate(system, instance.protocol, instance.constants, progress=True)
 
 
@@ -186,7 +196,9 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "weak fairness is strong": (native_progress, "_fair", _all_strong),
     "no run idles": (components, "idle", lambda *_: 0),
     "every state is on the way": (
-        components, "reach", lambda *args: args[4].fill(1) or REACH(*args) or 1,
+        components,
+        "reach",
+        lambda *args: args[4].fill(1) or REACH(*args) or 1,
     ),
     "no cycle is fair": (components, "components", lambda *args: (0, 0, args[-2])),
     "no aim is broken": (components, "broken_aims", lambda *_: 0),
@@ -194,10 +206,11 @@ PLANTED: dict[str, tuple[Any, str, Any]] = {
     "runs stay where they begin": (components, "reach_all", lambda *_: None),
     "nothing comes": (components, "come", lambda *_: None),
     "one number for all instances": (
-        preparation, "labelled_by",
+        preparation,
+        "labelled_by",
         lambda grounded: (preparation._rows(grounded.instance), grounded),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow(1)
@@ -237,13 +250,19 @@ def test_a_loop_is_shown_with_what_is_fair_along_it() -> None:
     result = check(example("retry", "1"))
     assert result.verdict is Verdict.LEADS_TO_BROKEN
     assert verdicts(result) == {
-        "DoneIsDone": "holds", "Answered": "broken", "CanBeAnswered": "unknown",
-    }  # fmt: skip
+        "DoneIsDone": "holds",
+        "Answered": "broken",
+        "CanBeAnswered": "unknown",
+    }
     assert result.trace is not None
     assert result.trace.loop == 3
     assert [step.row for step in result.trace.steps] == [
-        "ask", "answer", "lost", "ask again", "seen before",
-    ]  # fmt: skip
+        "ask",
+        "answer",
+        "lost",
+        "ask again",
+        "seen before",
+    ]
     assert result.trace.states[-1] == result.trace.states[3]
     assert result.trace.fair == (
         "strong fairness of Ask: possible at times, taken once",
@@ -283,10 +302,13 @@ def test_what_came_to_its_goal_may_be_owed_once_more() -> None:
     step = lang.event("step")
     row = lang.Row("on", when=place < 3, set={place: place + 1})
     system = lang.System(
-        "walk", (lang.Table(machine, step, rows=(row,)),), (), terminal=True,
+        "walk",
+        (lang.Table(machine, step, rows=(row,)),),
+        (),
+        terminal=True,
         fairness=lang.weak_fairness(step),
         progress=(lang.leads_to("EvenAgain", place.is_in(1, 3), place.is_in(0, 2), "Even again."),),
-    )  # fmt: skip
+    )
     result = check(lang.instantiate(system, progress=True))
     assert verdicts(result) == {"EvenAgain": "broken"}
     assert result.trace is not None
@@ -301,8 +323,9 @@ def test_a_dead_end_is_told_by_the_way_there() -> None:
     assert result.verdict is Verdict.LEADS_TO_BROKEN
     assert result.trace is not None
     assert ([step.row for step in result.trace.steps], result.trace.loop) == (
-        ["ask", "answer", "lost"], None,
-    )  # fmt: skip
+        ["ask", "answer", "lost"],
+        None,
+    )
 
 
 def test_symmetry_is_not_used_with_fairness_and_the_result_says_so() -> None:

@@ -116,8 +116,9 @@ def test_rows_that_wait_for_a_channel_of_the_default_capacity_are_named(tmp_path
     assert f"  within this bound: {WAITED}" in _told(result).splitlines()
     strict = _run(tmp_path, OVERTAKING, strict=True)
     assert (strict.verdict, strict.reason) == (
-        Verdict.INCONCLUSIVE, "1 thing is vacuous (--strict)",
-    )  # fmt: skip
+        Verdict.INCONCLUSIVE,
+        "1 thing is vacuous (--strict)",
+    )
     assert WAITED in _told(strict)
 
 

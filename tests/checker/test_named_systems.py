@@ -94,15 +94,17 @@ GIVEN = "from epochfence.language import *\nmachine = Machine('m')\n" + (
         (GIVEN + "if x in {0}:\n  pass\n", r"^declared.py:5: `x` in ...: write .is_in\(...\)"),
         (GIVEN + "{x: 1, 'y': 2, x: 3}\n", r"^declared.py:5: {...} has `x` twice"),
         (GIVEN + "{**{x: 1}, x: 1, x: 2}\n", r"^declared.py:5: {...} has `x` twice"),
-        (GIVEN + "class K(Key): pass\ny = machine.field('y', K('k', 2))\n"
-         "system = System('s', (Table(machine, tick, (Row('r'),)),), ())\n",
-         r"^declared.py: s holds more than declarations: an object of its own class K$"),
+        (
+            GIVEN + "class K(Key): pass\ny = machine.field('y', K('k', 2))\n"
+            "system = System('s', (Table(machine, tick, (Row('r'),)),), ())\n",
+            r"^declared.py: s holds more than declarations: an object of its own class K$",
+        ),
         (
             ONE.replace("x + 1", "True"),
             r"^declared.py:5: table machine.tick, row 'up': `x` is 0..3: it can't be set to",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_file_that_declares_no_system(
     file: Path, text: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

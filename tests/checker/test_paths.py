@@ -50,9 +50,11 @@ def graph(machine: Interpreter) -> dict[FullState, list[FullState]]:
 
 
 def plain(
-    after: dict[FullState, list[FullState]], initials: list[FullState], begin: Condition,
+    after: dict[FullState, list[FullState]],
+    initials: list[FullState],
+    begin: Condition,
     end: Condition,
-) -> Plain:  # fmt: skip
+) -> Plain:
     entered = {state for state in initials if begin(state) and not end(state)}
     held = {state for state in after if begin(state) and not end(state)}
     entered |= {one for state, every in after.items() if state not in held for one in every} & held

@@ -102,8 +102,11 @@ def compare(instance: Instance, reference: Reference) -> None:
         counts = (result.states, result.transitions, result.depth, [n for _, n in result.rows])
         if wanted.verdict is Verdict.HOLDS:
             assert counts == (
-                reference.states, reference.transitions, reference.depth, reference.taken
-            )  # fmt: skip
+                reference.states,
+                reference.transitions,
+                reference.depth,
+                reference.taken,
+            )
             assert [*result.first_depths.values()] == reference.first
         else:
             replay(instance, result)
@@ -152,8 +155,11 @@ def compare_going_on(instance: Instance, reference: Reference) -> None:
         if options is plain and rest == "holds":
             counts = (result.states, result.transitions, result.depth, [n for _, n in result.rows])
             assert counts == (
-                reference.states, reference.transitions, reference.depth, reference.taken
-            )  # fmt: skip
+                reference.states,
+                reference.transitions,
+                reference.depth,
+                reference.taken,
+            )
 
 
 def compare_with_some_properties(instance: Instance) -> None:

@@ -70,8 +70,11 @@ def alone(*arguments: str | Path, **environment: str) -> Ended:
     """A command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "epochfence.cli", *map(str, arguments)],
-        cwd=ROOT, env=os.environ | environment, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
@@ -94,9 +97,13 @@ def test_a_number_that_is_no_release_is_reported() -> None:
 
 @pytest.mark.parametrize(
     ("system", "code", "name"),
-    [("holds", 0, "HOLDS"), ("stuck", 11, "DEADLOCK"), ("breaks", 12, "BROKEN"),
-     ("faulty", 12, "BROKEN")],
-)  # fmt: skip
+    [
+        ("holds", 0, "HOLDS"),
+        ("stuck", 11, "DEADLOCK"),
+        ("breaks", 12, "BROKEN"),
+        ("faulty", 12, "BROKEN"),
+    ],
+)
 def test_the_exit_code_is_the_verdict_and_its_name_is_printed(
     declared: Path, system: str, code: int, name: str
 ) -> None:
@@ -162,9 +169,11 @@ def test_a_counterexample_is_printed_in_steps(declared: Path) -> None:
     lines = ended.out.splitlines()
     at = [line.strip() for line in lines].index("machine")
     assert [line.split() for line in lines[at + 1 : at + 5]] == [
-        ["1", "●", "up", "[up]"], ["│", "x:", "0", "→", "1"],
-        ["2", "●", "up", "[up]"], ["│", "x:", "1", "→", "2"],
-    ]  # fmt: skip
+        ["1", "●", "up", "[up]"],
+        ["│", "x:", "0", "→", "1"],
+        ["2", "●", "up", "[up]"],
+        ["│", "x:", "1", "→", "2"],
+    ]
     assert "Low doesn't hold after 2 steps. (x stays below N" in ended.out
     assert "  x = 2, not below 2" in lines
 
@@ -221,8 +230,9 @@ def test_json_of_a_counterexample(tmp_path: Path) -> None:
     found = result(tmp_path, KTX, *TINY, "--set", "V=0")
     assert (found["verdict"], found["exit_code"]) == ("broken", 12)
     broken = [p for p in found["properties"] if p["verdict"] == "broken"]
-    assert broken == [{"name": "NoHanging", "verdict": "broken", "trace_length": 9, "note": "",
-                       "trace": None}]  # fmt: skip
+    assert broken == [
+        {"name": "NoHanging", "verdict": "broken", "trace_length": 9, "note": "", "trace": None}
+    ]
     assert len(found["trace"]["steps"]) == 9
     assert found["trace"]["steps"][0]["row"] == "StartInit"
 
@@ -389,8 +399,10 @@ def test_bugs_are_listed_and_shown_one_by_one(tmp_path: Path) -> None:
     assert told == ["breaks after 9", "holds", "breaks after 9"]
     data = json.loads(file.read_text())
     assert [data[run]["verdict"] for run in ("broken", "fixed", "control")] == [
-        "broken", "holds", "broken"
-    ]  # fmt: skip
+        "broken",
+        "holds",
+        "broken",
+    ]
     ended = epochfence("bugs", "nothing")
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
     assert "no bug is called nothing: choose one of KAFKA-" in ended.err
@@ -450,11 +462,15 @@ def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
         environment = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path / "cache")}
         runs = [
             subprocess.Popen(
-                command, cwd=ROOT, env=environment, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                command,
+                cwd=ROOT,
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
             for _ in range(processes)
-        ]  # fmt: skip
+        ]
         for run in runs:
             out, err = run.communicate(timeout=300)
             assert run.returncode == 0, err

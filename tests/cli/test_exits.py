@@ -51,8 +51,11 @@ def under(limit: int, most: int, *arguments: str) -> Ended:
 
     done = subprocess.run(
         [sys.executable, "-m", "epochfence.cli", *arguments],
-        preexec_fn=limited, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        preexec_fn=limited,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return Ended(done.returncode, done.stdout, done.stderr)
 
 

@@ -25,23 +25,29 @@ UNDOCUMENTED = {"new counter", "diagram transaction -o transaction.svg", "list t
 WITH_OTHERS = {
     "explore transactions --bounds small",
     "explore docs/examples/lease.py --protocol 1 --trace lease.itf.json",
-    "conform --bootstrap 127.0.0.1:9092", "conform --classes 4.3 --bounds small", "findings",
+    "conform --bootstrap 127.0.0.1:9092",
+    "conform --classes 4.3 --bounds small",
+    "findings",
     "serve --protocol 4.3 --port 9092 --topic orders:3",
     "proxy --listen 127.0.0.1:9192 --upstream 127.0.0.1:9092",
-}  # fmt: skip
+}
 
 
 def complete(line: str) -> list[str]:
     """What bash offers behind a command line, in a process of its own."""
     words = line.split(" ")
     asked = {
-        "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1),
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
         "_EPOCHFENCE_COMPLETE": "complete_bash",
-    }  # fmt: skip
+    }
     done = subprocess.run(
         [str(Path(sys.executable).with_name("epochfence"))],
-        cwd=ROOT, env=os.environ | asked, capture_output=True, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
 

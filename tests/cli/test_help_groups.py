@@ -36,8 +36,12 @@ app.command()(grouped(draw))
 def test_the_fields_of_a_dataclass_are_options() -> None:
     parameters = signature(grouped(draw)).parameters
     assert {name: each.default for name, each in parameters.items()} == {
-        "name": Parameter.empty, "width": Parameter.empty, "height": 3, "depth": None, "dry": False,
-    }  # fmt: skip
+        "name": Parameter.empty,
+        "width": Parameter.empty,
+        "height": 3,
+        "depth": None,
+        "dry": False,
+    }
     done = CliRunner().invoke(app, ["a", "--width", "5", "--depth", "2"])
     assert done.output == f"a {Box(width=5, height=3, depth=2)} False\n"
 

@@ -162,8 +162,11 @@ def test_a_real_signal(command: tuple[str, ...], tmp_path: Path) -> None:
     told = tmp_path / "told.json"
     run = subprocess.Popen(
         [sys.executable, "-m", "epochfence.cli", *command, "--set", "S=3", "--json", str(told)],
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     while processor_time(run.pid) < STARTED:
         assert run.poll() is None
         time.sleep(0.05)

@@ -34,12 +34,14 @@ def test_what_it_writes_runs_as_it_says(here: Path) -> None:
     assert "CountedOnce doesn't hold after 4 steps" in broken.out
     assert epochfence("lint", "counting.py").code == 0
     assert epochfence("prove", "counting.py", "--property", "CountedOnce", "--jobs", "1").code in (
-        0, 20,
-    )  # fmt: skip
+        0,
+        20,
+    )
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_counting.py"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
 

@@ -41,8 +41,12 @@ def ended(*arguments: str, **environment: str) -> tuple[list[str], float, set[st
     given = {"PYTHONDONTWRITEBYTECODE": "1"} | environment
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments],
-        cwd=ROOT, env=os.environ | given, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=os.environ | given,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     looks, left, *names = json.loads(done.stderr.splitlines()[-1])
     return looks, left, set(names)
 

@@ -115,7 +115,8 @@ STEPS: Final = {
         Step(
             "consumer.ConsoleConsumer",
             "--topic {n} --group {n} --from-beginning --max-messages 2 --timeout-ms 20000 "
-            "--isolation-level read_committed", "total of 2 messages",
+            "--isolation-level read_committed",
+            "total of 2 messages",
         ),
         Step(_GROUPS, "--list", "{n}"),
         Step(_GROUPS, "--describe --group {n}", "{n}"),
@@ -127,7 +128,8 @@ STEPS: Final = {
         Step(
             "ProducerPerformance",
             "--topic {n} --num-records 20 --record-size 10 --throughput -1 --transactional-id {n} "
-            "--transaction-duration-ms 100", "20 records sent",
+            "--transaction-duration-ms 100",
+            "20 records sent",
         ),
         Step("TransactionsCommand", "list", "CompleteCommit"),
         Step("TransactionsCommand", "describe --transactional-id {n}", "CompleteCommit"),
@@ -141,10 +143,8 @@ STEPS: Final = {
         Step("DeleteRecordsCommand", "--offset-json-file {f}", "low_watermark: 1"),
         Step("GetOffsetShell", "--topic {n} --time earliest", "{n}:0:1"),
     ),
-    "producer": (
-        Step("VerifiableProducer", "--topic {n} --max-messages 5", '"acked":5'),
-    ),
-}  # fmt: skip
+    "producer": (Step("VerifiableProducer", "--topic {n} --max-messages 5", '"acked":5'),),
+}
 """The calls of each test of Kafka's tools; {n} is a name of the test's own."""
 NOT_BEFORE: Final = {("Kafka's tools", "transactions"): "3.0"}
 """The first release whose brokers have the APIs that a test needs."""

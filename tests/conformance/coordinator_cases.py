@@ -55,11 +55,13 @@ class Coordinator(Adapter):
         self.leaders = dict(given.get("leaders", {}))
         self.homes = dict(given.get("txn_partition_of", {}))
         self.model = DraftCoordinator(
-            protocol=RELEASE, transaction_version=given.get("broker_transaction_version", 0),
-            now_ms=given.get("now_ms", 0), producer_ids=self._new_id,
+            protocol=RELEASE,
+            transaction_version=given.get("broker_transaction_version", 0),
+            now_ms=given.get("now_ms", 0),
+            producer_ids=self._new_id,
             leader_of=lambda partition: self.leaders.get(partition, 0),
             state_partition_of=lambda name: self.homes.get(name, 0),
-        )  # fmt: skip
+        )
         self.model.keeps_records = True
         self.epoch = given.get("coordinator_epoch", 0)
         self.ownership = given.get("ownership", "ACTIVE")
@@ -97,10 +99,14 @@ class Coordinator(Adapter):
         self.model.records.clear()
 
     def init_producer_id(
-        self, txn_id: str | None, timeout_ms: int, expected_pid: int | None,
-        expected_epoch: int | None, state_append_error: str = "NONE",
+        self,
+        txn_id: str | None,
+        timeout_ms: int,
+        expected_pid: int | None,
+        expected_epoch: int | None,
+        state_append_error: str = "NONE",
         interleave: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         self._fresh()
         expected = None
         if expected_pid is not None and expected_epoch is not None:
@@ -111,9 +117,12 @@ class Coordinator(Adapter):
             self.model.put(metadata_from(interleave["replace_txn"]))
 
         answer = self.model.init_producer_id(
-            txn_id, timeout_ms, expected, append=state_append_error,
+            txn_id,
+            timeout_ms,
+            expected,
+            append=state_append_error,
             before_abort=None if interleave is None else between,
-        )  # fmt: skip
+        )
         return self._answered(answer)
 
     def _answered(self, answer: Any) -> dict[str, Any]:
@@ -131,9 +140,13 @@ class Coordinator(Adapter):
         return self.last_id not in values
 
     def add_partitions(
-        self, txn_id: str | None, producer_id: int, producer_epoch: int, partitions: list[str],
+        self,
+        txn_id: str | None,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: list[str],
         state_append_error: str = "NONE",
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         self._fresh()
         error = self.model.add_partitions(
             txn_id, producer_id, producer_epoch, partitions, append=state_append_error
@@ -153,9 +166,13 @@ class Coordinator(Adapter):
     ) -> dict[str, Any]:  # fmt: skip
         self._fresh()
         answer = self.model.end_txn(
-            txn_id, producer_id, producer_epoch, result,
-            api_version=5 if client_transaction_version == 2 else 4, append=state_append_error,
-        )  # fmt: skip
+            txn_id,
+            producer_id,
+            producer_epoch,
+            result,
+            api_version=5 if client_transaction_version == 2 else 4,
+            append=state_append_error,
+        )
         return self._answered(answer)
 
     def describe(self, txn_id: str | None) -> dict[str, Any]:
@@ -239,9 +256,12 @@ class Coordinator(Adapter):
         return [marker for _, marker in found]
 
     def marker_response(
-        self, txn_id: str, partition_errors: Mapping[str, str] | None,
-        state_append_error: str = "NONE", request: str | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+        self,
+        txn_id: str,
+        partition_errors: Mapping[str, str] | None,
+        state_append_error: str = "NONE",
+        request: str | None = None,
+    ) -> dict[str, Any]:
         self._fresh()
         (marker,) = self._taken(txn_id, request, partition_errors or ())
         outcome, again = self._raising(

@@ -125,14 +125,18 @@ class ProducerState(OnLeader):
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
         names = (
-            "producer_id_expiration_ms", "max_transaction_timeout_ms", "late_transaction_buffer_ms",
-        )  # fmt: skip
+            "producer_id_expiration_ms",
+            "max_transaction_timeout_ms",
+            "late_transaction_buffer_ms",
+        )
         settings = {name: given[name] for name in names if name in given}
         self.now = given.get("now_ms", 0)
         self.leader = PartitionLeader(
-            protocol=RELEASE, now_ms=self.now, **settings,
+            protocol=RELEASE,
+            now_ms=self.now,
+            **settings,
             verification=given.get("verification_enabled", False),
-        )  # fmt: skip
+        )
         self.states = self.leader.producer_state_manager
         self.labels = Labels()
         self.staged: dict[str, dict[str, Any]] = {}
@@ -186,9 +190,12 @@ class ProducerState(OnLeader):
 
     def stage_begin(self, handle: str, pid: int, origin: str) -> None:
         self.staged[handle] = {
-            "pid": pid, "origin": origin, "states": self.states.copy(), "started": [],
+            "pid": pid,
+            "origin": origin,
+            "states": self.states.copy(),
+            "started": [],
             "batches": self.states.producers.get(pid),
-        }  # fmt: skip
+        }
 
     def stage_append(
         self, handle: str, epoch: int, first_seq: int, last_seq: int, first_offset: int,
@@ -336,10 +343,11 @@ class Log(OnLeader):
     def __init__(self, given: Mapping[str, Any]) -> None:
         super().__init__(given)
         self.leader = PartitionLeader(
-            protocol=RELEASE, now_ms=given.get("now_ms", 0),
+            protocol=RELEASE,
+            now_ms=given.get("now_ms", 0),
             verification=given.get("verification_enabled", False),
             producer_id_expiration_ms=given.get("producer_id_expiration_ms", 86_400_000),
-        )  # fmt: skip
+        )
         self.states = self.leader.producer_state_manager
         self.interval = given.get("expiration_check_interval_ms", 600_000)
         self.next_check = self.leader.now_ms + self.interval
@@ -353,10 +361,14 @@ class Log(OnLeader):
         guard: str | None,
     ) -> dict[str, Any]:  # fmt: skip
         answer = self.leader.append(
-            producer_id=pid, producer_epoch=epoch, base_sequence=first_seq, count=count,
-            transactional=transactional, origin=origin,
+            producer_id=pid,
+            producer_epoch=epoch,
+            base_sequence=first_seq,
+            count=count,
+            transactional=transactional,
+            origin=origin,
             guard=None if guard is None else self.labels.guards.get(guard),
-        )  # fmt: skip
+        )
         return {
             "error": answer.error,
             "first_offset": answer.first_offset,
@@ -369,9 +381,11 @@ class Log(OnLeader):
         self, pid: int, epoch: int, result: str, coordinator_epoch: int
     ) -> dict[str, Any]:
         answer = self.leader.append_marker(
-            producer_id=pid, producer_epoch=epoch, result=result,
+            producer_id=pid,
+            producer_epoch=epoch,
+            result=result,
             coordinator_epoch=coordinator_epoch,
-        )  # fmt: skip
+        )
         return {"error": answer.error}
 
     def append_follower(self, batches: Iterable[Mapping[str, Any]]) -> None:

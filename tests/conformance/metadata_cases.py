@@ -25,11 +25,13 @@ class CoordinatorMetadata(Adapter):
         self.partitions = given.get("num_partitions", 1)
         self.version = given.get("broker_transaction_version", 0)
         self.model = DraftFunctions(
-            protocol=RELEASE, transaction_version=self.version, now_ms=given.get("now_ms", 0),
+            protocol=RELEASE,
+            transaction_version=self.version,
+            now_ms=given.get("now_ms", 0),
             state_partition_of=lambda name: partition_for(name, self.partitions),
             transactional_id_expiration_ms=config.get("transactional_id_expiration_ms", 604800000),
             transaction_max_timeout_ms=config.get("transaction_max_timeout_ms", 900_000),
-        )  # fmt: skip
+        )
         self.prepared: dict[str, TransactionMetadata] = {}
         self.loads: dict[int, Mapping[str, Any]] = {}
         self.batches: list[TombstoneBatch] = []
@@ -60,18 +62,29 @@ class CoordinatorMetadata(Adapter):
         self, txn_id: str, timeout_ms: int, expected_epoch: int | None, now_ms: int
     ) -> dict[str, Any]:
         return self._prepare(
-            txn_id, "prepare increment epoch", now_ms, timeout_ms=timeout_ms,
+            txn_id,
+            "prepare increment epoch",
+            now_ms,
+            timeout_ms=timeout_ms,
             expected_epoch=expected_epoch,
-        )  # fmt: skip
+        )
 
     def prepare_rotate_producer_id(
-        self, txn_id: str, new_producer_id: int, timeout_ms: int, now_ms: int,
+        self,
+        txn_id: str,
+        new_producer_id: int,
+        timeout_ms: int,
+        now_ms: int,
         record_last_epoch: bool,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         return self._prepare(
-            txn_id, "prepare producer id rotation", now_ms, new_producer_id=new_producer_id,
-            timeout_ms=timeout_ms, records_last_epoch=record_last_epoch,
-        )  # fmt: skip
+            txn_id,
+            "prepare producer id rotation",
+            now_ms,
+            new_producer_id=new_producer_id,
+            timeout_ms=timeout_ms,
+            records_last_epoch=record_last_epoch,
+        )
 
     def prepare_add_partitions(
         self, txn_id: str, partitions: list[str], now_ms: int
@@ -80,14 +93,21 @@ class CoordinatorMetadata(Adapter):
         return self._prepare(txn_id, "prepare add partitions", now_ms, partitions=added)
 
     def prepare_end(
-        self, txn_id: str, target: str, client_transaction_version: int, next_producer_id: int,
+        self,
+        txn_id: str,
+        target: str,
+        client_transaction_version: int,
+        next_producer_id: int,
         now_ms: int,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         return self._prepare(
-            txn_id, "prepare abort or commit", now_ms, target=_member(target),
+            txn_id,
+            "prepare abort or commit",
+            now_ms,
+            target=_member(target),
             client_transaction_version=client_transaction_version,
             next_producer_id=None if next_producer_id < 0 else next_producer_id,
-        )  # fmt: skip
+        )
 
     def prepare_complete(self, txn_id: str, now_ms: int) -> dict[str, Any]:
         return self._prepare(txn_id, "prepare complete", now_ms)
@@ -150,9 +170,13 @@ class CoordinatorMetadata(Adapter):
         self.model.resign(partition, coordinator_epoch)
 
     def load_from_log(
-        self, partition: int, coordinator_epoch: int, records: list[Any], log_start: int,
+        self,
+        partition: int,
+        coordinator_epoch: int,
+        records: list[Any],
+        log_start: int,
         log_end: int | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         return self._loaded(self.model.load(partition, coordinator_epoch, _records(records)))
 
     def _loaded(self, driven: list[str]) -> dict[str, Any]:
@@ -206,21 +230,29 @@ class CoordinatorMetadata(Adapter):
         for number in range(first, last + 1):
             self.model.put(
                 NEW_ENTRY._replace(
-                    transactional_id=f"{prefix}{number}", producer_id=number, producer_epoch=0,
-                    state=state, txn_timeout_ms=txn_timeout_ms,
+                    transactional_id=f"{prefix}{number}",
+                    producer_id=number,
+                    producer_epoch=0,
+                    state=state,
+                    txn_timeout_ms=txn_timeout_ms,
                     txn_last_update_timestamp=last_update_ms,
                 )
-            )  # fmt: skip
+            )
 
     def append_transition(
-        self, txn_id: str, coordinator_epoch: int, log_result: str,
+        self,
+        txn_id: str,
+        coordinator_epoch: int,
+        log_result: str,
         keep_pending_for_retry: bool = False,
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         def append() -> dict[str, Any]:
             error = self.model.append(
-                self.prepared[txn_id], coordinator_epoch, log_result,
+                self.prepared[txn_id],
+                coordinator_epoch,
+                log_result,
                 keeps_pending_for_retry=keep_pending_for_retry,
-            )  # fmt: skip
+            )
             return {"error": error, "metadata": metadata_to(self.model.metadata(txn_id))}
 
         return _raising(append)

@@ -152,9 +152,11 @@ incremented = Table(
 )
 
 rotate = event(
-    "prepare producer id rotation", new_producer_id=PRODUCER_ID, timeout_ms=TIMEOUT_MS,
+    "prepare producer id rotation",
+    new_producer_id=PRODUCER_ID,
+    timeout_ms=TIMEOUT_MS,
     records_last_epoch=Bool(),
-)  # fmt: skip
+)
 rotated = Table(
     transaction,
     on=rotate,
@@ -197,9 +199,11 @@ added = Table(
 )
 
 end = event(
-    "prepare abort or commit", target=TransactionState, client_transaction_version=Int(0, 2),
+    "prepare abort or commit",
+    target=TransactionState,
+    client_transaction_version=Int(0, 2),
     next_producer_id=Optional(PRODUCER_ID),
-)  # fmt: skip
+)
 _bumps = end.client_transaction_version == 2
 
 
@@ -386,9 +390,13 @@ class Functions(TransactionCoordinator):
         return metadata_of(name, entry)
 
     def append(
-        self, transition: TransactionMetadata, coordinator_epoch: int, log_error: str = "NONE", *,
+        self,
+        transition: TransactionMetadata,
+        coordinator_epoch: int,
+        log_error: str = "NONE",
+        *,
         keeps_pending_for_retry: bool = False,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Appends a transition that was prepared, to which the log answers `log_error`; the error
         that the caller gets. Raises IllegalStateError where the entry has changed underneath.
 

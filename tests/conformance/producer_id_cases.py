@@ -38,9 +38,10 @@ class ProducerIds(Adapter):
             control = given["controller"]
             self.controller = ProducerIdController(
                 {int(broker): epoch for broker, epoch in control["brokers"].items()},
-                protocol=RELEASE, next_block=_first(control.get("next_block")) or 0,
+                protocol=RELEASE,
+                next_block=_first(control.get("next_block")) or 0,
                 is_active=control.get("active", True),
-            )  # fmt: skip
+            )
         if "manager" in given:
             manager = given["manager"]
             self.backoff = manager.get("retry_backoff_ms", 50)

@@ -136,9 +136,10 @@ def test_nothing_differs() -> None:
 
 def test_long_lines_stay_within_100_columns() -> None:
     long = Table(
-        BACK.machine, event("an event of a long name"),
+        BACK.machine,
+        event("an event of a long name"),
         (Row("a row " * 20, during=refunds, source="Some.method" * 20, goto=state),),
-    )  # fmt: skip
+    )
     text = told(differing(long, before="1", after="2"))
     assert max(map(len, text.splitlines())) <= 100
     assert text.count("Some.method") < 20

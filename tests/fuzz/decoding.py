@@ -82,9 +82,12 @@ def _record(random: Random, kind: Kind, control: bool) -> Record:
         value = None if value is None else mutated(random, value)
     headers = tuple(("h", _bytes(random)) for _ in range(random.choice((0, 0, 0, 2))))
     return Record(
-        offset_delta=number(random, 32), timestamp_delta=number(random, 64), key=key, value=value,
+        offset_delta=number(random, 32),
+        timestamp_delta=number(random, 64),
+        key=key,
+        value=value,
         headers=headers,
-    )  # fmt: skip
+    )
 
 
 @cache

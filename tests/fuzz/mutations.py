@@ -118,11 +118,15 @@ def same_meaning(random: Random, line: bytes) -> bytes:
         case 2:
             return b" \t" + line.strip() + b" \r"
         case _:
-            return "".join(
-                f"\\u{ord(sign):04x}" if sign.isalpha() and quoted % 2 else sign
-                for quoted, part in enumerate(line.decode().split('"'))
-                for sign in (*part, '"')
-            )[:-1].encode() if b"\\" not in line else line  # fmt: skip
+            return (
+                "".join(
+                    f"\\u{ord(sign):04x}" if sign.isalpha() and quoted % 2 else sign
+                    for quoted, part in enumerate(line.decode().split('"'))
+                    for sign in (*part, '"')
+                )[:-1].encode()
+                if b"\\" not in line
+                else line
+            )
 
 
 def changed_lines(

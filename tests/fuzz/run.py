@@ -28,9 +28,7 @@ from epochfence.tests.fuzz import (
 from epochfence.tests.fuzz.harness import Case, Surface, write_failure
 from epochfence.tests.fuzz.workers import Figures, run_case, run_for
 
-ROOMS = (
-    decoding, histories, segments, traces, declarations, commands, checkpoints, sizes,
-)  # fmt: skip
+ROOMS = (decoding, histories, segments, traces, declarations, commands, checkpoints, sizes)
 SURFACES = {room.SURFACE.name: room.SURFACE for room in ROOMS}
 FAILURES = Path(__file__).parents[2] / ".fuzz"
 ROUND = 60  # seconds, at least, of a round in which each surface has its turn
@@ -38,9 +36,13 @@ ROUNDS = 12  # at most, as a worker compiles things at the beginning of each tur
 
 
 def fuzz(
-    surfaces: Sequence[Surface], seconds: float, seed: int, failures: Path = FAILURES,
-    output: Path | None = None, most: int = 1 << 62,
-) -> dict[str, Figures]:  # fmt: skip
+    surfaces: Sequence[Surface],
+    seconds: float,
+    seed: int,
+    failures: Path = FAILURES,
+    output: Path | None = None,
+    most: int = 1 << 62,
+) -> dict[str, Figures]:
     """Runs the surfaces in turns, each with at most so many inputs. Tells each failure as it comes;
     the figures so far are written after each turn."""
     found = {surface.name: Figures() for surface in surfaces}

@@ -76,10 +76,13 @@ class _Broker:
         record = Record(offset_delta=0, key=encode_key(each.name), value=value)
         self.states.append(
             RecordBatch(
-                base_offset=len(self.states), records=(record,), last_offset_delta=0,
-                base_timestamp=self.now, max_timestamp=self.now,
+                base_offset=len(self.states),
+                records=(record,),
+                last_offset_delta=0,
+                base_timestamp=self.now,
+                max_timestamp=self.now,
             )
-        )  # fmt: skip
+        )
 
     def step(self) -> None:
         """Something happens."""
@@ -106,9 +109,12 @@ class _Broker:
     def _append(self, name: str, each: _Id, *, transactional: bool) -> None:
         count = self.random.randint(1, 3)
         answer = self.leaders[name].append(
-            producer_id=each.producer_id, producer_epoch=each.epoch,
-            base_sequence=each.sequences[name], count=count, transactional=transactional,
-        )  # fmt: skip
+            producer_id=each.producer_id,
+            producer_epoch=each.epoch,
+            base_sequence=each.sequences[name],
+            count=count,
+            transactional=transactional,
+        )
         assert answer.error == "NONE", answer
         each.sequences[name] += count
 
@@ -119,9 +125,11 @@ class _Broker:
         self._state(each, f"PREPARE_{result}")
         for name in each.partitions:
             answer = self.leaders[name].append_marker(
-                producer_id=each.producer_id, producer_epoch=each.epoch, result=result,
+                producer_id=each.producer_id,
+                producer_epoch=each.epoch,
+                result=result,
                 transaction_version=2 if self.bumps else 0,
-            )  # fmt: skip
+            )
             assert answer.error == "NONE", answer
         each.partitions = ()
         self._state(each, f"COMPLETE_{result}")
@@ -166,13 +174,15 @@ class _Broker:
 def _entry(producer_id: int, state: Any) -> ProducerEntry:
     newest, first = state.batch_metadata[-1:], state.current_txn_first_offset
     return ProducerEntry(
-        producer_id=producer_id, epoch=state.producer_epoch,
+        producer_id=producer_id,
+        epoch=state.producer_epoch,
         last_sequence=newest[0].last_sequence if newest else -1,
         last_offset=newest[0].last_offset if newest else -1,
-        offset_delta=newest[0].offset_delta if newest else 0, timestamp=state.last_timestamp,
+        offset_delta=newest[0].offset_delta if newest else 0,
+        timestamp=state.last_timestamp,
         coordinator_epoch=state.coordinator_epoch,
         current_txn_first_offset=-1 if first is None else first,
-    )  # fmt: skip
+    )
 
 
 # Damage -------------------------------------------------------------------------------------------

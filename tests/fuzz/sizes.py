@@ -46,13 +46,17 @@ def _ids(count: int) -> bytes:
     return _lines(
         *(
             {
-                "request": "InitProducerId", "client": "c", "transactional_id": f"t{at}",
-                "start": at, "end": at + 0.5, "transaction_timeout_ms": 60_000,
+                "request": "InitProducerId",
+                "client": "c",
+                "transactional_id": f"t{at}",
+                "start": at,
+                "end": at + 0.5,
+                "transaction_timeout_ms": 60_000,
                 "response": {"error": "NONE", "producer_id": at, "producer_epoch": 0},
             }
             for at in range(count)
         )
-    )  # fmt: skip
+    )
 
 
 def _batches_of_producer(count: int) -> bytes:
@@ -90,10 +94,14 @@ def _application(count: int, in_one: bool) -> bytes:
         transaction = "t" if in_one else f"t{at}"
         lines.append(
             {
-                "event": "send", "producer": "p", "transaction": transaction, "partition": "p-0",
-                "record": f"r{at}", "outcome": "acknowledged",
+                "event": "send",
+                "producer": "p",
+                "transaction": transaction,
+                "partition": "p-0",
+                "record": f"r{at}",
+                "outcome": "acknowledged",
             }
-        )  # fmt: skip
+        )
         if not in_one:
             lines.append({"event": "end", "transaction": transaction, "outcome": "committed"})
     if in_one:
@@ -152,11 +160,9 @@ def _snapshot(count: int) -> bytes:
 
 def _index(count: int) -> bytes:
     return encode_index(
-        AbortedTransaction(
-            producer_id=at, first_offset=at, last_offset=at, last_stable_offset=at
-        )
+        AbortedTransaction(producer_id=at, first_offset=at, last_offset=at, last_stable_offset=at)
         for at in range(count)
-    )  # fmt: skip
+    )
 
 
 def _settings(count: int) -> bytes:

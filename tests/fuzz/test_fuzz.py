@@ -83,9 +83,9 @@ def _end(case: Case, _: Path) -> Ended:
 
 @pytest.mark.slow(1)
 @pytest.mark.parametrize(
-    ("word", "seen"), [("dies", "ends the process: exit 3"), ("hangs", "processor time"),
-                       ("eats", "MemoryError")],
-)  # fmt: skip
+    ("word", "seen"),
+    [("dies", "ends the process: exit 3"), ("hangs", "processor time"), ("eats", "MemoryError")],
+)
 def test_a_worker_outlives_no_bad_input_unseen(word: str, seen: str) -> None:
     def generate(random: Random) -> Case:
         return Case((word if random.random() < 0.5 else "ends",))

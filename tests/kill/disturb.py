@@ -130,8 +130,10 @@ def short(surface: Surface, normal: Usual, folder: Path, drawn: random.Random) -
 
 
 DISTURBANCES: dict[str, Callable[[Surface, Usual, Path, random.Random], Outcome]] = {
-    "kill": killed, "full": full, "short": short,
-}  # fmt: skip
+    "kill": killed,
+    "full": full,
+    "short": short,
+}
 
 
 def _limited(
@@ -205,10 +207,14 @@ def run(
 
     said = list[bytes]()
     process = subprocess.Popen(
-        [*surface.arguments(folder), *more], cwd=folder, preexec_fn=limit,
+        [*surface.arguments(folder), *more],
+        cwd=folder,
+        preexec_fn=limit,
         env={**os.environ, **surface.environment},
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
     assert process.stderr is not None
     reader = Thread(target=lambda pipe: said.append(pipe.read()), args=[process.stderr])
     reader.start()  # a file would be cut off by a limit

@@ -112,15 +112,21 @@ LOCAL = Surface(
     ("--checkpoint", "run"), "--resume", "run/manifest.json", memory=0.15, least_space=0.05,
 )  # fmt: skip
 SWEEP = Surface(
-    "sweep", ("sweep", KTX, "--set", "E=1..3", "--set", "S=1..2", "--jobs", "2", *_ktx(I=1, K=1)),
-    ("--results", "kept.jsonl"), is_kept="kept.jsonl", roles=("driver", "worker"),
+    "sweep",
+    ("sweep", KTX, "--set", "E=1..3", "--set", "S=1..2", "--jobs", "2", *_ktx(I=1, K=1)),
+    ("--results", "kept.jsonl"),
+    is_kept="kept.jsonl",
+    roles=("driver", "worker"),
     least_space=0.9,
-)  # fmt: skip
+)
 PROVE = Surface(
-    "prove", ("prove", LEASE, "--property", "OneHolder", "--jobs", "2"),
-    ("--results", "kept.jsonl"), is_kept="kept.jsonl", roles=("driver", "worker"),
+    "prove",
+    ("prove", LEASE, "--property", "OneHolder", "--jobs", "2"),
+    ("--results", "kept.jsonl"),
+    is_kept="kept.jsonl",
+    roles=("driver", "worker"),
     least_space=0.845,
-)  # fmt: skip
+)
 JUDGE = Surface("judge", ("judge", HISTORY), prepare=write_history, least_space=0.82)
 SPARK = Surface(
     "check on Spark",
@@ -133,9 +139,13 @@ SPARK = Surface(
 JUDGE_SPARK = Surface(
     "judge on Spark",
     ("judge", "--engine", "spark", "--master", "local[2]", "--input", HISTORY),
-    ("--output", "verdicts"), prepare=lambda folder: write_history(folder, MANY),
-    roles=("driver", "executor", "worker"), least_file=1 << 12, longest_file=1 << 18,
-    environment=QUICK, may_refuse=True,
-)  # fmt: skip
+    ("--output", "verdicts"),
+    prepare=lambda folder: write_history(folder, MANY),
+    roles=("driver", "executor", "worker"),
+    least_file=1 << 12,
+    longest_file=1 << 18,
+    environment=QUICK,
+    may_refuse=True,
+)
 
 SURFACES = {each.name: each for each in (LOCAL, SWEEP, PROVE, JUDGE, SPARK, JUDGE_SPARK)}

@@ -66,7 +66,11 @@ def test_a_row_takes_the_place_of_its_surface_alone(tmp_path: Path) -> None:
     first, *rows, last = page.read_text().splitlines()
     assert (first, last) == ("before", "after")
     assert rows == [
-        BEGIN.strip(), *HEAD, row("check", kinds, 2), row("sweep", kinds, 1),
-        row("check on Spark", kinds, 2), END.strip(),
-    ]  # fmt: skip
+        BEGIN.strip(),
+        *HEAD,
+        row("check", kinds, 2),
+        row("sweep", kinds, 1),
+        row("check on Spark", kinds, 2),
+        END.strip(),
+    ]
     assert rows[3] == "| check | 2 | 1 | 2 | 2 | 0 | 2 |"

@@ -49,9 +49,13 @@ NOTHING = invariant("Nothing", ~any_of(c, any_of(m, lift(True))), "Nothing is in
 
 def test_a_property_sees_the_messages_of_an_address() -> None:
     system = System(
-        "asking", (ASKS, HEARS), (OF_WHO_ASKED, NOTHING), constants=(CLIENTS,),
-        channels=(Channel(Ask),), terminal=True,
-    )  # fmt: skip
+        "asking",
+        (ASKS, HEARS),
+        (OF_WHO_ASKED, NOTHING),
+        constants=(CLIENTS,),
+        channels=(Channel(Ask),),
+        terminal=True,
+    )
     instance = instantiate(system)
     machine = Interpreter(instance)
     of_who_asked, nothing = (item.expression for item in instance.properties)

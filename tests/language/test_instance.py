@@ -40,20 +40,26 @@ below = lang.invariant("Below", x <= N, "It is.")
 never = lang.invariant("Never", x < 0, "It never is.")
 
 ticking = Table(
-    depot, tick,
-    (Row("fast", during=FAST, set={x: 0}), Row("slow", during=SLOW, set={x: 1})),
-)  # fmt: skip
+    depot, tick, (Row("fast", during=FAST, set={x: 0}), Row("slow", during=SLOW, set={x: 1}))
+)
 sending = Table(depot, send, (Row("ask", send=(ask(shelf=s, n=1),)),))
-asked = Table(worker, ask, (Row("answer", when=ask.n == 1, set={count: count + 1},
-                                reply=answer(n=ask.n)),), response=answer)  # fmt: skip
+asked = Table(
+    worker,
+    ask,
+    (Row("answer", when=ask.n == 1, set={count: count + 1}, reply=answer(n=ask.n)),),
+    response=answer,
+)
 answered = Table(depot, answer, (Row("take", set={x: answer.n}),))
 
 
 def system(*tables: Table, **parts: Any) -> System:
     """A system of these tables."""
     given: dict[str, Any] = {
-        "properties": (below, never), "constants": (N,), "protocols": PROTOCOLS, "terminal": True,
-    }  # fmt: skip
+        "properties": (below, never),
+        "constants": (N,),
+        "protocols": PROTOCOLS,
+        "terminal": True,
+    }
     return System("store", tables=tables or (ticking,), **(given | parts))
 
 
@@ -372,8 +378,9 @@ def test_messages_are_lost_without_bound_and_doubled_within_one() -> None:
     rows = dict(steps(instance, one))
     assert rows["network.ask/lost"] == {"network.ask": ((), ())}
     assert rows["network.ask again/duplicated"] == {
-        "network.ask": (((1,), (1,)), ()), "budget.duplicate ask": 1,
-    }  # fmt: skip
+        "network.ask": (((1,), (1,)), ()),
+        "budget.duplicate ask": 1,
+    }
     spent = (*one[:-1], 1)
     assert "network.ask again/duplicated" not in dict(steps(instance, spent))
     full = (*one[:3], (((1,), (1,)), ()), 0)
@@ -426,15 +433,18 @@ def test_a_machine_hears_of_what_is_lost() -> None:
     instance = lang.instantiate(system(sending, quiet, noted, channels=(lang.Channel(ask),)))
     state = (1, (0, 0), (False, False), ((), ((1,),)))
     assert dict(steps(instance, state))["worker.lost ask/note"] == {
-        "worker.lamp": (False, True), "network.ask": ((), ()),
-    }  # fmt: skip
+        "worker.lamp": (False, True),
+        "network.ask": ((), ()),
+    }
 
 
 def test_a_message_goes_to_each_of_some() -> None:
     everyone = Table(
-        depot, tick, (Row("all", send=(lang.to_each(s, count.at(s) == 0, ask(shelf=s)),)),),
+        depot,
+        tick,
+        (Row("all", send=(lang.to_each(s, count.at(s) == 0, ask(shelf=s)),)),),
         others=(worker,),
-    )  # fmt: skip
+    )
     quiet = Table(worker, ask, (Row("take"),))
     instance = lang.instantiate(
         system(everyone, quiet, channels=(lang.Channel(ask),)), constants={"N": 3}

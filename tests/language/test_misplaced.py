@@ -34,9 +34,13 @@ def _row(**changed: Any) -> Any:
 
 def _system(**changed: Any) -> Any:
     given: dict[str, Any] = {
-        "name": "s", "tables": (_table(), lang.Table(alone, Ask, (row,))), "properties": (),
-        "channels": (lang.Channel(Ask),), "constants": (N,), **changed,
-    }  # fmt: skip
+        "name": "s",
+        "tables": (_table(), lang.Table(alone, Ask, (row,))),
+        "properties": (),
+        "channels": (lang.Channel(Ask),),
+        "constants": (N,),
+        **changed,
+    }
     return declared.instantiate(lang.System(**given))
 
 
@@ -131,9 +135,11 @@ WRONG: dict[str, Any] = {
     "a class": lang.Bool, "a machine": alone, "a function": lambda: True,
 }  # fmt: skip
 FITS = {
-    ("row.source", "a text"), ("reach", "a text"), ("bounds by name", "a text"),
+    ("row.source", "a text"),
+    ("reach", "a text"),
+    ("bounds by name", "a text"),
     ("variable", "a type"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -57,12 +57,15 @@ COLLECTIONS: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
     ("system s, constants", lambda given: _system(constants=given), N),
     ("system s, interchangeable", lambda given: _system(interchangeable=given), KEY),
     ("table client.tick, rows", lambda given: lang.Table(client, tick, given), row),
-    ("table client.tick, others",
-     lambda given: lang.Table(client, tick, (row,), others=given), alone),
+    (
+        "table client.tick, others",
+        lambda given: lang.Table(client, tick, (row,), others=given),
+        alone,
+    ),
     ("row 'r', send", lambda given: lang.Row("r", send=given), Ask(client=0)),
     ("protocols, releases", lambda given: lang.Protocols(given), "1"),
     ("message M, carried", lambda given: lang.message("M", alone, carried=given, k=KEY), "k"),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("where", "make", "one"), COLLECTIONS, ids=[c[0] for c in COLLECTIONS])
@@ -186,9 +189,11 @@ HUGE: tuple[tuple[Any, str], ...] = (
     (lang.Set(lang.Int(0, 10**9)), "1,000,000,001 of them for big.f: use smaller bounds"),
     (lang.Sequence(lang.Int(0, 1), 10**6), "1,000,000 of them for big.f"),
     (lang.Map(lang.Key("k", 10**9), lang.Bool()), "1,000,000,000 of them for big.f"),
-    (lang.Map(lang.Key("k", 10**6), lang.Map(lang.Key("l", 10**6), lang.Bool())),
-     "1,000,000,000,000 of them for big.f"),
-)  # fmt: skip
+    (
+        lang.Map(lang.Key("k", 10**6), lang.Map(lang.Key("l", 10**6), lang.Bool())),
+        "1,000,000,000,000 of them for big.f",
+    ),
+)
 
 
 @pytest.mark.parametrize(("kind", "said"), HUGE, ids=[said for _, said in HUGE])

@@ -169,19 +169,25 @@ def test_the_name_of_a_variable_of_the_row_is_no_matter() -> None:
     sent = Row("say", when=other != this, send=(lang.to_others(carrying(about=other)),))
     system = between(peer, carrying, Table(peer, named, (sent,)))
     assert moves(system, 1) == [
-        ("peer0: begin(peer1)", ("Note(peer0 → peer1, about=peer1)",
-                                 "Note(peer0 → peer2, about=peer1)"))
-    ]  # fmt: skip
+        (
+            "peer0: begin(peer1)",
+            ("Note(peer0 → peer1, about=peer1)", "Note(peer0 → peer2, about=peer1)"),
+        )
+    ]
 
 
 def test_this_is_the_addressee_and_a_reply_goes_to_the_sender() -> None:
     say = Row("say", when=lang.position(this) == 2, send=(Note(to=0, number=1),))
     back = Table(peer, Reply, (Row("hear", set={heard: Reply.sender}),))
     system = between(
-        peer, Note, back, Table(peer, begin, (say,)), rows=(
-            Row("answer", set={heard: Note.sender}, reply=Reply(number=Note.number)),
-        ), channels=(lang.Channel(Note), lang.Channel(Reply)), budgets={begin: 1},
-    )  # fmt: skip
+        peer,
+        Note,
+        back,
+        Table(peer, begin, (say,)),
+        rows=(Row("answer", set={heard: Note.sender}, reply=Reply(number=Note.number)),),
+        channels=(lang.Channel(Note), lang.Channel(Reply)),
+        budgets={begin: 1},
+    )
     found = search(lang.instantiate(system))
     assert found.states == 4
     never = lang.invariant("Never", heard.at(2) != 0, "The first answer isn't heard.")
@@ -202,13 +208,15 @@ def test_who_asked_finds_out_that_something_is_lost(message: Message, found_by: 
     say = Row("say", when=lang.position(this) == 1, send=(Note(to=0, number=1),))
     gone = Table(peer, lang.lost(message), (Row("gone", set={heard: this}),))
     taking = Table(peer, Note, (Row("answer", reply=Reply(number=0)),))
-    never = lang.invariant(
-        "Never", lang.all_of(p, ~heard.at(p).is_set), "Nobody finds out."
-    )  # fmt: skip
+    never = lang.invariant("Never", lang.all_of(p, ~heard.at(p).is_set), "Nobody finds out.")
     system = lang.System(
-        "peers", (Table(peer, begin, (say,)), taking, gone), (never,), budgets={begin: 1},
-        channels=(lang.Channel(Note), lang.Channel(Reply)), terminal=True,
-    )  # fmt: skip
+        "peers",
+        (Table(peer, begin, (say,)), taking, gone),
+        (never,),
+        budgets={begin: 1},
+        channels=(lang.Channel(Note), lang.Channel(Reply)),
+        terminal=True,
+    )
     result = check(lang.instantiate(system))
     assert result.trace is not None
     last = result.trace.steps[-1]
@@ -263,9 +271,11 @@ def test_a_server_that_votes_twice() -> None:
 def test_a_vote_that_goes_to_the_candidate_itself_is_told_by_the_search() -> None:
     """Nobody is elected of requests that each server sends to itself alone."""
     own = Row(
-        "ask oneself", goto=raft.Role.CANDIDATE, send=(RequestVote(to=me, term=1),),
+        "ask oneself",
+        goto=raft.Role.CANDIDATE,
+        send=(RequestVote(to=me, term=1),),
         set={raft.term: 1, raft.votes: lang.set_of(me)},
-    )  # fmt: skip
+    )
     tables = (Table(server, raft.timeout, (own,)), raft.asked(raft.grant), raft.answered)
     result = check(lang.instantiate(raft.election(tables=tables)))
     assert "server.Vote/elected" in result.never_taken

@@ -73,13 +73,11 @@ def _system(**changed: Any) -> Any:
 def _row(**parts: Any) -> Any:
     return _system(
         tables=(
-            lang.Table(machine, tick, (
-                lang.Row("r", **parts),
-            )),
+            lang.Table(machine, tick, (lang.Row("r", **parts),)),
             lang.Table(store, Say, (lang.Row("s"),)),
         ),
         channels=(lang.Channel(Say),),
-    )  # fmt: skip
+    )
 
 
 ROOT = Path(__file__).parents[2]
@@ -90,19 +88,22 @@ LATE: dict[str, tuple[Callable[[], Any], str]] = {
         "property P: .*a map of 2 keys",
     ),
     "what is much": (
-        lambda: _system(properties=(lang.invariant("P", _nested(), "P."),)), "property P: .*parts",
+        lambda: _system(properties=(lang.invariant("P", _nested(), "P."),)),
+        "property P: .*parts",
     ),
     "a capacity": (
-        lambda: dataclasses.replace(_row(), channels=(lang.Channel(Say, N - 2),)), "is -1, below 0"
+        lambda: dataclasses.replace(_row(), channels=(lang.Channel(Say, N - 2),)),
+        "is -1, below 0",
     ),
     "a budget": (lambda: _system(budgets={tick: N - 2}), "is -1, below 0"),
     "terminal": (lambda: _system(terminal=votes[x] == 1), "terminal: .*a map of 2 keys"),
     "what is sent": (
-        lambda: _row(send=(lang.to_each(lang.variable("v", lang.Int(0, 200_000)), True,
-            Say(place=0)),)),
+        lambda: _row(
+            send=(lang.to_each(lang.variable("v", lang.Int(0, 200_000)), True, Say(place=0)),)
+        ),
         "table machine.tick, row 'r': Say to 200,001 at once",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", LATE)

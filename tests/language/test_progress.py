@@ -78,8 +78,9 @@ def test_what_is_well_formed_is_taken() -> None:
         fairness=lang.weak_fairness(tick) + lang.strong_fairness(tick, rows=("count",)),
     )
     assert [item.name for item in made.fairness] == [
-        "weak fairness of tick", "strong fairness of tick [count]",
-    ]  # fmt: skip
+        "weak fairness of tick",
+        "strong fairness of tick [count]",
+    ]
     assert lang.instantiate(made).progress == ()
     assert [x.name for x in lang.instantiate(made, progress=True).progress] == ["Goes"]
     assert [x.name for x in lang.instantiate(made, properties=["Goes"]).progress] == ["Goes"]

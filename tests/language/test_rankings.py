@@ -25,9 +25,12 @@ HELPS = (lang.helps(tick, i == j, each=(j,)),)
 
 def system(*rankings: Any, **changed: Any) -> Any:
     parts: dict[str, Any] = {
-        "name": "s", "tables": (TABLE,), "properties": (HOLDS,), "progress": (GOES, CAN),
+        "name": "s",
+        "tables": (TABLE,),
+        "properties": (HOLDS,),
+        "progress": (GOES, CAN),
         "rankings": rankings,
-    }  # fmt: skip
+    }
     return lang.System(**{**parts, **changed})
 
 

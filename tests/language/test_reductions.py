@@ -246,8 +246,10 @@ def test_a_machine_alone_leaves_out_its_reductions() -> None:
                     StandsFor(has_room, True, because="history")))  # fmt: skip
     outcome = driven.handle("write", record=0, partition=0, delta=1)
     assert (outcome.row, outcome.sent[0].offset, [*driven.state]) == (
-        "append", 0, ["end_offset", "batches", "is_busy"],
-    )  # fmt: skip
+        "append",
+        0,
+        ["end_offset", "batches", "is_busy"],
+    )
     assert driven["end_offset"] == 2
 
 
@@ -259,15 +261,22 @@ def test_fields_of_a_message_are_left_out_wherever_it_is() -> None:
     client = Machine("client")
     count = client.field("count", Int(0, 1))
     tables = (
-        Table(client, on=ask, when=count == 0, rows=(
-            Row("ask", set={count: 1}, send=(Ask(number=ask.number, size=ask.number),)),
-        )),
+        Table(
+            client,
+            on=ask,
+            when=count == 0,
+            rows=(Row("ask", set={count: 1}, send=(Ask(number=ask.number, size=ask.number),)),),
+        ),
         Table(server, on=Ask, rows=(Row("see", set={seen: Ask.number}),)),
-    )  # fmt: skip
+    )
     small = System(
-        "asked", tables, (), channels=(Channel(Ask),), terminal=True,
+        "asked",
+        tables,
+        (),
+        channels=(Channel(Ask),),
+        terminal=True,
         reductions=(StandsFor(Ask.size, 0, because="nobody reads it"),),
-    )  # fmt: skip
+    )
     assert [name for name, _ in small.channels[0].message.parameters] == ["number"]
     assert check(instantiate(small)).states == 1 + 4 + 1  # nobody reads `seen`
 
@@ -296,12 +305,14 @@ failed = Table(
     server,
     on=fail,
     rows=(
-        Row("lost", when=(fail.error == Error.LOST) | (fail.error == Error.BUSY), set={
-            last_error: fail.error,
-        }),
+        Row(
+            "lost",
+            when=(fail.error == Error.LOST) | (fail.error == Error.BUSY),
+            set={last_error: fail.error},
+        ),
         Row("other"),
     ),
-)  # fmt: skip
+)
 
 
 KNOWN = invariant("Known", last_error.is_in(*(getattr(Error, n) for n in Error.names)), "It's one.")
@@ -318,9 +329,13 @@ def test_a_system_has_the_first_members_of_an_enum() -> None:
 
 def test_a_comparison_with_a_member_that_is_left_out_is_false() -> None:
     small = System(
-        "failing", (failed,), (KNOWN,), fixed={ERRORS: 2}, terminal=True,
+        "failing",
+        (failed,),
+        (KNOWN,),
+        fixed={ERRORS: 2},
+        terminal=True,
         reductions=(LeftOut(Error, because="the server answers with the first ones"),),
-    )  # fmt: skip
+    )
     assert str(small.tables[0].rows[0].guard) == "fail.error == BUSY"
     assert check(instantiate(small)).states == 2
 

@@ -113,14 +113,17 @@ def _told(when: Operand, number: Operand = 1) -> set[int]:
     system = System(
         name="boss",
         tables=(
-            Table(boss, event("start"), when=size(got) == 0, rows=(
-                Row("tell", set={got: set_of(0, 1)}, send=(tell,)),
-            )),
+            Table(
+                boss,
+                event("start"),
+                when=size(got) == 0,
+                rows=(Row("tell", set={got: set_of(0, 1)}, send=(tell,)),),
+            ),
             Table(server, Go, rows=(Row("go", set={told: Go.number}),)),
         ),
         properties=(invariant("P", size(got) < 3, "P."),),
         channels=(Channel(Go),),
-    )  # fmt: skip
+    )
     instance = instantiate(system)
     check(instance)  # which grounds it
     machine = Interpreter(instance)

@@ -42,10 +42,12 @@ class Driven:
     def __init__(self, instance: Instance) -> None:
         is_transactional = transactional.data.name in instance.features
         self.client = ProducerClient(
-            "replayed" if is_transactional else None, protocol=instance.protocol,
+            "replayed" if is_transactional else None,
+            protocol=instance.protocol,
             transaction_version=2 if transaction_version_2.data.name in instance.features else 0,
-            delivery_timeout_ms=2**31 - 1, max_in_flight=instance.constants["in_flight"],
-        )  # fmt: skip
+            delivery_timeout_ms=2**31 - 1,
+            max_in_flight=instance.constants["in_flight"],
+        )
         self.result: CallResult | None = None
         self.records: dict[tuple[int, int], Record] = {}
         # epochs are used up after as many more as in the bounded run
@@ -198,8 +200,10 @@ class Bounded:
                     told[q, s] = status
         epoch = has("producer_epoch")
         found: dict[str, Any] = {
-            "state": name, "epoch": epoch, "id": has("producer_id") if epoch >= 0 else -1,
-        }  # fmt: skip
+            "state": name,
+            "epoch": epoch,
+            "id": has("producer_id") if epoch >= 0 else -1,
+        }
         if name == "FATAL_ERROR":  # what it was doing is forgotten here, and left as it was there
             return found
         found["waits"] = sorted(waits, key=str)

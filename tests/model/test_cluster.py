@@ -20,9 +20,13 @@ def test_a_transaction_of_an_older_client_ends_under_its_own_version(
     producer_id, epoch = cluster.init_producer_id("orders")[1:]
     cluster.add_partitions("orders", producer_id, epoch, ["sales-0"])
     cluster.produce(
-        "sales-0", producer_id=producer_id, producer_epoch=epoch, base_sequence=0,
-        transactional_id="orders", api_version=older["Produce"],
-    )  # fmt: skip
+        "sales-0",
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
+        transactional_id="orders",
+        api_version=older["Produce"],
+    )
     ended = cluster.end_txn("orders", producer_id, epoch, result, api_version=older["EndTxn"])
 
     assert ended.error == "NONE"
@@ -38,9 +42,12 @@ def test_transaction_version_may_change_in_the_middle_of_a_transaction() -> None
     cluster = Cluster(protocol="4.3")
     producer_id, epoch = cluster.init_producer_id("orders", 1000)[1:]
     cluster.produce(
-        "sales-0", producer_id=producer_id, producer_epoch=epoch, base_sequence=0,
+        "sales-0",
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=0,
         transactional_id="orders",
-    )  # fmt: skip
+    )
     cluster.update_features(transaction_version=1)
     ended = cluster.end_txn("orders", producer_id, epoch, "COMMIT", api_version=5)
     assert (ended.error, ended.producer_epoch) == ("NONE", epoch + 1)

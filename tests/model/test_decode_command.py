@@ -95,8 +95,11 @@ def test_a_broken_file_shows_what_is_good_and_ends_with_2(transaction_log: Path)
     *rows, error = epochfence("decode", transaction_log, "--json", "-").stdout.splitlines()
     assert len(rows) == 3
     assert json.loads(error) == {
-        "what": "error", "byte": len(good) + 8, "field": "batch_length", "reason": reason,
-    }  # fmt: skip
+        "what": "error",
+        "byte": len(good) + 8,
+        "field": "batch_length",
+        "reason": reason,
+    }
 
 
 def test_a_snapshot_and_an_index(tmp_path: Path) -> None:
@@ -257,15 +260,17 @@ BOMBS = {
     "snappy that claims 4 GiB": (2, b"\xff\xff\xff\xff\x0f\x00a", 1),
     "snappy in blocks": (
         2,
-        b"\x82SNAPPY\x00" + (1).to_bytes(4) * 2
-        + 2 * (lambda block: len(block).to_bytes(4) + block)(
+        b"\x82SNAPPY\x00"
+        + (1).to_bytes(4) * 2
+        + 2
+        * (lambda block: len(block).to_bytes(4) + block)(
             bytes(cramjam.snappy.compress_raw(bytes(900_000)))
         ),
         1,
     ),
     "many records": (4, bytes(cramjam.zstd.compress(RECORD * 3_000)), 3_000),
     "uncompressed": (0, bytes(2 << 20), 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BOMBS)
@@ -284,9 +289,11 @@ def test_a_batch_above_the_limit_is_passed_over(name: str, tmp_path: Path) -> No
 
 def test_at_the_limit_it_is_decoded() -> None:
     batch = RecordBatch(
-        base_offset=0, records=(Record(offset_delta=0, value=bytes(5_000)),), last_offset_delta=0,
+        base_offset=0,
+        records=(Record(offset_delta=0, value=bytes(5_000)),),
+        last_offset_delta=0,
         attributes=4,
-    )  # fmt: skip
+    )
     data = encode_batch(batch)
     body = 5_000 + 9  # with the record's other fields
     assert decode_batch(data, 0, body)[0] == batch
@@ -301,14 +308,18 @@ def metadata(number: int, body: bytes, frame: int = 1) -> Record:
 
 LEVEL = metadata(12, b"\x14transaction.version\0\2\0")
 METADATA = {
-    "level": (LEVEL, {"type": "FeatureLevelRecord", "name": "transaction.version",
-                      "feature_level": 2}),
-    "block": (metadata(15, bytes(3) + b"\1" + bytes(8) + (1000).to_bytes(8) + b"\0"),
-              {"type": "ProducerIdsRecord", "broker_id": 1, "next_producer_id": 1000}),
+    "level": (
+        LEVEL,
+        {"type": "FeatureLevelRecord", "name": "transaction.version", "feature_level": 2},
+    ),
+    "block": (
+        metadata(15, bytes(3) + b"\1" + bytes(8) + (1000).to_bytes(8) + b"\0"),
+        {"type": "ProducerIdsRecord", "broker_id": 1, "next_producer_id": 1000},
+    ),
     "named": (metadata(20, b"\0"), {"type": "NoOpRecord", "value": "00"}),
     "unknown": (metadata(99, b"\7"), {"type": 99, "value": "07"}),
     "secret": (metadata(11, b"hush"), {"type": "UserScramCredentialRecord"}),
-}  # fmt: skip
+}
 
 
 def metadata_log(folder: Path, record: Record) -> Path:

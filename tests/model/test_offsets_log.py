@@ -33,9 +33,13 @@ LINES = (Path(__file__).parent / "offsets.tsv").read_text().splitlines()
 WRITTEN = {what: bytes.fromhex(data) for what, _, data in (x.partition("\t") for x in LINES)}
 OFFSET, GROUP = RECORD_TYPES[1], RECORD_TYPES[2]
 MEMBER = {
-    "member_id": "member", "client_id": "client", "client_host": "/127.0.0.1",
-    "session_timeout": 10, "subscription": b"\1", "assignment": b"",
-}  # fmt: skip
+    "member_id": "member",
+    "client_id": "client",
+    "client_host": "/127.0.0.1",
+    "session_timeout": 10,
+    "subscription": b"\1",
+    "assignment": b"",
+}
 
 
 def test_every_type_of_key_is_that_of_kafka() -> None:
@@ -68,9 +72,12 @@ def test_a_group_of_each_version(version: int) -> None:
     member = MEMBER | ({"rebalance_timeout": 20} if version >= 1 else {})
     member |= {"group_instance_id": "instance"} if version >= 3 else {}
     told = {
-        "protocol_type": "consumer", "generation": 2, "protocol": "range",
-        "leader": None if version == 2 else "member", "members": (member,),
-    }  # fmt: skip
+        "protocol_type": "consumer",
+        "generation": 2,
+        "protocol": "range",
+        "leader": None if version == 2 else "member",
+        "members": (member,),
+    }
     told |= {"current_state_timestamp": 17} if version >= 2 else {}
     assert plain(found.value) == told
     assert encode_group_value(GROUP, found.value, version) == data
@@ -117,14 +124,20 @@ CONSUMER: dict[str, Any] = CLIENT | {
     },
 }  # fmt: skip
 STREAMS: dict[str, Any] = {
-    "epoch": 3, "metadata_hash": 4, "validated_topology_epoch": 5,
+    "epoch": 3,
+    "metadata_hash": 4,
+    "validated_topology_epoch": 5,
     "last_assignment_configs": ({"key": "num.standby.replicas", "value": "1"},),
-}  # fmt: skip
+}
 INSTANCE: dict[str, Any] = CLIENT | {
-    "instance_id": None, "rack_id": "rack", "rebalance_timeout_ms": 5, "topology_epoch": 6,
-    "process_id": "process", "user_endpoint": {"host": "host", "port": 65535},
+    "instance_id": None,
+    "rack_id": "rack",
+    "rebalance_timeout_ms": 5,
+    "topology_epoch": 6,
+    "process_id": "process",
+    "user_endpoint": {"host": "host", "port": 65535},
     "client_tags": ({"key": "zone", "value": "z"},),
-}  # fmt: skip
+}
 TARGET, LATER = ({"assignment_epoch": 8, "assignment_timestamp": at} for at in (0, 9))
 HAS = {"member_epoch": 3, "previous_member_epoch": 2}
 TASKS = {"subtopology_id": "0", "partitions": (0, 1)}
@@ -228,11 +241,13 @@ def test_a_file_of_each_kind_of_record(tmp_path: Path) -> None:
     key = WRITTEN["key 1"]
     expression = WRITTEN["type 16 CONSUMER_GROUP_REGULAR_EXPRESSION"]
     pairs = (
-        (key, WRITTEN["offset 4"] + b"behind it"), (key, None),
+        (key, WRITTEN["offset 4"] + b"behind it"),
+        (key, None),
         (WRITTEN["type 2 GROUP_METADATA"], WRITTEN["group 4"]),
         (WRITTEN["type 3 CONSUMER_GROUP_METADATA"], b"\0\0\0\0\0\7\0"),
-        (expression, WRITTEN["value 16"]), (b"\0\x63", b""),
-    )  # fmt: skip
+        (expression, WRITTEN["value 16"]),
+        (b"\0\x63", b""),
+    )
     records = tuple(Record(offset_delta=at, key=k, value=v) for at, (k, v) in enumerate(pairs))
     path.write_bytes(
         encode_batch(RecordBatch(base_offset=20, records=records, last_offset_delta=len(pairs) - 1))

@@ -230,11 +230,13 @@ def _log(batch: RecordBatch) -> bytes:
 
 
 OF_GROUPS = [
-    (WRITTEN["key 1"], WRITTEN["offset 3"]), (WRITTEN["key 1"], WRITTEN["offset 4"]),
+    (WRITTEN["key 1"], WRITTEN["offset 3"]),
+    (WRITTEN["key 1"], WRITTEN["offset 4"]),
     (WRITTEN["type 2 GROUP_METADATA"], WRITTEN["group 2"]),
     (WRITTEN["type 2 GROUP_METADATA"], WRITTEN["group 4"]),
-    (WRITTEN["type 5 CONSUMER_GROUP_MEMBER_METADATA"], None), (WRITTEN["key 1"], None),
-]  # fmt: skip
+    (WRITTEN["type 5 CONSUMER_GROUP_MEMBER_METADATA"], None),
+    (WRITTEN["key 1"], None),
+]
 
 
 def _of_groups(pairs: list[tuple[bytes, bytes | None]]) -> list[bytes]:
@@ -288,10 +290,14 @@ def test_any_bytes_raise_nothing_else(data: bytes) -> None:
 
 
 VALUE: dict[str, Any] = {
-    "producer_id": 1, "producer_epoch": 2, "transaction_timeout_ms": 3, "transaction_status": 1,
+    "producer_id": 1,
+    "producer_epoch": 2,
+    "transaction_timeout_ms": 3,
+    "transaction_status": 1,
     "transaction_partitions": (TransactionPartitions(topic="t", partition_ids=(7,)),),
-    "transaction_last_update_timestamp_ms": 4, "transaction_start_timestamp_ms": 5,
-}  # fmt: skip
+    "transaction_last_update_timestamp_ms": 4,
+    "transaction_start_timestamp_ms": 5,
+}
 
 
 def changed(at: int, new: bytes, **more: Any) -> bytes:
@@ -362,10 +368,11 @@ def test_hostile_arrays_take_no_memory(count: int, there: bytes, told: str) -> N
 def test_hostile_headers_and_tags_take_no_memory() -> None:
     headers = (("", b""),) * MANY
     small, large = (
-        RecordBatch(base_offset=0, records=(Record(offset_delta=0, headers=those),) * 2,
-                    last_offset_delta=0)
+        RecordBatch(
+            base_offset=0, records=(Record(offset_delta=0, headers=those),) * 2, last_offset_delta=0
+        )
         for those in (headers[:100], headers)
-    )  # fmt: skip
+    )
     assert decode_batch(encode_batch(small), limit=1 << 20)[0] == small
     data = encode_batch(large)
     tracemalloc.start()
@@ -508,10 +515,13 @@ def test_control_records_are_told(tmp_path: Path) -> None:
         record = Record(offset_delta=0, key=key, value=value)
         batches.append(
             RecordBatch(
-                base_offset=0, records=(record,), last_offset_delta=0, producer_id=5,
+                base_offset=0,
+                records=(record,),
+                last_offset_delta=0,
+                producer_id=5,
                 attributes=Flag.CONTROL | Flag.TRANSACTIONAL,
             )
-        )  # fmt: skip
+        )
     path.write_bytes(b"".join(map(encode_batch, batches)))
     _, marker, _, other = (item for item in read_file(path, Kind.LOG) if isinstance(item, Row))
     assert marker.what == "marker"

@@ -240,10 +240,13 @@ def _with(mutant: Mutant, instance: Instance) -> Instance:
         return replace(instance)
     known = system.protocols.features_at(instance.protocol)
     changed = instantiate(
-        faulty, instance.protocol, instance.chosen,
-        switch_on=instance.features - known, switch_off=known - instance.features,
+        faulty,
+        instance.protocol,
+        instance.chosen,
+        switch_on=instance.features - known,
+        switch_off=known - instance.features,
         properties=[item.name for item in instance.properties],
-    )  # fmt: skip
+    )
     return replace(instance, actions=changed.actions)
 
 

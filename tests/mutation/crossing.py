@@ -27,17 +27,22 @@ turn = Table(
         Row("old", during=~new, when=turns < 0, set={turns: 0}),
     ),
 )  # fmt: skip
-ask = Table(walker, lang.event("ask"), (Row("ask", when=asked < 1, set={asked: asked + 1},
-                                            send=(Ask(),)),))  # fmt: skip
+ask = Table(
+    walker, lang.event("ask"), (Row("ask", when=asked < 1, set={asked: asked + 1}, send=(Ask(),)),)
+)
 answer = Table(
-    lamp, Ask, (Row("refuse", when=light == Light.RED, reply=Error.REFUSED),
-                Row("let go", reply=Error.NONE)),
+    lamp,
+    Ask,
+    (Row("refuse", when=light == Light.RED, reply=Error.REFUSED), Row("let go", reply=Error.NONE)),
     response=AskResponse,
-)  # fmt: skip
+)
 hear = Table(walker, AskResponse, (Row("hear", set={told: lang.some(AskResponse.error)}),))
 system = System(
-    "crossing", (turn, ask, answer, hear),
+    "crossing",
+    (turn, ask, answer, hear),
     (lang.invariant("Whole", light != Light.BROKEN, "The lamp is never broken."),),
-    constants=(N,), protocols=PROTOCOLS, channels=(lang.Channel(Ask), lang.Channel(AskResponse)),
+    constants=(N,),
+    protocols=PROTOCOLS,
+    channels=(lang.Channel(Ask), lang.Channel(AskResponse)),
     terminal=(turns == N) & told.is_set,
-)  # fmt: skip
+)

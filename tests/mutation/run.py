@@ -160,8 +160,10 @@ def digests(*, quick: bool) -> tuple[str, str]:
 def kept(runs: str, tests: str) -> dict[str, Outcome]:
     """What earlier runs have judged and what still stands; the file keeps nothing else."""
     lines = KEPT.read_text(encoding="utf-8").splitlines() if KEPT.exists() else []
-    every = [Kept(**{**(found := json.loads(line)), "outcome": Outcome(**found["outcome"])})
-             for line in lines]  # fmt: skip
+    every = [
+        Kept(**{**(found := json.loads(line)), "outcome": Outcome(**found["outcome"])})
+        for line in lines
+    ]
     standing = [one for one in every if one.stands(runs, tests)]
     KEPT.parent.mkdir(exist_ok=True)
     KEPT.write_text("".join(map(_line, standing)), encoding="utf-8")

@@ -64,8 +64,11 @@ def test_a_row_has_a_mutant_for_each_of_its_parts() -> None:
 def test_rows_that_exclude_each_other_are_not_swapped() -> None:
     """`stop` and `go` have different lights; `old` is there in a release of its own."""
     swapped = [name for name in MUTANTS if "below" in name]
-    assert swapped == ["lamp.turn/never: below 'stop'", "lamp.turn/go: below 'old'",
-                       "lamp.Ask/refuse: below 'let go'"]  # fmt: skip
+    assert swapped == [
+        "lamp.turn/never: below 'stop'",
+        "lamp.turn/go: below 'old'",
+        "lamp.Ask/refuse: below 'let go'",
+    ]
 
 
 @pytest.mark.parametrize("name", MUTANTS)

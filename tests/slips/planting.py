@@ -14,8 +14,11 @@ from random import Random
 
 Place = Callable[[], object]
 OTHERS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+}
 
 
 @dataclass
@@ -95,9 +98,13 @@ class Source:
     def reads(self) -> Iterator[ast.Name]:
         """Every place that reads a field, but for targets of updates."""
         targets = {
-            name for node in self.all(ast.Dict) if isinstance(node, ast.Dict)
-            for key in node.keys if key is not None for name in (key, *ast.iter_child_nodes(key))
-        }  # fmt: skip
+            name
+            for node in self.all(ast.Dict)
+            if isinstance(node, ast.Dict)
+            for key in node.keys
+            if key is not None
+            for name in (key, *ast.iter_child_nodes(key))
+        }
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
                 continue
@@ -364,9 +371,10 @@ def _(s: Source) -> Iterator[Place]:
 @kind("property of constants alone")
 def _(s: Source) -> Iterator[Place]:
     names = [
-        _text(a.targets[0]) for a in s.tree.body
+        _text(a.targets[0])
+        for a in s.tree.body
         if isinstance(a, ast.Assign) and _text(a.value).startswith("constant(")
-    ]  # fmt: skip
+    ]
     for node in s.calls("invariant"):
         for name in names:
             yield lambda node=node, name=name: s.replace(node.args[1], f"lift({name}) >= 1")
@@ -417,10 +425,13 @@ def _(s: Source) -> Iterator[Place]:
 def _(s: Source) -> Iterator[Place]:
     tables = {_text(t.args[1]): _text(t.args[0]) for t in s.calls("Table")}
     keys = {
-        _text(a.targets[0]): a.value.args[1] for a in s.tree.body
-        if isinstance(a, ast.Assign) and isinstance(a.value, ast.Call)
-        and _text(a.value.func) == "Machine" and len(a.value.args) > 1
-    }  # fmt: skip
+        _text(a.targets[0]): a.value.args[1]
+        for a in s.tree.body
+        if isinstance(a, ast.Assign)
+        and isinstance(a.value, ast.Call)
+        and _text(a.value.func) == "Machine"
+        and len(a.value.args) > 1
+    }
     for assigned in s.tree.body:
         if isinstance(assigned, ast.Assign) and isinstance(assigned.value, ast.Call):
             machine = tables.get(_text(assigned.targets[0]), "")
@@ -432,9 +443,10 @@ def _(s: Source) -> Iterator[Place]:
 @kind("response to the wrong message")
 def _(s: Source) -> Iterator[Place]:
     names = [
-        _text(a.targets[0]) for a in s.tree.body
+        _text(a.targets[0])
+        for a in s.tree.body
         if isinstance(a, ast.Assign) and _text(a.value).startswith("message(")
-    ]  # fmt: skip
+    ]
     for node in s.all(ast.keyword):
         if isinstance(node, ast.keyword) and node.arg in ("answers", "response"):
             for name in names:
@@ -480,9 +492,10 @@ def _(s: Source) -> Iterator[Place]:
 @kind("row for one value alone")
 def _(s: Source) -> Iterator[Place]:
     messages = {
-        _text(a.targets[0]): a.value for a in s.tree.body
+        _text(a.targets[0]): a.value
+        for a in s.tree.body
         if isinstance(a, ast.Assign) and _text(a.value).startswith("message(")
-    }  # fmt: skip
+    }
     for table in s.calls("Table"):
         made = messages.get(_text(table.args[1]))
         fields = [] if made is None or not isinstance(made, ast.Call) else made.keywords
@@ -524,9 +537,10 @@ def _renamed(inner: ast.AST, own: str, other: str) -> None:
 @kind("position of a name that nothing binds")
 def _(s: Source) -> Iterator[Place]:
     keys = [
-        _text(a.targets[0]) for a in s.tree.body
+        _text(a.targets[0])
+        for a in s.tree.body
         if isinstance(a, ast.Assign) and _text(a.value).startswith("Key(")
-    ]  # fmt: skip
+    ]
     for node in s.all(ast.Compare):
         if not isinstance(node, ast.Compare) or not isinstance(node.comparators[0], ast.Constant):
             continue

@@ -48,7 +48,7 @@ FATES = {
     Fate.TOLD: ("inside & (state.at(j)", "inside & (i != i) & (state.at(j)"),
     Fate.EQUIVALENT: ("entered < ROUNDS", "entered != ROUNDS"),
     Fate.UNNOTICED: ("inside.implies(holder == i)", "inside.implies(holder != None)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fate", FATES)

@@ -170,8 +170,9 @@ def disturb(
     clients ended by themselves."""
     begun, kills = time.monotonic(), 0
     wanted = max(1, int(seconds / BROKER_EVERY_S))
-    at = sorted(drawn.uniform(0.2, 0.8) * seconds / wanted + n * seconds / wanted
-                for n in range(wanted))  # fmt: skip
+    at = sorted(
+        drawn.uniform(0.2, 0.8) * seconds / wanted + n * seconds / wanted for n in range(wanted)
+    )
     while (now := time.monotonic() - begun) < seconds:
         if at and now > at[0]:
             at.pop(0)
@@ -191,11 +192,14 @@ def read_all(bootstrap: str, partitions: int) -> list[dict[str, Any]]:
     """What a consumer that reads committed records finds, as an application tells it."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0,
-            "isolation.level": "read_committed", "enable.partition.eof": True,
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "log_level": 0,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
             "enable.auto.commit": False,
         }
-    )  # fmt: skip
+    )
     consumer.assign([TopicPartition(TOPIC, number, 0) for number in range(partitions)])
     found: list[dict[str, Any]] = []
     left = partitions
@@ -219,8 +223,10 @@ def settled(bootstrap: str, partitions: int) -> list[int]:
     until = time.monotonic() + SETTLED_S
     while True:
         try:
-            committed, every = (ends(bootstrap, partitions, f"read_{isolation}")
-                                for isolation in ("committed", "uncommitted"))  # fmt: skip
+            committed, every = (
+                ends(bootstrap, partitions, f"read_{isolation}")
+                for isolation in ("committed", "uncommitted")
+            )
         except confluent_kafka.KafkaException:  # a broker that has just come back has no leaders
             if time.monotonic() > until:
                 raise
@@ -234,9 +240,13 @@ def settled(bootstrap: str, partitions: int) -> list[int]:
 def ends(bootstrap: str, partitions: int, isolation: str) -> list[int]:
     """The last offsets of all partitions. Raises KafkaException."""
     consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "ends", "log_level": 0,
-         "isolation.level": isolation}
-    )  # fmt: skip
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "ends",
+            "log_level": 0,
+            "isolation.level": isolation,
+        }
+    )
     try:
         places = (TopicPartition(TOPIC, number) for number in range(partitions))
         return [consumer.get_watermark_offsets(place, SETTLED_S)[1] for place in places]
@@ -292,10 +302,12 @@ def judge_application(told: Told, workers: Workers, events: Sequence[Mapping[str
         text = f"{one.name} of {one.subject} in {one.partition}"
         told.wrong.append(text)
         told.missing[text] = frozenset(
-            event["record"] for event in events
-            if event["event"] == "send" and event["outcome"] == "acknowledged"
+            event["record"]
+            for event in events
+            if event["event"] == "send"
+            and event["outcome"] == "acknowledged"
             and one.subject in (event["record"], event["transaction"])
-        ) - seen or frozenset((one.subject,))  # fmt: skip
+        ) - seen or frozenset((one.subject,))
     if view.finding is not Finding.EXPLAINED and not view.anomalies:
         told.wrong.append(f"the application's view is {view.finding.name}: {view.unjudged[:1]}")
 
@@ -376,13 +388,17 @@ def soak(release: str, seconds: float, seed: int, rate: float, folder: Path) -> 
 def page(told: Told, release: str, seconds: float, seed: int) -> str:
     """The run as the page has it."""
     libraries = ", ".join(
-        f"{name} {of}" for name, of in (
-            ("librdkafka", confluent_kafka.libversion()[0]), ("aiokafka", version("aiokafka")),
+        f"{name} {of}"
+        for name, of in (
+            ("librdkafka", confluent_kafka.libversion()[0]),
+            ("aiokafka", version("aiokafka")),
             ("kafka-python", version("kafka-python")),
         )
-    )  # fmt: skip
-    head = {"the run": f"{seconds:g} s on Kafka {release}, seed {seed}",
-            "clients": f"{libraries}, Java's of the broker's version"}  # fmt: skip
+    )
+    head = {
+        "the run": f"{seconds:g} s on Kafka {release}, seed {seed}",
+        "clients": f"{libraries}, Java's of the broker's version",
+    }
     rows = head | told.rows | {"what is wrong": "; ".join(told.wrong[:3]) or "nothing"}
     lines = (f"| {what} | {said} |" for what, said in rows.items())
     return "\n".join(["| what | came of it |", "|---|---|", *lines]) + "\n"

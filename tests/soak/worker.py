@@ -72,11 +72,14 @@ def by_librdkafka(bootstrap: str, plan: Plan, slot: int) -> None:
     """Transactions of a slot by librdkafka."""
     producer = confluent_kafka.Producer(
         {
-            "bootstrap.servers": bootstrap, "transactional.id": f"librdkafka-{slot}",
-            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS, "log_level": 0, "linger.ms": 1,
+            "bootstrap.servers": bootstrap,
+            "transactional.id": f"librdkafka-{slot}",
+            "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+            "log_level": 0,
+            "linger.ms": 1,
             "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
         }
-    )  # fmt: skip
+    )
 
     def told(error: Any, message: Any) -> None:
         tell("ack" if error is None else "fail", message.value().decode())
@@ -150,12 +153,17 @@ def by_kafka_python(bootstrap: str, plan: Plan, slot: int) -> None:
 
 
 CLIENTS: Final[dict[str, Callable[[str, Plan, int], None]]] = {
-    "librdkafka": by_librdkafka, "aiokafka": by_aiokafka, "kafka-python": by_kafka_python,
-}  # fmt: skip
+    "librdkafka": by_librdkafka,
+    "aiokafka": by_aiokafka,
+    "kafka-python": by_kafka_python,
+}
 ERRORS: Final = (
-    confluent_kafka.KafkaException, aiokafka.errors.KafkaError, kafka.errors.KafkaError,
-    TimeoutError, AssertionError,
-)  # fmt: skip
+    confluent_kafka.KafkaException,
+    aiokafka.errors.KafkaError,
+    kafka.errors.KafkaError,
+    TimeoutError,
+    AssertionError,
+)
 """What clients raise that can't go on; another one begins then."""
 
 

@@ -28,15 +28,19 @@ TRANSACTIONAL = replace(
     terminal=False,
 )  # fmt: skip
 IDEMPOTENT = replace(
-    _IDEMPOTENCE, name="idempotent client",
+    _IDEMPOTENCE,
+    name="idempotent client",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES,
     reductions=(*ERRORS, *PRODUCE, *BATCHES),
-    properties=(), progress=(), fairness=(), lemmas=(), unreached=(), logs=(),
-    budgets={
-        sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS
-    },
+    properties=(),
+    progress=(),
+    fairness=(),
+    lemmas=(),
+    unreached=(),
+    logs=(),
+    budgets={sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
-)  # fmt: skip
+)
 
 
 class Client(Alone):

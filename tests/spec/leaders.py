@@ -140,10 +140,14 @@ class Leader(Alone):
         """Its answer to a batch: an error, `written`, `duplicate`, `asks`, or `waits`."""
         before = len(self.log)
         row = self.takes(
-            messages.Produce, {"producer": client, "partition": 0},
-            producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
-            idempotent_only=idempotent_only, txn=txn,
-        )  # fmt: skip
+            messages.Produce,
+            {"producer": client, "partition": 0},
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            idempotent_only=idempotent_only,
+            txn=txn,
+        )
         if row is None:
             return "waits"
         if self.sent_to(messages.AddPartitionsByLeader, client):
@@ -178,9 +182,13 @@ class Leader(Alone):
         """Its answer to a marker: an error, or what that ended: `ended` or `nothing`."""
         before = len(self.log)
         assert self.takes(
-            messages.WriteTxnMarkers, {"partition": 0}, producer_id=producer_id,
-            producer_epoch=epoch, result=result, coordinator_epoch=coordinator_epoch,
-        )  # fmt: skip
+            messages.WriteTxnMarkers,
+            {"partition": 0},
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            result=result,
+            coordinator_epoch=coordinator_epoch,
+        )
         answer = self.sent_to(messages.WriteTxnMarkersResponse)
         assert answer is not None
         if answer["error"] != "NONE":

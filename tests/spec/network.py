@@ -10,9 +10,12 @@ from epochfence.model.engine.interpreter import Interpreter
 
 
 def put(
-    model: Interpreter, state: dict[str, Value], message: Message, address: tuple[int, ...],
+    model: Interpreter,
+    state: dict[str, Value],
+    message: Message,
+    address: tuple[int, ...],
     content: dict[str, Value],
-) -> None:  # fmt: skip
+) -> None:
     """Puts a message where nobody has one; what isn't said of it has initial values."""
     name, message = f"network.{message.name}", _in_system(model, message)
     constants = model.instance.constants

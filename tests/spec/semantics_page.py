@@ -99,9 +99,13 @@ def sequences(every: Iterable[Told], runs: dict[tuple[str, tuple[str, ...]], int
     lines: list[str] = []
     for (name, steps), number in runs.items():
         lines += [
-            f"#### Run {number}", "", f"`{name}`, `--show {first[name, steps].id}`:", "",
-            *(f"{place}. {step}" for place, step in enumerate(steps, 1)), "",
-        ]  # fmt: skip
+            f"#### Run {number}",
+            "",
+            f"`{name}`, `--show {first[name, steps].id}`:",
+            "",
+            *(f"{place}. {step}" for place, step in enumerate(steps, 1)),
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -35,16 +35,17 @@ _OF_TOPIC = acl_table.Answer(
 CHANGES: list[tuple[str, str, dict[str, Any], str]] = [
     (TOPIC, "write", {"when": False}, "DenyBeatsAllow"),
     (TOPIC, "read", {"when": False}, "NobodyWithoutAllow"),
-    ("authorizer.WriteTxnMarkers asks", "cluster-action-or-alter", {"when": False},
-     "NobodyWithoutAllow"),
-    ("authorizer.EndTxn asks", "transactional-id", {"when": True},
-     "SuperUsersMay"),
+    (
+        "authorizer.WriteTxnMarkers asks",
+        "cluster-action-or-alter",
+        {"when": False},
+        "NobodyWithoutAllow",
+    ),
+    ("authorizer.EndTxn asks", "transactional-id", {"when": True}, "SuperUsersMay"),
     (GROUP, "read", {"when": True}, "AllowedIsLetThrough"),
-    (INIT, "idempotent-write-or-any-topic", {"when": False},
-     "IdempotentByTopic"),
-    (GROUP, "delete",
-     {"updates": {acl_table.answer: some(_OF_TOPIC)}}, "ErrorOfResource"),
-]  # fmt: skip
+    (INIT, "idempotent-write-or-any-topic", {"when": False}, "IdempotentByTopic"),
+    (GROUP, "delete", {"updates": {acl_table.answer: some(_OF_TOPIC)}}, "ErrorOfResource"),
+]
 
 
 @pytest.mark.slow(3)

@@ -80,5 +80,6 @@ def test_a_property_is_broken_without_what_protects_it(name: str) -> None:
     instance = instantiate(BROKEN[name], NEWEST, bounds="small", properties=(name,))
     result = check(instance)
     assert (result.verdict, [item.verdict for item in result.properties]) == (
-        Verdict.BROKEN, ["broken"],
-    )  # fmt: skip
+        Verdict.BROKEN,
+        ["broken"],
+    )

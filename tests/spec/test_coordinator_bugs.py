@@ -40,9 +40,13 @@ class Bug:
         bounds = {"producers": 1, "partitions": 1, "transactions": 1, "faults": len(self.faults)}
         kinds = {kind: int(kind in self.faults) for kind in KINDS}
         instance = instantiate(
-            SYSTEM, self.protocol, bounds | kinds | dict(self.constants),
-            switch_on=on, switch_off=self.off, properties=[self.breaks],
-        )  # fmt: skip
+            SYSTEM,
+            self.protocol,
+            bounds | kinds | dict(self.constants),
+            switch_on=on,
+            switch_off=self.off,
+            properties=[self.breaks],
+        )
         return checked(instance)
 
     def found(self) -> list[str]:
@@ -157,9 +161,13 @@ def test_a_transaction_hangs_whose_partition_was_added_to_the_one_before() -> No
 
 
 REFUSED = Bug(
-    "NotFencedByItself", 25, "InitProducerIdResponse/fenced", "last_epoch_in_log",
-    ("expiries", "failovers"), off=VERSION_1,
-)  # fmt: skip
+    "NotFencedByItself",
+    25,
+    "InitProducerIdResponse/fenced",
+    "last_epoch_in_log",
+    ("expiries", "failovers"),
+    off=VERSION_1,
+)
 
 
 @pytest.mark.slow
@@ -189,9 +197,7 @@ def test_a_bump_to_the_last_epoch_cannot_be_asked_for_again() -> None:
 
     TransactionMetadata.prepareIncrementProducerEpoch
     """
-    bug = replace(
-        REFUSED, faults=("expiries", "losses"), constants=(("largest_epoch", 2),),
-    )  # fmt: skip
+    bug = replace(REFUSED, faults=("expiries", "losses"), constants=(("largest_epoch", 2),))
     result = bug.checked("last_epoch_in_log")
     assert result.verdict is Verdict.BROKEN
     assert result.trace is not None

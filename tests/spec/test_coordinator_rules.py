@@ -26,18 +26,27 @@ VALID_PREVIOUS = {
 }
 EMPTY_ABORT = {"EMPTY", "COMPLETE_COMMIT", "COMPLETE_ABORT"}
 ENDS_A_TRANSITION = (
-    "log append", "append failure", "coordinator failover",
-    "coordinator failover after a failed append", "continue the fence",
-)  # fmt: skip
+    "log append",
+    "append failure",
+    "coordinator failover",
+    "coordinator failover after a failed append",
+    "continue the fence",
+)
 GOES_ON = ("log append", "begin completion", "continue the fence", "send marker")
 FAULTS = (
-    "transaction timeout", "append failure", "coordinator failover", "transactional id expiry",
-    "marker overtaken", "coordinator failover after a failed append",
-)  # fmt: skip
+    "transaction timeout",
+    "append failure",
+    "coordinator failover",
+    "transactional id expiry",
+    "marker overtaken",
+    "coordinator failover after a failed append",
+)
 RESPONSES = (
-    kafka.InitProducerIdResponse, kafka.EndTxnResponse, kafka.AddPartitionsToTxnResponse,
+    kafka.InitProducerIdResponse,
+    kafka.EndTxnResponse,
+    kafka.AddPartitionsToTxnResponse,
     kafka.AddPartitionsByLeaderResponse,
-)  # fmt: skip
+)
 
 
 class Run:
@@ -98,9 +107,11 @@ class Run:
         for partition, marker in markers:
             if marker is not None:
                 self.one.arrives(
-                    kafka.WriteTxnMarkersResponse, partition, error="NONE",
+                    kafka.WriteTxnMarkersResponse,
+                    partition,
+                    error="NONE",
                     connection=marker["connection"],
-                )  # fmt: skip
+                )
                 self.takes("WriteTxnMarkersResponse")
         return any(marker is not None for _, marker in markers)
 
@@ -120,8 +131,9 @@ class Run:
         # I1: what is in flight ends in its own ways; only a fence makes way for another
         if old["pending"] not in (None, one["pending"]):
             by_the_fence = (old["pending"], one["pending"]) == (
-                "PREPARE_EPOCH_FENCE", "PREPARE_ABORT",
-            )  # fmt: skip
+                "PREPARE_EPOCH_FENCE",
+                "PREPARE_ABORT",
+            )
             completed = one["state"].replace("PREPARE", "COMPLETE") if "failover" in event else None
             assert by_the_fence or (
                 event in ENDS_A_TRANSITION and one["pending"] in (None, completed)
@@ -136,8 +148,9 @@ class Run:
         assert one["pending"] != one["state"] or one["state"] in ("EMPTY", "ONGOING")
         # I3: epochs in the log go up; a new producer id begins at 0
         id_before, epoch_before = (
-            before["transaction.producer_id"], before["transaction.logged_epoch"],
-        )  # fmt: skip
+            before["transaction.producer_id"],
+            before["transaction.logged_epoch"],
+        )
         if one["producer_id"] == id_before:
             assert one["logged_epoch"] >= epoch_before
         else:
@@ -165,9 +178,11 @@ class Run:
 
 
 requests = st.tuples(
-    st.sampled_from(["init", "bump", "add", "add", "COMMIT", "ABORT"]), st.integers(0, 1),
-    st.integers(0, 1), st.sampled_from([0, 0, 0, 1, -1]),
-)  # fmt: skip
+    st.sampled_from(["init", "bump", "add", "add", "COMMIT", "ABORT"]),
+    st.integers(0, 1),
+    st.integers(0, 1),
+    st.sampled_from([0, 0, 0, 1, -1]),
+)
 happenings = st.one_of(
     requests,
     st.just("settles"),
@@ -176,8 +191,11 @@ happenings = st.one_of(
 Happening = str | tuple[str, bool] | tuple[str, int, int, int]
 APPENDED: Happening = ("log append", False)
 TIMED_OUT: list[Happening] = [
-    ("add", 0, 0, 0), "settles", ("transaction timeout", False), "settles",
-]  # fmt: skip
+    ("add", 0, 0, 0),
+    "settles",
+    ("transaction timeout", False),
+    "settles",
+]
 
 
 @pytest.mark.slow

@@ -147,9 +147,13 @@ class Fault:
 
 
 ELECTIONS = {
-    "leader_epochs": 3, "crashes": 1, "records": 1, "extra_entries": 1, "disconnections": 0,
+    "leader_epochs": 3,
+    "crashes": 1,
+    "records": 1,
+    "extra_entries": 1,
+    "disconnections": 0,
     "consumer_crashes": 0,
-}  # fmt: skip
+}
 TRANSACTION = {"transactional_id": 1, "read_committed": 1}
 KIP_101 = "a follower that truncates to its high watermark leads"
 BY_HIGH_WATERMARK = ("truncated_by_epoch",)
@@ -200,9 +204,13 @@ def test_a_new_leader_knows_producers_and_how_their_transactions_ended(sessions:
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(
-        BEST, fault.constants, bounds=fault.bounds, properties=(fault.breaks,),
-        system=fault.system, off=fault.off,
-    )  # fmt: skip
+        BEST,
+        fault.constants,
+        bounds=fault.bounds,
+        properties=(fault.breaks,),
+        system=fault.system,
+        off=fault.off,
+    )
     assert result.verdict is Verdict.BROKEN, result.reason
 
 

@@ -55,9 +55,13 @@ def real(release: str, steps: Steps, *, transactional: bool) -> list[str]:
     outcomes: list[str] = []
     for session, sequence in steps:
         answer = leader.append(
-            producer_id=session, producer_epoch=0, base_sequence=sequence, count=1,
-            transactional=transactional, guard=guards.get(session),
-        )  # fmt: skip
+            producer_id=session,
+            producer_epoch=0,
+            base_sequence=sequence,
+            count=1,
+            transactional=transactional,
+            guard=guards.get(session),
+        )
         is_written = answer.error == "NONE" and not answer.is_duplicate
         outcomes.append(
             "written" if is_written else "duplicate" if answer.is_duplicate else answer.error

@@ -74,9 +74,8 @@ OPPOSITE = WriteTxnMarkers(
     result=if_(_to == OFFSETS, Decision.COMMIT, Decision.ABORT),
 )
 FROM_THE_SECOND = altered(
-    SYSTEM, table="consumer.OffsetFetch", row="no-offset",
-    updates={position: some(1)},
-)  # fmt: skip
+    SYSTEM, table="consumer.OffsetFetch", row="no-offset", updates={position: some(1)}
+)
 MOVED = "partition.leader changes", "lose-verification-state"
 PENDING_LOST = altered(
     SYSTEM, table=MOVED[0], row=MOVED[1], updates={pending: each(n, None)}
@@ -140,10 +139,13 @@ FAULTS = (
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(
-        fault.protocol, fault.constants, on=fault.on, off=fault.off,
+        fault.protocol,
+        fault.constants,
+        on=fault.on,
+        off=fault.off,
         properties=(fault.breaks,),
         system=fault.system,
-    )  # fmt: skip
+    )
     assert result.verdict is Verdict.BROKEN, result.reason
     assert result.trace is not None
     step = result.trace.steps[-1]

@@ -190,8 +190,10 @@ def test_a_silent_static_member_is_waited_for_and_goes_at_last() -> None:
 def test_who_names_no_member_is_none() -> None:
     """Not the first one that there is: what isn't there has no value."""
     nobody = altered(
-        MEMBERSHIP, table="group.OffsetCommit", row="unknown-member",
+        MEMBERSHIP,
+        table="group.OffsetCommit",
+        row="unknown-member",
         when=~offset_metadata.commit.member.value.is_in(members),
-    )  # fmt: skip
+    )
     found = run(nobody, "4.3", {"producers": 2}, "OnlyMembersCommit")
     assert found.verdict is Verdict.BROKEN

@@ -199,9 +199,13 @@ def test_no_duplicate_iff_the_cache_holds_all_that_is_in_flight(
     """KAFKA-5494."""
     shortest = {(2, 1): 12, (3, 1): 12, (3, 2): 15}
     constants = bounds(
-        "losses", faults=3, records=4, largest_sequence=7, in_flight=in_flight,
+        "losses",
+        faults=3,
+        records=4,
+        largest_sequence=7,
+        in_flight=in_flight,
         cached_batches=cached,
-    )  # fmt: skip
+    )
     result = run(constants, properties=("NoDuplicate",))
     expected = {"NoDuplicate": shortest[in_flight, cached]} if in_flight > cached else {}
     assert broken(result) == expected

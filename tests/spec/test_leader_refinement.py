@@ -89,9 +89,8 @@ class Pair:
         length = len(self.bounded.log)
         found = self.bounded.marker(epoch, coordinator_epoch=coordinator_epoch)
         answer = self.real.append_marker(
-            producer_id=0, producer_epoch=epoch, result="ABORT",
-            coordinator_epoch=coordinator_epoch,
-        )  # fmt: skip
+            producer_id=0, producer_epoch=epoch, result="ABORT", coordinator_epoch=coordinator_epoch
+        )
         if len(self.bounded.log) > length:
             self.offsets.append(before)
         if answer.error != "NONE":
@@ -126,16 +125,23 @@ class Pair:
         start = self.place(self.real.log_start_offset)
         real = (
             (
-                entry.producer_epoch, batches, max(entry.coordinator_epoch, 0),
+                entry.producer_epoch,
+                batches,
+                max(entry.coordinator_epoch, 0),
                 None if opened is None else self.place(opened),
             ),
             asked and (asked.epoch, asked.lowest_sequence),
-            len(self.offsets), start, self.place(self.real.last_stable_offset),
-        )  # fmt: skip
+            len(self.offsets),
+            start,
+            self.place(self.real.last_stable_offset),
+        )
         bounded = (
-            one.entry(), one.field("verification_states")[0], len(one.log),
-            one.field("log_start_offset"), one.stable(),
-        )  # fmt: skip
+            one.entry(),
+            one.field("verification_states")[0],
+            len(one.log),
+            one.field("log_start_offset"),
+            one.stable(),
+        )
         return bounded, real
 
 

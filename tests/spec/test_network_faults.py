@@ -24,28 +24,31 @@ Note = lang.message("Note", to=peer, sender=peer, number=lang.Int(0, 3))
 say, crash = lang.event("say"), lang.event("crash")
 p, q = PEER.variable("p"), PEER.variable("q")
 
-saying = Table(peer, say, when=(sent < 2) & (lang.position(me) == 0), rows=(
-    Row("say", set={sent: sent + 1}, send=(lang.to_others(Note(number=sent + 1)),)),
-))  # fmt: skip
-hearing = Table(peer, Note, when=lang.size(heard) < 2, rows=(
-    Row("hear", set={heard: lang.append(heard, Note.number)}),
-))  # fmt: skip
+saying = Table(
+    peer,
+    say,
+    when=(sent < 2) & (lang.position(me) == 0),
+    rows=(Row("say", set={sent: sent + 1}, send=(lang.to_others(Note(number=sent + 1)),)),),
+)
+hearing = Table(
+    peer,
+    Note,
+    when=lang.size(heard) < 2,
+    rows=(Row("hear", set={heard: lang.append(heard, Note.number)}),),
+)
 e = lang.element("e", heard.at(1))
 in_order = lang.invariant(
-    "InOrder", lang.first_of(e, e == 2).is_set.implies(lang.first(heard.at(1)) == 1),
+    "InOrder",
+    lang.first_of(e, e == 2).is_set.implies(lang.first(heard.at(1)) == 1),
     "The second isn't heard first.",
-)  # fmt: skip
-once = lang.invariant(
-    "Once", lang.count_of(e, e == 1) <= 1, "The first isn't heard twice."
-)  # fmt: skip
+)
+once = lang.invariant("Once", lang.count_of(e, e == 1) <= 1, "The first isn't heard twice.")
 anything = lang.invariant("Anything", lang.lift(True), "It holds.")
 
 
 def system(channel: Channel, *properties: lang.Property, **parts: Any) -> System:
     """Peer 0 tells peer 1 two numbers."""
-    given: dict[str, Any] = {
-        "tables": (saying, hearing), "channels": (channel,), "terminal": True,
-    }  # fmt: skip
+    given: dict[str, Any] = {"tables": (saying, hearing), "channels": (channel,), "terminal": True}
     return System("notes", properties=properties or (anything,), **(given | parts))
 
 
@@ -99,17 +102,22 @@ def crashing(*drop: lang.Message | lang.Dropping) -> System:
 @pytest.mark.parametrize(
     ("drop", "loses"),
     [
-        ((Note,), 1), ((lang.dropping(Note, sender=me),), 1), ((lang.dropping(Note, to=1),), 1),
-        ((lang.dropping(Note),), 1), ((lang.dropping(Note, to=me),), 0), ((), 0),
+        ((Note,), 1),
+        ((lang.dropping(Note, sender=me),), 1),
+        ((lang.dropping(Note, to=1),), 1),
+        ((lang.dropping(Note),), 1),
+        ((lang.dropping(Note, to=me),), 0),
+        ((), 0),
     ],
-)  # fmt: skip
+)
 def test_a_crash_drops_what_is_in_flight(drop: tuple[Any, ...], loses: int) -> None:
     wanted = lang.invariant(
         "Kept",
-        (sent.at(0) == 0) | (lang.size(heard.at(1)) > 0)
+        (sent.at(0) == 0)
+        | (lang.size(heard.at(1)) > 0)
         | lang.any_of(lang.in_flight("m", Note, sender=0, to=1), True),
         "What is said is in flight or heard.",
-    )  # fmt: skip
+    )
     instance = lang.instantiate(replace(crashing(*drop), properties=(wanted,)))
     result = check(instance)
     assert (result.verdict is Verdict.BROKEN) == bool(loses)
@@ -146,12 +154,17 @@ coming = Table(desk, come, when=lang.size(queue) < 3, rows=(
         queue: lang.append(queue, JOB(of=come.peer, size=come.size)),
     }),
 ))  # fmt: skip
-serving = Table(desk, serve, rows=(
-    Row("serve", set={held: serve.peer, waiting: waiting - lang.set_of(serve.peer)}),
-))  # fmt: skip
-working = Table(desk, work, when=work.job.size == 1, rows=(
-    Row("work", set={held: work.job.of, queue: lang.sequence_of(work.job)}),
-))  # fmt: skip
+serving = Table(
+    desk,
+    serve,
+    rows=(Row("serve", set={held: serve.peer, waiting: waiting - lang.set_of(serve.peer)}),),
+)
+working = Table(
+    desk,
+    work,
+    when=work.job.size == 1,
+    rows=(Row("work", set={held: work.job.of, queue: lang.sequence_of(work.job)}),),
+)
 
 
 @pytest.mark.parametrize("table", [serving, working])

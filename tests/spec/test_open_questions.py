@@ -26,9 +26,12 @@ LAST = ", the last"
 
 
 def run(
-    properties: Iterable[str], constants: dict[str, int], release: str = "4.3",
-    system: System = SYSTEM, **switched: Any,
-) -> Result:  # fmt: skip
+    properties: Iterable[str],
+    constants: dict[str, int],
+    release: str = "4.3",
+    system: System = SYSTEM,
+    **switched: Any,
+) -> Result:
     instance = instantiate(system, release, constants, properties=properties, **switched)
     return check(ending_anywhere(instance), Options(brief=True))
 
@@ -162,9 +165,13 @@ WITH_IT = replace(SYSTEM, properties=(*SYSTEM.properties, NOTHING_AT_THE_LAST))
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("release", "off", "steps"),
-    [("4.3", (), 0), ("4.2", (), 30), ("4.3", "rotation_on_fence", 30),
-     ("4.3", "rotation_in_log", 30)],
-)  # fmt: skip
+    [
+        ("4.3", (), 0),
+        ("4.2", (), 30),
+        ("4.3", "rotation_on_fence", 30),
+        ("4.3", "rotation_in_log", 30),
+    ],
+)
 def test_no_record_has_the_largest_epoch_once_fences_rotate_and_the_log_says_so(
     release: str, off: str, steps: int
 ) -> None:
@@ -173,8 +180,9 @@ def test_no_record_has_the_largest_epoch_once_fences_rotate_and_the_log_says_so(
         producers=2, transactions=2, largest_epoch=2, producer_ids=2, faults=1, failovers=1,
         timeouts=1,
     )  # fmt: skip
-    result = run([NOTHING_AT_THE_LAST.name], bounds, release, WITH_IT,
-                 switch_off=[off] if off else ())  # fmt: skip
+    result = run(
+        [NOTHING_AT_THE_LAST.name], bounds, release, WITH_IT, switch_off=[off] if off else ()
+    )
     if steps:
         assert_breaks(result, steps, "AddPartitionsByLeaderResponse/append")
     else:
@@ -198,9 +206,8 @@ def test_a_bump_across_a_failover_needs_the_epoch_before_in_the_log() -> None:
     at_the_last = transactions(faults=2, expiries=1, losses=1, largest_epoch=2)
     assert_breaks(run(name, at_the_last, **logged), 25, "InitProducerIdResponse/unexpected")
     version_2 = transactions(
-        transactions=2, faults=2, expiries=1, failovers=1, losses=1, largest_epoch=2,
-        producer_ids=2,
-    )  # fmt: skip
+        transactions=2, faults=2, expiries=1, failovers=1, losses=1, largest_epoch=2, producer_ids=2
+    )
     assert run(["AnswerStands", "BumpedOnce"], version_2).verdict is Verdict.HOLDS
     assert run(name, bounds).verdict is Verdict.HOLDS
 
@@ -212,17 +219,14 @@ def test_a_bump_across_a_failover_needs_the_epoch_before_in_the_log() -> None:
 @pytest.mark.long
 def test_a_local_bump_is_safe_once_no_batch_in_flight_has_an_unknown_outcome() -> None:
     """Question 5: with two more rules of docs/findings.md, without which other bugs show."""
-    bounds = idempotence(
-        losses=1, refusals=1, leader_changes=1, expiries=1, faults=3, records=3
-    )  # fmt: skip
+    bounds = idempotence(losses=1, refusals=1, leader_changes=1, expiries=1, faults=3, records=3)
     rules = ["idempotent_starts_at_0", "renumbered_under_new_id"]
     idempotent = shipped("idempotence")
     unsettled = run(["NoDuplicate"], bounds, system=idempotent, switch_on=rules)
     assert_breaks(unsettled, 9, "Produce/append")
     settled = run(
-        ["NoDuplicate", "Order"], bounds, system=idempotent,
-        switch_on=[*rules, "bump_when_settled"],
-    )  # fmt: skip
+        ["NoDuplicate", "Order"], bounds, system=idempotent, switch_on=[*rules, "bump_when_settled"]
+    )
     assert settled.verdict is Verdict.HOLDS
 
 

@@ -86,8 +86,12 @@ LATE_FENCE = not_fenced_by_itself  # what it breaks with two faults is docs/find
 def explored(release: str, *properties: str, on: tuple[str, ...] = (), **bounds: int) -> Result:
     """The transactions system with leaders that forget; no properties named: all others."""
     constants: Mapping[str, int] = {
-        "partitions": 1, "transactions": 1, "faults": 2, **FORGETTING, **bounds
-    }  # fmt: skip
+        "partitions": 1,
+        "transactions": 1,
+        "faults": 2,
+        **FORGETTING,
+        **bounds,
+    }
     chosen = properties or tuple(item.name for item in PROPERTIES if item is not LATE_FENCE)
     instance = instantiate(SYSTEM, release, constants, switch_on=on, properties=chosen)
     # a late end of a fence is a deadlock before version 2

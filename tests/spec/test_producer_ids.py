@@ -188,9 +188,8 @@ class Fault:
     def result(self) -> Result:
         """The one property checked."""
         return run(
-            self.protocol, self.constants, system=self.system, on=self.on,
-            properties=(self.breaks,),
-        )  # fmt: skip
+            self.protocol, self.constants, system=self.system, on=self.on, properties=(self.breaks,)
+        )
 
 
 def at_zookeeper(name: str, breaks: str, steps: int, last: str, system: System) -> Fault:
@@ -214,13 +213,14 @@ asked = rpc.AllocateProducerIds
 def proposing(system: System, block: Expression) -> System:
     """Each broker tries to write the block that starts with `block`."""
     write = zk.SetData(
-        broker=zk.zk_manager.this, connection=zk.connection, block_end=last_of(block),
+        broker=zk.zk_manager.this,
+        connection=zk.connection,
+        block_end=last_of(block),
         version=zk.version,
-    )  # fmt: skip
+    )
     return altered(
-        system, table=READ, row="propose", updates={zk.proposed_block: block},
-        send=(write,),
-    )  # fmt: skip
+        system, table=READ, row="propose", updates={zk.proposed_block: block}, send=(write,)
+    )
 
 
 def its_own(constructed: Expression) -> Expression:
@@ -230,11 +230,15 @@ def its_own(constructed: Expression) -> Expression:
 
 whose_block_does_not_matter = altered(
     altered(
-        SYSTEM, table=READ, row="first-block-acquired",
+        SYSTEM,
+        table=READ,
+        row="first-block-acquired",
         when=its_own(zk.next_producer_id == NO_PRODUCER_ID),
     ),
-    table=READ, row="block-acquired", when=its_own(zk.next_producer_id != NO_PRODUCER_ID),
-)  # fmt: skip
+    table=READ,
+    row="block-acquired",
+    when=its_own(zk.next_producer_id != NO_PRODUCER_ID),
+)
 unconditional = without(SYSTEM, ("zookeeper.SetData", "bad-version"))
 
 
@@ -243,19 +247,21 @@ def answering(row: str, first: Expression) -> System:
     where the row was to append a record."""
     kept = (rpc.next_block, rpc.deferred[asked.broker])
     return altered(
-        SYSTEM, table=ALLOCATE, row=row, updates={part: part for part in kept},
+        SYSTEM,
+        table=ALLOCATE,
+        row=row,
+        updates={part: part for part in kept},
         reply=rpc.AllocateProducerIdsResponse(
             error=Errors.NONE, connection=asked.connection, producer_id_start=first
         ),
-    )  # fmt: skip
+    )
 
 
 def appending(system: System) -> System:
     """The controller appends the record, nevertheless."""
     return altered(
-        system, table=ALLOCATE, row="append",
-        updates={rpc.next_block: rpc.next_block + BLOCK_SIZE},
-    )  # fmt: skip
+        system, table=ALLOCATE, row="append", updates={rpc.next_block: rpc.next_block + BLOCK_SIZE}
+    )
 
 
 answered_at_once = appending(answering("append", rpc.next_block))
@@ -375,10 +381,13 @@ def test_each_property_has_something_that_protects_it() -> None:
         (SMALL, without(SYSTEM, MONOTONIC), NEWEST, "HandedOutOnce"),
     ],
     ids=[
-        "the same block again", "an overlapping block", "a broker's own check is enough",
-        "the controller's check is enough", "the controller doesn't repeat itself",
+        "the same block again",
+        "an overlapping block",
+        "a broker's own check is enough",
+        "the controller's check is enough",
+        "the controller doesn't repeat itself",
     ],
-)  # fmt: skip
+)
 def test_one_of_two_checks_is_enough(
     constants: Mapping[str, int], system: System, protocol: str, broken: str
 ) -> None:

@@ -33,9 +33,10 @@ def refusing(table: str, row: str, like: str) -> System:
         if line.id != row:
             return line
         refusal = next(
-            each for each in found.rows if each.id == like
-            and (each.during is line.during or like in HONEST_REFUSALS)
-        )  # fmt: skip
+            each
+            for each in found.rows
+            if each.id == like and (each.during is line.during or like in HONEST_REFUSALS)
+        )
         return replace(refusal, id=line.id, when=line.when, during=line.during)
 
     return with_rows(SYSTEM, found, tuple(map(changed, found.rows)))
@@ -59,20 +60,15 @@ class Fault:
 
 FAULTS = (
     Fault(
-        "GetsEpoch", "transaction.InitProducerId", "new-producer", BUSY,
-        ("new-producer", "retry"),
+        "GetsEpoch", "transaction.InitProducerId", "new-producer", BUSY, ("new-producer", "retry")
     ),
     Fault("EndIsAnswered", "transaction.EndTxn", "prepare", BUSY, ("prepare", "retry")),
     Fault("NeverStuck", "transaction.EndTxn", "prepare", BUSY, ("prepare", "retry")),
     Fault("ProduceIsAnswered", "transaction.AddPartitionsByLeader", "add", BUSY, ("add",)),
-    Fault(
-        "PrepareCompletes", "partition.WriteTxnMarkers", "end-transaction", "stale-epoch"
-    ),
-    Fault(
-        "StableOffsetPasses", "partition.WriteTxnMarkers", "end-transaction", "stale-epoch"
-    ),
+    Fault("PrepareCompletes", "partition.WriteTxnMarkers", "end-transaction", "stale-epoch"),
+    Fault("StableOffsetPasses", "partition.WriteTxnMarkers", "end-transaction", "stale-epoch"),
     Fault("CanComeToRest", "partition.WriteTxnMarkers", "no-transaction", "stale-epoch"),
-)  # fmt: skip
+)
 
 
 @cache
@@ -157,9 +153,13 @@ def test_before_version_2_a_client_is_fenced_by_itself_for_as_many_reasons(
     for off in (None, *MENDED[:fixes]):
         on = [name for name in MENDED[:fixes] if name != off]
         instance = instantiate(
-            SYSTEM, release, {"producers": 1}, bounds="small", properties=["NotFencedByItself"],
+            SYSTEM,
+            release,
+            {"producers": 1},
+            bounds="small",
+            properties=["NotFencedByItself"],
             switch_on=on,
-        )  # fmt: skip
+        )
         result = check(ending_anywhere(instance))
         assert result.verdict is (Verdict.BROKEN if off else Verdict.HOLDS)
 
@@ -179,9 +179,11 @@ def test_an_idempotent_batch_is_sent_again_until_its_time_is_over() -> None:
     mended = ("idempotent_starts_at_0", "bump_when_settled", "renumbered_under_new_id")
     for switch_on in ((), mended):
         instance = instantiate(
-            shipped("idempotence"), bounds="small", properties=["ProduceIsAnswered"],
+            shipped("idempotence"),
+            bounds="small",
+            properties=["ProduceIsAnswered"],
             switch_on=switch_on,
-        )  # fmt: skip
+        )
         trace = check(instance).trace
         assert trace is not None
         assert "out-of-order-behind-another" in [x.row for x in trace.steps[trace.loop :]]
@@ -248,8 +250,9 @@ def test_a_property_of_the_small_systems_holds_and_breaks_without_what_it_needs(
     faulty = SMALL_FAULTS[name]
     constants = SMALL_SYSTEMS[faulty.name]
     for system, verdict in (
-        (shipped(faulty.name), Verdict.HOLDS), (faulty, Verdict.LEADS_TO_BROKEN)
-    ):  # fmt: skip
+        (shipped(faulty.name), Verdict.HOLDS),
+        (faulty, Verdict.LEADS_TO_BROKEN),
+    ):
         instance = instantiate(system, HOLDS_AT.get(name), constants, properties=[name])
         result = check(ending_anywhere(instance))
         assert result.verdict is verdict, result.reason
@@ -305,9 +308,7 @@ def test_a_lost_id_while_aborting_leaves_a_client_that_nobody_initializes(releas
     assert trace is not None
     assert trace.loop is not None
     rows = [step.row for step in trace.steps]
-    assert rows[trace.loop - 2 : trace.loop] == [
-        "unknown-id", "nothing-to-end",
-    ]  # fmt: skip
+    assert rows[trace.loop - 2 : trace.loop] == ["unknown-id", "nothing-to-end"]
 
 
 NEEDED = {

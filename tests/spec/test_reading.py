@@ -104,9 +104,11 @@ def test_a_marker_that_is_gone_lets_a_committed_record_be_dropped() -> None:
 def test_a_reader_that_passes_the_last_stable_offset_gets_what_is_open() -> None:
     """KIP-98: without the last stable offset the high watermark is all that bounds a reader."""
     passing = altered(
-        SYSTEM, table="fetcher.fetch begins", row="first-unstable-offset",
+        SYSTEM,
+        table="fetcher.fetch begins",
+        row="first-unstable-offset",
         updates={limit: some(high_watermark)},
-    )  # fmt: skip
+    )
     assert steps(run("4.3", ONE, "OnlyCommitted", system=passing)) == 5
 
 
@@ -119,9 +121,11 @@ def test_a_reader_that_takes_no_notice_of_aborts_gets_their_records() -> None:
 def test_a_producer_id_that_stays_aborted_behind_its_marker_is_seen() -> None:
     """As long as a response has the marker and what comes behind it."""
     stays = altered(
-        SYSTEM, table=NEXT, row="abort-marker",
+        SYSTEM,
+        table=NEXT,
+        row="abort-marker",
         updates={aborted_producer_ids: dropping().set[aborted_producer_ids]},
-    )  # fmt: skip
+    )
     values = {**QUIET, "producer_ids": 1, "entries": 5}
     alone = run("4.3", {**values, "fetch_batches": 1}, "NoneDropped", system=stays)
     assert alone.verdict is Verdict.HOLDS
@@ -156,9 +160,11 @@ def test_a_list_of_a_later_moment_lacks_what_was_cleaned_meanwhile() -> None:
 def dropping() -> Row:
     """The row in which the consumer drops a batch."""
     return next(
-        row for table in SYSTEM.tables for row in table.rows
+        row
+        for table in SYSTEM.tables
+        for row in table.rows
         if (table.name, row.id) == (NEXT, DROPPED)
-    )  # fmt: skip
+    )
 
 
 def test_a_leader_that_keeps_an_ended_transaction_open_is_seen() -> None:
@@ -170,7 +176,5 @@ def test_a_leader_that_keeps_an_ended_transaction_open_is_seen() -> None:
 
 
 def test_a_reader_that_drops_everything_is_seen() -> None:
-    all_dropped = altered(
-        SYSTEM, table=NEXT, row=DROPPED, when=True
-    )  # fmt: skip
+    all_dropped = altered(SYSTEM, table=NEXT, row=DROPPED, when=True)
     assert run("4.3", ONE, "NoneDropped", system=all_dropped).verdict is Verdict.BROKEN

@@ -28,8 +28,9 @@ FIXED = {constant.data.name for constant in replication.replication_change.fixed
 ALONE = {"replicas": 1, "leader_epochs": 1, "broker_crashes": 0}
 _LOG = {
     **{name: value for name, value in transactions().items() if name not in FIXED},
-    **ALONE, "log_losses": 1,
-}  # fmt: skip
+    **ALONE,
+    "log_losses": 1,
+}
 BREAKS: dict[str, tuple[dict[str, int], set[str]]] = {
     "clean": ({}, set()),
     "of the partition": (
@@ -39,7 +40,9 @@ BREAKS: dict[str, tuple[dict[str, int], set[str]]] = {
     "of the transaction log": (
         {**_LOG, "faults": 1},
         {
-            "NoHangingTransaction", "NotFencedByItself", "DeclaredTransitions",
+            "NoHangingTransaction",
+            "NotFencedByItself",
+            "DeclaredTransitions",
             "MarkersMatchDecision",
         },
     ),
@@ -47,18 +50,19 @@ BREAKS: dict[str, tuple[dict[str, int], set[str]]] = {
         {**_LOG, "faults": 2, "timeouts": 1},
         {"NoLostAcknowledgement", "OutcomeAsReported"},
     ),
-}  # fmt: skip
+}
 """By kind of election the constants, and the properties that break."""
 
 
 def run(
-    constants: dict[str, int] | None = None, release: str = NEWEST, *, system: System = SYSTEM,
+    constants: dict[str, int] | None = None,
+    release: str = NEWEST,
+    *,
+    system: System = SYSTEM,
     properties: tuple[str, ...] | None = None,
-) -> Result:  # fmt: skip
+) -> Result:
     """The system checked on small bounds, all of its properties to the end."""
-    instance = instantiate(
-        system, release, constants or {}, bounds="small", properties=properties
-    )  # fmt: skip
+    instance = instantiate(system, release, constants or {}, bounds="small", properties=properties)
     return check(instance, Options(threads=available_threads(), keep_going=True))
 
 
@@ -80,10 +84,13 @@ def test_clean_elections_break_nothing_and_unclean_ones_what_is_listed(
         assert set(broken(result)) == breaks
         taken = {name for name, count in result.rows if count}
         assert {
-            "replica.LeaderAndIsr/lead", "replica.fetch/append",
-            "replica.broker crash/crash", "registration.elect/in-sync-replica",
-            "producer.ProduceResponse/retriable", "transaction.WriteTxnMarkersResponse/retry",
-        } <= taken  # fmt: skip
+            "replica.LeaderAndIsr/lead",
+            "replica.fetch/append",
+            "replica.broker crash/crash",
+            "registration.elect/in-sync-replica",
+            "producer.ProduceResponse/retriable",
+            "transaction.WriteTxnMarkersResponse/retry",
+        } <= taken
 
 
 @pytest.mark.slow(6)

@@ -50,9 +50,13 @@ def run(
 ) -> Result:
     """The system checked."""
     instance = instantiate(
-        system, protocol, dict(constants or {}), bounds=bounds, switch_off=off,
+        system,
+        protocol,
+        dict(constants or {}),
+        bounds=bounds,
+        switch_off=off,
         properties=properties,
-    )  # fmt: skip
+    )
     return check(instance, Options(threads=available_threads(), brief=brief))
 
 
@@ -142,9 +146,10 @@ def test_what_kafka_refuses_is_refused_with_its_error(
 
 
 TAKEN = (
-    ("3.7", {"min_insync_replicas": 4}), ("3.6", {"min_insync_replicas": 4, "acks": 1}),
+    ("3.7", {"min_insync_replicas": 4}),
+    ("3.6", {"min_insync_replicas": 4, "acks": 1}),
     ("3.6", {"min_insync_replicas": 3}),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(("protocol", "constants"), TAKEN)
@@ -273,9 +278,13 @@ FAULTS = (
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_what_protects_a_property(fault: Fault) -> None:
     result = run(
-        fault.protocol, fault.constants, off=fault.off, properties=(fault.breaks,),
-        bounds=fault.bounds, system=fault.system,
-    )  # fmt: skip
+        fault.protocol,
+        fault.constants,
+        off=fault.off,
+        properties=(fault.breaks,),
+        bounds=fault.bounds,
+        system=fault.system,
+    )
     assert result.verdict is Verdict.BROKEN, result.reason
     assert (result.properties[0].trace_length, steps(result)[-1]) == (fault.steps, fault.last)
 

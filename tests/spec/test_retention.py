@@ -66,9 +66,11 @@ def test_who_is_late_misses_markers_and_tombstones(
 ) -> None:
     """As long as nobody asks who is late: what a slow reader gets to see in any release."""
     unasked = altered(
-        SYSTEM, table="retention.delete.retention.ms passes", row="horizons-pass",
+        SYSTEM,
+        table="retention.delete.retention.ms passes",
+        row="horizons-pass",
         updates={late: False},
-    )  # fmt: skip
+    )
     assert steps(run("4.3", constants, broken, system=unasked)) == length
 
 

@@ -22,9 +22,11 @@ KINDS = (
 
 
 def run(
-    constants: dict[str, int], *properties: str, without: tuple[str, ...] = (),
+    constants: dict[str, int],
+    *properties: str,
+    without: tuple[str, ...] = (),
     system: System = SYSTEM,
-) -> Result:  # fmt: skip
+) -> Result:
     instance = instantiate(
         system, "trunk", {**BOUNDS, **constants}, switch_off=without, properties=properties or None
     )
@@ -76,9 +78,11 @@ def test_where_epochs_are_used_up_a_transaction_is_kept_under_a_new_producer_id(
 
 
 KEPT_TOO_LONG = altered(
-    SYSTEM, table="transaction.InitProducerId", row="kept",
+    SYSTEM,
+    table="transaction.InitProducerId",
+    row="kept",
     when=(state == ONGOING) & ~pending.is_set,
-)  # fmt: skip
+)
 
 
 @pytest.mark.slow(3)

@@ -19,12 +19,12 @@ MENDED = ("last_epoch_in_log", "late_fence_end_refused")
 
 
 def run(
-    constants: dict[str, int], properties: tuple[str, ...] | None = None,
-    switch_on: tuple[str, ...] = MENDED, release: str = "4.3",
-) -> Result:  # fmt: skip
-    instance = instantiate(
-        SYSTEM, release, constants, properties=properties, switch_on=switch_on
-    )  # fmt: skip
+    constants: dict[str, int],
+    properties: tuple[str, ...] | None = None,
+    switch_on: tuple[str, ...] = MENDED,
+    release: str = "4.3",
+) -> Result:
+    instance = instantiate(SYSTEM, release, constants, properties=properties, switch_on=switch_on)
     return check(ending_anywhere(instance), Options(brief=True))
 
 

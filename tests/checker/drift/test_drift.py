@@ -127,9 +127,7 @@ def test_a_checkout_is_read_without_its_tests(tmp_path: Path) -> None:
             f"class {Path(place).parts[2].title()} {{ void run() {{}} }}"
         )
     (version,) = sources_of(tmp_path)
-    assert (version, list(methods_of(sources_of(tmp_path)[version]))) == (
-        "checkout", ["Main.run"],
-    )  # fmt: skip
+    assert (version, list(methods_of(sources_of(tmp_path)[version]))) == ("checkout", ["Main.run"])
 
 
 # Class files --------------------------------------------------------------------------------------
@@ -280,8 +278,10 @@ def test_a_record_has_what_was_written(tmp_path: Path) -> None:
     record = Recorded(("2.5.1", "2.10.0", "3.0.0"), changes)
     assert {version: record.at(version) for version in by_version} == by_version
     assert (record.newest_of("2.10"), record.newest_of("3.0.0"), record.newest_of("2.1")) == (
-        "2.10.0", "3.0.0", None,
-    )  # fmt: skip
+        "2.10.0",
+        "3.0.0",
+        None,
+    )
 
 
 def test_each_release_with_sources_is_recorded() -> None:
@@ -406,9 +406,11 @@ def test_wrong_input_is_one_line(tmp_path: Path) -> None:
         (("--diff", patch), "no unified diff"),
         (("--diff", tmp_path / "none"), "No such file"),
         (("--diff", patch, "--since", "4.3"), "choose one"),
-        (("--diff", patch, "--kafka", tmp_path / "two" / "kafka-clients-9.0.0-sources.jar"),
-         "needs a checkout"),
-    ):  # fmt: skip
+        (
+            ("--diff", patch, "--kafka", tmp_path / "two" / "kafka-clients-9.0.0-sources.jar"),
+            "needs a checkout",
+        ),
+    ):
         done = CliRunner().invoke(app, ["drift", *map(str, arguments)])
         assert (done.exit_code, words in done.output) == (2, True), done.output
     jar(tmp_path / "one", "9.0.0")

@@ -77,7 +77,7 @@ EVERY = [
     for protocol in dict.fromkeys(
         shipped(name).first_alike(shipped(name).protocols.releases).values()
     )
-]  # fmt: skip
+]
 
 
 @pytest.mark.slow(6)
@@ -161,16 +161,18 @@ def test_what_no_bug_explains_of_transactions_holds_with_what_the_page_says(
     for release in dict.fromkeys((first, Random(seed).choice(between), last)):
         for fixes, wanted in (([], Verdict.BROKEN), (on, Verdict.HOLDS)):
             instance = instantiate(
-                shipped("transactions"), release, bounds="small", switch_on=fixes,
-                properties=[name],
-            )  # fmt: skip
+                shipped("transactions"), release, bounds="small", switch_on=fixes, properties=[name]
+            )
             assert check(instance, options).verdict is wanted, (release, fixes)
 
 
 def test_the_page_has_lines_of_transactions() -> None:
     assert {name for name, *_ in OF_TRANSACTIONS} == {
-        "MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported", "NotFencedByItself",
-    }  # fmt: skip
+        "MarkersMatchDecision",
+        "NoLostAcknowledgement",
+        "OutcomeAsReported",
+        "NotFencedByItself",
+    }
 
 
 @pytest.mark.slow(5)
@@ -224,9 +226,10 @@ def test_releases_that_do_not_differ_are_explored_once() -> None:
     assert len(set(alike.values())) < len(alike)
     done: list[str] = []
     matrix(
-        Piece(coordinators, "3.6", (), bounds="small"), ["3.6", "3.7"],
+        Piece(coordinators, "3.6", (), bounds="small"),
+        ["3.6", "3.7"],
         on_result=lambda result: done.append(result["protocol"]),
-    )  # fmt: skip
+    )
     assert alike["3.7"] == alike["3.6"]
     assert set(done) == {"3.6"}
 
@@ -265,8 +268,10 @@ def test_on_spark_it_goes_on_to_the_same(tmp_path: Path) -> None:
         there = matrix(piece, names, BUGS, workers, journal, rest.append)
     assert there == here
     assert len(rest) == len(whole) - 1 > 0
-    chosen = [[json.loads(line)["chosen"] for line in lines]
-              for lines in (file.read_text().splitlines(), whole)]  # fmt: skip
+    chosen = [
+        [json.loads(line)["chosen"] for line in lines]
+        for lines in (file.read_text().splitlines(), whole)
+    ]
     assert sorted(map(repr, chosen[0])) == sorted(map(repr, chosen[1]))
 
 

@@ -24,9 +24,7 @@ from epochfence.tests.cli.test_cli import ROOT, epochfence
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 SYSTEM = load_system(LEASE)
 GIVEN = {"leases": (2, 3), "expiries": (1,)}
-TIMES = {
-    "seconds", "compile_seconds", "kernel_from_cache", "states_per_second", "memory_bytes",
-}  # fmt: skip
+TIMES = {"seconds", "compile_seconds", "kernel_from_cache", "states_per_second", "memory_bytes"}
 
 
 def some() -> list[sweeps.Piece]:
@@ -128,9 +126,12 @@ def test_a_digest_is_of_all_that_matters() -> None:
     other = sweeps.pieces(load_system(str(ROOT / "docs" / "examples" / "retry.py")), ["1"], {})[0]
     assert sweeps.digest(one) != sweeps.digest(other)
     different = (
-        replace(one, properties=("OneHolder",)), replace(one, switch_on=("fencing",)),
-        replace(one, deadlock=False), replace(one, bounds="large"), replace(one, protocol="2"),
-    )  # fmt: skip
+        replace(one, properties=("OneHolder",)),
+        replace(one, switch_on=("fencing",)),
+        replace(one, deadlock=False),
+        replace(one, bounds="large"),
+        replace(one, protocol="2"),
+    )
     assert all(one.chosen != piece.chosen for piece in different)
 
 
@@ -146,11 +147,13 @@ def test_a_digest_is_the_same_in_each_process() -> None:
     text = f"from epochfence.checker.named_systems import load_system; {SHOWN.format(repr(LEASE))}"
     found = {
         subprocess.run(
-            [sys.executable, "-c", text], capture_output=True, check=True,
+            [sys.executable, "-c", text],
+            capture_output=True,
+            check=True,
             env={**os.environ, "PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
     assert found == {f"{sweeps.digest(some()[0])}\n".encode()}
 
 

@@ -53,10 +53,11 @@ def searched(instance: Instance, folder: Path) -> None:
     folder.mkdir()
     whole = check(instance)
     options = [
-        Options(2, spill=folder), Options(2, checkpoint=folder / "run"),
+        Options(2, spill=folder),
+        Options(2, checkpoint=folder / "run"),
         Options(1, resume=folder / "run"),
         Options(spark=SparkOptions(storage=str(folder / "spark"), hand_over=0, shards=3)),
-    ]  # fmt: skip
+    ]
     for each in options:
         assert figures(check(instance, each)) == figures(whole), each
 
@@ -95,13 +96,15 @@ def broken() -> Instance:
 def main(too_narrow: str = "") -> None:
     """Raises AssertionError where two ways differ."""
     with (
-        tempfile.TemporaryDirectory() as name, guarded(), pytest.MonkeyPatch.context() as patches,
+        tempfile.TemporaryDirectory() as name,
+        guarded(),
+        pytest.MonkeyPatch.context() as patches,
         patch.dict(os.environ, SPARK_LOCAL_DIRS=f"{name}/local"),
         patch.object(engine, "find_java", lambda: "java"),
         patch.object(engine, "is_running", lambda: True),
         patch.object(engine, "start", lambda *_, **__: InProcess()),
         patch.object(Explorer, "begin_level", spilled),
-    ):  # fmt: skip
+    ):
         for module, bound, value in (*SMALL, *TOO_NARROW.get(too_narrow, ())):
             patches.setattr(module, bound, value)
         searched(resets(), Path(name, "whole"))

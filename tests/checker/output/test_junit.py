@@ -86,8 +86,10 @@ def test_a_run_that_goes_on_decides_each_case() -> None:
     failed = {"A": "failure", "B": "failure", "C": "", "no deadlock": "failure"}
     assert outcomes(found) == failed
     assert [each.attrib["type"] for each in found.iter("failure")] == [
-        "BROKEN", "BROKEN", "DEADLOCK",
-    ]  # fmt: skip
+        "BROKEN",
+        "BROKEN",
+        "DEADLOCK",
+    ]
 
 
 def test_what_nothing_is_known_of_in_such_a_run_is_no_success() -> None:

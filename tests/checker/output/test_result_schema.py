@@ -65,10 +65,13 @@ def test_what_is_not_a_result_is_refused() -> None:
         {name: value for name, value in whole.items() if name != left_out} for left_out in whole
     ]
     wrong += [
-        {**whole, "exit_code": 12}, {**whole, "states": 0}, {**whole, "verdict": "deadlock"},
-        {**whole, "more": 1}, {**whole, "verdict": "perhaps"},
+        {**whole, "exit_code": 12},
+        {**whole, "states": 0},
+        {**whole, "verdict": "deadlock"},
+        {**whole, "more": 1},
+        {**whole, "verdict": "perhaps"},
         {**whole, "properties": [{**whole["properties"][0], "verdict": "broken"}]},
-    ]  # fmt: skip
+    ]
     for each in wrong:
         with pytest.raises(fastjsonschema.JsonSchemaException):
             is_valid(each)

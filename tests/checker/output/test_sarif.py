@@ -58,9 +58,12 @@ def test_the_run_that_leads_there_goes_from_line_to_line() -> None:
 
 @pytest.mark.parametrize(
     ("system", "rule", "level"),
-    [("stuck", "deadlock", "error"), ("holds", "never-taken", "warning"),
-     ("faulty", "every value stays in the range of its type", "error")],
-)  # fmt: skip
+    [
+        ("stuck", "deadlock", "error"),
+        ("holds", "never-taken", "warning"),
+        ("faulty", "every value stays in the range of its type", "error"),
+    ],
+)
 def test_other_findings_have_a_rule_of_their_own(
     system: str, rule: str, level: str, tmp_path: Path
 ) -> None:

@@ -180,8 +180,10 @@ def test_a_step_that_leads_to_no_state_has_none_in_the_table() -> None:
     system = System("counting", (up,), (small,), terminal=True)
     rows = check(instantiate(system), WHOLE).data.trace().to_pylist()
     assert [(row["step"], row["row"], row["counter.x"]) for row in rows] == [
-        (0, None, 0), (1, "up", 1), (2, "up", None),
-    ]  # fmt: skip
+        (0, None, 0),
+        (1, "up", 1),
+        (2, "up", None),
+    ]
 
 
 def test_a_counterexample_has_the_whole_state_and_each_message_as_data() -> None:

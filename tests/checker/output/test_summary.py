@@ -58,8 +58,12 @@ def test_a_counterexample_shows_with_which_of_its_initial_states_it_begins() -> 
 
 
 def test_a_counterexample_from_the_only_initial_state_does_not() -> None:
-    one = System("one", (Table(plain, event("tick"), (Row("up", set={z: z + 1}),)),),
-                 (invariant("Below", z < 2, "z stays below 2."),), terminal=True)  # fmt: skip
+    one = System(
+        "one",
+        (Table(plain, event("tick"), (Row("up", set={z: z + 1}),)),),
+        (invariant("Below", z < 2, "z stays below 2."),),
+        terminal=True,
+    )
     shown = told(check(instantiate(one)))
     assert "begins" not in shown
     assert "  one, protocol 1" in shown.splitlines()
@@ -96,8 +100,9 @@ def test_what_holds_vacuously_alone_is_inconclusive() -> None:
     one = System("one", (ticking,), (far,), terminal=True, unreached=(known,))
     result = check(instantiate(one))
     assert (result.verdict, [item.verdict for item in result.properties]) == (
-        Verdict.INCONCLUSIVE, ["holds"],
-    )  # fmt: skip
+        Verdict.INCONCLUSIVE,
+        ["holds"],
+    )
     first, *_ = told(result).splitlines()
     assert first == "Inconclusive: Far (z is never 3) holds vacuously (exit 20, INCONCLUSIVE)"
 
@@ -121,9 +126,12 @@ def counting(*, after: int) -> System:
     )
     known = lang.Unreached("z is never 3: as is easy to see", ("plain.tick/[known]",))
     return System(
-        "counting", (Table(plain, event("tick"), rows),),
-        (invariant("Below", z <= after, "z stays low."),), terminal=True, unreached=(known,),
-    )  # fmt: skip
+        "counting",
+        (Table(plain, event("tick"), rows),),
+        (invariant("Below", z <= after, "z stays low."),),
+        terminal=True,
+        unreached=(known,),
+    )
 
 
 def test_what_no_run_takes_is_counted_by_reason_and_listed_on_demand() -> None:

@@ -178,9 +178,10 @@ def test_walks_go_on_from_picked_states(way: int) -> None:
     prepared = prepare(example("lease"), symmetry=False, slicing=False)
     walker = walker_of(prepared)
     part = next(
-        each for n in range(99)
+        each
+        for n in range(99)
         if (each := walker.take(7, n, 1, guidance(prepared, NEW))).kept[0, PICKED]
-    )  # fmt: skip
+    )
     steps = int(part.kept[0, PICKED])
     path, rows = _path(walker, part)
     state = part.picked[0, 0].tobytes()
@@ -243,9 +244,12 @@ def test_a_broken_system_is_found() -> None:
 def test_a_long_walk_is_shrunk() -> None:
     counter = Machine("counter")
     x, y = counter.field("x", Int(0, 3)), counter.field("y", Int(0, 9))
-    table = Table(counter, event("tick"), (
-        Row("up", when=(x < 3) & (y == 9), set={x: x + 1, y: 0}), Row("other", set={y: (y + 1)}),
-    ), when=y < 10)  # fmt: skip
+    table = Table(
+        counter,
+        event("tick"),
+        (Row("up", when=(x < 3) & (y == 9), set={x: x + 1, y: 0}), Row("other", set={y: (y + 1)})),
+        when=y < 10,
+    )
     # only two of ten steps matter: those with which `x` grows need the others
     small = invariant("Small", x < 2, "x is small.")
     result = simulate(instantiate(System("counting", (table,), (small,))), SMALL)

@@ -191,9 +191,11 @@ flip = event("flip")
 def switch(*rows: Row) -> System:
     """A machine of one bit."""
     return System(
-        "switch", (Table(machine, flip, rows),), (invariant("P", is_on | ~is_on, "True."),),
+        "switch",
+        (Table(machine, flip, rows),),
+        (invariant("P", is_on | ~is_on, "True."),),
         terminal=True,
-    )  # fmt: skip
+    )
 
 
 def test_where_no_run_is_longer_everything_holds() -> None:
@@ -211,9 +213,12 @@ def test_numbers_without_bounds() -> None:
     count = counter.field("count", Int(0, limit))
     rows = (Row("up", when=count < limit, set={count: count + 1}),)
     system = System(
-        "counter", (Table(counter, flip, rows),), (invariant("Low", count < 7, "Below 7."),),
-        constants=(limit,), terminal=True,
-    )  # fmt: skip
+        "counter",
+        (Table(counter, flip, rows),),
+        (invariant("Low", count < 7, "Below 7."),),
+        constants=(limit,),
+        terminal=True,
+    )
     assert bound(instantiate(system, constants={"limit": 5}), 9).verdict is Verdict.HOLDS
     found = bound(lifted(system), 9)
     assert found.verdict is Verdict.BROKEN

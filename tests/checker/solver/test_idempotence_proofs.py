@@ -30,13 +30,15 @@ MENDED = ("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_i
 ONE = {"partitions": 1}
 NAMES = [item.name for item in (*system.properties, *system.lemmas)]
 FORGETFUL = {
-    "table": "producer.bump epoch", "row": "bump",
+    "table": "producer.bump epoch",
+    "row": "bump",
     "updates": {client.batches: each(client.q, each(client.s, client.Batch()))},
-}  # fmt: skip
+}
 FORGOTTEN = {
-    "table": "partition.leader changes", "row": "lose-verification-state",
+    "table": "partition.leader changes",
+    "row": "lose-verification-state",
     "updates": {leader.producers: each(leader.n, UNKNOWN)},
-}  # fmt: skip
+}
 
 
 def twin(name: str, fails: str, row: dict[str, object] | None = None, off: str = "") -> Twin:

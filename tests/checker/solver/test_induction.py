@@ -52,9 +52,13 @@ def tickets(*properties: Property, gives: Expression = held == 0) -> System:
     given = Row("give", when=gives, set={held.at(to): held, held: 0})
     tables = Table(client, take, (takes,), others=(store,)), Table(client, give, (given,))
     return System(
-        "tickets", tables, properties, constants=(CLIENTS, LIMIT), terminal=True,
+        "tickets",
+        tables,
+        properties,
+        constants=(CLIENTS, LIMIT),
+        terminal=True,
         interchangeable=(CLIENT,),
-    )  # fmt: skip
+    )
 
 
 def induction(*properties: Property, gives: Expression = held == 0) -> Induction:

@@ -212,14 +212,16 @@ ONE = {"producers": 1, "partitions": 1, "transactions": 1}
 TWO = {"partitions": 1, "transactions": 1}
 OPEN_FROM_THE_START = changed(leader.producers[leader.n], current_txn_first_offset=some(0))
 UNCLEAN = {
-    "table": "partition.leader changes", "row": "lose-verification-state",
+    "table": "partition.leader changes",
+    "row": "lose-verification-state",
     "updates": {leader.log: sequence_of()},
-}  # fmt: skip
+}
 """The new leader has nothing of what was in the log."""
 REOPENED = {
-    "table": "partition.leader changes", "row": "lose-verification-state",
+    "table": "partition.leader changes",
+    "row": "lose-verification-state",
     "updates": {leader.producers: each(leader.n, OPEN_FROM_THE_START)},
-}  # fmt: skip
+}
 TWINS = (
     Twin(
         "DeclaredTransitions", "PendingFits",
@@ -280,21 +282,25 @@ TWINS = (
 # coordinator goes back; a leader doesn't ask, or gets a yes for an older epoch or producer id; a
 # new leader knows no producer
 _FORGETS = {
-    "table": "partition.leader changes", "row": "lose-verification-state",
+    "table": "partition.leader changes",
+    "row": "lose-verification-state",
     "updates": {leader.producers: each(leader.n, UNKNOWN)},
-}  # fmt: skip
+}
 _SKIPS = {
-    "table": "transaction.InitProducerId", "row": "retry-of-bump",
+    "table": "transaction.InitProducerId",
+    "row": "retry-of-bump",
     "updates": {entry.pending_epoch: entry.producer_epoch + 1},
-}  # fmt: skip
+}
 _GIVEN_TWICE = {
-    "table": "transaction.InitProducerId", "row": "new-producer",
+    "table": "transaction.InitProducerId",
+    "row": "new-producer",
     "updates": {entry.pending_epoch: entry.producer_epoch},
-}  # fmt: skip
+}
 _GOES_BACK = {
-    "table": "transaction.coordinator failover", "row": "no-new-record",
+    "table": "transaction.coordinator failover",
+    "row": "no-new-record",
     "updates": {entry.producer_epoch: logged_epoch - 1},
-}  # fmt: skip
+}
 OLDER_TWINS = (
     *(
         Twin(name, fails, row, release, constants=ONE)
@@ -337,13 +343,16 @@ ONLY_MENDED = ("late_fence_end_refused",)  # finding 8 breaks it
 ALONE = ("NotFencedByItself", *(lemma.name for lemma in alone.LEMMAS))
 ALONE_TWINS = (
     Twin(
-        "NotFencedByItself", "LoneEnd", without("transaction.EndTxn", "already-complete"),
-        on=ONLY_MENDED, constants=ONE,
+        "NotFencedByItself",
+        "LoneEnd",
+        without("transaction.EndTxn", "already-complete"),
+        on=ONLY_MENDED,
+        constants=ONE,
     ),
     Twin(
         "NotFencedByItself", "LoneEpoch", on=ONLY_MENDED, off=("single_fence_bump",), constants=ONE
     ),
-)  # fmt: skip
+)
 
 PROVED = tuple(dict.fromkeys(twin.name for twin in TWINS))
 

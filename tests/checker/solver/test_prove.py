@@ -138,13 +138,19 @@ PASSES_ON = Table(machine, move, (Row("move", set={first: second, second: 0}),))
 RISES = Table(machine, rise, (Row("rise", when=second < LIMIT, set={second: second + 1}),))
 FOLLOWS = Table(machine, move, (Row("move", when=first < second, set={first: first + 1}),))
 COPIES = Table(machine, move, (Row("copy a 2", set={first: if_(second == 2, 1, 0)}),))
-FLIPS = Table(machine, rise, (
-    Row("up", when=second == 0, set={second: 1}), Row("down", when=second == 1, set={second: 0})
-))  # fmt: skip
-FLIPS_LATER = Table(machine, move, (
-    Row("up", when=(first == 1) & (second == 0), set={second: 1}),
-    Row("down", when=second == 1, set={second: 0}),
-))  # fmt: skip
+FLIPS = Table(
+    machine,
+    rise,
+    (Row("up", when=second == 0, set={second: 1}), Row("down", when=second == 1, set={second: 0})),
+)
+FLIPS_LATER = Table(
+    machine,
+    move,
+    (
+        Row("up", when=(first == 1) & (second == 0), set={second: 1}),
+        Row("down", when=second == 1, set={second: 0}),
+    ),
+)
 TWO_STEPS = relay(COPIES, FLIPS)
 
 
@@ -170,9 +176,13 @@ def test_a_first_step_that_has_none_before_it_is_not_forgotten() -> None:
     faults = constant("faults", 0, 0, 9)
     never = step_property("Never", (after(first) == first) | (first != 0), "No fault ever comes.")
     once = System(
-        "once", (Table(machine, rise, (row,)), FLIPS_LATER), (never,), terminal=True,
-        constants=(LIMIT, faults), budgets={rise: faults},
-    )  # fmt: skip
+        "once",
+        (Table(machine, rise, (row,)), FLIPS_LATER),
+        (never,),
+        terminal=True,
+        constants=(LIMIT, faults),
+        budgets={rise: faults},
+    )
     for most in (2, 3):
         result = prove(once, options=replace(QUICK, most=most))
         assert "faults" in result.open
@@ -218,9 +228,12 @@ def test_an_invariant_that_spacer_finds_is_proved_again_and_shown() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["(declare-fun wrap (Int) Int) (assert (= (wrap 1) 2))", "(assert (= 1",
-     "(declare-const nobody Int) (assert (= nobody 2))"],
-)  # fmt: skip
+    [
+        "(declare-fun wrap (Int) Int) (assert (= (wrap 1) 2))",
+        "(assert (= 1",
+        "(declare-const nobody Int) (assert (= nobody 2))",
+    ],
+)
 def test_an_invariant_that_cant_be_read_costs_only_its_own_property(
     answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,9 +55,11 @@ PREPARE = Table(
     worker, prepare, when=(left > 0) & ~ready, rows=(Row("prepare", set={ready: True}),)
 )
 WORK = Table(
-    worker, work, when=(left > 0) & ready,
+    worker,
+    work,
+    when=(left > 0) & ready,
     rows=(Row("one less", set={left: left - 1, ready: False}),),
-)  # fmt: skip
+)
 REST = Table(worker, rest, rows=(Row("rest"),))
 FAIL = Table(worker, fail, when=left > 0, rows=(Row("anew", set={left: LARGEST, ready: False}),))
 
@@ -154,11 +156,12 @@ WRONG = {
     "in another order": (ranking("Done", RANK[::-1], OWN), "one less (worker0): raises"),
     "below 0": (ranking("Done", (left.at(i) - 2, RANK[1]), OWN), rules.NOT_BELOW),
     "another's work": (
-        ranking("Done", RANK, (helps(prepare), helps(work))), "(worker1): doesn't lower",
+        ranking("Done", RANK, (helps(prepare), helps(work))),
+        "(worker1): doesn't lower",
     ),
     "half of what helps": (ranking("Done", RANK, OWN[1:]), rules.SOME_HELP),
     "a rest that helps": (ranking("Done", RANK, (helps(rest), *OWN)), "worker.rest/rest"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -77,8 +77,9 @@ class Case(NamedTuple):
                 print(
                     f"{self}: {told.verdict.name}, {told.states:,} states, depth {told.depth}, "
                     f"{count} shards, {told.engine['levels_on_spark']} levels on Spark, "
-                    f"{time.perf_counter() - begun:.1f} s", flush=True,
-                )  # fmt: skip
+                    f"{time.perf_counter() - begun:.1f} s",
+                    flush=True,
+                )
                 if told.engine["name"] != "spark" or found(told) != found(local):
                     wrong.append(f"{self}, {count} shards: {found(told)}, not {found(local)}")
                     print(wrong[-1], file=sys.stderr, flush=True)  # a long run may be cut short

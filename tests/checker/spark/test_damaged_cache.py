@@ -75,9 +75,12 @@ def damaging(
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "damage"), DAMAGES)
 def test_files_of_whole_states(
-    name: str, damage: Callable[[Path], Any], play: Callable[[InProcess], None],
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
+    name: str,
+    damage: Callable[[Path], Any],
+    play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     monkeypatch.setattr(tasks, "MOST_TWICE", -1)  # what was sent is remembered
     session, damaged = damaging(tmp_path / "local", name, damage)
     play(session)
@@ -90,12 +93,17 @@ def test_files_of_whole_states(
 @pytest.mark.parametrize("damage", [cut, Path.unlink])
 @pytest.mark.parametrize("name", ["parts-states", "parts-tables", "parts-contents-0"])
 def test_files_of_parts(
-    name: str, damage: Callable[[Path], Any], play: Callable[[InProcess], None],
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
+    name: str,
+    damage: Callable[[Path], Any],
+    play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     for module, bound, value in (
-        (shards, "DIVIDED_FROM", 1), (planning, "WHOLE", 0), (planning, "WORTH", 1e9),
-    ):  # fmt: skip
+        (shards, "DIVIDED_FROM", 1),
+        (planning, "WHOLE", 0),
+        (planning, "WORTH", 1e9),
+    ):
         monkeypatch.setattr(module, bound, value)
     session, damaged = damaging(tmp_path / "local", name, damage)
     play(session)

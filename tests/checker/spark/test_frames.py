@@ -88,16 +88,19 @@ def test_states_and_steps_of_a_run_are_those_of_a_local_one(
 def test_a_folder_says_how_its_run_was(played: InProcess, tmp_path: Path) -> None:
     small = instantiate(load_system(str(EXAMPLES / "lease.py")), "2", {"leases": 1})
     options = Options(
-        symmetry=False, slicing=False, deadlock=False,
+        symmetry=False,
+        slicing=False,
+        deadlock=False,
         spark=SparkOptions(shards=2, hand_over=0, storage=str(tmp_path / "run")),
-    )  # fmt: skip
+    )
     result = check(small, options)
     states, taken = reached(small)
     explored = Explored(Reader(), str(tmp_path / "run"))
     table = explored.states()
     assert (table.num_rows, dict(explored.prepared.instance.constants)) == (
-        result.states, dict(small.constants),
-    )  # fmt: skip
+        result.states,
+        dict(small.constants),
+    )
     assert in_order(table.drop_columns("level").to_pylist()) == in_order(states)
     assert Counter(explored.transitions()["row"].to_pylist()) == taken
 

@@ -90,8 +90,10 @@ def test_each_system_comes_to_the_same_on_executors_of_their_own(seed: int) -> N
     sample = ("--sample", "1", "--seed", str(seed))
     ended = subprocess.run(
         [sys.executable, MATRIX, *sample, "--master", "local-cluster[2,1,1024]"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (ended.returncode, ended.stdout.splitlines()[-1:]) == (0, ["the same everywhere"]), ended
     # other warnings are of executors that go at a session's end
     assert not re.search("WARN.*(Broadcasting large|very large size)", ended.stderr)
@@ -221,8 +223,10 @@ def test_a_driver_that_is_killed_is_resumed(tmp_path: Path) -> None:
                "--json", str(tmp_path / "told.json")]  # fmt: skip
     run = subprocess.Popen(
         [*command, "--storage", str(folder)],
-        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     wait_for_level(run, folder, 14)
     run.send_signal(signal.SIGKILL)
     run.wait()
@@ -255,9 +259,12 @@ def test_without_java_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.mark.parametrize(
     ("says", "told"),
-    [('openjdk version "11.0.2"', "is version 11"), ('java version "1.8.0_292"', "is version 8"),
-     ("nothing", "doesn't tell its version")],
-)  # fmt: skip
+    [
+        ('openjdk version "11.0.2"', "is version 11"),
+        ('java version "1.8.0_292"', "is version 8"),
+        ("nothing", "doesn't tell its version"),
+    ],
+)
 def test_a_java_that_is_too_old_is_told(
     says: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

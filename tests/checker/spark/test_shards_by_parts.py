@@ -63,9 +63,12 @@ def test_shards_by_parts_come_to_the_same(
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("from_states", [1, 400])
 def test_what_is_divided_when_spark_takes_over_goes_to_its_owners(
-    from_states: int, by_parts: list[int], played: InProcess, monkeypatch: pytest.MonkeyPatch,
+    from_states: int,
+    by_parts: list[int],
+    played: InProcess,
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(explore, "DIVIDED_FROM", from_states)
     monkeypatch.setattr(shards, "DIVIDED_FROM", 500)
     result = on_spark(wide(), tmp_path / "run", hand_over=200)
@@ -78,9 +81,12 @@ def test_what_is_divided_when_spark_takes_over_goes_to_its_owners(
 @pytest.mark.long
 @pytest.mark.parametrize("where", ["_save_index", "_end_level", "insert", "_divide"])
 def test_a_worker_that_dies_at_a_shard_by_parts_costs_no_count(
-    where: str, by_parts: list[int], played: InProcess, monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    by_parts: list[int],
+    played: InProcess,
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     """It dies behind a call, when not all of what it changed is in the index."""
     monkeypatch.setattr(shards, "DIVIDED_FROM", 100)
     deaths = calls = 0
@@ -107,9 +113,12 @@ def test_a_worker_that_dies_at_a_shard_by_parts_costs_no_count(
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("machines", [2, 5])
 def test_a_cache_by_parts_that_is_gone_or_behind_is_made_anew(
-    machines: int, by_parts: list[int], play: Callable[[InProcess], None],
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
+    machines: int,
+    by_parts: list[int],
+    play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     monkeypatch.setattr(shards, "DIVIDED_FROM", 300)
     seen = 0
     kept: dict[int, Any] = {}

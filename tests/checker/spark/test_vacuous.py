@@ -35,11 +35,15 @@ def counting() -> Instance:
     lamp = counter.field("lamp", lang.Bool())
     tables = (
         Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 9),
-        Table(counter, event("light"), (
-            Row("late", when=(x == 9) & lamp & ~lamp, set={lamp: True}),
-            Row("switch", set={lamp: ~lamp}),
-        )),
-    )  # fmt: skip
+        Table(
+            counter,
+            event("light"),
+            (
+                Row("late", when=(x == 9) & lamp & ~lamp, set={lamp: True}),
+                Row("switch", set={lamp: ~lamp}),
+            ),
+        ),
+    )
     properties = (
         invariant("Met", (x == 9).implies(x > 8), "It is met in the last states."),
         invariant("Unmet", ((x == 9) & lamp & ~lamp).implies(x > 10), "Its premise is false."),

@@ -48,9 +48,12 @@ class Case:
         """What is explored."""
         system = load_system(self.system)
         return instantiate(
-            system, self.protocol, dict(self.constants), bounds=self.bounds,
+            system,
+            self.protocol,
+            dict(self.constants),
+            bounds=self.bounds,
             properties=self.properties or None,
-        )  # fmt: skip
+        )
 
 
 ONE = (("transactions", 1),)

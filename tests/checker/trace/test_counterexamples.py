@@ -125,8 +125,9 @@ def test_a_row_that_is_left_out_hides_what_is_behind_it() -> None:
     rows = (Row("first", when=x < 1, set={x: 5}), Row("second", set={x: 6}))
     table = Table(door, lang.event("go on"), rows, when=x < 5)
     close = invariant("Close", x < 5, "x stays below 5.")
-    result = check(instantiate(System("hidden", (table,), (close,), terminal=True)),
-                   Options(all_traces=MANY))  # fmt: skip
+    result = check(
+        instantiate(System("hidden", (table,), (close,), terminal=True)), Options(all_traces=MANY)
+    )
     assert len(result.counterexamples) == 1
     assert result.enumeration is not None
     assert result.enumeration.are_all
@@ -158,11 +159,13 @@ def test_a_search_that_is_ended_leaves_what_was_found() -> None:
 def test_properties_that_a_later_one_breaks_are_broken() -> None:
     dark = invariant("Dark", ~(lamp & (x == 4)), "At 4 it is dark.")
     close = invariant("Close", x < 5, "x stays below 5.")
-    result = check(instantiate(System("doors", TABLES, (dark, close), terminal=True)),
-                   Options(all_traces=MANY))  # fmt: skip
+    result = check(
+        instantiate(System("doors", TABLES, (dark, close), terminal=True)), Options(all_traces=MANY)
+    )
     assert [(item.name, item.verdict) for item in result.properties] == [
-        ("Dark", "broken"), ("Close", "broken"),
-    ]  # fmt: skip
+        ("Dark", "broken"),
+        ("Close", "broken"),
+    ]
     assert {item.broken for item in result.counterexamples} == {"Dark", "Close"}
 
 
@@ -241,8 +244,10 @@ def test_each_is_written_to_a_file_that_replay_takes(tmp_path: Path) -> None:
     assert f"removed {tmp_path}/lease-3.itf.json, a trace of an earlier run" in done.stderr
     assert "\nCounterexample 2 of 2, the shortest without service.lease expires" in done.output
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "lease-2.itf.json", "lease-4.itf.json", "lease.itf.json",
-    ]  # fmt: skip
+        "lease-2.itf.json",
+        "lease-4.itf.json",
+        "lease.itf.json",
+    ]
     again = CliRunner().invoke(app, ["replay", str(tmp_path / "lease-2.itf.json")])
     assert again.exit_code == Verdict.BROKEN.value
     assert "The run, in 17 steps" in again.output

@@ -63,11 +63,12 @@ BROKEN: dict[str, Callable[[], Instance]] = {
     "a lasso": lambda: counting(progress=(lang.leads_to("Lit", x == 3, x == 0, "It ends."),)),
     "a dead end": lambda: counting(progress=(lang.always_possible("Low", x < 2, "It may fall."),)),
     "a loop": lambda: counting(
-        Row("up", when=x < 3, set={x: x + 1}), Row("down", set={x: 1}),
+        Row("up", when=x < 3, set={x: x + 1}),
+        Row("down", set={x: 1}),
         progress=(lang.leads_to("Falls", x == 3, x == 0, "It falls."),),
         fairness=lang.weak_fairness(tick),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BROKEN)

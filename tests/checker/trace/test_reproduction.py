@@ -36,18 +36,22 @@ def counter() -> System:
     x = machine.field("x", Int(0, 2))
     tables = (
         Table(
-            machine, event("up"),
+            machine,
+            event("up"),
             (
                 Row("two steps", when=(x == 1) & ~FIX_C, set={x: 2}),
                 Row("go", when=(x == 0) & ~FIX_A, set={x: 1}),
             ),
         ),
         Table(machine, event("over"), (Row("go", when=(x == 0) & ~FIX_B, set={x: 1}),)),
-    )  # fmt: skip
+    )
     return System(
-        "counter", tables, (invariant("Zero", x == 0, "The counter stays at 0."),), terminal=True,
+        "counter",
+        tables,
+        (invariant("Zero", x == 0, "The counter stays at 0."),),
+        terminal=True,
         protocols=Protocols(("1",), FIXES),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)
@@ -106,9 +110,11 @@ def test_as_few_bugs_are_named_as_it_takes() -> None:
     """Neither bug explains it alone, and the third has nothing to do with it."""
     done: list[list[str]] = []
     found = matrix(
-        PIECE, ["1"], [BUGS[2], *BUGS[:2]],
+        PIECE,
+        ["1"],
+        [BUGS[2], *BUGS[:2]],
         on_result=lambda result: done.append(sorted(result["features"])),
-    )  # fmt: skip
+    )
     cell = found.cell("1", "Zero")
     assert (cell.verdict, sorted(cell.bugs)) == ("broken", ["a", "b"])
     assert ["fixc"] not in done, "the counterexample goes through without that bug as well"
@@ -127,16 +133,20 @@ def test_what_settles_to_the_same_is_explored_once() -> None:
     x = machine.field("x", Int(0, 1))
     both = Table(machine, event("up"), (Row("both", when=later, during=FIX_A, set={x: 1}),))
     system = System(
-        "later", (both,), (invariant("Zero", x == 0, "It stays at 0."),), terminal=True,
+        "later",
+        (both,),
+        (invariant("Zero", x == 0, "It stays at 0."),),
+        terminal=True,
         protocols=Protocols(("1", "2"), (later, FIX_A)),
-    )  # fmt: skip
+    )
     piece = Piece(system, "1", ())
     for more, wanted in (((), ["1"]), (("fixa",), ["1", "2"])):
         done: list[str] = []
         matrix(
-            replace(piece, switch_on=more), ["1", "2"],
+            replace(piece, switch_on=more),
+            ["1", "2"],
             on_result=lambda result, done=done: done.append(result["protocol"]),
-        )  # fmt: skip
+        )
         assert done == wanted
 
 

@@ -93,8 +93,9 @@ def test_sarif_points_at_the_row_that_refused(tmp_path: Path) -> None:
     assert first["physicalLocation"]["region"]["startLine"] == 18  # the server's row
     assert second["physicalLocation"]["region"]["startLine"] == 14  # the client's table
     assert [x["logicalLocations"][0]["fullyQualifiedName"] for x in (first, second)] == [
-        "server.Ask/answer", "client.ask",
-    ]  # fmt: skip
+        "server.Ask/answer",
+        "client.ask",
+    ]
 
 
 def test_the_report_shows_the_row_that_refused(tmp_path: Path) -> None:

@@ -78,9 +78,12 @@ def test_behind_a_step_out_of_range_nothing_is_known() -> None:
     result = check(counting(5), ON)
     found = {item.name: (item.verdict, item.trace_length) for item in result.properties}
     assert found == {
-        "Small": ("unknown", None), "Low": ("broken", 3), "Lower": ("broken", 2),
-        "NoLeap": ("broken", 4), RANGE: ("broken", 5),
-    }  # fmt: skip
+        "Small": ("unknown", None),
+        "Low": ("broken", 3),
+        "Lower": ("broken", 2),
+        "NoLeap": ("broken", 4),
+        RANGE: ("broken", 5),
+    }
     assert result.verdict is Verdict.BROKEN
 
 

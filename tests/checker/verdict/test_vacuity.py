@@ -61,9 +61,11 @@ i = NODE.variable("i")
 me = server.this
 
 ASK = Table(
-    server, ask, when=state == State.IDLE,
+    server,
+    ask,
+    when=state == State.IDLE,
     rows=(Row("ask", goto=State.ASKING, send=(Vote(node=me),)),),
-)  # fmt: skip
+)
 VOTE = Table(
     judge, Vote, response=Granted, rows=(Row("grant", set={granted: granted + 1}, reply=Granted()),)
 )
@@ -82,9 +84,11 @@ def system(*tables: Table, properties: Any = (FEW,), **parts: Any) -> Instance:
     every |= {table.name: table for table in tables}
     protocol, values = parts.pop("protocol", None), parts.pop("values", None)
     given: dict[str, Any] = {
-        "constants": (NODES,), "channels": CHANNELS, "terminal": True,
+        "constants": (NODES,),
+        "channels": CHANNELS,
+        "terminal": True,
         "protocols": Protocols(("1", "2"), (fast,)),
-    } | parts  # fmt: skip
+    } | parts
     return instantiate(
         System("votes", tuple(every.values()), tuple(properties), **given), protocol, values
     )
@@ -114,9 +118,9 @@ def test_nothing_is_told_of_a_run_that_takes_and_meets_everything() -> None:
 
 
 def test_a_row_that_is_never_taken() -> None:
-    late = Table(judge, Vote, response=Granted, rows=(
-        Row("too late", when=granted > 5), *VOTE.rows,
-    ))  # fmt: skip
+    late = Table(
+        judge, Vote, response=Granted, rows=(Row("too late", when=granted > 5), *VOTE.rows)
+    )
     assert lines_of(system(late)) == ["judge.Vote/too late is never taken"]
 
 
@@ -159,20 +163,14 @@ ELECTED = state.at(i) == State.ELECTED
 item = element("item", log.at(i))
 
 PREMISES = {
-    "under a quantifier": (
-        all_of(i, LOST.implies(granted > 0)), "state.at(i) == LOST",
-    ),
+    "under a quantifier": (all_of(i, LOST.implies(granted > 0)), "state.at(i) == LOST"),
     "in a conjunction": (
         (granted <= 9) & all_of(i, ELECTED.implies(granted > 0) & LOST.implies(granted > 0)),
         "state.at(i) == LOST",
     ),
-    "in a consequent": (
-        all_of(i, ELECTED.implies((granted > 5).implies(~ELECTED))), "5 < granted",
-    ),
-    "written as a disjunction": (
-        all_of(i, ~LOST | (granted > 0)), "state.at(i) == LOST",
-    ),
-}  # fmt: skip
+    "in a consequent": (all_of(i, ELECTED.implies((granted > 5).implies(~ELECTED))), "5 < granted"),
+    "written as a disjunction": (all_of(i, ~LOST | (granted > 0)), "state.at(i) == LOST"),
+}
 
 
 @pytest.mark.parametrize("case", PREMISES)
@@ -210,15 +208,18 @@ LOOSE: tuple[tuple[lang.Expression, list[str]], ...] = (
     (granted < 3, []),
     (granted < 4, ["is weaker than needed: granted < 4 never reaches its bound"]),
     (~(granted > 3), []),  # a negated comparison is left as it is
-    (lang.any_of(i, granted <= 2),
-     ["says any_of, but all_of holds too: granted <= 2"]),
+    (lang.any_of(i, granted <= 2), ["says any_of, but all_of holds too: granted <= 2"]),
     (lang.any_of(i, (state.at(i) != State.ELECTED) | (granted == 2)), []),
     ((granted == 0) | (granted > 0), []),
-    ((granted == 0) | (granted > 0) | (state.at(0) == State.LOST),
-     ["also holds without the alternative state.at(0) == LOST"]),
-    (~all_of(i, (granted == 9) & (state.at(i) == State.LOST)),
-     ["says any_of, but all_of holds too: ~((granted == 9) & (state.at(i) == LOST))"]),
-)  # fmt: skip
+    (
+        (granted == 0) | (granted > 0) | (state.at(0) == State.LOST),
+        ["also holds without the alternative state.at(0) == LOST"],
+    ),
+    (
+        ~all_of(i, (granted == 9) & (state.at(i) == State.LOST)),
+        ["says any_of, but all_of holds too: ~((granted == 9) & (state.at(i) == LOST))"],
+    ),
+)
 
 
 @pytest.mark.parametrize(("condition", "expected"), LOOSE, ids=[str(c) for c, _ in LOOSE])
@@ -390,8 +391,9 @@ def test_what_the_release_or_a_constant_rules_out_is_told_apart() -> None:
     old = system(some, protocol="1", constants=(NODES, SPARE))
     assert lines_of(old) == []
     assert set(explained(old)) == {
-        "judge.Vote/fast is never taken", "judge.Vote/spare is never taken",
-    }  # fmt: skip
+        "judge.Vote/fast is never taken",
+        "judge.Vote/spare is never taken",
+    }
     new = system(some, protocol="2", constants=(NODES, SPARE))
     assert "judge.Vote/grant is never taken" in explained(new)
 
@@ -450,16 +452,17 @@ def test_what_a_budget_of_0_rules_out_is_told_apart() -> None:
 
 
 def test_what_a_system_declares_to_be_unreached() -> None:
-    late = Table(judge, Vote, response=Granted, rows=(
-        Row("too late", when=granted > 1), *VOTE.rows,
-    ))  # fmt: skip
+    late = Table(
+        judge, Vote, response=Granted, rows=(Row("too late", when=granted > 1), *VOTE.rows)
+    )
     holds = invariant("Holds", (granted > 2).implies(granted > 1), "It holds.")
     known = Unreached("three servers reach it (nodes=3)", ("judge.Vote/too late",), NODES < 3)
     also = Unreached("no judge grants so much", ("Holds",))
 
     def declared(nodes: int) -> Instance:
-        return system(late, properties=(FEW, holds), unreached=(known, also),
-                      values={"nodes": nodes})  # fmt: skip
+        return system(
+            late, properties=(FEW, holds), unreached=(known, also), values={"nodes": nodes}
+        )
 
     two = declared(2)
     assert lines_of(two) == []
@@ -470,9 +473,12 @@ def test_what_a_system_declares_to_be_unreached() -> None:
 
 
 def test_recorded_runs_say_why_a_row_is_not_taken() -> None:
-    late = Table(judge, Vote, response=Granted, rows=(
-        Row("too late", when=granted > lang.if_(fast, 1, 2)), *VOTE.rows,
-    ))  # fmt: skip
+    late = Table(
+        judge,
+        Vote,
+        response=Granted,
+        rows=(Row("too late", when=granted > lang.if_(fast, 1, 2)), *VOTE.rows),
+    )
     row = frozenset({"judge.Vote/too late"})
 
     def of(nodes: int, *runs: Reached, protocol: str = "2") -> list[str]:

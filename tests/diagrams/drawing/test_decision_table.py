@@ -245,11 +245,12 @@ def test_no_line_of_a_row_is_wider_than_a_page() -> None:
     tables = {table.name: table for name in SHIPPED for table in shipped(name).tables}
     shown = (
         line
-        for table in tables.values() if table.machine.name in ("partition", "replica")
+        for table in tables.values()
+        if table.machine.name in ("partition", "replica")
         for row in table.rows
         for value in (row.guard, *(value for _, value in table.updates(row)))
         for line in readable(value, CODE_WIDTH)
-    )  # fmt: skip
+    )
     assert max(map(len, shown)) < CODE_WIDTH + 40
 
 

@@ -108,8 +108,9 @@ def test_many_names_are_counted() -> None:
     assert list(named(["a", "b"], ["c"])) == ["a,", "b,", "c"]
     assert list(named(["a", "b", "c"], ["c", "d"])) == ["a,", "b,", "c", "and 1 more"]
     assert list(named(["one of four words", "three more words", "c"], [])) == [
-        "one of four words", "and 2 more",
-    ]  # fmt: skip
+        "one of four words",
+        "and 2 more",
+    ]
     assert NAMES == 3
 
 

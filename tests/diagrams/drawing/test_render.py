@@ -204,9 +204,12 @@ def test_dot_can_be_read_by_graphviz(graph: Graph) -> None:
 @pytest.mark.usefixtures("no_dot")
 def test_the_ending_says_the_format(tmp_path: Path) -> None:
     begins = {
-        "a.dot": "digraph lights {", "a.gv": "digraph lights {", "a.svg": "<?xml", "a.SVG": "<?xml",
+        "a.dot": "digraph lights {",
+        "a.gv": "digraph lights {",
+        "a.svg": "<?xml",
+        "a.SVG": "<?xml",
         "a.mmd": "stateDiagram-v2\n",
-    }  # fmt: skip
+    }
     for name, start in begins.items():
         into(tmp_path / name)(GRAPH)
         assert (tmp_path / name).read_text().startswith(start)

@@ -59,8 +59,10 @@ def test_messages_of_some_releases_are_marked() -> None:
     edges = system_graph(shipped("transactions")).edges
     sent = {(e.tail, e.head): e.lines for e in edges if not e.silent}
     assert sent["partition", "transaction"] == (
-        "WriteTxnMarkersResponse", "from 3.6:", "  AddPartitionsByLeader",
-    )  # fmt: skip
+        "WriteTxnMarkersResponse",
+        "from 3.6:",
+        "  AddPartitionsByLeader",
+    )
     assert sent["producer", "transaction"][-2:] == ("until 3.9:", "  AddPartitionsToTxn")
     old = system_graph(shipped("transactions"), ["2.5"])
     assert not any("AddPartitionsByLeader" in line for e in old.edges for line in e.lines)
@@ -86,9 +88,12 @@ def test_what_a_machine_reads_or_sets_of_another_is_drawn_apart() -> None:
 def test_a_machine_that_only_receives_is_there_as_well() -> None:
     tables = tuple(t for t in ORDERS.tables if t.machine.name == "customer")
     deaf = replace(
-        ORDERS, tables=tables, properties=(), budgets={},
+        ORDERS,
+        tables=tables,
+        properties=(),
+        budgets={},
         channels=tuple(Channel(channel.message) for channel in ORDERS.channels),
-    )  # fmt: skip
+    )
     assert [node.name for node in system_graph(deaf).nodes] == ["customer", "order"]
 
 

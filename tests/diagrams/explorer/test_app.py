@@ -122,10 +122,14 @@ def test_another_name_for_this_machine_is_refused(port: int, host: str) -> None:
 
 @pytest.mark.parametrize(
     ("headers", "code"),
-    [({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403),
-     ({"Sec_Fetch_Site": "cross-site"}, 403), ({"Sec_Fetch_Site": "same-site"}, 403),
-     ({"Sec_Fetch_Site": "same-origin"}, 200)],
-)  # fmt: skip
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Sec_Fetch_Site": "same-site"}, 403),
+        ({"Sec_Fetch_Site": "same-origin"}, 200),
+    ],
+)
 def test_another_sites_page_is_refused(port: int, headers: dict[str, str], code: int) -> None:
     assert ask(port, "/api/view", "GET", b"", **headers)[0] == code
     posted = ask(port, "/api/trace", "POST", b"{}", **headers)
@@ -225,12 +229,14 @@ def test_a_fault_of_ours_is_a_line_in_the_terminal(
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [(("nothing",), "no system is called nothing"),
-     ((LEASE, "--protocol", "9"), "unknown protocol"),
-     ((LEASE, "--port", "70000"), "is not in the range 0<=x<=65535"),
-     ((LEASE, "--trace", "gone.json"), "can't read"),
-     ((LEASE, "--trace", str(ROOT / "README.md")), "not valid JSON")],
-)  # fmt: skip
+    [
+        (("nothing",), "no system is called nothing"),
+        ((LEASE, "--protocol", "9"), "unknown protocol"),
+        ((LEASE, "--port", "70000"), "is not in the range 0<=x<=65535"),
+        ((LEASE, "--trace", "gone.json"), "can't read"),
+        ((LEASE, "--trace", str(ROOT / "README.md")), "not valid JSON"),
+    ],
+)
 def test_what_is_wrong_is_said_in_a_line(words: tuple[str, ...], says: str) -> None:
     ended = epochfence("explore", *words)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)

@@ -42,19 +42,22 @@ def test_a_link_that_is_altered_is_refused(explorer: Explorer) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "says"),
-    [({"system": "resend"}, "has the system resend, and this page lease: run epochfence"),
-     ({"release": "2"}, "has the release 2, and this page 1: run epochfence explore lease"),
-     ({"constants": {"clients": 3}}, "bounds clients=3, and"),
-     ({"on": ("x",)}, "features +x, and"), ({"off": ("x",)}, "--without x"),
-     ({"declaration": "0123456789"}, "another declaration of lease"),
-     ({"declaration": "0123456789", "version": "9.0"}, "of Epochfence 9.0"),
-     ({"system": '<img src=x onerror="alert(1)">'}, "isn't one that this version writes"),
-     ({"release": "<b>"}, "isn't one that this version writes"),
-     ({"beside": "<b>"}, "isn't one that this version writes"),
-     ({"version": "'"}, "isn't one that this version writes"),
-     ({"constants": {"<i>": 3}}, "isn't one that this version writes"),
-     ({"on": ("<script>",)}, "isn't one that this version writes")],
-)  # fmt: skip
+    [
+        ({"system": "resend"}, "has the system resend, and this page lease: run epochfence"),
+        ({"release": "2"}, "has the release 2, and this page 1: run epochfence explore lease"),
+        ({"constants": {"clients": 3}}, "bounds clients=3, and"),
+        ({"on": ("x",)}, "features +x, and"),
+        ({"off": ("x",)}, "--without x"),
+        ({"declaration": "0123456789"}, "another declaration of lease"),
+        ({"declaration": "0123456789", "version": "9.0"}, "of Epochfence 9.0"),
+        ({"system": '<img src=x onerror="alert(1)">'}, "isn't one that this version writes"),
+        ({"release": "<b>"}, "isn't one that this version writes"),
+        ({"beside": "<b>"}, "isn't one that this version writes"),
+        ({"version": "'"}, "isn't one that this version writes"),
+        ({"constants": {"<i>": 3}}, "isn't one that this version writes"),
+        ({"on": ("<script>",)}, "isn't one that this version writes"),
+    ],
+)
 def test_a_link_that_does_not_fit_names_the_difference(
     explorer: Explorer, changed: dict[str, object], says: str
 ) -> None:

@@ -85,8 +85,9 @@ def test_rows_that_are_not_taken_say_why_each() -> None:
     rows = (Row("far", when=x > 1, set={x: 0}), Row("farther", when=(x > 2) & (x != 0)))
     table = Table(machine, event("tick"), rows)
     off = Table(machine, event("off"), (Row("go", set={x: 1}),), when=n > 0)
-    system = System("rows", (table, off), (invariant("I", x >= 0, "I."),), constants=(n,),
-                    terminal=True)  # fmt: skip
+    system = System(
+        "rows", (table, off), (invariant("I", x >= 0, "I."),), constants=(n,), terminal=True
+    )
     session = Session(instantiate(system))
     tick, never = session.blocked(session.initials[0])
     assert [(row.row, row.why) for row in tick.blocked[0].rows] == [
@@ -106,9 +107,13 @@ def test_what_a_state_breaks_is_told(lease: Session, held: Run) -> None:
 
 @pytest.mark.parametrize(
     ("goal", "steps"),
-    [("client0.state = HOLDING", 3), ("client1.state = HOLDING and client1.lease >= 2", 6),
-     ("service.newest != 0", 2), ("client0.lease = 0", 0)],
-)  # fmt: skip
+    [
+        ("client0.state = HOLDING", 3),
+        ("client1.state = HOLDING and client1.lease >= 2", 6),
+        ("service.newest != 0", 2),
+        ("client0.lease = 0", 0),
+    ],
+)
 def test_a_goal_is_met_by_a_shortest_run(lease: Session, goal: str, steps: int) -> None:
     found = until(lease.instance, lease.initials[0], goal, places(lease.instance))
     assert len(found.states) == steps + 1, found.why

@@ -28,17 +28,21 @@ def by_part(system: System, machine: str, *releases: str) -> dict[str, set[tuple
 
 @pytest.mark.slow(3)
 @pytest.mark.long
-@pytest.mark.parametrize("name", [ORDERS, LEASE, "coordinators", "replication", "idempotence",
-                                  "transactions"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", [ORDERS, LEASE, "coordinators", "replication", "idempotence", "transactions"]
+)
 def test_what_a_run_changes_is_written_by_its_row(name: str) -> None:
     system = shipped(name) if name in SHIPPED else load_system(name)
     release = system.protocols.newest
     instance, trace = walked(system, release, seed=3)
     parts = {machine.name: by_part(system, machine.name, release) for machine in system.machines}
     states = laid_out(instance, trace.states)
-    places = {cell: (section.name, re.sub(r"\[\w+\]", "", field.name))
-              for section in states.sections for field in section.fields
-              for cell in field.cells}  # fmt: skip
+    places = {
+        cell: (section.name, re.sub(r"\[\w+\]", "", field.name))
+        for section in states.sections
+        for field in section.fields
+        for cell in field.cells
+    }
     looked_at = 0
     for step, changes in zip(trace.steps, states.changes, strict=True):
         for cell, _ in changes:
@@ -87,5 +91,7 @@ def test_an_update_is_of_the_parts_that_it_changes() -> None:
     system = System("parts", (Table(machine, lang.event("tick"), rows),), (), terminal=True)
     parts = by_part(system, "machine", "1")
     assert {name: {row for _, row in ways} for name, ways in parts.items()} == {
-        "held.a": {"some", "all"}, "held.b": {"maybe", "one part", "all"}, "one": {"all"},
-    }  # fmt: skip
+        "held.a": {"some", "all"},
+        "held.b": {"maybe", "one part", "all"},
+        "one": {"all"},
+    }

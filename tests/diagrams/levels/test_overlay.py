@@ -47,8 +47,11 @@ def test_a_run_goes_from_state_to_state_along_edges(name: str, release: str, see
     for at, moves in enumerate(laid.steps, 1):
         for move in moves:
             diagram = next(each for machine, each in diagrams if machine.name == move.machine)
-            ends = {(t.source, t.target) for t in diagram.transitions
-                    if t.moves and release in t.releases}  # fmt: skip
+            ends = {
+                (t.source, t.target)
+                for t in diagram.transitions
+                if t.moves and release in t.releases
+            }
             assert (move.source, move.target) in ends
             assert places[move.machine][move.name] == move.source
             places[move.machine][move.name] = move.target
@@ -58,9 +61,11 @@ def test_a_run_goes_from_state_to_state_along_edges(name: str, release: str, see
             known = value if isinstance(value, dict) else {machine.name: value}
             for instance_name, shown in places[machine.name].items():
                 state = known[instance_name]
-                assert shown == state or shown in diagram.place.only_prepared or not at_rest(
-                    trace, at, machine.name, diagram.place.fields[1:]
-                )  # fmt: skip
+                assert (
+                    shown == state
+                    or shown in diagram.place.only_prepared
+                    or not at_rest(trace, at, machine.name, diagram.place.fields[1:])
+                )
     assert sum(map(len, laid.steps)) > 0
 
 

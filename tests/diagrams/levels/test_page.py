@@ -213,8 +213,10 @@ def test_a_state_opens_what_leads_to_it_and_from_it(shown: Opened) -> None:
     shown.press(" ")
     pairs = shown.page.locator(".pair:visible > summary").all_inner_texts()
     assert [text.partition(" 1 row")[0] for text in pairs] == [
-        "Placed → Paid", "Paid → Shipped", "Paid → Refunded",
-    ]  # fmt: skip
+        "Placed → Paid",
+        "Paid → Shipped",
+        "Paid → Refunded",
+    ]
     shown.press("Escape")
 
 
@@ -222,8 +224,9 @@ def test_a_trace_is_laid_over_and_stepped_by_keyboard(laid: Opened, run: Run) ->
     trace = run[1]
     last = len(trace.steps)
     assert (laid.page.inner_text("#where"), laid.page.inner_text("#at")) == (
-        f"First state, {last} to come", "1",
-    )  # fmt: skip
+        f"First state, {last} to come",
+        "1",
+    )
     for number in range(1, last + 1):
         laid.press("ArrowRight")
         assert laid.page.inner_text("#where") == f"Step {number} of {last}"
@@ -236,8 +239,11 @@ def test_a_trace_is_laid_over_and_stepped_by_keyboard(laid: Opened, run: Run) ->
           (each) => [each.textContent, each.closest('.node').dataset.state])""")
         assert dict(tokens) == states
         before = trace.data[number - 1]["client.state"]
-        moved = {f"From {before[name]} to {state}" for name, state in states.items()
-                 if state != before[name]}  # fmt: skip
+        moved = {
+            f"From {before[name]} to {state}"
+            for name, state in states.items()
+            if state != before[name]
+        }
         assert laid.edges(".now") == moved & laid.edges()
         assert laid.states(".now") == {move.rpartition(" ")[2] for move in moved}
     taken: dict[tuple[str, str], list[str]] = {}

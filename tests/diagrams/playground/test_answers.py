@@ -146,11 +146,15 @@ def test_settings_are_those_of_the_command(opened: Playground) -> None:
 
 @pytest.mark.parametrize(
     ("query", "says"),
-    [({"system": "<b>"}, "no system"), ({"system": "lease", "release": "<b>"}, "unknown protocol"),
-     ({"system": "lease", "set:clients": "x"}, "not a whole number"),
-     ({"system": "lease", "set:clients": "999999999999"}, "clients"),
-     ({"system": "lease", "with": "x"}, "no feature"), ({"system": "lease", "bounds": "x"}, "x")],
-)  # fmt: skip
+    [
+        ({"system": "<b>"}, "no system"),
+        ({"system": "lease", "release": "<b>"}, "unknown protocol"),
+        ({"system": "lease", "set:clients": "x"}, "not a whole number"),
+        ({"system": "lease", "set:clients": "999999999999"}, "clients"),
+        ({"system": "lease", "with": "x"}, "no feature"),
+        ({"system": "lease", "bounds": "x"}, "x"),
+    ],
+)
 def test_wrong_settings_are_a_line(opened: Playground, query: dict[str, str], says: str) -> None:
     answer = json.loads(answered(opened, "open", json.dumps(query)))
     assert says in answer["error"]
@@ -170,11 +174,15 @@ def test_a_link_opens_its_system(opened: Playground) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "says"),
-    [({"system": "nothing"}, "no system of that name"), ({"release": "9"}, "unknown protocol"),
-     ({"version": "9.0", "declaration": "0123456789"}, "of Epochfence 9.0"),
-     ({"declaration": "0123456789"}, "another declaration"), ({"path": (0, 99)}, "step 1"),
-     ({"system": "<script>alert(1)</script>"}, "isn't one that this version writes")],
-)  # fmt: skip
+    [
+        ({"system": "nothing"}, "no system of that name"),
+        ({"release": "9"}, "unknown protocol"),
+        ({"version": "9.0", "declaration": "0123456789"}, "of Epochfence 9.0"),
+        ({"declaration": "0123456789"}, "another declaration"),
+        ({"path": (0, 99)}, "step 1"),
+        ({"system": "<script>alert(1)</script>"}, "isn't one that this version writes"),
+    ],
+)
 def test_a_link_that_does_not_fit_opens_nothing(
     opened: Playground, changed: dict[str, Any], says: str
 ) -> None:

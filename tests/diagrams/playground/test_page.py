@@ -161,9 +161,9 @@ def test_it_is_small(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if name != QUICK else [])
-             for name in PLAYED]
-)  # fmt: skip
+    "name",
+    [pytest.param(name, marks=[pytest.mark.long] if name != QUICK else []) for name in PLAYED],
+)
 def test_a_puzzle_is_played_to_its_end_by_keyboard(show: Callable[..., Shown], name: str) -> None:
     shown = show()
     (puzzle,) = (each for each in PUZZLES if each.of == name)

@@ -287,6 +287,7 @@ def test_print_is_large_enough_and_nothing_sticks_out(
 
 
 def test_the_data_of_a_run_is_json(broken: Run) -> None:
-    (text,) = re.findall(r'<script type="application/json" id="run">(.*?)</script>',
-                         to_html(*broken), re.DOTALL)  # fmt: skip
+    (text,) = re.findall(
+        r'<script type="application/json" id="run">(.*?)</script>', to_html(*broken), re.DOTALL
+    )
     assert json.loads(text).keys() == {"first", "changes"}

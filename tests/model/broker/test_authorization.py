@@ -110,9 +110,10 @@ def without(release: str, *lacking: str) -> Cluster:
 
 
 @pytest.mark.parametrize(
-    ("request_", "needs", "releases"), NEEDS,
+    ("request_", "needs", "releases"),
+    NEEDS,
     ids=[f"{n}-{request['request']}" for n, (request, _, _) in enumerate(NEEDS)],
-)  # fmt: skip
+)
 def test_a_request_needs_its_acls_and_is_refused_by_the_first_that_lacks(
     request_: dict[str, Any], needs: dict[str, str], releases: tuple[str, str]
 ) -> None:
@@ -362,8 +363,10 @@ def test_every_row_is_taken_by_some_request() -> None:
             told(cluster(release), {"request": "ListOffsets", "partition": "t-0"})
             told(cluster(release), {"request": "InitProducerId", "transactional_id": None})
             told(cluster(release), MARKER)
-            for about in ({"group_id": "g", "of_group": True},
-                          {"transactional_id": "a", "of_group": False}):  # fmt: skip
+            for about in (
+                {"group_id": "g", "of_group": True},
+                {"transactional_id": "a", "of_group": False},
+            ):
                 for made in (cluster(release), without(release)):
                     made.authorize(ALICE, "FindCoordinator asks", **about)
             for made in (cluster(release, "DESCRIBE TOPIC t"), without(release)):

@@ -21,18 +21,22 @@ def written(release: str, steps: tuple[int, ...]) -> PartitionLeader:
     for step in steps:
         if step in (DATA, OTHER):
             answer = leader.append(
-                producer_id=step, producer_epoch=epoch if step == DATA else 0, count=1,
-                base_sequence=following if step == DATA else others, transactional=step == DATA,
+                producer_id=step,
+                producer_epoch=epoch if step == DATA else 0,
+                count=1,
+                base_sequence=following if step == DATA else others,
+                transactional=step == DATA,
                 origin="REPLICATION",
-            )  # fmt: skip
+            )
             assert answer.error == "NONE"
             following, others = following + (step == DATA), others + (step == OTHER)
         else:
             epoch, following = (epoch + 1, 0) if step == FENCE else (epoch, following)
             leader.append_marker(
-                producer_id=DATA, producer_epoch=epoch,
+                producer_id=DATA,
+                producer_epoch=epoch,
                 result="ABORT" if step == FENCE else "COMMIT",
-            )  # fmt: skip
+            )
     return leader
 
 

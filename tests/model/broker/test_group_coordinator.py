@@ -29,7 +29,7 @@ def joined(groups: GroupCoordinator, *names: str, instance: str | None = None) -
             "g", protocols=PROTOCOLS, api_version=3, new_member_id=name, group_instance_id=instance
         ).member_id
         for name in names
-    ]  # fmt: skip
+    ]
 
 
 def stable(protocol: str = "4.3", *names: str) -> GroupCoordinator:
@@ -71,8 +71,12 @@ def test_a_rebalance_ends_when_all_have_joined_and_the_leader_has_assigned() -> 
     assert (told.generation_id, told.leader, [m[0] for m in told.members]) == (2, "a", ["a", "b"])
     ((group, member, response),) = groups.answered
     assert (group, member, response.error, response[1], response[5:7]) == (
-        "g", "b", "NONE", 2, ("range", ()),
-    )  # fmt: skip
+        "g",
+        "b",
+        "NONE",
+        2,
+        ("range", ()),
+    )
     groups.answered.clear()
     assert groups.sync("g", Identity("b", 2)).waits
     assert groups.may_commit("g", Identity("b", 2)) == "REBALANCE_IN_PROGRESS"
@@ -130,9 +134,7 @@ def test_a_static_member_that_starts_again_fences_its_former_self() -> None:
     joined(groups, "s", instance="i")
     groups.answered.clear()
     groups.sync("g", Identity("s", 1, "i"), assignments={"s": b"all"})
-    again = groups.join(
-        "g", group_instance_id="i", protocols=PROTOCOLS, new_member_id="t"
-    )  # fmt: skip
+    again = groups.join("g", group_instance_id="i", protocols=PROTOCOLS, new_member_id="t")
     assert (again.generation_id, again.leader, again.skip_assignment) == (1, "t", True)
     assert groups.sync("g", Identity("t", 1, "i")).assignment == b"all"
     assert groups.may_commit("g", Identity("s", 1, "i")) == "FENCED_INSTANCE_ID"
@@ -178,9 +180,12 @@ def test_an_offset_stays_pending_over_a_failover_until_its_marker_comes(
 
 @pytest.mark.parametrize(
     ("protocol", "told"),
-    [("1.1", "NOT_COORDINATOR"), ("2.0", "COORDINATOR_LOAD_IN_PROGRESS"),
-     ("4.3", "COORDINATOR_LOAD_IN_PROGRESS")],
-)  # fmt: skip
+    [
+        ("1.1", "NOT_COORDINATOR"),
+        ("2.0", "COORDINATOR_LOAD_IN_PROGRESS"),
+        ("4.3", "COORDINATOR_LOAD_IN_PROGRESS"),
+    ],
+)
 @pytest.mark.parametrize("result", ["COMMIT", "ABORT"])
 def test_a_marker_may_come_while_the_log_is_read(protocol: str, told: str, result: str) -> None:
     """Before 4.0 it is appended; from then on it waits for the coordinator."""
@@ -340,7 +345,7 @@ def test_a_member_that_was_fenced_meanwhile_is_refused_as_the_leader_appends() -
     with pytest.raises(ThreadHeldError):
         made.commit_offsets(
             *about, offsets={"t-0": 5}, member_id=member, generation_id=1, api_version=4
-        )  # fmt: skip
+        )
     other = made.copy()
     assert other.release("verification")[1].error == "NONE"
     assert other.fetch_offset("g", "t-0", require_stable=True).error == "UNSTABLE_OFFSET_COMMIT"
@@ -384,9 +389,7 @@ def test_lines_of_requests_reach_the_coordinator() -> None:
         "MEMBER_ID_REQUIRED", "NONE", "NONE", "NONE", "NONE", None, "UNKNOWN_MEMBER_ID",
         "UNKNOWN_MEMBER_ID", "NONE",
     ]  # fmt: skip
-    assert (told[1]["generation_id"], told[1]["leader"], told[1]["waits"]) == (
-        1, "member-1", False,
-    )  # fmt: skip
+    assert (told[1]["generation_id"], told[1]["leader"], told[1]["waits"]) == (1, "member-1", False)
     assert told[4]["offset"] == 3
 
 

@@ -24,8 +24,11 @@ def leader(release: str, *, verification: bool = False, now_ms: int = 1000) -> P
 def append(one: PartitionLeader, epoch: int, sequence: int, **fields: Any) -> str:
     """One record of the producer id; the error."""
     batch: dict[str, Any] = {
-        "producer_id": ID, "producer_epoch": epoch, "base_sequence": sequence, "count": 1
-    }  # fmt: skip
+        "producer_id": ID,
+        "producer_epoch": epoch,
+        "base_sequence": sequence,
+        "count": 1,
+    }
     return one.append(**(batch | fields)).error
 
 
@@ -136,9 +139,13 @@ def test_records_without_sequence_are_counted_as_well() -> None:
     """DefaultRecordBatch.lastSequence: a batch of offsets has a length, but no sequences."""
     one = leader("4.3")
     answer = one.append(
-        producer_id=ID, producer_epoch=0, base_sequence=-1, count=3, transactional=True,
+        producer_id=ID,
+        producer_epoch=0,
+        base_sequence=-1,
+        count=3,
+        transactional=True,
         origin="COORDINATOR",
-    )  # fmt: skip
+    )
     assert (answer.first_offset, answer.last_offset, one.log_end_offset) == (0, 2, 3)
     assert [batch.last_sequence for batch in one.producers[ID].batch_metadata] == [-1]
 
@@ -310,15 +317,23 @@ def test_verification_may_be_switched_off_at_runtime(release: str) -> None:
     )
     assert asked.guard is not None
     refused = one.append(
-        producer_id=ID, producer_epoch=0, base_sequence=0, count=1, transactional=True,
+        producer_id=ID,
+        producer_epoch=0,
+        base_sequence=0,
+        count=1,
+        transactional=True,
         transaction_version=0,
-    )  # fmt: skip
+    )
     assert refused.error == "INVALID_TXN_STATE"
     one.enable_verification(enabled=False)
     taken = one.append(
-        producer_id=ID, producer_epoch=0, base_sequence=0, count=1, transactional=True,
+        producer_id=ID,
+        producer_epoch=0,
+        base_sequence=0,
+        count=1,
+        transactional=True,
         transaction_version=0,
-    )  # fmt: skip
+    )
     assert taken.error == "NONE"
     assert one.machine.at("verification_states", ID) is None
     one.enable_verification(enabled=True)

@@ -27,9 +27,11 @@ def batches(client: ProducerClient) -> list[Produce]:
 
 def client_of(cluster: Cluster, transactional_id: str | None = None) -> ProducerClient:
     return ProducerClient(
-        transactional_id, protocol=cluster.protocol,
-        transaction_version=cluster.transaction_version, delivery_timeout_ms=10**9,
-    )  # fmt: skip
+        transactional_id,
+        protocol=cluster.protocol,
+        transaction_version=cluster.transaction_version,
+        delivery_timeout_ms=10**9,
+    )
 
 
 def initialized(cluster: Cluster) -> ProducerClient:

@@ -153,9 +153,10 @@ def test_an_unknown_release() -> None:
 
 
 def test_brokers() -> None:
-    assert resolve_broker({}, "2.0")[
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms"
-    ] == 60_000  # fmt: skip
+    assert (
+        resolve_broker({}, "2.0")["transaction.abort.timed.out.transaction.cleanup.interval.ms"]
+        == 60_000
+    )
     newest = resolve_broker(
         {},
     )

@@ -179,10 +179,14 @@ def machine(of: type[System], at: str) -> type[Conformance]:
 def searched(tested: type[Conformance], examples: int, number: int, *, shrinks: bool) -> None:
     """Looks for a disagreement, with this seed. Raises the one that is found."""
     same = settings(
-        max_examples=examples, database=None, phases=[Phase.generate], deadline=None,
-        derandomize=False, report_multiple_bugs=False,
+        max_examples=examples,
+        database=None,
+        phases=[Phase.generate],
+        deadline=None,
+        derandomize=False,
+        report_multiple_bugs=False,
         suppress_health_check=[HealthCheck.too_slow],
-    )  # fmt: skip
+    )
     if shrinks:
         search(seed(number)(tested), same)
     else:

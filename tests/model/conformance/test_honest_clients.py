@@ -61,8 +61,9 @@ def test_an_older_instance_is_fenced_and_then_closed() -> None:
 
 def test_versions_of_different_releases_are_not_mixed() -> None:
     every = [*of_releases(VERSIONS, Cluster(protocol="4.1"))]
-    ends = {(sent["EndTxn"] >= 5, sent["Produce"] >= 12, sent["TxnOffsetCommit"] >= 5)
-            for sent in every}  # fmt: skip
+    ends = {
+        (sent["EndTxn"] >= 5, sent["Produce"] >= 12, sent["TxnOffsetCommit"] >= 5) for sent in every
+    }
     assert ends == {(True, True, True), (False, False, False)}
     old = of_releases(VERSIONS, Cluster(protocol="4.1", transaction_version=0))
     assert max(sent["Produce"] for sent in old) == 11

@@ -61,20 +61,27 @@ def _opened(instance: Instance, table: Table) -> Machine:
     constants = {name: n for name, n in instance.constants.items() if name not in named}
     usual = instance.system.protocols.features_at(instance.protocol)
     return Machine(
-        [table], protocol=instance.protocol, protocols=instance.system.protocols,
-        constants=constants, switch_on=instance.features - usual,
+        [table],
+        protocol=instance.protocol,
+        protocols=instance.system.protocols,
+        constants=constants,
+        switch_on=instance.features - usual,
         switch_off=usual - instance.features,
         reductions=[
-            one for one in instance.system.reductions
+            one
+            for one in instance.system.reductions
             if isinstance(one, (LeftOut, StandsFor)) and not isinstance(one.of, (Message, Enum))
         ],
-    )  # fmt: skip
+    )
 
 
 def _given(
-    instance: Instance, table: Table, step: Step, variables: dict[str, tuple[Type, Any]],
+    instance: Instance,
+    table: Table,
+    step: Step,
+    variables: dict[str, tuple[Type, Any]],
     rename: Renamed,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """What the table's event says in the step."""
     bound = {v.data.name: (v.data.type, value) for v, value in step.bound if v.op == "variable"}
     fields: dict[str, Any] = {}

@@ -137,8 +137,10 @@ def test_no_answer_to_a_request_beside_is_one_as_well() -> None:
     assert "DescribeTransactions" not in met.value.lines()
     found = shrink.smallest(met.value, Closing)
     assert [exchange.line["request"] for exchange in found.trace] == [
-        "InitProducerId", "Produce", "DescribeTransactions",
-    ]  # fmt: skip
+        "InitProducerId",
+        "Produce",
+        "DescribeTransactions",
+    ]
 
 
 @pytest.mark.parametrize(

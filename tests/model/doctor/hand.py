@@ -9,9 +9,13 @@ from epochfence.model.records import Flag, Record, RecordBatch, encode_batch
 from epochfence.model.wire.connection import Connection, Security
 
 SOON = frozenset(
-    ("CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE",
-     "NOT_COORDINATOR")
-)  # fmt: skip
+    (
+        "CONCURRENT_TRANSACTIONS",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+    )
+)
 PATIENCE_S = 20
 MARKERS_S = 0.5
 """So long a broker's markers may take."""

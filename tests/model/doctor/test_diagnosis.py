@@ -25,9 +25,13 @@ PID = 7
 
 
 def entry(
-    state: str = "Ongoing", *, begun: float = 1, timeout: float = 15, epoch: int = 3,
+    state: str = "Ongoing",
+    *,
+    begun: float = 1,
+    timeout: float = 15,
+    epoch: int = 3,
     at: Place = ORDERS,
-) -> Entry:  # fmt: skip
+) -> Entry:
     """An entry whose transaction began so many minutes ago, with a timeout of so many."""
     places = frozenset((at,)) if state in ("Ongoing", "PrepareCommit", "PrepareAbort") else []
     return Entry(
@@ -37,9 +41,13 @@ def entry(
 
 
 def evidence(
-    *entries: Entry, release: str | None = "3.5", seen_ms: int = 0, version: int = 0,
-    doubts: tuple[str, ...] = (), coordinator_epoch: int = 0,
-) -> Evidence:  # fmt: skip
+    *entries: Entry,
+    release: str | None = "3.5",
+    seen_ms: int = 0,
+    version: int = 0,
+    doubts: tuple[str, ...] = (),
+    coordinator_epoch: int = 0,
+) -> Evidence:
     """A partition with a transaction of epoch 3, open from offset 5 on."""
     of = Open(PID, 3, 5, NOW - MINUTE, coordinator_epoch)
     part = Partition(ORDERS, 5, 9, (of,))
@@ -78,7 +86,7 @@ def only(found: Evidence) -> Case:
         (evidence(doubts=("a coordinator is loading",)), "not-known"),
         (evidence(entry("Empty"), doubts=("a coordinator is loading",)), "hanging"),
     ],
-)  # fmt: skip
+)
 def test_each_state_has_its_cause(given: Evidence, cause: str) -> None:
     assert only(given).cause == cause
     assert diagnose(given).verdict is CAUSES[cause].verdict
@@ -92,18 +100,18 @@ def test_bugs_are_those_that_the_brokers_have() -> None:
     def at(release: str | None, version: int = 0, coordinator_epoch: int = 0) -> list[str]:
         ended = entry("CompleteAbort")
         return names(
-            evidence(
-                ended, release=release, version=version, coordinator_epoch=coordinator_epoch
-            )
-        )  # fmt: skip
+            evidence(ended, release=release, version=version, coordinator_epoch=coordinator_epoch)
+        )
 
     assert at("3.5") == ["KAFKA-14402", "KAFKA-12671"]
     assert at("3.5", coordinator_epoch=-1) == ["KAFKA-12671"]
     assert at("3.6") == at("3.9") == []
     assert at("4.1", version=2) == ["docs/findings.md 11", "docs/findings.md 9"]
     assert at("4.4", version=2) == [
-        "docs/findings.md 11", "docs/findings.md 9", "KAFKA-20734, docs/findings.md 13",
-    ]  # fmt: skip
+        "docs/findings.md 11",
+        "docs/findings.md 9",
+        "KAFKA-20734, docs/findings.md 13",
+    ]
     assert at("4.4", 2, -1) == ["KAFKA-20734, docs/findings.md 13"]
     assert at(None) == []
 

@@ -31,9 +31,11 @@ from epochfence.tests.model.serve.clients import commit_one_and_begin_another, i
 HANGS, UNKNOWN, HEALTHY = Verdict.HANGS, Verdict.UNKNOWN, Verdict.HEALTHY
 BRIEF_MS: Final = 600
 MAY_ALL: Final = (
-    "DESCRIBE TOPIC *", "READ TOPIC *", "DESCRIBE TRANSACTIONAL_ID *",
+    "DESCRIBE TOPIC *",
+    "READ TOPIC *",
+    "DESCRIBE TRANSACTIONAL_ID *",
     "DESCRIBE CLUSTER kafka-cluster",
-)  # fmt: skip
+)
 
 
 @contextmanager
@@ -111,8 +113,9 @@ def test_a_partition_that_was_never_added_hangs() -> None:
         assert app.write(1) == "NONE"
         found = doctor(server)
         assert {case.partition.place.number: case.cause for case in found.cases} == {
-            0: "open", 1: "hanging",
-        }  # fmt: skip
+            0: "open",
+            1: "hanging",
+        }
         hanging = next(case for case in found.cases if case.cause == "hanging")
         assert hanging.bugs[0].name == "KAFKA-12671"  # no marker of the producer has been here
 
@@ -192,8 +195,9 @@ def test_a_transaction_log_without_a_leader_lets_no_transaction_of_its_ids_end()
         server.nodes.moved[number] = -1
         found = doctor(server)
         assert (found.verdict, causes(found)) == (
-            HANGS, ["not-known", "coordinator-without-leader"],
-        )  # fmt: skip
+            HANGS,
+            ["not-known", "coordinator-without-leader"],
+        )
         assert found.problems[0].says == f"__transaction_state-{number}"
 
 
@@ -234,7 +238,7 @@ def may(*what: str, denied: str = "") -> Acls:
         (may(MAY_ALL[0], *MAY_ALL[2:]), UNKNOWN, "READ on topic orders"),
         (may(*MAY_ALL[2:]), UNKNOWN, "DESCRIBE and READ on all topics"),
     ],
-)  # fmt: skip
+)
 def test_a_permission_that_is_missing_is_named(acls: Acls, verdict: Verdict, says: str) -> None:
     """A producer that no coordinator has may be one that the user may not see."""
     with served("3.5") as server:
@@ -376,8 +380,9 @@ def test_the_command_watches_and_writes_metrics_each_time(
     assert told.out.count("partitions of") == 2
     count = "partitionswithlatetransactionscount"
     assert [f"{count} {late}" in each for each, late in zip(looks, (0, 1), strict=True)] == [
-        True, True,
-    ]  # fmt: skip
+        True,
+        True,
+    ]
 
 
 def test_who_watches_goes_on_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:

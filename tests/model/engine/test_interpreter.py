@@ -78,11 +78,14 @@ def test_a_step_that_leaves_a_range_reaches_no_state_and_says_why() -> None:
 
 def test_properties_are_judged_in_a_state_and_over_a_step() -> None:
     system = System(
-        "model", (Table(machine, lang.event("up"), (Row("up", set={n: n + 1}),)),),
-        (lang.invariant("Low", lang.all_of(k, n.at(k) < 2), "Low."),
-         lang.step_property("Up", lang.all_of(k, lang.after(n.at(k)) >= n.at(k)), "Up.")),
+        "model",
+        (Table(machine, lang.event("up"), (Row("up", set={n: n + 1}),)),),
+        (
+            lang.invariant("Low", lang.all_of(k, n.at(k) < 2), "Low."),
+            lang.step_property("Up", lang.all_of(k, lang.after(n.at(k)) >= n.at(k)), "Up."),
+        ),
         terminal=lang.all_of(k, n.at(k) == 2),
-    )  # fmt: skip
+    )
     instance = instantiate(system)
     machine_ = Interpreter(instance)
     low, up = instance.properties

@@ -65,9 +65,12 @@ BATCH: dict[str, Any] = {
     "from_client": True, "from_coordinator": False, "beneath_log": False,
 }  # fmt: skip
 END: dict[str, Any] = {
-    "producer": "anybody", "connection": 0, "producer_id": 7, "producer_epoch": 3,
+    "producer": "anybody",
+    "connection": 0,
+    "producer_id": 7,
+    "producer_epoch": 3,
     "result": "COMMIT",
-}  # fmt: skip
+}
 
 
 def entry(protocol: str = "4.1", **fields: Any) -> Machine:

@@ -37,16 +37,21 @@ class Recorded(Cluster):
         """A line, and so much time goes by."""
         before, behind = (self.random.random() * self.overlap for _ in "ab")
         now = self.now_ms
-        self.lines.append(line | {"start": max(0, now - before), "end": now + behind,
-                                  "response": response})  # fmt: skip
+        self.lines.append(
+            line | {"start": max(0, now - before), "end": now + behind, "response": response}
+        )
         self.pass_time(ms)
 
     def deliver(self, marker: Marker, partition: Any, *, completes: bool = True) -> None:
         """Writes a marker, and writes it down."""
         error = "NONE"  # the leader knows the producer
-        line = {"request": "WriteTxnMarkers", "partition": partition,
-                "producer_id": marker.producer_id, "producer_epoch": marker.producer_epoch,
-                "result": marker.result}  # fmt: skip
+        line = {
+            "request": "WriteTxnMarkers",
+            "partition": partition,
+            "producer_id": marker.producer_id,
+            "producer_epoch": marker.producer_epoch,
+            "result": marker.result,
+        }
         super().deliver(marker, partition, completes=completes)
         self.write(line, {"error": error})
 
@@ -54,9 +59,13 @@ class Recorded(Cluster):
         """InitProducerId of a new client."""
         told = self.init_producer_id(name, TIMEOUT_MS)
         self.write(
-            {"request": "InitProducerId", "transactional_id": name,
-             "transaction_timeout_ms": TIMEOUT_MS}, told._asdict()
-        )  # fmt: skip
+            {
+                "request": "InitProducerId",
+                "transactional_id": name,
+                "transaction_timeout_ms": TIMEOUT_MS,
+            },
+            told._asdict(),
+        )
         if told.error == "NONE":
             self.later[name] = told.producer_id, told.producer_epoch
 
@@ -74,9 +83,11 @@ class Recorded(Cluster):
         """Produce: the next batch, or one `back` in the sequence."""
         place = (*self.later[name], partition)
         asked: Line = {
-            "producer_id": place[0], "producer_epoch": place[1], "count": count,
+            "producer_id": place[0],
+            "producer_epoch": place[1],
+            "count": count,
             "base_sequence": max(0, self.following.get(place, 0) - back),
-        }  # fmt: skip
+        }
         told = self.produce(partition, **asked, transactional_id=name)
         if told.error == "NONE" and not back:
             self.following[place] = asked["base_sequence"] + count
@@ -96,8 +107,12 @@ class Recorded(Cluster):
 
     def _about(self, name: str, request: str) -> Line:
         producer_id, epoch = self.later[name]
-        return {"request": request, "transactional_id": name, "producer_id": producer_id,
-                "producer_epoch": epoch}  # fmt: skip
+        return {
+            "request": request,
+            "transactional_id": name,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
 
 
 def steady(release: str) -> list[Line]:
@@ -128,11 +143,13 @@ def eventful(release: str, random: Random, steps: int) -> list[Line]:
         cluster.init(name)
     for _ in range(steps):
         name, partition = random.choice(IDS), random.choice(PARTITIONS)
-        match random.choice(["send"] * 4 + ["end"] * 3 + ["mark"] * 3 + ["add"] * 3
-                            + ["init", "late", "fail"]):  # fmt: skip
+        match random.choice(
+            ["send"] * 4 + ["end"] * 3 + ["mark"] * 3 + ["add"] * 3 + ["init", "late", "fail"]
+        ):
             case "send":
-                cluster.send(name, partition, random.choice([1, 2]),
-                             back=random.choice([0, 0, 0, 1]))  # fmt: skip
+                cluster.send(
+                    name, partition, random.choice([1, 2]), back=random.choice([0, 0, 0, 1])
+                )
             case "end":
                 cluster.end(name, random.choice(["COMMIT", "ABORT"]))
             case "add":

@@ -49,9 +49,12 @@ def begun(response: Mapping[str, Any] | None, timeout: int = 60_000) -> Operatio
 
 
 BEGUN = Operation(
-    "InitProducerId", {"transaction_timeout_ms": 60_000}, 0, 1,
+    "InitProducerId",
+    {"transaction_timeout_ms": 60_000},
+    0,
+    1,
     {**NONE, "producer_id": 7, "producer_epoch": 0},
-)  # fmt: skip
+)
 WRONG = {"error": "INVALID_PRODUCER_ID_MAPPING"}
 HISTORIES: dict[str, Callable[[int], list[Operation]]] = {
     "one wrong offset": lambda n: [produce(i, at(i)) for i in range(n)] + [produce(n, at(2 * n))],
@@ -207,9 +210,11 @@ def test_a_lost_batch_is_not_taken_for_a_marker_where_it_comes_again() -> None:
             if producer == 0 and 3 < turn < 14:
                 continue
             asked = produce(
-                producer, None if lost else at(offset), transactional=True,
+                producer,
+                None if lost else at(offset),
+                transactional=True,
                 sequence=turn if producer else min(turn, 2),
-            )  # fmt: skip
+            )
             history.append(asked._replace(start=now, end=None if lost else now + 5))
             offset += 0 if lost else 2  # the record and its marker
     found = judge(history, Settings(protocol="3.6"), limit=10_000)

@@ -26,9 +26,13 @@ LINE: dict[str, Any] = {
     "response": {"error": "NONE", "base_offset": 0},
 }  # fmt: skip
 SEND = {
-    "event": "send", "producer": "p", "transaction": "t", "partition": "o", "record": "r",
+    "event": "send",
+    "producer": "p",
+    "transaction": "t",
+    "partition": "o",
+    "record": "r",
     "outcome": "acknowledged",
-}  # fmt: skip
+}
 END = {"event": "end", "transaction": "t", "outcome": "committed"}
 READ = {"event": "read", "consumer": "c", "partition": "o", "offset": 0, "record": "r"}
 CAUGHT_UP = {"event": "caught_up", "consumer": "c", "partition": "o"}
@@ -67,7 +71,7 @@ def test_half_of_a_surrogate_pair_is_refused_unescaped_as_well() -> None:
         max_leaves=8,
     ),
     st.booleans(),
-)  # fmt: skip
+)
 @settings(max_examples=25)
 def test_all_other_json_is_read_as_python_reads_it(value: Any, ascii_only: bool) -> None:
     assert read_json(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
@@ -164,11 +168,15 @@ def test_a_lost_answer_never_makes_a_key_better_than_unjudged(data: st.DataObjec
     wrong = data.draw(st.integers(0, count - 1))
     history = [
         Operation(
-            "Produce", LINE_FIELDS | {"base_sequence": at}, at, at + 0.5,
-            {"error": "NONE", "base_offset": at + 7 * (at == wrong)}, at + 1,
+            "Produce",
+            LINE_FIELDS | {"base_sequence": at},
+            at,
+            at + 0.5,
+            {"error": "NONE", "base_offset": at + 7 * (at == wrong)},
+            at + 1,
         )
         for at in range(count)
-    ]  # fmt: skip
+    ]
     assert judge(history).finding is Finding.UNEXPLAINED
     history = [operation._replace(end=None, response=None) for operation in history]
     assert judge(history).finding is Finding.UNJUDGED
@@ -353,9 +361,12 @@ def test_seconds_are_not_taken_for_ms(name: str, tmp_path: Path) -> None:
 
 def test_a_timeout_need_not_be_recorded(tmp_path: Path) -> None:
     init = {
-        "request": "InitProducerId", "transactional_id": "t", "start": 0, "end": 1,
+        "request": "InitProducerId",
+        "transactional_id": "t",
+        "start": 0,
+        "end": 1,
         "response": {"error": "NONE", "producer_id": 4, "producer_epoch": 0},
-    }  # fmt: skip
+    }
     refused = init | {"start": 2, "end": 3, "response": {"error": "INVALID_TRANSACTION_TIMEOUT"}}
     assert judged(tmp_path, [init, refused]).code == 0
     assert judged(tmp_path, [init, refused | {"transaction_timeout_ms": 60_000}]).code == 12

@@ -180,14 +180,18 @@ def test_a_wrong_answer_is_named(what: str, random: Random, release: str) -> Non
     good = [
         at
         for at, o in enumerate(history)
-        if at and o.response and o.response["error"] == "NONE" and wrong.keys() <= o.response.keys()
-        and not o.fields.get("transactional") and o.response.get("base_offset") != 0
+        if at
+        and o.response
+        and o.response["error"] == "NONE"
+        and wrong.keys() <= o.response.keys()
+        and not o.fields.get("transactional")
+        and o.response.get("base_offset") != 0
         and (o.request != "InitProducerId" or "error" not in wrong)
         and o.fields not in [other.fields for other in history[:at]]
         and not any(  # what was told to come back may have fenced it
             (other.response or {})["error"] == "CONCURRENT_TRANSACTIONS" for other in history[:at]
         )
-    ]  # fmt: skip
+    ]
     if not good:
         return
     at = random.choice(good)
@@ -439,9 +443,13 @@ def test_markers_fill_the_log_up_to_what_is_answered_later() -> None:
     what is looked at is over."""
 
     def asked(
-        producer: int, epoch: int, at: int, times: tuple[float, float | None], error: str,
+        producer: int,
+        epoch: int,
+        at: int,
+        times: tuple[float, float | None],
+        error: str,
         offset: int = -1,
-    ) -> Operation:  # fmt: skip
+    ) -> Operation:
         fields = {"producer_id": producer, "producer_epoch": epoch, "base_sequence": at, "count": 2}
         told = {"error": error, "base_offset": offset}
         return Operation("Produce", fields | {"transactional": producer == 0}, *times, told)
@@ -553,11 +561,14 @@ def test_reasons_of_a_coordinator_are_those_of_the_very_epochs_and_ids() -> None
     earlier = {"transaction_timeout_ms": 1000, "producer_id": 70}
     bumps = [
         Operation(
-            "InitProducerId", {**earlier, "producer_epoch": epoch}, 2, 2,
+            "InitProducerId",
+            {**earlier, "producer_epoch": epoch},
+            2,
+            2,
             {**given, "producer_epoch": epoch + 1},
         )
         for epoch in range(20)
-    ]  # fmt: skip
+    ]
     found = judge([begun, *bumps, history[1]], Settings(protocol="3.6"))
     assert [answer["error"] for answer in found.allowed][:1] == ["PRODUCER_FENCED"]
     deciding, other, *why = found.reasons[0]
@@ -572,9 +583,13 @@ def test_version_2_relays_the_coordinators_error_without_verification(
 ) -> None:
     """The leader of a broker without verification asks about a batch of version 2 alone."""
     fields = {
-        "producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "count": 1,
-        "transactional": True, "api_version": version,
-    }  # fmt: skip
+        "producer_id": 1,
+        "producer_epoch": 0,
+        "base_sequence": 0,
+        "count": 1,
+        "transactional": True,
+        "api_version": version,
+    }
     answer = {"error": "CONCURRENT_TRANSACTIONS", "base_offset": -1}
     found = judge(
         [Operation("Produce", fields, 0, 1, answer)], Settings(protocol="4.4", verification=False)

@@ -16,7 +16,7 @@ from epochfence.model.judge import windows
 from epochfence.model.judge.judge import Finding, Judgement, judge
 from epochfence.model.judge.operations import Operation, Settings
 from epochfence.model.judge.windows import distinct, judge_windows
-from epochfence.tests.model.judge.test_judge import (  # fmt: skip
+from epochfence.tests.model.judge.test_judge import (
     RUNS,
     WRONG,
     Recorder,
@@ -110,10 +110,12 @@ def test_a_long_history_of_many_producers_is_explained(monkeypatch: pytest.Monke
         Operation(
             "Produce",
             {"producer_id": at % 400, "producer_epoch": 0, "base_sequence": at // 400, "count": 1},
-            10 * at, 10 * at + 5, {"error": "NONE", "base_offset": at},
+            10 * at,
+            10 * at + 5,
+            {"error": "NONE", "base_offset": at},
         )
         for at in range(800)
-    ]  # fmt: skip
+    ]
     found = judge_windows(iter(history), distinct(history), limit=4_000, size=100)
     assert found.finding is Finding.EXPLAINED
     assert found.configurations > 8_000

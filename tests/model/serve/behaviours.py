@@ -71,11 +71,10 @@ SCHEDULES: Final = (
     ),
     Schedule(
         "the first EndTxn (commit) comes again behind the second batch, whose transaction aborts",
-        {"do": "duplicate", "on": {"request": "EndTxn"},
-         "until": {"request": "Produce"}},
+        {"do": "duplicate", "on": {"request": "EndTxn"}, "until": {"request": "Produce"}},
         (("0", "commit"), ("1", "abort"), ("2", "commit")),
     ),
-)  # fmt: skip
+)
 
 
 # Clients ------------------------------------------------------------------------------------------
@@ -181,9 +180,11 @@ def by_java(bootstrap: str, plan: Plan, version: str = VERSIONS[NEWEST]) -> list
 
 
 CLIENTS: dict[str, Callable[[str, Plan], list[str]]] = {
-    "librdkafka": by_librdkafka, "aiokafka": by_aiokafka, "kafka-python": by_kafka_python,
+    "librdkafka": by_librdkafka,
+    "aiokafka": by_aiokafka,
+    "kafka-python": by_kafka_python,
     "Java": by_java,
-}  # fmt: skip
+}
 
 
 # The page -----------------------------------------------------------------------------------------

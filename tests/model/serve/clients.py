@@ -55,11 +55,15 @@ def read(
     them."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False,
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
             "isolation.level": "read_committed" if committed else "read_uncommitted",
-            "enable.partition.eof": True, "log_level": 0, "fetch.wait.max.ms": 10,
+            "enable.partition.eof": True,
+            "log_level": 0,
+            "fetch.wait.max.ms": 10,
         }
-    )  # fmt: skip
+    )
     consumer.assign([TopicPartition(topic, partition, offset)])
     found: list[str] = []
     while (message := consumer.poll(TIMEOUT_S)) is not None and message.error() is None:

@@ -88,9 +88,12 @@ class _Aiokafka:
 
         async def make() -> None:
             self._producer = aiokafka.AIOKafkaProducer(
-                bootstrap_servers=bootstrap, transactional_id=given.id, client_id=name,
-                request_timeout_ms=given.delivery_ms, enable_idempotence=True,
-            )  # fmt: skip
+                bootstrap_servers=bootstrap,
+                transactional_id=given.id,
+                client_id=name,
+                request_timeout_ms=given.delivery_ms,
+                enable_idempotence=True,
+            )
             if given.id is None:
                 await self._producer.start()
 
@@ -168,9 +171,13 @@ class _Java:
     def __init__(self, bootstrap: str, name: str, given: _Given) -> None:
         settings: dict[str, Any] = {} if given.id is None else {"transactional_id": given.id}
         self._producer = JavaProducer(
-            bootstrap, client_id=name, max_block_ms=LIMIT_S * 1000,
-            delivery_timeout_ms=given.delivery_ms, request_timeout_ms=given.delivery_ms, **settings,
-        )  # fmt: skip
+            bootstrap,
+            client_id=name,
+            max_block_ms=LIMIT_S * 1000,
+            delivery_timeout_ms=given.delivery_ms,
+            request_timeout_ms=given.delivery_ms,
+            **settings,
+        )
 
     def call(self, call: Call, value: str) -> None:
         said = self._producer.do(call.what, _partition(call), value)
@@ -182,8 +189,11 @@ class _Java:
 
 
 CLIENTS: Final[Mapping[str, Callable[[str, str, _Given], Driven]]] = {
-    "librdkafka": _Librdkafka, "aiokafka": _Aiokafka, "kafka-python": _KafkaPython, "Java": _Java,
-}  # fmt: skip
+    "librdkafka": _Librdkafka,
+    "aiokafka": _Aiokafka,
+    "kafka-python": _KafkaPython,
+    "Java": _Java,
+}
 
 
 def _partition(call: Call) -> int:
@@ -251,9 +261,7 @@ class _Run:
         self._schedule = schedule
         names = dict.fromkeys(call.client for call in schedule.calls)
         given = _Given(transactional_id, delivery_ms)
-        self._clients = {
-            name: CLIENTS[client](server.bootstrap, name, given) for name in names
-        }  # fmt: skip
+        self._clients = {name: CLIENTS[client](server.bootstrap, name, given) for name in names}
         self._threads = {name: ThreadPoolExecutor(1) for name in names}
         self._last: dict[str, Future[None]] = {}
         self._in: dict[str, str] = {}
@@ -358,9 +366,13 @@ def _is_open(server: Server, partition: int) -> bool:
     ends: list[int] = []
     for isolation in ("read_committed", "read_uncommitted"):
         consumer = Consumer(
-            {"bootstrap.servers": server.bootstrap, "group.id": "ends", "log_level": 0,
-             "isolation.level": isolation}
-        )  # fmt: skip
+            {
+                "bootstrap.servers": server.bootstrap,
+                "group.id": "ends",
+                "log_level": 0,
+                "isolation.level": isolation,
+            }
+        )
         ends.append(consumer.get_watermark_offsets(TopicPartition(TOPIC, partition), LIMIT_S)[1])
         consumer.close()
     return ends[0] != ends[1]

@@ -44,11 +44,13 @@ def entry_of(bug: Bug) -> Entry:
     except NoScheduleError as error:
         return {"bug": bug.id, "why": str(error)}
     return {
-        "bug": bug.id, "transactional": instance.system.name == "transactions",
+        "bug": bug.id,
+        "transactional": instance.system.name == "transactions",
         "partitions": instance.constants.get("partitions", 1),
-        "calls": [list(call) for call in found.calls], "faults": [dict(f) for f in found.faults],
+        "calls": [list(call) for call in found.calls],
+        "faults": [dict(f) for f in found.faults],
         "expiries": list(found.expiries),
-    }  # fmt: skip
+    }
 
 
 def schedules() -> list[Entry]:

@@ -25,10 +25,14 @@ Pipeline = Callable[[str, int, Collection[int]], None]
 def librdkafka(bootstrap: str, count: int, aborts: Collection[int]) -> None:
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False,
-            "isolation.level": "read_committed", "auto.offset.reset": "earliest", "log_level": 0,
+            "bootstrap.servers": bootstrap,
+            "group.id": GROUP,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
         }
-    )  # fmt: skip
+    )
     consumer.subscribe(["in"])
     producer = in_transactions(bootstrap, "pipeline")
     left = set(aborts)
@@ -56,9 +60,13 @@ def librdkafka(bootstrap: str, count: int, aborts: Collection[int]) -> None:
 def by_aiokafka(bootstrap: str, count: int, aborts: Collection[int]) -> None:
     async def run() -> None:
         consumer = aiokafka.AIOKafkaConsumer(
-            "in", bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False,
-            isolation_level="read_committed", auto_offset_reset="earliest",
-        )  # fmt: skip
+            "in",
+            bootstrap_servers=bootstrap,
+            group_id=GROUP,
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+        )
         producer = aiokafka.AIOKafkaProducer(
             bootstrap_servers=bootstrap, transactional_id="pipeline"
         )
@@ -84,9 +92,13 @@ def by_aiokafka(bootstrap: str, count: int, aborts: Collection[int]) -> None:
 
 def kafka_python(bootstrap: str, count: int, aborts: Collection[int]) -> None:
     consumer: Any = kafka.KafkaConsumer(
-        "in", bootstrap_servers=bootstrap, group_id=GROUP, enable_auto_commit=False,
-        isolation_level="read_committed", auto_offset_reset="earliest",
-    )  # fmt: skip
+        "in",
+        bootstrap_servers=bootstrap,
+        group_id=GROUP,
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    )
     producer: Any = kafka.KafkaProducer(bootstrap_servers=bootstrap, transactional_id="pipeline")
     producer.init_transactions()
     left = set(aborts)
@@ -110,5 +122,7 @@ def kafka_python(bootstrap: str, count: int, aborts: Collection[int]) -> None:
 
 
 PIPELINES: dict[str, Pipeline] = {
-    "librdkafka": librdkafka, "aiokafka": by_aiokafka, "kafka-python": kafka_python,
-}  # fmt: skip
+    "librdkafka": librdkafka,
+    "aiokafka": by_aiokafka,
+    "kafka-python": kafka_python,
+}

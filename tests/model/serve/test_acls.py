@@ -139,9 +139,13 @@ REQUESTS: Final[list[tuple[str, int, dict[str, Any], tuple[str, ...], str]]] = [
 
 @pytest.mark.parametrize(("name", "version", "fields", "may", "error"), REQUESTS)
 def test_a_request_is_refused_without_its_last_acl(
-    name: str, version: int, fields: dict[str, Any], may: tuple[str, ...], error: str,
+    name: str,
+    version: int,
+    fields: dict[str, Any],
+    may: tuple[str, ...],
+    error: str,
     server: Server,
-) -> None:  # fmt: skip
+) -> None:
     if version > server.brokers.versions.get(name, (0, -1))[1]:
         return  # no API of the release
     server.cluster.acls = allowing(*may[:-1])

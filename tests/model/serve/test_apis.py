@@ -34,9 +34,13 @@ class Client:
     def create(self, name: str, **given: Any) -> dict[str, Any]:
         """The answer about a topic that is created."""
         topic = {
-            "name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [],
-            "configs": [], **given,
-        }  # fmt: skip
+            "name": name,
+            "num_partitions": 1,
+            "replication_factor": 1,
+            "assignments": [],
+            "configs": [],
+            **given,
+        }
         (told,) = self.ask("CreateTopics", topics=[topic])["topics"]
         return told
 
@@ -52,9 +56,12 @@ class Client:
 
     def fetch(self, topic_id: Any, **given: Any) -> dict[str, Any]:
         partition = {
-            "partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20,
-            "current_leader_epoch": 0, **given.pop("partition", {}),
-        }  # fmt: skip
+            "partition": 0,
+            "fetch_offset": 0,
+            "partition_max_bytes": 1 << 20,
+            "current_leader_epoch": 0,
+            **given.pop("partition", {}),
+        }
         return self.ask(
             "Fetch", max_wait=0, min_bytes=1, max_bytes=1 << 20, isolation_level=1,
             topics=[{"topic_id": topic_id, "partitions": [partition]}], **given,
@@ -78,10 +85,13 @@ def batch(*timestamps: int, value: bytes = b"x") -> bytes:
     )
     return encode_batch(
         RecordBatch(
-            base_offset=0, records=records, last_offset_delta=len(records) - 1,
-            base_timestamp=first, max_timestamp=max(timestamps),
+            base_offset=0,
+            records=records,
+            last_offset_delta=len(records) - 1,
+            base_timestamp=first,
+            max_timestamp=max(timestamps),
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
@@ -130,13 +140,20 @@ def test_topics_go_by_ids(client: Client) -> None:
     assert found["topic_id"] == topic_id
     assert decode_batch(found["partitions"][0]["records"])[0].records[0].value == b"x"
     offsets = [
-        {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": 0,
-         "committed_metadata": None}
-    ]  # fmt: skip
+        {
+            "partition_index": 0,
+            "committed_offset": 1,
+            "committed_leader_epoch": 0,
+            "committed_metadata": None,
+        }
+    ]
     committed = client.ask(
-        "OffsetCommit", group_id="g", generation_id_or_member_epoch=-1, member_id="",
+        "OffsetCommit",
+        group_id="g",
+        generation_id_or_member_epoch=-1,
+        member_id="",
         topics=[{"topic_id": topic_id, "partitions": offsets}],
-    )  # fmt: skip
+    )
     assert committed["topics"][0]["partitions"][0]["error_code"] == "NONE"
     wanted = [{"topic_id": topic_id, "partition_indexes": [0]}]
     groups = [{"group_id": "g", "member_id": None, "member_epoch": -1, "topics": wanted}]
@@ -153,8 +170,9 @@ def test_an_id_that_no_topic_has(client: Client) -> None:
     assert (topic["name"], topic["error_code"]) == (None, "UNKNOWN_TOPIC_ID")
     (found,) = client.fetch(unknown)["responses"]
     assert (found["topic_id"], found["partitions"][0]["error_code"]) == (
-        unknown, "UNKNOWN_TOPIC_ID",
-    )  # fmt: skip
+        unknown,
+        "UNKNOWN_TOPIC_ID",
+    )
     (gone,) = client.ask("DeleteTopics", topics=[{"name": None, "topic_id": unknown}])["responses"]
     assert gone["error_code"] == "UNKNOWN_TOPIC_ID"
 
@@ -162,8 +180,9 @@ def test_an_id_that_no_topic_has(client: Client) -> None:
 def test_coordinators_of_several_groups(client: Client) -> None:
     told = client.ask("FindCoordinator", key_type=0, coordinator_keys=["a", "b"])["coordinators"]
     assert [(one["key"], one["error_code"], one["node_id"]) for one in told] == [
-        ("a", "NONE", 0), ("b", "NONE", 0),
-    ]  # fmt: skip
+        ("a", "NONE", 0),
+        ("b", "NONE", 0),
+    ]
     assert {one["port"] for one in told} == {client.server.brokers.addresses[0][1]}
 
 
@@ -352,10 +371,13 @@ def subscription(*topics: str) -> bytes:
 
 def test_groups_are_described_and_offsets_deleted(client: Client) -> None:
     fields = {
-        "group_id": "g", "session_timeout": 10_000, "rebalance_timeout": 10_000,
-        "group_instance_id": None, "protocol_type": "consumer",
+        "group_id": "g",
+        "session_timeout": 10_000,
+        "rebalance_timeout": 10_000,
+        "group_instance_id": None,
+        "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": subscription("orders")}],
-    }  # fmt: skip
+    }
     joined = client.ask("JoinGroup", 5, **fields, member_id="")
     member = joined["member_id"]
     joined = client.ask("JoinGroup", 5, **fields, member_id=member)
@@ -368,8 +390,10 @@ def test_groups_are_described_and_offsets_deleted(client: Client) -> None:
     assert (group["group_state"], group["protocol_data"]) == ("Stable", "range")
     (one,) = group["members"]
     assert (one["member_id"], one["client_id"], one["member_assignment"]) == (
-        member, "epochfence", b"mine",
-    )  # fmt: skip
+        member,
+        "epochfence",
+        b"mine",
+    )
     assert (dead["group_state"], dead["error_code"]) == ("Dead", "GROUP_ID_NOT_FOUND")
     (listed,) = client.ask("ListGroups", states_filter=["stable"], types_filter=["Classic"])[
         "groups"
@@ -393,9 +417,13 @@ def test_a_long_text_beside_an_offset_is_refused(client: Client) -> None:
 
     def part(metadata: str) -> list[dict[str, Any]]:
         return [
-            {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1,
-             "committed_metadata": metadata}
-        ]  # fmt: skip
+            {
+                "partition_index": 0,
+                "committed_offset": 1,
+                "committed_leader_epoch": -1,
+                "committed_metadata": metadata,
+            }
+        ]
 
     topics = [
         {"name": "orders", "partitions": part("x" * 4096)},
@@ -414,26 +442,35 @@ def test_a_long_text_beside_an_offset_is_refused(client: Client) -> None:
 
 def test_settings_of_brokers_replicas_racks_and_an_advertised_host() -> None:
     settings = {
-        "auto.create.topics.enable": "false", "default.replication.factor": "2",
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": "2",
         "group.min.session.timeout.ms": "1",
-    }  # fmt: skip
+    }
     with Server(
-        "4.4", brokers=3, topics={"orders": 3}, settings=settings, racks=("a", "b"),
+        "4.4",
+        brokers=3,
+        topics={"orders": 3},
+        settings=settings,
+        racks=("a", "b"),
         advertised="localhost",
-    ) as server:  # fmt: skip
+    ) as server:
         assert server.bootstrap.startswith("localhost:")
         client = Client(server)
         with closing(client.connection):
             asked = [{"name": name, "topic_id": None} for name in ("orders", "nowhere")]
             told = client.ask("Metadata", topics=asked, allow_auto_topic_creation=True)
     assert [(one["host"], one["rack"]) for one in told["brokers"]] == [
-        ("localhost", "a"), ("localhost", "b"), ("localhost", "a"),
-    ]  # fmt: skip
+        ("localhost", "a"),
+        ("localhost", "b"),
+        ("localhost", "a"),
+    ]
     orders, nowhere = told["topics"]
     assert nowhere["error_code"] == "UNKNOWN_TOPIC_OR_PARTITION"
     assert [(one["replica_nodes"], one["isr_nodes"]) for one in orders["partitions"]] == [
-        ([0, 1], [0, 1]), ([1, 2], [1, 2]), ([2, 0], [2, 0]),
-    ]  # fmt: skip
+        ([0, 1], [0, 1]),
+        ([1, 2], [1, 2]),
+        ([2, 0], [2, 0]),
+    ]
 
 
 @pytest.mark.parametrize("given", [{"no.such": "1"}, {"num.partitions": "many"}])

@@ -103,13 +103,18 @@ def test_offsets_are_those_of_a_member_in_its_epoch(client: Client) -> None:
 
     def commit(epoch: int, member_id: str = member.id) -> str:
         part = {
-            "partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1,
+            "partition_index": 0,
+            "committed_offset": 1,
+            "committed_leader_epoch": -1,
             "committed_metadata": "",
-        }  # fmt: skip
+        }
         told = client.ask(
-            "OffsetCommit", group_id="g", generation_id_or_member_epoch=epoch, member_id=member_id,
+            "OffsetCommit",
+            group_id="g",
+            generation_id_or_member_epoch=epoch,
+            member_id=member_id,
             topics=[{"topic_id": topic_id, "partitions": [part]}],
-        )  # fmt: skip
+        )
         return told["topics"][0]["partitions"][0]["error_code"]
 
     assert commit(1) == "NONE"
@@ -136,11 +141,15 @@ def test_partitions_that_are_added_are_assigned(client: Client) -> None:
 def consumer(server: Server, **settings: Any) -> Consumer:
     return Consumer(
         {
-            "bootstrap.servers": server.bootstrap, "group.id": "g", "group.protocol": "consumer",
-            "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0,
+            "bootstrap.servers": server.bootstrap,
+            "group.id": "g",
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "log_level": 0,
             **settings,
         }
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.slow(5)

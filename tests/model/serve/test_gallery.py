@@ -24,8 +24,10 @@ STEADY = ("KIP-890c",)
 """Bugs whose faults wait for a client's request, so that its own threads have no part in it."""
 CELLS = [
     (client, entry, release)
-    for client in HERE for entry, release in rows() if entry["bug"] in STEADY
-]  # fmt: skip
+    for client in HERE
+    for entry, release in rows()
+    if entry["bug"] in STEADY
+]
 
 
 @pytest.mark.slow(5)
@@ -48,9 +50,10 @@ def test_each_known_bug_is_on_the_page() -> None:
 @pytest.mark.slow(10)
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "bug", [b for b in BUGS if b.declared.name in ("transactions", "idempotence")],
+    "bug",
+    [b for b in BUGS if b.declared.name in ("transactions", "idempotence")],
     ids=lambda bug: bug.id,
-)  # fmt: skip
+)
 def test_a_schedule_is_the_bug_s_run(bug: Any) -> None:
     (kept,) = (entry for entry in schedules() if entry["bug"] == bug.id)
     found = entry_of(bug)
@@ -65,17 +68,22 @@ def test_what_no_application_may_meet_is_named() -> None:
     assert fine.wrong == []
     bad = fine._replace(read=("txn0/0", "txn0/0", "txn1/0"), hangs=True)
     assert bad.wrong == [
-        "txn0 isn't read whole", "txn1 is read", "a record is there twice", "a transaction hangs",
-    ]  # fmt: skip
+        "txn0 isn't read whole",
+        "txn1 is read",
+        "a record is there twice",
+        "a transaction hangs",
+    ]
     assert "**txn1 is read**" in bad.text()
 
 
 def test_a_call_that_fails_is_told_and_the_run_goes_on() -> None:
     calls = (
-        Call(1, "p", "initTransactions", ends=2), Call(3, "p", "commitTransaction", ends=4),
-        Call(5, "p", "beginTransaction", "txn0"), Call(6, "p", "send", "partition0"),
+        Call(1, "p", "initTransactions", ends=2),
+        Call(3, "p", "commitTransaction", ends=4),
+        Call(5, "p", "beginTransaction", "txn0"),
+        Call(6, "p", "send", "partition0"),
         Call(7, "p", "commitTransaction", "txn0", ends=8),
-    )  # fmt: skip
+    )
     found = outcome("aiokafka", "4.3", Schedule(calls, (), (), ()), 1)
     assert found.told["txn0"] == "C"
     assert found.read == ("txn0/0",)

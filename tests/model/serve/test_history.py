@@ -65,8 +65,11 @@ def test_what_was_served_is_explained(release: str, tmp_path: Path) -> None:
     path = recorded(release, tmp_path)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert {line["request"] for line in lines} == {
-        "InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce",
-    }  # fmt: skip
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "EndTxn",
+        "Produce",
+    }
     assert {line.get("client") for line in lines} == {"rdkafka", "rival"}
     assert sum("response" not in line for line in lines) >= 3
     assert judged(path, release) == 0

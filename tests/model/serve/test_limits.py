@@ -59,10 +59,13 @@ def test_answers_that_nobody_takes_have_limited_memory() -> None:
     with Server("4.3", settings=settings, topics={"orders": 1}) as server, ExitStack() as stack:
         batch = encode_batch(
             RecordBatch(
-                base_offset=0, records=(Record(offset_delta=0, value=bytes(3 << 20)),),
-                last_offset_delta=0, base_timestamp=0, max_timestamp=0,
+                base_offset=0,
+                records=(Record(offset_delta=0, value=bytes(3 << 20)),),
+                last_offset_delta=0,
+                base_timestamp=0,
+                max_timestamp=0,
             )
-        )  # fmt: skip
+        )
         connection = Connection(*server.brokers.addresses[0], Security())
         with closing(connection):
             asked = {"transactional_id": None, "acks": -1, "timeout": 1000}

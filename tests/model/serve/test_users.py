@@ -42,9 +42,12 @@ def server() -> Iterator[Server]:
         for resource in ("TOPIC", "TRANSACTIONAL_ID")
     ]
     with Server(
-        "4.3", topics={"orders": 1}, acls=Acls(tuple(may)), passwords=dict.fromkeys(names, SECRET),
+        "4.3",
+        topics={"orders": 1},
+        acls=Acls(tuple(may)),
+        passwords=dict.fromkeys(names, SECRET),
         unsecured_tokens=True,
-    ) as running:  # fmt: skip
+    ) as running:
         yield running
 
 
@@ -85,9 +88,11 @@ def by_librdkafka(bootstrap: str, mechanism: str) -> None:
 
 def by_kafka_python(bootstrap: str, mechanism: str) -> None:
     producer = KafkaProducer(
-        bootstrap_servers=bootstrap, transactional_id="a", max_block_ms=TIMEOUT_S * 1000,
+        bootstrap_servers=bootstrap,
+        transactional_id="a",
+        max_block_ms=TIMEOUT_S * 1000,
         **settings_of(mechanism, PLAIN_NAME, Token()),
-    )  # fmt: skip
+    )
     producer.init_transactions()
     producer.begin_transaction()
     producer.send("orders", b"a record").get(timeout=TIMEOUT_S)
@@ -98,9 +103,10 @@ def by_kafka_python(bootstrap: str, mechanism: str) -> None:
 def by_aiokafka(bootstrap: str, mechanism: str) -> None:
     async def commits() -> None:
         user = settings_of(mechanism, NAME, LaterToken())
-        async with AIOKafkaProducer(
-            bootstrap_servers=bootstrap, transactional_id="a", **user
-        ) as producer, producer.transaction():  # fmt: skip
+        async with (
+            AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="a", **user) as producer,
+            producer.transaction(),
+        ):
             await producer.send_and_wait("orders", b"a record")
 
     asyncio.run(commits())

@@ -106,12 +106,16 @@ class Logs:
         record = Record(offset_delta=0, key=key, value=value)
         self.append(
             RecordBatch(
-                base_offset=0, records=(record,), last_offset_delta=0, base_timestamp=0,
-                max_timestamp=0, producer_id=request.fields["producer_id"],
+                base_offset=0,
+                records=(record,),
+                last_offset_delta=0,
+                base_timestamp=0,
+                max_timestamp=0,
+                producer_id=request.fields["producer_id"],
                 producer_epoch=request.fields["producer_epoch"],
                 attributes=Flag.CONTROL | Flag.TRANSACTIONAL,
             )
-        )  # fmt: skip
+        )
         return NOTHING
 
     def produce(self, request: Request) -> Answer:
@@ -135,11 +139,14 @@ class Logs:
         start = topic["partitions"][0]["fetch_offset"]
         left = [b for b in self.batches if b.base_offset + b.last_offset_delta >= start]
         partition = {
-            "partition_index": 0, "high_watermark": self.end_offset,
-            "last_stable_offset": self.end_offset, "log_start_offset": 0,
-            "aborted_transactions": [], "preferred_read_replica": -1,
+            "partition_index": 0,
+            "high_watermark": self.end_offset,
+            "last_stable_offset": self.end_offset,
+            "log_start_offset": 0,
+            "aborted_transactions": [],
+            "preferred_read_replica": -1,
             "records": b"".join(map(encode_batch, left)),
-        }  # fmt: skip
+        }
         found = {"topic": TOPIC, "partitions": [partition]}
         return Answer({"responses": [found]}, after=0 if left else 0.05)
 
@@ -191,10 +198,12 @@ def test_librdkafka_s_transaction_and_what_it_reads_of_it(logs: Logs) -> None:
 
     consumer = Consumer(
         {
-            "bootstrap.servers": logs.brokers.bootstrap, "group.id": "unused",
-            "enable.auto.commit": False, "isolation.level": "read_committed",
+            "bootstrap.servers": logs.brokers.bootstrap,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
         }
-    )  # fmt: skip
+    )
     consumer.assign([ConfluentTopicPartition(TOPIC, 0, 0)])
     read: list[bytes | None] = []
     while len(read) < 3:

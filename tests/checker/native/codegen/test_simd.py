@@ -107,8 +107,10 @@ def test_what_is_wrong_with_several_states_and_with_many_rows(below: int) -> Non
     states, *_, wrong = plain
     assert {len(state) for state in states} == {13}
     assert sorted((level, len(bad)) for level, bad in wrong.values()) == [
-        (3, 1), (below, below + 1 if below <= 20 else 41 - below), (40, 1),
-    ]  # fmt: skip
+        (3, 1),
+        (below, below + 1 if below <= 20 else 41 - below),
+        (40, 1),
+    ]
 
 
 def expanded(made: Any, address: int, states: list[bytes]) -> tuple[Any, list[int]]:

@@ -60,8 +60,11 @@ def test_a_function_is_compiled_again_once_one_that_is_compiled_into_it_changes(
         return done.stdout.strip()
 
     assert [run(1), run(1), run(5), run(1)] == [
-        "2 True True", "2 False False", "6 True True", "2 False False"
-    ]  # fmt: skip
+        "2 True True",
+        "2 False False",
+        "6 True True",
+        "2 False False",
+    ]
 
 
 def test_no_function_is_compiled_otherwise() -> None:
@@ -98,9 +101,12 @@ def test_what_is_kept_is_used_without_numba() -> None:
 
     def run() -> str:
         return subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
             cwd=Path(functions.__file__).parents[3],
-        ).stdout  # fmt: skip
+        ).stdout
 
     run()  # the first one may have to compile
     assert run() == "False\n"

@@ -81,8 +81,11 @@ def test_a_number_that_a_function_uses_is_a_part_of_its_source(
 )
 def test_a_first_run_of_an_installation_needs_no_numba(command: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RUN, *command.split()], cwd=ROOT, capture_output=True, text=True,
+        [sys.executable, "-c", RUN, *command.split()],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
         env=os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path), "EPOCHFENCE_CACHE": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert "compiled in" in done.stdout or "walks" in done.stdout, done.stdout
     assert done.stderr.endswith("without numba"), done.stderr[-500:]

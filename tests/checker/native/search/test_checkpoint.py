@@ -137,15 +137,17 @@ def test_other_constants_are_refused(run: Path, constants: dict[str, int], diffe
 
 
 def test_other_properties_are_refused(run: Path) -> None:
-    one = instantiate(load_system(str(KTX)), constants=dict(ktx().constants),
-                      properties=["EpochBound"])  # fmt: skip
+    one = instantiate(
+        load_system(str(KTX)), constants=dict(ktx().constants), properties=["EpochBound"]
+    )
     with pytest.raises(CheckpointError, match="properties is EpochBound here"):
         check(one, Options(resume=run))
 
 
 def test_another_slicing_is_refused(run: Path, tmp_path: Path) -> None:
-    one = instantiate(load_system(str(KTX)), constants=dict(ktx().constants),
-                      properties=["EpochBound"])  # fmt: skip
+    one = instantiate(
+        load_system(str(KTX)), constants=dict(ktx().constants), properties=["EpochBound"]
+    )
     killed_at(5, tmp_path / "one", one)
     with pytest.raises(CheckpointError, match="left out is none here and ktx"):
         check(one, Options(resume=tmp_path / "one", slicing=False))
@@ -225,8 +227,10 @@ def forge(folder: Path, level: int, states: bytes) -> None:
     told.pop("checksum")
     stride = told["levels"][0]["size"]
     told["levels"][level] = {
-        "states": len(states) // stride, "size": len(states), "checksum": checksum(states)
-    }  # fmt: skip
+        "states": len(states) // stride,
+        "size": len(states),
+        "checksum": checksum(states),
+    }
     (folder / f"level-{level:05}.states").write_bytes(states)
     (folder / "manifest.json").write_text(json.dumps(seal(told)))
 

@@ -111,9 +111,11 @@ def compare(instance: Instance, most: int = 1_000) -> list[str]:
     except ValueError:
         reject()
     held = instantiate(
-        instance.system, instance.protocol, instance.constants,
+        instance.system,
+        instance.protocol,
+        instance.constants,
         properties=[p.name for p in instance.properties if p.name not in search(instance).broken],
-    )  # fmt: skip
+    )
     result = check(held, Options(slicing=False))
     keys = keys_of(held, result.symmetry)
     if result.verdict is not Verdict.HOLDS or not alike_at_first(held, keys):
@@ -196,27 +198,34 @@ last = shelf.field("last", lang.Optional(CLIENT))
 Put = lang.message("Put", to=shelf, sender=client)
 begin, prefer = lang.event("begin", of=SHELF), lang.event("prefer", of=SHELF)
 PUTTING = (
-    lang.Table(client, begin, when=~put_there[begin.of], rows=(
-        lang.Row("begin", set={put_there[begin.of]: True}, send=(Put(to=begin.of),)),
-    )),
+    lang.Table(
+        client,
+        begin,
+        when=~put_there[begin.of],
+        rows=(lang.Row("begin", set={put_there[begin.of]: True}, send=(Put(to=begin.of),)),),
+    ),
     lang.Table(shelf, Put, rows=(lang.Row("put", set={filled: True}),)),
-)  # fmt: skip
+)
 REFERRING = (
     PUTTING[0],
     lang.Table(shelf, Put, rows=(lang.Row("put", set={filled: True, last: Put.sender}),)),
-    lang.Table(client, prefer, when=liked == None, rows=(
-        lang.Row("prefer", set={liked: prefer.of}),
-    )),
-)  # fmt: skip
+    lang.Table(
+        client, prefer, when=liked == None, rows=(lang.Row("prefer", set={liked: prefer.of}),)
+    ),
+)
 
 
 def library(tables: tuple[lang.Table, ...], **constants: int) -> Instance:
     """Clients that put things on shelves: each client has something by each shelf."""
     system = lang.System(
-        "library", tables, (lang.invariant("Any", lang.lift(True), "It holds."),),
-        constants=(CLIENTS, SHELVES), channels=(lang.Channel(Put),),
-        interchangeable=(CLIENT, SHELF), terminal=True,
-    )  # fmt: skip
+        "library",
+        tables,
+        (lang.invariant("Any", lang.lift(True), "It holds."),),
+        constants=(CLIENTS, SHELVES),
+        channels=(lang.Channel(Put),),
+        interchangeable=(CLIENT, SHELF),
+        terminal=True,
+    )
     return instantiate(system, constants=constants)
 
 
@@ -315,9 +324,11 @@ def refused(system: lang.System, **constants: int) -> tuple[str, ...]:
 
 
 def test_what_prevents_renaming_is_said() -> None:
-    first = lang.Table(desk, lang.event("f"), (
-        lang.Row("f", when=lang.first(queue).value.of.is_in(lang.set_of()), set={kept: kept}),
-    ))  # fmt: skip
+    first = lang.Table(
+        desk,
+        lang.event("f"),
+        (lang.Row("f", when=lang.first(queue).value.of.is_in(lang.set_of()), set={kept: kept}),),
+    )
     assert refused(cards(first)) == ("peer: `first(queue).value` tells them apart",)
     drawn = lang.element("drawn", bag)
     chosen = lang.first_of(drawn, lang.lift(True)).is_set  # of a bag in the order of its values
@@ -331,9 +342,11 @@ def test_what_prevents_renaming_is_said() -> None:
     chosen = crowd.field("chosen", lang.Optional(many))
     pick = lang.event("pick", who=many)
     system = lang.System(
-        "crowd", (lang.Table(crowd, pick, (lang.Row("r", set={chosen: pick.who}),)),),
-        (lang.invariant("Any", lang.lift(True), "It holds."),), interchangeable=(many,),
-    )  # fmt: skip
+        "crowd",
+        (lang.Table(crowd, pick, (lang.Row("r", set={chosen: pick.who}),)),),
+        (lang.invariant("Any", lang.lift(True), "It holds."),),
+        interchangeable=(many,),
+    )
     assert refused(system) == (
         f"many: they refer to each other, and there are {factorial(6)} ways to rename them",
     )

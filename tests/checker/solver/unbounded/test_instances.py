@@ -54,9 +54,13 @@ def tickets(when: Expression, *properties: Property) -> System:
     rows = (Row("take", when=when, set={newest: newest + 1, held: newest + 1}),)
     table = Table(client, take, rows, others=(store,))
     return System(
-        "tickets", (table,), properties or (APART, BELOW), constants=(CLIENTS, LIMIT),
-        terminal=True, interchangeable=(CLIENT,),
-    )  # fmt: skip
+        "tickets",
+        (table,),
+        properties or (APART, BELOW),
+        constants=(CLIENTS, LIMIT),
+        terminal=True,
+        interchangeable=(CLIENT,),
+    )
 
 
 @pytest.mark.slow(10)

@@ -45,9 +45,13 @@ def asking(expression: Expression) -> System:
         Table(server, Ask, (Row("see", set={seen: Ask.number}),)),
     )  # fmt: skip
     return System(
-        "asking", tables, (invariant("Said", expression, "It is so."),), constants=(FAULTS,),
-        channels=(Channel(Ask, FAULTS),), terminal=True,
-    )  # fmt: skip
+        "asking",
+        tables,
+        (invariant("Said", expression, "It is so."),),
+        constants=(FAULTS,),
+        channels=(Channel(Ask, FAULTS),),
+        terminal=True,
+    )
 
 
 @pytest.mark.parametrize(

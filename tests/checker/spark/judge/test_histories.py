@@ -129,8 +129,9 @@ def test_lines_and_rows_of_all_kinds_of_files_are_judged_or_set_aside(
     rejected = spark.read.parquet(str(tmp_path / "new" / "out" / "rejected")).collect()
     bad = {(row.file, row.line): row.reason for row in rejected}
     assert bad.keys() == {
-        *((str(text), half + at) for at in (2, 3, 4)), (str(table), len(lines) - half + 1)
-    }  # fmt: skip
+        *((str(text), half + at) for at in (2, 3, 4)),
+        (str(table), len(lines) - half + 1),
+    }
     assert "not valid JSON" in bad[str(text), half + 3]
     assert "must contain" in bad[str(text), half + 2]
     assert found.rejected == len(bad)
@@ -152,9 +153,11 @@ def test_a_hot_key_in_a_file_of_many_splits(
     spark.conf.set("spark.sql.files.maxPartitionBytes", "5000")
     try:
         found = judge_histories(
-            spark, [f"file://{file}"], str(tmp_path / "out"),
+            spark,
+            [f"file://{file}"],
+            str(tmp_path / "out"),
             Judging(Settings(protocol="2.5"), window=20),
-        )  # fmt: skip
+        )
     finally:
         spark.conf.unset("spark.sql.files.maxPartitionBytes")
     whole = judge(history, Settings(protocol="2.5"))
@@ -202,8 +205,9 @@ def test_the_command_tells_a_summary(spark: Any, tmp_path: Path) -> None:
     assert json.loads(told.read_text())["keys"] == {"EXPLAINED": 1, "UNEXPLAINED": 1}
     again = on_engine(EXAMPLES / "overlap.jsonl", tmp_path / "out")
     assert (again.code, again.err) == (
-        2, f"epochfence: {tmp_path}/out is there already: choose another folder\n"
-    )  # fmt: skip
+        2,
+        f"epochfence: {tmp_path}/out is there already: choose another folder\n",
+    )
 
 
 # Without ------------------------------------------------------------------------------------------
@@ -290,8 +294,9 @@ def as_here(lines: list[Row], file: Path, settings: Settings) -> dict[str, tuple
     write(file, lines)
     return {
         key: (one.finding.name, one.operation and one.operation.line, one.against or None)
-        for run in read_runs([file]) for key, one in judge_run(run, settings)
-    }  # fmt: skip
+        for run in read_runs([file])
+        for key, one in judge_run(run, settings)
+    }
 
 
 def test_a_marker_of_a_producer_that_never_wrote_is_told_by_its_id(tmp_path: Path) -> None:
@@ -320,11 +325,14 @@ def test_what_ids_tell_is_held_against_partitions_in_a_task(
             for key in here
             for of, number, line in (
                 *(of_ids if not key.startswith("transactional_id") else ()),
-                *(("", number, line) for mine, number, line in sorted(
-                    (row for row in rows if row[0] == key), key=lambda row: row[2]["start"]
-                )),
+                *(
+                    ("", number, line)
+                    for mine, number, line in sorted(
+                        (row for row in rows if row[0] == key), key=lambda row: row[2]["start"]
+                    )
+                ),
             )
-        ]  # fmt: skip
+        ]
         told = judged(sent, Judging(settings, window=window))
         for key, row in told.items():
             if window == 5 and row["finding"] == Finding.GAVE_UP.name:
@@ -423,7 +431,7 @@ def test_what_cannot_be_judged_is_one_line_and_leaves_nothing(
         (("--engine", "spark", "--input", "x", "--output", "y", "--application"), "--engine local"),
         (("--engine", "spork"), "--engine spork: must be local or spark"),
     ],
-)  # fmt: skip
+)
 def test_wrong_usage_is_one_line(more: tuple[str, ...], told: str) -> None:
     ended = epochfence("judge", *more)
     assert (ended.code, ended.err.count("\n")) == (2, 1)

@@ -139,7 +139,8 @@ def _of_a_running_broker(spark: Any, directories: list[Path], tmp_path: Path) ->
 def test_what_the_command_takes(tmp_path: Path) -> None:
     ended = epochfence("judge", "--segments", tmp_path, "--engine", "spark")
     assert (ended.code, ended.err) == (
-        2, "epochfence: --segments with --engine spark needs --output URI\n",
-    )  # fmt: skip
+        2,
+        "epochfence: --segments with --engine spark needs --output URI\n",
+    )
     ended = epochfence("judge", "--segments", tmp_path / "no", "--engine", "spark", "--input", "x")
     assert "--application, --runs, --limit, --input and --excerpt" in ended.err

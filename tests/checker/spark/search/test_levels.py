@@ -263,8 +263,10 @@ def test_a_java_that_ends_at_any_call_is_told_or_changes_nothing(
 def test_a_driver_killed_at_ten_moments_is_resumed_each_time(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, Path(__file__).with_name("killed.py"), tmp_path],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (ended.returncode, ended.stdout) == (0, "10 drivers killed, 5,094 states\n"), ended
 
 
@@ -402,9 +404,12 @@ def test_a_run_of_some_of_the_first_levels_costs_all_of_them(
 @pytest.mark.parametrize("at", [0, -1])
 @pytest.mark.parametrize("constants", [{}, {"V": 0}], ids=["holds", "breaks"])
 def test_a_bit_that_flipped_is_seen_by_the_checksum(
-    constants: dict[str, int], at: int, play: Callable[[InProcess], None],
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
+    constants: dict[str, int],
+    at: int,
+    play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     killed_at(7, tmp_path / "run", play, **constants)
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "elsewhere"))
     broken = sorted((tmp_path / "run" / "shard-000").iterdir())[at]
@@ -429,9 +434,12 @@ def test_memory_that_is_too_little_is_inconclusive_and_more_goes_on(
     ("stage", "constants"), [("coverage", {}), ("counterexample", {"V": 0})], ids=str
 )
 def test_a_set_that_is_lost_and_has_no_room_any_more_is_told(
-    stage: str, constants: dict[str, int], play: Callable[[InProcess], None],
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
-) -> None:  # fmt: skip
+    stage: str,
+    constants: dict[str, int],
+    play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
     def disturb(name: str, shard: int) -> None:
         if name.startswith(stage) and shard == 1:
             shutil.rmtree(tmp_path / "local")

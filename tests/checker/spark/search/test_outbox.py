@@ -68,9 +68,12 @@ def test_few_candidates_are_sent_to_other_machines(
 @pytest.mark.parametrize("most", [0, 1 << 28])
 @pytest.mark.parametrize("machines", [2, 3])
 def test_shards_on_several_machines_come_to_the_same(
-    machines: int, most: int, play: Callable[[InProcess], None], monkeypatch: pytest.MonkeyPatch,
+    machines: int,
+    most: int,
+    play: Callable[[InProcess], None],
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     kinds: set[type] = set()
 
     def disturb(stage: str, shard: int) -> None:

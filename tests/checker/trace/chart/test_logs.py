@@ -76,8 +76,11 @@ def _compare(log: ShownLog, entries: list[dict[str, Any]], start: int) -> None:
         entry = entries[place]
         if entry["idempotent_only"]:
             return "COMMIT"
-        later = (e["kind"] for e in entries[place + 1 :] if e["kind"] != "DATA"
-                 and e["producer_id"] == entry["producer_id"])  # fmt: skip
+        later = (
+            e["kind"]
+            for e in entries[place + 1 :]
+            if e["kind"] != "DATA" and e["producer_id"] == entry["producer_id"]
+        )
         return next(later, None)
 
     assert log.high_watermark == len(entries)

@@ -65,15 +65,22 @@ def chart(*steps: ChartStep) -> Chart:
 def test_what_coordinators_do_by_themselves() -> None:
     found = calls(
         chart(
-            step("coordinator failover", "yes"), step("coordinator failover", "no"),
-            step("send marker", "partition1"), step("late answer to a marker"),
-            step("transaction timeout"), step("begin completion"),
+            step("coordinator failover", "yes"),
+            step("coordinator failover", "no"),
+            step("send marker", "partition1"),
+            step("late answer to a marker"),
+            step("transaction timeout"),
+            step("begin completion"),
         )
-    )  # fmt: skip
+    )
     assert found == [
-        "failOver(true)", "failOver(false)", "sendMarker(3, 1)", "lateAnswer()", "timeOut()",
+        "failOver(true)",
+        "failOver(false)",
+        "sendMarker(3, 1)",
+        "lateAnswer()",
+        "timeOut()",
         "epochsNotWasted()",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,11 @@ def faults_of(schedule: Schedule) -> list[dict[str, Any]]:
 def test_a_batch_that_comes_behind_the_abort() -> None:
     schedule = schedule_of(chart_of_bug("KAFKA-14402"), by_clock=True)
     assert [call.what for call in schedule.calls] == [
-        "initTransactions", "beginTransaction", "send", "abortTransaction",
-    ]  # fmt: skip
+        "initTransactions",
+        "beginTransaction",
+        "send",
+        "abortTransaction",
+    ]
     until = {"request": "EndTxn", "nth": 1, "ms": 500}
     held = {"do": "hold", "on": {"request": "Produce", "nth": 1}, "until": until}
     assert faults_of(schedule) == [held]
@@ -68,9 +71,10 @@ def test_a_client_that_hears_of_its_abort_behind_a_late_batch() -> None:
     held, answer = faults_of(schedule_of(chart_of_bug("KIP-890b"), by_clock=True))
     assert (held["do"], held["on"]["request"]) == ("hold", "Produce")
     assert answer == {
-        "do": "hold_answer", "on": {"request": "EndTxn", "nth": 1},
+        "do": "hold_answer",
+        "on": {"request": "EndTxn", "nth": 1},
         "until": {"request": "Produce", "nth": 1, "ms": 500},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.slow(2)

@@ -48,12 +48,18 @@ def _read(logs: Logs) -> list[str]:
 def test_entries_ends_and_the_consumer_s_view_are_drawn() -> None:
     found = _read(ALL)
     assert [text for text in found if text[:1].isdigit()] == [
-        "0: record 0", "2: commit marker", "3: record 1", "4: abort marker", "5: record 1",
+        "0: record 0",
+        "2: commit marker",
+        "3: record 1",
+        "4: abort marker",
+        "5: record 1",
         "0: ONGOING, epoch 1",
-    ]  # fmt: skip
+    ]
     assert [text for text in found if text in ("read", "skipped", "waits")] == [
-        "read", "skipped", "waits",
-    ]  # fmt: skip
+        "read",
+        "skipped",
+        "waits",
+    ]
     assert {"high watermark: 6", "last stable offset: 5", "empty"} <= {*found}
 
 

@@ -132,8 +132,11 @@ def test_no_lane_crosses_the_label_of_an_arrow() -> None:
     )
     root = ElementTree.fromstring(to_svg(Chart(("a", "b", "c", "d"), steps, ()), "It ended."))
     (label,) = (box for box in texts(root) if box.text == "Produce, sent at 1")
-    lanes = [float(line.get("x1", "")) for line in root.iter(f"{SVG}line")
-             if line.get("x1") == line.get("x2")]  # fmt: skip
+    lanes = [
+        float(line.get("x1", ""))
+        for line in root.iter(f"{SVG}line")
+        if line.get("x1") == line.get("x2")
+    ]
     assert len(lanes) >= 4
     assert not [x for x in lanes if label.left <= x <= label.right]
 

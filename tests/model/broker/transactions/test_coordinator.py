@@ -214,9 +214,11 @@ def test_two_phase_commit(release: str) -> None:
     asked = model.init_producer_id(NAME, 1_000, enable_2pc=True)
     assert asked == (("TRANSACTIONAL_ID_AUTHORIZATION_FAILED", -1, -1) if knows else ("NONE", 0, 1))
     model = TransactionCoordinator(
-        protocol=release, state_partition_of=lambda _: 0, transaction_max_timeout_ms=2**31 - 1,
+        protocol=release,
+        state_partition_of=lambda _: 0,
+        transaction_max_timeout_ms=2**31 - 1,
         transaction_two_phase_commit_enable=True,
-    )  # fmt: skip
+    )
     model.elect(0, 5)
     told = ("NONE", 0, 0) if knows else ("INVALID_TRANSACTION_TIMEOUT", -1, -1)
     assert model.init_producer_id(NAME, 0, enable_2pc=True) == told

@@ -131,18 +131,23 @@ class OracleBroker:
     def InitProducerId(self, asked: dict[str, Any], version: int) -> dict[str, Any]:
         held = (asked.get("producer_id", -1), asked.get("producer_epoch", -1))
         told = self.kafka.init_producer_id(
-            asked["transactional_id"], asked["transaction_timeout"],
-            None if held == (-1, -1) else held, api_version=version,
+            asked["transactional_id"],
+            asked["transaction_timeout"],
+            None if held == (-1, -1) else held,
+            api_version=version,
             enable_2pc=asked.get("enable2_pc", False),
             keep_prepared_txn=asked.get("keep_prepared_txn", False),
-        )  # fmt: skip
+        )
         return _identity(told)
 
     def EndTxn(self, asked: dict[str, Any], version: int) -> dict[str, Any]:
         told = self.kafka.end_txn(
-            asked["transactional_id"], asked["producer_id"], asked["producer_epoch"],
-            "COMMIT" if asked["committed"] else "ABORT", api_version=version,
-        )  # fmt: skip
+            asked["transactional_id"],
+            asked["producer_id"],
+            asked["producer_epoch"],
+            "COMMIT" if asked["committed"] else "ABORT",
+            api_version=version,
+        )
         return _identity(told)
 
     def AddPartitionsToTxn(self, asked: dict[str, Any], version: int) -> dict[str, Any]:
@@ -190,11 +195,14 @@ class OracleBroker:
         (data,) = topic["partition_data"]
         batch, _ = decode_batch(data["records"])
         told = self.kafka.produce(
-            (topic["name"], data["index"]), producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch, base_sequence=batch.base_sequence,
-            count=len(batch.records), transactional_id=asked["transactional_id"],
+            (topic["name"], data["index"]),
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            count=len(batch.records),
+            transactional_id=asked["transactional_id"],
             api_version=version,
-        )  # fmt: skip
+        )
         one = {"index": data["index"], "error_code": told.error, "base_offset": told.base_offset}
         return {"responses": [{"name": topic["name"], "partition_responses": [one]}]}
 
@@ -203,10 +211,14 @@ class OracleBroker:
         (topic,) = marker["topics"]
         (number,) = topic["partition_indexes"]
         error = self.kafka.write_marker(
-            (topic["name"], number), marker["producer_id"], marker["producer_epoch"],
-            "COMMIT" if marker["transaction_result"] else "ABORT", marker["coordinator_epoch"],
-            transaction_version=marker.get("transaction_version", 0), api_version=version,
-        )  # fmt: skip
+            (topic["name"], number),
+            marker["producer_id"],
+            marker["producer_epoch"],
+            "COMMIT" if marker["transaction_result"] else "ABORT",
+            marker["coordinator_epoch"],
+            transaction_version=marker.get("transaction_version", 0),
+            api_version=version,
+        )
         one = {"partition_index": number, "error_code": error}
         topics = [{"name": topic["name"], "partitions": [one]}]
         return {"markers": [{"producer_id": marker["producer_id"], "topics": topics}]}
@@ -230,13 +242,14 @@ class OracleBroker:
         stable = leader.last_stable_offset
         end = stable if asked["isolation_level"] else leader.high_watermark
         partition = {
-            "partition_index": one["partition"], "last_stable_offset": stable,
+            "partition_index": one["partition"],
+            "last_stable_offset": stable,
             "aborted_transactions": [
                 {"producer_id": txn.producer_id, "first_offset": txn.first_offset}
                 for txn in leader.aborted(0, end)
             ],
             "records": b"".join(_bytes(b) for b in leader.batches if b.last_offset < end),
-        }  # fmt: skip
+        }
         return {"responses": [{"topic": topic["topic"], "partitions": [partition]}]}
 
 
@@ -268,9 +281,12 @@ def _identity(told: Any) -> dict[str, Any]:
 
 @contextmanager
 def running(
-    broker: OracleBroker, *, features: dict[str, int] | None = None, without: tuple[str, ...] = (),
+    broker: OracleBroker,
+    *,
+    features: dict[str, int] | None = None,
+    without: tuple[str, ...] = (),
     count: int = 1,
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """Brokers that are asked over TCP: their address. They don't take the requests `without`."""
     told = {"transaction.version": 2, "metadata.version": 30} if features is None else features
     versions = {name: span for name, span in OFFERED.items() if name not in without}

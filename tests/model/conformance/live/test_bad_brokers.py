@@ -171,8 +171,9 @@ def test_what_never_comes_in_time_is_not_waited_for_on_each_way(
     assert rows["InitProducerId", "new-producer"] in made.report.provoked
     whys = {made.report.missed[row] for row in found if row.event == "EndTxn"}
     assert whys == {
-        "the brokers disagree on the way to it", "a request on the way to it gets no answer in time"
-    }  # fmt: skip
+        "the brokers disagree on the way to it",
+        "a request on the way to it gets no answer in time",
+    }
     assert made.report.ended_early is None
 
 
@@ -342,9 +343,12 @@ def test_a_signal_keeps_all_results(signal_: signal.Signals, ends: int, tmp_path
         command = [sys.executable, "-m", "epochfence.cli", "conform", "--bootstrap", place]
         command += ["--suite", "random", "--seconds", "100", "--junit", str(junit)]
         process = subprocess.Popen(
-            [*command, "--json", str(found)], cwd=ROOT, text=True, stdout=subprocess.PIPE,
+            [*command, "--json", str(found)],
+            cwd=ROOT,
+            text=True,
+            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-        )  # fmt: skip
+        )
         until = time.monotonic() + 60
         while len(begun) < 20 and time.monotonic() < until:
             assert process.poll() is None

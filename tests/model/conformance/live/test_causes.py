@@ -104,8 +104,10 @@ def test_the_worst_is_first_and_what_has_one_cause_is_together() -> None:
     data = Finding("random", differs("Produce", error("NONE"), error("INVALID_TXN_STATE")))
     worst, least = causes([*field, data])
     assert (worst.rank, worst.count, worst.rows) == (
-        DATA, 1, ["partition: E, row r (Source.method), then log: F, row s"],
-    )  # fmt: skip
+        DATA,
+        1,
+        ["partition: E, row r (Source.method), then log: F, row s"],
+    )
     assert (least.rank, least.count, len(least.findings)) == (FIELD, 14, 2)
 
 
@@ -183,8 +185,9 @@ def test_a_known_cause_is_counted_and_skipped(tmp_path: Path) -> None:
         assert done.exit_code == 12, done.output
         (cause,) = json.loads(result.read_text())["causes"]
         assert (cause["rank"], cause["name"]) == (
-            "a field", "Produce: a refusal's base_offset: -1 expected",
-        )  # fmt: skip
+            "a field",
+            "Produce: a refusal's base_offset: -1 expected",
+        )
         (case,) = Xml.fromstring(junit.read_text()).findall("testcase[failure]")
         assert (case.get("classname"), case.get("name")) == ("disagreement: a field", cause["name"])
         assert f"cause 1, a field: {cause['name']}\n" in done.output

@@ -207,8 +207,9 @@ def test_a_changed_outcome_is_told(classes: Path, tmp_path: Path) -> None:
     assert "32 pass, 2 differ" in count
     told = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
     assert told.keys() == {
-        f"vectors[{answered}] EndTxn, other-epoch", f"vectors[{ended}] EndTxn, prepare",
-    }  # fmt: skip
+        f"vectors[{answered}] EndTxn, other-epoch",
+        f"vectors[{ended}] EndTxn, prepare",
+    }
     assert "error=PRODUCER_FENCED" in told[f"vectors[{answered}] EndTxn, other-epoch"]
     assert told[f"vectors[{ended}] EndTxn, prepare"] == "pending_epoch is 0, not 7"
 

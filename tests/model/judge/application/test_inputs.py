@@ -34,8 +34,12 @@ def send(name: str, record: str, *offsets: int, **others: Any) -> Line:
 
 
 def drop(name: str, *offsets: int) -> Line:
-    return {"event": "filter", "producer": name[0], "transaction": name,
-            "inputs": {"in-0": [*offsets]}}  # fmt: skip
+    return {
+        "event": "filter",
+        "producer": name[0],
+        "transaction": name,
+        "inputs": {"in-0": [*offsets]},
+    }
 
 
 def commit(name: str, offset: int, **others: Any) -> Line:
@@ -150,9 +154,13 @@ def test_an_input_is_judged_by_what_is_certain(name: str) -> None:
 
 def test_the_report_that_was_public_is_found_with_its_lines(tmp_path: Path) -> None:
     lines = [
-        send("w8-1", "in-3308"), end("w8-1", "unknown"), send("w9-1", "in-3308"), end("w9-1"),
-        read("in-3308", 19461), read("in-3308", 19467),
-    ]  # fmt: skip
+        send("w8-1", "in-3308"),
+        end("w8-1", "unknown"),
+        send("w9-1", "in-3308"),
+        end("w9-1"),
+        read("in-3308", 19461),
+        read("in-3308", 19467),
+    ]
     lines[0]["producer"], lines[2]["producer"] = "w8", "w9"
     done = judged(tmp_path, lines, "--application")
     assert done.code == 12

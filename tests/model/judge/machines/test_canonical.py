@@ -69,9 +69,11 @@ def start(random: Random, chosen: Settings) -> tuple[Coordinator, forms.Coordina
     if random.random() < 0.3:
         return exact, form
     entry = NEW_ENTRY._replace(
-        producer_id=4, producer_epoch=random.choice(EPOCHS), txn_timeout_ms=30,
+        producer_id=4,
+        producer_epoch=random.choice(EPOCHS),
+        txn_timeout_ms=30,
         txn_last_update_timestamp=0,
-    )  # fmt: skip
+    )
     exact.coordinator.put(entry._replace(transactional_id=NAME))
     form.memory.exact.coordinator.put(entry._replace(transactional_id="numbered", producer_id=2))
     numbered = form.memory.exact.coordinator.entries.pop("numbered")

@@ -174,14 +174,17 @@ def test_an_offset_on_its_way_is_unstable_before_4_0(
         ({"member_id": "m", "generation_id": 3}, "UNKNOWN_MEMBER_ID", True),
         ({"member_id": "m", "generation_id": 3}, "ILLEGAL_GENERATION", True),
         ({"member_id": "m", "generation_id": 3}, "FENCED_INSTANCE_ID", False),
-        ({"member_id": "m", "generation_id": 3, "group_instance_id": "i"}, "FENCED_INSTANCE_ID",
-         True),
+        (
+            {"member_id": "m", "generation_id": 3, "group_instance_id": "i"},
+            "FENCED_INSTANCE_ID",
+            True,
+        ),
         ({"member_id": "m", "generation_id": 3}, "INVALID_PRODUCER_EPOCH", True),
         ({}, "OUT_OF_ORDER_SEQUENCE_NUMBER", False),
         ({}, "NOT_COORDINATOR", True),
         ({}, "VOTER_NOT_FOUND", False),
     ],
-)  # fmt: skip
+)
 def test_only_what_a_group_may_answer_is_explained(
     asked: Line, error: str, *, explained: bool, tmp_path: Path
 ) -> None:

@@ -323,8 +323,10 @@ def expired(folder: Path, *, after_ms: int, snapshot: list[ProducerEntry]) -> No
     path = log.write(folder / ORDERS)
     later = [
         replace(batch, base_timestamp=1 + after_ms, max_timestamp=1 + after_ms)
-        if batch.producer_id == OTHER else batch for batch in batches(path)
-    ]  # fmt: skip
+        if batch.producer_id == OTHER
+        else batch
+        for batch in batches(path)
+    ]
     write(path, later)
     snapshot_of(folder, 4).write_bytes(encode_snapshot(snapshot))
     for file in (path, snapshot_of(folder, 4)):
@@ -391,9 +393,10 @@ def test_which_bug_may_have_left_a_transaction_open(tmp_path: Path) -> None:
             other.write(folder / "others-0")
         broker.judge()
     for folder, bug in (
-        (late, "KAFKA-14402 (0.11 to 3.5)"), (added, "KAFKA-12671 (0.11 to 3.5"),
+        (late, "KAFKA-14402 (0.11 to 3.5)"),
+        (added, "KAFKA-12671 (0.11 to 3.5"),
         (left, "KAFKA-20734"),
-    ):  # fmt: skip
+    ):
         found = judge_segments([folder])
         told = [str(each) for each in found.every if "has no end to come" in each.what]
         assert len(told) == 1
@@ -481,7 +484,7 @@ def test_a_copy_that_lags_says_nothing_of_what_is_missing(tmp_path: Path) -> Non
         ([(f"__transaction_state-{at}", 0) for at in range(49)], False),
         ([], False),
     ],
-)  # fmt: skip
+)
 def test_whether_the_transaction_log_is_all_here(
     logs: list[tuple[str, int]], *, are_whole: bool
 ) -> None:

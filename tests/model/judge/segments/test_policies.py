@@ -105,10 +105,12 @@ def test_the_controllers_log_is_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("topic", "outcome"),
     [
-        ("__consumer_offsets-1", "UNJUDGED"), ("__share_group_state-1", "UNEXPLAINED"),
-        ("__cluster_metadata-0", "UNEXPLAINED"), ("orders-0", "UNJUDGED"),
+        ("__consumer_offsets-1", "UNJUDGED"),
+        ("__share_group_state-1", "UNEXPLAINED"),
+        ("__cluster_metadata-0", "UNEXPLAINED"),
+        ("orders-0", "UNJUDGED"),
     ],
-)  # fmt: skip
+)
 def test_topics_that_a_broker_creates(topic: str, outcome: str, tmp_path: Path) -> None:
     keyed(tmp_path, topic)
     assert judge_segments([tmp_path]).outcome.name == outcome

@@ -83,8 +83,11 @@ def test_a_batch_whose_answer_is_lost_is_there_once(release: str) -> None:
 
 
 def test_answers_are_lost_together_on_a_connection() -> None:
-    fault = {"do": "lose_answer", "on": {"request": "InitProducerId", "transactional_id": "a"},
-             "until": {"request": "InitProducerId", "transactional_id": "b"}}  # fmt: skip
+    fault = {
+        "do": "lose_answer",
+        "on": {"request": "InitProducerId", "transactional_id": "a"},
+        "until": {"request": "InitProducerId", "transactional_id": "b"},
+    }
     with served("4.3", fault) as server:
         connection = Connection(*server.brokers.addresses[0], Security())
         for name in ("a", "b"):

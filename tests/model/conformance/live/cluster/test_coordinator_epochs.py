@@ -22,11 +22,14 @@ def test_markers_are_of_the_term_that_the_run_began_in() -> None:
         marker = {"partition": "t-0", "producer_id": who["producer_id"], "result": "ABORT"}
         of_term, before = (
             session.ask(
-                "WriteTxnMarkers", **marker, producer_epoch=1, coordinator_epoch=epoch,
+                "WriteTxnMarkers",
+                **marker,
+                producer_epoch=1,
+                coordinator_epoch=epoch,
                 api_version=1,
             )
             for epoch in (0, -1)
-        )  # fmt: skip
+        )
         cluster.close()
     assert of_term == {"error": "NONE"}
     assert before == {"error": "TRANSACTION_COORDINATOR_FENCED"}

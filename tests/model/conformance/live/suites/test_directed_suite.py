@@ -46,8 +46,9 @@ def test_ways_are_short_and_right_requests_among_them() -> None:
     rows = {(row.event, row.row): way for row, way in found("4.3").items()}
     assert len(rows["InitProducerId", "new-producer"].lines) == 1
     assert [line["request"] for line in rows["AddPartitionsToTxn", "add"].lines] == [
-        "InitProducerId", "AddPartitionsToTxn",
-    ]  # fmt: skip
+        "InitProducerId",
+        "AddPartitionsToTxn",
+    ]
     assert len(rows["WriteTxnMarkers", "end-transaction"].lines) == 3
 
 

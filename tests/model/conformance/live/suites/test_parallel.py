@@ -70,10 +70,12 @@ def way(*lines: dict[str, Any]) -> Way:
 def test_of_ways_that_hold_the_one_thread_each_has_its_turn() -> None:
     held = {**BEGIN, "held_at": "completion"}
     given = {
-        "first": way(held, RESTART), "second": way({**BEGIN, "held_at": "append"}, RESTART),
-        "third": way({"withhold_ids": True}), "fourth": way(held, RESTART),
+        "first": way(held, RESTART),
+        "second": way({**BEGIN, "held_at": "append"}, RESTART),
+        "third": way({"withhold_ids": True}),
+        "fourth": way(held, RESTART),
         "fifth": way({"skip_to_epoch": 7, "transactional_id": "a"}),
-    }  # fmt: skip
+    }
     named = {RowName("m", "e", name, ""): one for name, one in given.items()}
     turns = [[row.row for row in turn] for turn in at_once(named)]
     assert turns == [["fifth", "third"], ["second", "first"], ["fourth"], []]
