@@ -9,9 +9,8 @@ Each system is a line of the results: a run that ended early does those that are
 
 from __future__ import annotations
 
-import argparse
 import json
-import random
+import math
 import signal
 import sys
 import tempfile
@@ -27,14 +26,13 @@ from textwrap import wrap
 from typing import Any
 
 from epochfence.checker.prepare import available_threads
-from epochfence.files import write_whole
 from epochfence.tests.agreement.systems import agree
 from epochfence.tests.agreement.ways import NAMES
+from epochfence.tests.recording import options, record
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / ".fuzz" / "agreement.jsonl"
 PAGE = ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- agreement: begin -->\n", "<!-- agreement: end -->\n"
 
 PATIENCE = 30  # seconds of processor time for a system
 PER_PROCESS = 250  # systems, then another process takes over: what LLVM takes isn't given back
@@ -140,12 +138,11 @@ def figures(seed: int, found: Sequence[dict[str, Any]]) -> list[str]:
     return [*lines, "", *table, f"| all | {sum(ways.values()):,} |"]
 
 
-def record(seed: int, found: Sequence[dict[str, Any]], page: Path = PAGE) -> None:
-    """Puts the figures into the documentation, in place of those of the run before."""
-    text = page.read_text()
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    lines = [wrapped for line in figures(seed, found) for wrapped in wrap(line, 100) or [""]]
-    write_whole(page, text[:begin] + "\n".join(lines) + "\n" + text[end:])
+def section(seed: int, found: Sequence[dict[str, Any]]) -> str:
+    """The figures in lines of the documentation's page."""
+    return "\n".join(
+        wrapped for line in figures(seed, found) for wrapped in wrap(line, 100) or [""]
+    )
 
 
 def failures(found: Sequence[dict[str, Any]]) -> list[str]:
@@ -162,21 +159,18 @@ def failures(found: Sequence[dict[str, Any]]) -> list[str]:
 
 def main() -> int:
     """The command; 1 where anything disagrees, or a way was never taken."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__, seconds=math.inf, page=PAGE)
     parser.add_argument("--systems", type=int, default=100)
     parser.add_argument("--first", type=int, default=0, metavar="N", help="the first one's number")
-    parser.add_argument("--seconds", type=float, default=float("inf"))
-    parser.add_argument("--seed", type=int)
     parser.add_argument("--processes", type=int, default=available_threads())
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--record", action="store_true", help="in docs/reliability.md")
     given = parser.parse_args()
-    seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-    found = run(given.systems, given.seconds, seed, given.results, given.processes, given.first)
-    seed = done(given.results)[0] or seed  # that of the run that went on
+    seed, results = given.seed, given.results
+    found = run(given.systems, given.seconds, seed, results, given.processes, given.first)
+    seed = done(results)[0] or seed  # that of the run that went on
     print("\n".join(figures(seed, found)))
     if given.record:
-        record(seed, found)
+        record(PAGE, "agreement", section(seed, found))
     reasons = failures(found)
     for reason in reasons:
         print(f"FAILED: {reason}")

@@ -16,13 +16,11 @@ from epochfence.checker.verdict.result import Result
 from epochfence.language import Instance
 from epochfence.tests.agreement import systems, ways
 from epochfence.tests.agreement.run import (
-    BEGIN,
-    END,
     compared,
     done,
     failures,
-    record,
     run,
+    section,
 )
 from epochfence.tests.agreement.ways import NAMES, WAYS
 from epochfence.tests.checker.plain_search import search
@@ -135,11 +133,6 @@ def test_a_way_that_was_never_taken_fails_the_run(tmp_path: Path) -> None:
     left_out = {"number": 1, "passed_over": "takes long"}
     assert failures([item, left_out]) == ["1 of 2 systems were passed over"]
     assert failures([])
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}old\n{END}after\n")
-    record(SEED, [item, left_out], page)
-    recorded = page.read_text()
-    assert recorded.startswith(
-        f"before\n{BEGIN}2 systems of seed {SEED}, the last of them number 1:"
-    )
-    assert recorded.endswith(f"| all | {len(NAMES)} |\n{END}after\n")
+    text = section(SEED, [item, left_out])
+    assert text.startswith(f"2 systems of seed {SEED}, the last of them number 1:")
+    assert text.endswith(f"| all | {len(NAMES)} |")

@@ -29,10 +29,10 @@ from epochfence.cli import app
 from epochfence.model.serve.history import History
 from epochfence.model.serve.server import Server
 from epochfence.tests.brokers.kafka import VERSIONS, Broker, Missing, java, needed
+from epochfence.tests.recording import record, recorded
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parents[1] / "docs" / "clients.md"
-BEGIN, END = "<!-- programs -->\n", "<!-- until the programs' end -->\n"
 RELEASES: Final = ("2.5", "3.6", "4.0.1", "4.3", "4.4")
 KAFKA: Final = "4.4"
 """The release of Kafka's own broker that the tests are compared with."""
@@ -255,18 +255,15 @@ _HEAD: Final = f"| client | test | {' | '.join((*RELEASES, KAFKA_COLUMN))} | at 
 
 def write(lines: dict[str, list[str]]) -> None:
     """Puts the rows of clients in their place on the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    old, _, after = rest.partition(END)
     kept: dict[str, list[str]] = {client.name: [] for client in CLIENTS}
-    for line in old.splitlines():
+    for line in recorded(PAGE, "programs").splitlines():
         for name in kept:
             if line.startswith(f"| {name} "):
                 kept[name].append(line)
     kept |= lines
     rule = re.sub(r"[^|]+", "---", _HEAD)
-    table = "\n".join([_HEAD, rule, *(line for name in kept for line in kept[name])])
-    PAGE.write_text(f"{before}{BEGIN}{table}\n{END}{after}", encoding="utf-8")
+    every = [_HEAD, rule, *(line for name in kept for line in kept[name])]
+    record(PAGE, "programs", "\n".join(every))
 
 
 def main() -> int:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from epochfence.tests.clients import run
-from epochfence.tests.clients.run import BEGIN, CLIENTS, END, FAULTS, PAGE, PASS, RELEASES, Client
+from epochfence.tests.clients.run import CLIENTS, FAULTS, PAGE, PASS, RELEASES, Client
+from epochfence.tests.recording import recorded
 
 
 def table() -> list[list[str]]:
-    text = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    lines = recorded(PAGE, "programs").splitlines()
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
 def test_the_table_has_each_test_and_a_reason_for_each_failure() -> None:
@@ -67,10 +68,11 @@ def test_rows_of_clients_that_werent_run_stay(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     page = tmp_path / "page.md"
-    page.write_text(f"# A\n\n{BEGIN}| franz-go 1 | old |\n| sarama 1 | old |\n{END}\nrest\n")
+    begin, end = "<!-- programs: begin -->\n", "<!-- programs: end -->\n"
+    page.write_text(f"# A\n\n{begin}| franz-go 1 | old |\n| sarama 1 | old |\n{end}\nrest\n")
     monkeypatch.setattr(run, "PAGE", page)
     run.write({"sarama": ["| sarama 2 | new |"]})
     text = page.read_text(encoding="utf-8")
     assert "| franz-go 1 | old |\n| sarama 2 | new |\n" in text
-    assert text.endswith(f"{END}\nrest\n")
+    assert text.endswith(f"{end}\nrest\n")
     assert "sarama 1" not in text

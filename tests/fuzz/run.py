@@ -6,9 +6,7 @@ python tests/fuzz/run.py --replay FILE
 
 from __future__ import annotations
 
-import argparse
 import json
-import random
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +25,7 @@ from epochfence.tests.fuzz import (
 )
 from epochfence.tests.fuzz.harness import Case, Surface, write_failure
 from epochfence.tests.fuzz.workers import Figures, run_case, run_for
+from epochfence.tests.recording import options
 
 ROOMS = (decoding, histories, segments, traces, declarations, commands, checkpoints, sizes)
 SURFACES = {room.SURFACE.name: room.SURFACE for room in ROOMS}
@@ -100,9 +99,7 @@ def replay(path: Path) -> str | None:
 
 def main() -> int:
     """The command; 1 where an input failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int)
+    parser = options(__doc__, seconds=60)
     parser.add_argument("--inputs", type=int, default=1 << 62, help="at most, of each surface")
     parser.add_argument("--surface", action="append", choices=SURFACES)
     parser.add_argument("--failures", type=Path, default=FAILURES)
@@ -113,12 +110,11 @@ def main() -> int:
         wrong = replay(given.replay)
         print(wrong or "nothing is wrong with it")
         return int(wrong is not None)
-    seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-    print(f"SEED={seed}", flush=True)
+    print(f"SEED={given.seed}", flush=True)
     chosen = [SURFACES[name] for name in given.surface or SURFACES]
     output = None if given.json is None else given.json.absolute()
     folder = given.failures.absolute()
-    found = fuzz(chosen, given.seconds, seed, folder, output, given.inputs)
+    found = fuzz(chosen, given.seconds, given.seed, folder, output, given.inputs)
     tell(found)
     return int(any(figures.failures for figures in found.values()))
 

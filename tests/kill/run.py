@@ -1,13 +1,12 @@
 """Disturbs commands at random moments: `make kill`, or a part of it by hand.
 
 `python tests/kill/run.py [--surface NAME]... [--kills N] [--full N] [--short N] [--seed K]
-[--seconds S] [--record]`. Each disturbed command is started again, and must come to what an
-undisturbed one comes to. Ends with 1 where one doesn't.
+[--seconds S] [--record]`. S limits each surface. Each disturbed command is started again, and must
+reach the result of an undisturbed one. Ends with 1 where one doesn't.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -18,12 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 
-from epochfence.files import write_whole
 from epochfence.tests.kill.disturb import DISTURBANCES, Usual, usual
 from epochfence.tests.kill.surfaces import ROOT, SURFACES, Surface
+from epochfence.tests.recording import options, record, recorded
 
 PAGE = ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- kills: begin -->\n", "<!-- kills: end -->\n"
 WHOLE = {"kill": 20, "full": 10, "short": 5}
 HEAD = (
     "| command | kills | with something to go on from | disk full | memory short | wrong or lost "
@@ -73,25 +71,20 @@ def row(surface: str, kinds: dict[str, Tally], seed: int) -> str:
     )
 
 
-def record(rows: dict[str, str], page: Path = PAGE) -> None:
-    """Puts the rows into the documentation's table, in place of those of the same surfaces."""
-    text = page.read_text()
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    there = {line.split(" | ")[0][2:]: line for line in text[begin:end].splitlines()[2:]}
+def table(rows: dict[str, str], old: str = "") -> str:
+    """The documentation's table, with these rows in place of those of the same surfaces."""
+    there = {line.split(" | ")[0][2:]: line for line in old.splitlines()[2:]}
     lines = [found for name in SURFACES if (found := rows.get(name) or there.get(name))]
-    write_whole(page, text[:begin] + "\n".join([*HEAD, *lines]) + "\n" + text[end:])
+    return "\n".join([*HEAD, *lines])
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the matrix; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = options(__doc__, seconds=math.inf, page=PAGE)
     parser.add_argument("--surface", action="append", choices=[*SURFACES], default=None)
     parser.add_argument("--kills", type=int, default=WHOLE["kill"])
     parser.add_argument("--full", type=int, default=WHOLE["full"])
     parser.add_argument("--short", type=int, default=WHOLE["short"])
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
-    parser.add_argument("--seconds", type=float, default=math.inf, help="for each surface")
-    parser.add_argument("--record", action="store_true", help="in docs/reliability.md")
     given = parser.parse_args(arguments)
     counts = {"kill": given.kills, "full": given.full, "short": given.short}
     wrong: list[str] = []
@@ -111,7 +104,7 @@ def main(arguments: Sequence[str]) -> int:
             told = row(name, kinds, given.seed)
             print(f"{told} {time.monotonic() - begun:,.0f} s", flush=True)
             if given.record:
-                record({name: told})
+                record(PAGE, "kills", table({name: told}, recorded(PAGE, "kills")))
     return 1 if wrong else 0
 
 

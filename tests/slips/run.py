@@ -6,13 +6,12 @@ hundred of the slips that change anything pass unnoticed.
 
 from __future__ import annotations
 
-import argparse
-import random
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
+from epochfence.tests.recording import options
 from epochfence.tests.slips.judge import Fate, Tally, run
 
 MOST = 0.01
@@ -30,9 +29,8 @@ def table(tally: Tally) -> Table:
 
 def main() -> int:
     """Runs the command."""
-    parser = argparse.ArgumentParser(description="plant slips, and see which are noticed")
+    parser = options("plant slips, and see which are noticed")
     parser.add_argument("--count", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--show", action="store_true", help="show each slip that is unnoticed")
     given = parser.parse_args()
     tally = run(given.count, given.seed)

@@ -7,7 +7,6 @@ where all is explained, with 1 where something isn't, and then names the folder 
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import re
@@ -29,7 +28,6 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from epochfence.files import write_whole
 from epochfence.model.judge.application.anomalies import find_anomalies
 from epochfence.model.judge.histories import read_runs
 from epochfence.model.judge.judge import Finding, Judgement, worst
@@ -42,11 +40,11 @@ from epochfence.model.serve.proxy import Proxy
 from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import Broker, java, needed
 from epochfence.tests.model.serve.clients import read
+from epochfence.tests.recording import options, record
 from epochfence.tests.soak.worker import CLIENTS, TOPIC, TRANSACTION_TIMEOUT_MS
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parents[1] / "docs" / "soak.md"
-BLOCK: Final = re.compile(r"(?<=<!-- soak -->\n).*?(?=<!-- until here -->)", re.DOTALL)
 KINDS: Final = ("lose_request", "lose_answer", "hold", "hold_answer")
 """What a network with TCP does between one client and its broker. A request that is overtaken by
 its own retry ends the wrong transaction where epochs aren't one for each (KIP-890)."""
@@ -269,10 +267,10 @@ def application(workers: Workers, reads: Sequence[Mapping[str, Any]]) -> list[Ma
         outcomes = {line[1]: OUTCOMES[line[0]] for line in lines if line[0] in OUTCOMES}
         ends = {line[1]: line[2] for line in lines if line[0] == "end"}
         sends = [line[1:] for line in lines if line[0] == "send"]
-        for transaction, record, partition in sends:
-            outcome = outcomes.get(record, "unknown")
+        for transaction, value, partition in sends:
+            outcome = outcomes.get(value, "unknown")
             found.append({"event": "send", "producer": producer, "transaction": transaction,
-                          "partition": partition, "record": record,
+                          "partition": partition, "record": value,
                           "outcome": outcome})  # fmt: skip
         for transaction in dict.fromkeys(transaction for transaction, *_ in sends):
             outcome = ends.get(transaction, "unknown")
@@ -406,12 +404,9 @@ def page(told: Told, release: str, seconds: float, seed: int) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """A run; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=600)
+    parser = options(__doc__, seconds=600, page=PAGE)
     parser.add_argument("--release", default=NEWEST)
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--rate", type=float, default=0.02, help="of the requests meet a fault")
-    parser.add_argument("--record", action="store_true", help="in docs/soak.md")
     given = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="epochfence-soak-"))
     print(f"seed {given.seed}", flush=True)
@@ -421,8 +416,7 @@ def main(arguments: Sequence[str]) -> int:
     print(made, end="")
     print("".join(f"set apart: {each}\n" for each in told.apart), end="")
     if given.record:
-        text = PAGE.read_text(encoding="utf-8")
-        write_whole(PAGE, BLOCK.sub(lambda _: made, text))
+        record(PAGE, "soak", made)
     if told.wrong:
         print("\n".join(told.wrong[:20]))
         print(f"all of it is in {folder}")

@@ -7,20 +7,19 @@ run it, so that its time has nothing of another one.
 from __future__ import annotations
 
 import json
-import re
 import resource
 import subprocess
 import sys
 from pathlib import Path
 
 from epochfence.spec.bugs import BUGS, Bug
+from epochfence.tests.recording import record, recorded
 
 PAGE = Path(__file__).parents[2] / "docs" / "bugs.md"
 HEAD = (
     "| bug | what goes wrong | affected | breaks | steps | states | fixed | s |\n"
     "|---|---|---|---|---:|---:|---:|---:|"
 )
-TABLE = re.compile(r"(?<=<!-- bugs -->\n)(.*?)(?=<!-- end of bugs -->)", re.DOTALL)
 
 
 def line_of(bug: Bug, steps: int) -> str:
@@ -47,17 +46,8 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def table(text: str) -> str:
-    """The table that a page has."""
-    found = TABLE.search(text)
-    assert found is not None
-    return found[0].strip()
-
-
 if __name__ == "__main__":
-    text = PAGE.read_text(encoding="utf-8")
-    old = {row.split("`")[1]: row for row in table(text).splitlines()[2:]}
+    old = {row.split("`")[1]: row for row in recorded(PAGE, "bugs").splitlines()[2:]}
     wanted = sys.argv[1:] or [bug.id for bug in BUGS]
     lines = [line(bug) if bug.id in wanted or bug.id not in old else old[bug.id] for bug in BUGS]
-    rows = "\n".join([HEAD, *lines])
-    PAGE.write_text(TABLE.sub(lambda _: f"{rows}\n", text), encoding="utf-8")
+    record(PAGE, "bugs", "\n".join([HEAD, *lines]))

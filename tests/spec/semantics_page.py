@@ -6,7 +6,6 @@ A run is told once, wherever its steps are the same.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import closing, nullcontext
@@ -22,10 +21,10 @@ from epochfence.cli.checking.semantics import COLUMNS, pieces, sign, window_piec
 from epochfence.spec.delivery.cells import Cell, every_cell
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT
 from epochfence.spec.releases.features import NEWEST
+from epochfence.tests.recording import record
 
 _ALONE = Workers()
 PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"
-PART = "(?<=<!-- begin: {0} -->\n)(.*?)(?=<!-- end: {0} -->)"
 COMMITTED = {
     "after": "After processing",
     "before": "Before processing",
@@ -127,18 +126,6 @@ def window_line(cached: int) -> str:
     return f"| {cached} | {' | '.join(map(window_sign, found))} |"
 
 
-def part(text: str, name: str) -> str:
-    """What stands between the page's marks of this name."""
-    found = re.search(PART.format(name), text, re.DOTALL)
-    assert found is not None
-    return found[0]
-
-
-def put(text: str, name: str, new: str) -> str:
-    """The page with that part replaced."""
-    return re.sub(PART.format(name), lambda _: f"\n{new}\n", text, flags=re.DOTALL)
-
-
 def renew() -> None:
     """Makes all runs and writes the page anew."""
     cells = every_cell()
@@ -151,10 +138,9 @@ def renew() -> None:
         every = tell(cells, together, journal)
     found = dict.fromkeys(item for told in every for item in told.steps.items())
     runs = {item: number for number, item in enumerate(found, 1)}
-    text = PAGE.read_text(encoding="utf-8")
-    text = put(text, "window", windows())
-    text = put(text, "cells", tables(every, runs))
-    PAGE.write_text(put(text, "runs", sequences(every, runs)), encoding="utf-8")
+    record(PAGE, "window", f"\n{windows()}")
+    record(PAGE, "cells", f"\n{tables(every, runs)}")
+    record(PAGE, "runs", f"\n{sequences(every, runs)}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from epochfence.spec.changes import VARIED
 from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.cli.test_cli import epochfence
-from epochfence.tests.spec.bugs_page import PAGE, line_of, table
+from epochfence.tests.recording import recorded
+from epochfence.tests.spec.bugs_page import PAGE, line_of
 
 RENEW = "python tests/spec/bugs_page.py renews docs/bugs.md"
 AT_FAULT = (Verdict.BROKEN, Verdict.LEADS_TO_BROKEN)
@@ -64,7 +65,7 @@ def test_releases_that_have_a_bug_are_those_without_its_fix() -> None:
 
 
 def test_the_page_has_a_line_for_each_bug_and_no_other() -> None:
-    lines = table(PAGE.read_text(encoding="utf-8")).splitlines()[2:]
+    lines = recorded(PAGE, "bugs").splitlines()[2:]
     assert [line.split("`")[1] for line in lines] == [bug.id for bug in BUGS], RENEW
 
 

@@ -26,12 +26,12 @@ from epochfence.spec.delivery.cells import (
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
+from epochfence.tests.recording import recorded
 from epochfence.tests.spec.alterations import altered
-from epochfence.tests.spec.semantics_page import PAGE, part, shown, tell, window_line
+from epochfence.tests.spec.semantics_page import PAGE, shown, tell, window_line
 
 SYSTEM = shipped("delivery")
 NAMES = tuple(item.name for item in SYSTEM.properties)
-TEXT = PAGE.read_text(encoding="utf-8")
 CELLS = every_cell()
 FEW = [cell for cell in CELLS if not cell.transactions]  # the others have more states
 BEST = Cell(commit="together")
@@ -56,7 +56,7 @@ def run(
 
 
 def _line(cell: Cell) -> str:
-    (line,) = (row for row in part(TEXT, "cells").splitlines() if f"`{cell.id}`" in row)
+    (line,) = (row for row in recorded(PAGE, "cells").splitlines() if f"`{cell.id}`" in row)
     return line
 
 
@@ -75,18 +75,20 @@ def test_the_page_says_what_the_runs_of_a_cell_come_to(cell: Cell) -> None:
             continue
         steps = told.steps[broken]
         (run_number,) = re.findall(r"#run-(\d+)", text)
-        section = part(TEXT, "runs").partition(f"#### Run {run_number}\n")[2].partition("###")[0]
+        section = (
+            recorded(PAGE, "runs").partition(f"#### Run {run_number}\n")[2].partition("###")[0]
+        )
         assert len(re.findall(r"^\d+\. ", section, re.MULTILINE)) == len(steps)
 
 
 def test_the_page_has_every_cell_and_every_run_that_it_links_to() -> None:
-    assert re.findall(r"^\| `([^`]+)`", part(TEXT, "cells"), re.MULTILINE) == [
+    assert re.findall(r"^\| `([^`]+)`", recorded(PAGE, "cells"), re.MULTILINE) == [
         cell.id for cell in CELLS
     ]
-    linked = set(re.findall(r"#run-(\d+)", part(TEXT, "cells")))
-    assert linked == set(re.findall(r"^#### Run (\d+)", part(TEXT, "runs"), re.MULTILINE))
-    assert "?" not in part(TEXT, "cells")
-    assert not re.search(r"\| no( \||,)", part(TEXT, "cells")), "a cell without its run"
+    linked = set(re.findall(r"#run-(\d+)", recorded(PAGE, "cells")))
+    assert linked == set(re.findall(r"^#### Run (\d+)", recorded(PAGE, "runs"), re.MULTILINE))
+    assert "?" not in recorded(PAGE, "cells")
+    assert not re.search(r"\| no( \||,)", recorded(PAGE, "cells")), "a cell without its run"
 
 
 @pytest.mark.slow(5)
@@ -94,7 +96,7 @@ def test_the_page_has_every_cell_and_every_run_that_it_links_to() -> None:
 @pytest.mark.parametrize("cached", range(1, MOST_CACHED + 1))
 def test_up_to_the_size_of_the_cache_requests_in_flight_are_safe(cached: int) -> None:
     line = window_line(cached)
-    assert line in part(TEXT, "window")
+    assert line in recorded(PAGE, "window")
     signs = [text.strip() for text in line.split("|")[2:-1]]
     assert [sign == "yes" for sign in signs] == [
         in_flight <= cached for in_flight in range(1, MOST_IN_FLIGHT + 1)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -13,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from epochfence.files import write_whole
 from epochfence.tests.model.judge.honest import (
     PARTITIONS,
     Line,
@@ -22,9 +20,9 @@ from epochfence.tests.model.judge.honest import (
     unexplained,
     without_markers,
 )
+from epochfence.tests.recording import record
 
 PAGE = Path(__file__).parents[3] / "docs" / "judge.md"
-BLOCK = re.compile(r"(?<=<!-- damage -->\n).*?(?=<!-- until here -->)", re.DOTALL)
 RELEASES: Final = ("2.5", "3.6", "4.3")
 Damaged = Iterator[list[Line]]
 Damage = Callable[[list[Line]], Damaged]
@@ -183,4 +181,4 @@ def table(file: Path) -> str:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         made = table(Path(folder) / "history.jsonl")
-    write_whole(PAGE, BLOCK.sub(lambda _: made, PAGE.read_text(encoding="utf-8")))
+    record(PAGE, "damage", made)

@@ -7,7 +7,6 @@ client needs the jars that `make brokers` brings.
 from __future__ import annotations
 
 import asyncio
-import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from epochfence.model.serve.server import Server
 from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import VERSIONS, bring, java
 from epochfence.tests.model.serve.clients import librdkafka, read
+from epochfence.tests.recording import record
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "serve.md"
@@ -222,8 +222,5 @@ def shown(client: str, release: str, schedule: Schedule) -> str:
     return row.split(" | ")[place - 1].removesuffix(" |").strip()
 
 
-BLOCK = re.compile(r"(?<=<!-- clients -->\n).*?(?=<!-- until here -->)", re.DOTALL)
-
 if __name__ == "__main__":
-    made = tables()
-    PAGE.write_text(BLOCK.sub(lambda _: made, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    record(PAGE, "clients", tables())

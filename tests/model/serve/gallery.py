@@ -8,7 +8,6 @@ known_bugs.json. Java's client needs the jars that `make brokers` brings.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,11 +21,11 @@ from epochfence.model.serve.faults import scripts
 from epochfence.spec.bugs import BUGS, bug_of
 from epochfence.spec.bugs.bug import Bug
 from epochfence.tests.model.serve.driven import CLIENTS, outcome
+from epochfence.tests.recording import record
 
 HERE: Final = Path(__file__).parent
 FILE: Final = HERE.parents[2] / "model" / "serve" / "faults" / scripts.FILE
 PAGE: Final = HERE.parents[2] / "docs" / "clients.md"
-BLOCK: Final = re.compile(r"(?<=<!-- clients -->\n).*?(?=<!-- until here -->)", re.DOTALL)
 Entry = dict[str, Any]
 
 
@@ -113,5 +112,4 @@ if __name__ == "__main__":
     if "--schedules" in sys.argv:
         entries = [json.dumps(entry_of(bug)) for bug in BUGS]
         write_whole(FILE, "[\n" + ",\n".join(entries) + "\n]\n")
-    made = tables()
-    write_whole(PAGE, BLOCK.sub(lambda _: made, PAGE.read_text(encoding="utf-8")))
+    record(PAGE, "bugs", tables())
