@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
-from epochfence.diagrams.drawing.decision_table import plain
 from epochfence.files import write_whole
 from epochfence.tests.mutation.answers import ROOT
 from epochfence.tests.mutation.judge import KILLED, Outcome
@@ -46,7 +45,8 @@ others explain it. A mutant that reaches exactly the same states as the original
 within the bounds of the scenarios. The score leaves these out: it is the share of the other mutants
 that are killed. `make mutation` runs all mutants, in under an hour on two cores, and
 `make mutation ARGS="--machine M"` those of a machine. Both renew this page, which shows each
-machine as it was when all of its mutants were last run. `--json FILE` lists the fate of each.
+machine as it was when all of its mutants were last run. `--json FILE` lists the fate of each, and
+`tests/mutation/record.json` names the survivors.
 """
 
 
@@ -67,11 +67,11 @@ def reason(mutant: str) -> str | None:
 
 @dataclass(frozen=True)
 class Score:
-    """The fates of a machine's mutants: the number of each, and the survivors, each with what the
-    runs say of it and why it survives."""
+    """The fates of a machine's mutants: the number of each, and the survivors, each with its effect
+    on the runs."""
 
     fates: dict[str, int]
-    survivors: dict[str, tuple[str, str]]
+    survivors: dict[str, str]
 
     @property
     def mutants(self) -> int:
@@ -91,11 +91,7 @@ def score(outcomes: Iterable[Outcome]) -> Score:
     every = list(outcomes)
     return Score(
         dict(Counter(outcome.fate for outcome in every)),
-        {
-            each.name: (each.by, reason(each.name) or UNEXPLAINED)
-            for each in every
-            if each.fate == "survivor"
-        },
+        {each.name: each.by for each in every if each.fate == "survivor"},
     )
 
 
@@ -125,10 +121,7 @@ def whole(found: Mapping[str, Score]) -> dict[str, Score]:
 def recorded() -> dict[str, Score]:
     """The score of each machine when all of its mutants were last judged."""
     found = json.loads(RECORD.read_text(encoding="utf-8"))
-    return {
-        name: Score(one["fates"], {n: tuple(why) for n, why in one["survivors"].items()})
-        for name, one in found.items()
-    }
+    return {name: Score(**one) for name, one in found.items()}
 
 
 def record(found: Mapping[str, Score]) -> None:
@@ -161,13 +154,9 @@ def page(found: Mapping[str, Score]) -> str:
     lines = [_HEAD]
     lines += [f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
     lines += [f"| {' | '.join(row)} |" for row in table(found)]
-    alive = [
-        f"| {plain(name)} | {plain(by)} | {why} |"
-        for one in found.values()
-        for name, (by, why) in one.survivors.items()
-    ]
+    survivors = (name for one in found.values() for name in one.survivors)
+    counted = Counter(reason(name) or UNEXPLAINED for name in survivors)
+    alive = [f"| {why} | {count} |" for why, count in counted.most_common()]
     lines += ["", "## Survivors", ""]
-    lines += (
-        ["| mutant | in the runs | why it survives |", "|---|---|---|", *alive] if alive else [NONE]
-    )
+    lines += ["| why they survive | mutants |", "|---|---:|", *alive] if alive else [NONE]
     return "\n".join(lines) + "\n"
