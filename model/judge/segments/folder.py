@@ -39,10 +39,12 @@ class Finding:
 
 @dataclass
 class Files:
-    """Segments and snapshots by their offsets, in order, and what is wrong with names."""
+    """Segments, snapshots and transaction indexes by their offsets, in order, and what is wrong
+    with names. All of them are files: a FIFO or a device may have no end."""
 
     segments: dict[int, Path] = field(default_factory=dict[int, Path])
     snapshots: dict[int, Path] = field(default_factory=dict[int, Path])
+    transaction_indexes: dict[int, Path] = field(default_factory=dict[int, Path])
     findings: list[Finding] = field(default_factory=list[Finding])
 
 
@@ -75,6 +77,8 @@ def files_of(folder: Path) -> Files:
             found.snapshots[int(path.stem)] = path
         else:
             indexes.append(path)
+            if path.suffix == ".txnindex":
+                found.transaction_indexes[int(path.stem)] = path
     if not found.segments:
         what = "no segment (.log) is there: nothing of the partition can be judged"
         found.findings.append(Finding(folder, None, what, is_damage=True))

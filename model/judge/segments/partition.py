@@ -118,6 +118,7 @@ class _Reading:
         files = files_of(folder)
         self.found.findings += files.findings
         self.logs, self.snapshots = files.segments, files.snapshots
+        self.indexes = files.transaction_indexes
         release = RELEASES[-1] if protocol is None else protocol.partition("+")[0]
         is_kept = RELEASES[RELEASES.index(SNAPSHOT_FOR_EACH_SEGMENT) :]
         self.has_all_snapshots = release in is_kept
@@ -337,10 +338,11 @@ class _Reading:
     def _compare_index(self) -> None:
         """The entries of the transaction indexes with those that the markers make."""
         wanted = {entry.last_offset: entry for entry in self.leader.index.entries}
-        for base, log in self.logs.items():
-            path = log.with_suffix(".txnindex")
+        for base, path in self.indexes.items():
+            if base not in self.logs:
+                continue
             end = min((other for other in self.logs if other > base), default=self.found.end)
-            for byte, row in self._rows(path) if path.exists() else ():
+            for byte, row in self._rows(path):
                 self.found.index_entries += 1
                 if self.gaps.count:
                     continue

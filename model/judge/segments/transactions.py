@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from math import gcd
@@ -139,6 +140,7 @@ class TransactionLogReader:
             if files.segments and offset > self.end:
                 what = f"is of an offset behind the log, which ends at {self.end}"
                 found.findings.append(Finding(path, None, what))
+            found.findings += _of_snapshot(path)
         return found
 
     lacked: tuple[Path, int | None, str] | None = None
@@ -202,6 +204,17 @@ class TransactionLogReader:
             at = fields["transaction_last_update_timestamp_ms"]
             found.initialized.setdefault(name, []).append(at)
         _decide(found, self.open, fields, log, item.byte)
+
+
+def _of_snapshot(path: Path) -> Iterator[Finding]:
+    """What is wrong with a producer snapshot: coordinators write without a producer id."""
+    with suppress(FileNotFoundError):  # a running broker deletes old ones
+        for item in read_file(path, Kind.SNAPSHOT):
+            if isinstance(item, RecordError):
+                yield Finding(path, item.at, f"can't be read: {item}", is_damage=True)
+            else:
+                what = f"producer {item.fields['producer_id']} has nothing in the log"
+                yield Finding(path, item.byte, what)
 
 
 def _wrong(before: Newest, after: Newest, protocol: str | None) -> Iterable[str]:

@@ -24,7 +24,13 @@ from epochfence.model.records import (
     encode_snapshot,
 )
 from epochfence.tests.cli.test_cli import epochfence
-from epochfence.tests.model.judge.segments.test_directories import PID, Broker, Log, honest
+from epochfence.tests.model.judge.segments.test_directories import (
+    PID,
+    Broker,
+    Log,
+    entry,
+    honest,
+)
 
 ORDERS, DECISIONS = "orders-0", "__transaction_state-0"
 OTHER = 4100
@@ -157,6 +163,23 @@ def _broken_link(folder: Path) -> None:
     (folder / ORDERS / f"{9:020}.log").symlink_to(folder / "gone")
 
 
+def _instead(path: Path, make: Callable[[Path], None]) -> None:
+    path.unlink()
+    make(path)
+
+
+def _folder_for_an_index(folder: Path) -> None:
+    _instead(folder / ORDERS / f"{0:020}.txnindex", Path.mkdir)
+
+
+def _pipe_for_an_index(folder: Path) -> None:
+    _instead(folder / ORDERS / f"{0:020}.txnindex", os.mkfifo)
+
+
+def _snapshot_of_decisions(folder: Path, data: bytes) -> None:
+    (folder / DECISIONS / f"{6:020}.snapshot").write_bytes(data)
+
+
 def _no_folder(folder: Path) -> None:
     (folder / "orders-7").write_bytes(b"")
 
@@ -231,6 +254,17 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
     "a name": (_no_such_name, 20, "abc.snapshot: isn't read: its name isn't an offset of 20 dig"),
     "a folder": (_no_file, 20, "9.log: isn't read: it isn't a file"),
     "a link": (_broken_link, 20, "9.log: isn't read: it isn't a file"),
+    "a folder as an index": (
+        _folder_for_an_index, 12, "0.txnindex: isn't read: it isn't a file",
+    ),
+    "a pipe as an index": (_pipe_for_an_index, 12, "0.txnindex: isn't read: it isn't a file"),
+    "a snapshot of decisions": (
+        lambda folder: _snapshot_of_decisions(folder, b""), 20, "6.snapshot, byte 0: can't be read",
+    ),
+    "a producer of decisions": (
+        lambda folder: _snapshot_of_decisions(folder, encode_snapshot([entry()])), 12,
+        "6.snapshot, byte 10: producer 4000 has nothing in the log",
+    ),
     "no folder": (_no_folder, 20, "orders-7: isn't read: it isn't a folder"),
     "a link in its place": (
         _broken_link_of_a_partition, 20, "orders-7: isn't read: it isn't a folder",
