@@ -123,16 +123,16 @@ def allowed_any(operation: str, resource: str) -> Expression:
 
 # The table changes --------------------------------------------------------------------------------
 
-_needs = {
+needs = {
     "PREFIXED": authorization.prefixed_acls,
     "TWO_PHASE_COMMIT": authorization.two_phase_commit_acl,
 }
 add = event("create an ACL", line=LINE)
-_is_known = all_true(
+is_known = all_true(
     *(
         (add.line != at) | feature
         for at, line in enumerate(LINES)
-        for said, feature in _needs.items()
+        for said, feature in needs.items()
         if said in (line.pattern, line.operation)
     )
 )
@@ -142,7 +142,7 @@ CHANGES = (
     Table(
         table,
         on=add,
-        when=(size(lines) < ACLS) & ~add.line.is_in(lines) & _is_known,
+        when=(size(lines) < ACLS) & ~add.line.is_in(lines) & is_known,
         rows=(
             Row(
                 "added",

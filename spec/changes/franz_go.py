@@ -80,19 +80,21 @@ aborted_sorted = rule(
     "twmb/franz-go b9b50cce",
 )
 
-_p = PARTITION.variable("p")
-_entry = log_entry("e", _p)
-_is_read = (
-    (_entry.kind == Kind.DATA)
-    & (position(_entry) >= log_start_offset.at(_p))
-    & (position(_entry) < last_stable_offset.at(_p))
+on_partition = PARTITION.variable("p")
+entry = log_entry("e", on_partition)
+is_read = (
+    (entry.kind == Kind.DATA)
+    & (position(entry) >= log_start_offset.at(on_partition))
+    & (position(entry) < last_stable_offset.at(on_partition))
 )
 filters_aborted = invariant(
     "FiltersAborted",
     all_of(
-        _p,
-        _entry,
-        _is_read.implies(is_filtered(_entry, _p, aborted_sorted) == is_aborted(_entry, _p)),
+        on_partition,
+        entry,
+        is_read.implies(
+            is_filtered(entry, on_partition, aborted_sorted) == is_aborted(entry, on_partition)
+        ),
     ),
     "A read_committed reader that uses the list of aborted transactions drops their records and "
     "no others.",
@@ -100,14 +102,14 @@ filters_aborted = invariant(
     failure=failure(
         "a reader of {} gets the record at offset {} of an aborted transaction, or drops it "
         "of a committed one",
-        _p,
-        position(_entry),
+        on_partition,
+        position(entry),
     ),
 )
 
-_lost = lost(EndTxn)
-_none_acknowledged = ~any_of(q, s, batches[q][s].status == ACKNOWLEDGED)
-_without_batches = each(q, s, Batch())
+end_txn_lost = lost(EndTxn)
+none_acknowledged = ~any_of(q, s, batches[q][s].status == ACKNOWLEDGED)
+without_batches = each(q, s, Batch())
 
 franz_go = (
     Change(
@@ -140,13 +142,13 @@ franz_go = (
         Row(
             "transaction-forgotten",
             "The transaction is forgotten, and its abort does nothing",
-            when=(_lost.connection == connection) & is_completing(state),
+            when=(end_txn_lost.connection == connection) & is_completing(state),
             during=~ends_confirmed,
             goto=READY,
             set={
                 outcome.at(txn.value): Outcome.ABORTED,
                 txn: None,
-                batches: _without_batches,
+                batches: without_batches,
                 ending: False,
                 adding: set_of(),
                 added: set_of(),
@@ -160,13 +162,13 @@ franz_go = (
         Row(
             "nothing-acknowledged",
             "No record was acknowledged, and nothing is aborted",
-            when=started & _none_acknowledged,
+            when=started & none_acknowledged,
             during=~attempts_counted,
             goto=READY,
             set={
                 outcome.at(txn.value): Outcome.ABORTED,
                 txn: None,
-                batches: _without_batches,
+                batches: without_batches,
                 ending: False,
                 adding: set_of(),
                 added: set_of(),
@@ -193,7 +195,7 @@ franz_go = (
                     acknowledged.at(txn.value),
                 ),
                 txn: None,
-                batches: _without_batches,
+                batches: without_batches,
                 ending: False,
                 adding: set_of(),
                 added: set_of(),

@@ -53,16 +53,16 @@ counts_across_metadata = rule(
     "confluentinc/librdkafka 1.9.0, release notes",
 )
 
-_is_awaited = awaits(
+is_awaited = awaits(
     ProduceResponse.producer,
     ProduceResponse.partition,
     ProduceResponse.record,
     ProduceResponse.txn,
 )
-_order_is_lost = ProduceResponse.error.is_in(
+order_is_lost = ProduceResponse.error.is_in(
     Errors.OUT_OF_ORDER_SEQUENCE_NUMBER, Errors.UNKNOWN_PRODUCER_ID
 )
-_batch = batches[q][s]
+batch = batches[q][s]
 
 transactional = (
     Change("librdkafka", "Clients are librdkafka's.", features=(bumps_after_abort,))
@@ -72,10 +72,10 @@ transactional = (
         Row(
             "epoch-in-mid-transaction",
             "The order is lost: a new epoch is asked for in mid-transaction",
-            when=_is_awaited & _order_is_lost & (state == IN_TRANSACTION),
+            when=is_awaited & order_is_lost & (state == IN_TRANSACTION),
             during=~bumps_after_abort,
             goto=INITIALIZING,
-            set={batches: each(q, s, if_(is_open(_batch), replace(_batch, status=UNSENT), _batch))},
+            set={batches: each(q, s, if_(is_open(batch), replace(batch, status=UNSENT), batch))},
             reply=react(ClientStep.RETRY),
             send=(
                 InitProducerId(

@@ -64,9 +64,9 @@ term_pinned = rule(
 kept = Machine("kept", doc="The coordinator's log of states, where a begin isn't in it.")
 kept_state = kept.field("state", TransactionState, EMPTY)
 
-_entry = producers[WriteTxnMarkers.producer_id]
-_is_open = _entry.current_txn_first_offset.is_set
-_is_of_older_epoch = WriteTxnMarkers.producer_epoch < _entry.producer_epoch
+entry = producers[WriteTxnMarkers.producer_id]
+is_open = entry.current_txn_first_offset.is_set
+is_of_older_epoch = WriteTxnMarkers.producer_epoch < entry.producer_epoch
 
 redpanda = (
     Change(
@@ -142,8 +142,8 @@ redpanda = (
         Row(
             "newer-epoch-ended",
             "The marker ends what a newer epoch has open",
-            when=_is_of_older_epoch,
-            set={_entry.producer_epoch: _entry.producer_epoch},
+            when=is_of_older_epoch,
+            set={entry.producer_epoch: entry.producer_epoch},
             during=~own_epoch_ended,
             source="redpanda-data/redpanda e312dd17, 22.1.1",
         ),
@@ -154,7 +154,7 @@ redpanda = (
         Row(
             "no-transaction-refused",
             "The marker finds no transaction: an error",
-            when=~_is_open & ~_is_of_older_epoch,
+            when=~is_open & ~is_of_older_epoch,
             during=~replay_acknowledged,
             reply=answer_on(
                 marker_connection[WriteTxnMarkers.partition],
@@ -171,8 +171,7 @@ redpanda = (
         Row(
             "ended-in-later-term",
             "The transaction ends in a later term than it began",
-            when=~_is_of_older_epoch
-            & (WriteTxnMarkers.coordinator_epoch < _entry.coordinator_epoch),
+            when=~is_of_older_epoch & (WriteTxnMarkers.coordinator_epoch < entry.coordinator_epoch),
             during=~term_pinned,
             source="redpanda-data/redpanda 90967b6f, 22.1.1",
         ),

@@ -127,9 +127,9 @@ leading = replicated_partition.field(
 )
 
 _ONLY = 0  # the partition
-_leading = leading.at(_ONLY)
-_log = log.at(_leading)
-_high_watermark = replication.high_watermark.at(_leading)
+leading_replica = leading.at(_ONLY)
+leader_log = log.at(leading_replica)
+high_watermark = replication.high_watermark.at(leading_replica)
 c = leader.c
 _waiting, _orphaned = waiting.at(_ONLY), leader.orphaned.at(_ONLY)
 
@@ -151,13 +151,13 @@ def _first_open(entries: Expression, n: Expression | None, before: Expression) -
 
 # Answers once it is replicated ------------------------------------------------------------------
 
-_appended, _later = element("appended", _log), element("later", _log)
-_is_batch = (
+_appended, _later = element("appended", leader_log), element("later", leader_log)
+is_batch = (
     (_appended.kind == Kind.DATA)
     & (_appended.record == ProduceResponse.record)
     & (_appended.txn == some(ProduceResponse.txn))
 )
-_is_marker = (
+is_marker = (
     (_appended.kind != Kind.DATA)
     & (_appended.producer_id == coordinator.producer_id)
     & (_appended.producer_epoch == coordinator.producer_epoch)
@@ -180,19 +180,19 @@ def _answer_of_replicas(error: Expression, is_it: Expression) -> Expression:
 def _is_answered(error: Expression, is_it: Expression) -> Expression:
     """Whether the answer comes: a success only when the high watermark has passed the entry."""
     is_there = any_of(_appended, is_it)
-    is_replicated = any_of(_appended, is_it & (position(_appended) < _high_watermark))
+    is_replicated = any_of(_appended, is_it & (position(_appended) < high_watermark))
     return ((error == Errors.NONE) & is_there).implies(is_replicated)
 
 
 MOVED = Moved(
     fields={
-        leader.log: _log,
-        leader.high_watermark: _high_watermark,
-        leader.first_unstable_offset: _first_open(_log, None, _high_watermark),
+        leader.log: leader_log,
+        leader.high_watermark: high_watermark,
+        leader.first_unstable_offset: _first_open(leader_log, None, high_watermark),
         replication.log: log,
-        ProduceResponse.error: _answer_of_replicas(ProduceResponse.error, _is_batch),
+        ProduceResponse.error: _answer_of_replicas(ProduceResponse.error, is_batch),
         WriteTxnMarkersResponse.error: _answer_of_replicas(
-            WriteTxnMarkersResponse.error, _is_marker
+            WriteTxnMarkersResponse.error, is_marker
         ),
     },
     machines={
@@ -203,7 +203,7 @@ MOVED = Moved(
     },
     records={LogEntry: Entry},
     filled={
-        "": {"leader_epoch": replication.leader_epoch.at(_leading)},
+        "": {"leader_epoch": replication.leader_epoch.at(leading_replica)},
         "partition.Produce": {"last_sequence": Produce.base_sequence},
         "partition.AddPartitionsByLeaderResponse": {
             "last_sequence": waiting[AddPartitionsByLeaderResponse.producer].value.base_sequence
@@ -215,40 +215,40 @@ MOVED = Moved(
 # What a new leader knows ------------------------------------------------------------------------
 
 n = leader.n
-_entries = log.at(replica.this)
-_entry = element("entry", _entries)
-_is_mine, _is_data = _entry.producer_id == n, _entry.kind == Kind.DATA
-_newest = last(keep(_entry, _is_mine))
-_epoch = _newest.value.producer_epoch
-_of_epoch = element("of_epoch", _entries)
-_batch = last(
+replica_log = log.at(replica.this)
+replica_entry = element("entry", replica_log)
+_is_mine, _is_data = replica_entry.producer_id == n, replica_entry.kind == Kind.DATA
+newest = last(keep(replica_entry, _is_mine))
+epoch = newest.value.producer_epoch
+of_epoch = element("of_epoch", replica_log)
+batch = last(
     keep(
-        _of_epoch,
-        (_of_epoch.producer_id == n)
-        & (_of_epoch.kind == Kind.DATA)
-        & (_of_epoch.producer_epoch == _epoch),
+        of_epoch,
+        (of_epoch.producer_id == n)
+        & (of_epoch.kind == Kind.DATA)
+        & (of_epoch.producer_epoch == epoch),
     )
 )
-_marker = last(keep(_entry, _is_mine & ~_is_data))
-_last_data = max_of(_entry, if_(_is_mine & _is_data, position(_entry), 0), default=0)
+marker = last(keep(replica_entry, _is_mine & ~_is_data))
+last_data = max_of(replica_entry, if_(_is_mine & _is_data, position(replica_entry), 0), default=0)
 rebuilt = if_(
-    _newest.is_set,
+    newest.is_set,
     ProducerStateEntry(
-        producer_epoch=_epoch,
+        producer_epoch=epoch,
         batch_metadata=if_(
-            _batch.is_set,
+            batch.is_set,
             sequence_of(
                 BatchMetadata(
-                    last_sequence=_batch.value.last_sequence,
-                    last_offset=_last_data,
+                    last_sequence=batch.value.last_sequence,
+                    last_offset=last_data,
                     offset_delta=0,
                     timestamp=NO_TIMESTAMP,
                 )
             ),
             sequence_of(),
         ),
-        coordinator_epoch=if_(_marker.is_set, _marker.value.coordinator_epoch, 0),
-        current_txn_first_offset=_first_open(_entries, n, size(_entries)),
+        coordinator_epoch=if_(marker.is_set, marker.value.coordinator_epoch, 0),
+        current_txn_first_offset=_first_open(replica_log, n, size(replica_log)),
         last_timestamp=NO_TIMESTAMP,
     ),
     leader.UNKNOWN,
@@ -259,16 +259,16 @@ UnifiedLog.rebuildProducerState, ProducerStateManager.update
 """
 
 increment = event("maybeIncrementLeaderHW")
-_advanced = fetch.advanced(replication.me, replication.log, replication.isr, replication.fetched)
-_increments = Table(
+advanced = fetch.advanced(replication.me, replication.log, replication.isr, replication.fetched)
+increments = Table(
     replication.replica,
     on=increment,
-    when=(replication.state == State.LEADER) & (_advanced > replication.high_watermark),
+    when=(replication.state == State.LEADER) & (advanced > replication.high_watermark),
     rows=(
         Row(
             "advance",
             "The high watermark follows the in-sync replicas",
-            set={replication.high_watermark: _advanced},
+            set={replication.high_watermark: advanced},
             source="Partition.maybeIncrementLeaderHW",
         ),
     ),
@@ -276,35 +276,35 @@ _increments = Table(
 
 # What a leader takes ----------------------------------------------------------------------------
 
-_is_asked = replication.state.at(_leading) == State.LEADER
-_too_few = replication.acks_all & (size(replication.isr.at(_leading)) < replication.min_isr)
-_log_with_marker = append(
-    _log,
+is_asked = replication.state.at(leading_replica) == State.LEADER
+too_few = replication.acks_all & (size(replication.isr.at(leading_replica)) < replication.min_isr)
+log_with_marker = append(
+    leader_log,
     Entry(
         kind=if_(WriteTxnMarkers.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
         producer_id=WriteTxnMarkers.producer_id,
         producer_epoch=WriteTxnMarkers.producer_epoch,
         record=0,
         txn=None,
-        leader_epoch=replication.leader_epoch.at(_leading),
+        leader_epoch=replication.leader_epoch.at(leading_replica),
         coordinator_epoch=WriteTxnMarkers.coordinator_epoch,
     ),
 )
-_verified = AddPartitionsByLeaderResponse
+verified = AddPartitionsByLeaderResponse
 broker_crash = event("broker crash")  # clients crash, too
 
 # What must hold ---------------------------------------------------------------------------------
 
-_newest_entry = after(last(_log).value)
-_ended = leader.producers.at(_ONLY)[_newest_entry.producer_id].current_txn_first_offset
-_one_leads = (after(leading.at(_ONLY)) == leading.at(_ONLY), "as long as one replica leads")
+newest_entry = after(last(leader_log).value)
+ended = leader.producers.at(_ONLY)[newest_entry.producer_id].current_txn_first_offset
+one_leads = (after(leading.at(_ONLY)) == leading.at(_ONLY), "as long as one replica leads")
 NARROWER = {
     # the high watermark of a new leader lags by a fetch (KIP-207)
-    "StableOffsetForward": _one_leads,
+    "StableOffsetForward": one_leads,
     # a marker that isn't replicated is lost with its leader, and sent again
-    "EpochForward": _one_leads,
+    "EpochForward": one_leads,
     # one that ends nothing is in the log as well
-    "MarkersMatchDecision": (_ended.is_set, "of those that end one"),
+    "MarkersMatchDecision": (ended.is_set, "of those that end one"),
 }
 """Properties of `transactions` that hold on replicas under a further condition."""
 
@@ -319,10 +319,12 @@ def _narrowed(item: Property) -> Property:
 
 state_from_log = invariant(
     "StateFromLog",
-    all_of(n, leader.producers.at(_ONLY)[n] == rebuilt.at(_leading)),
+    all_of(n, leader.producers.at(_ONLY)[n] == rebuilt.at(leading_replica)),
     "A leader remembers of producers what its log has.",
     "UnifiedLog.rebuildProducerState",
-    failure=failure("the leader, {}, remembers of {} something else than its log has", _leading, n),
+    failure=failure(
+        "the leader, {}, remembers of {} something else than its log has", leading_replica, n
+    ),
 )
 
 
@@ -342,7 +344,7 @@ replication_change = (
             replace(election.crashes, on=broker_crash),
             election.loses_power,
             election.restarts,
-            _increments,
+            increments,
             transaction_log.loses_record,
         ),
         properties=(*map(_narrowed, PROPERTIES), state_from_log),
@@ -374,48 +376,48 @@ replication_change = (
     .without_tables(*(table.name for table in recovery.TABLES))
     .without_properties(*(item.name for item in PROPERTIES))
     .table("partition.Produce")
-    .only_when(_is_asked)
+    .only_when(is_asked)
     .before(
         "duplicate",
         Row(
             "not-enough-replicas",
             "Too few replicas are in sync",
-            when=_too_few,
+            when=too_few,
             reply=leader_produce.produce_response(Errors.NOT_ENOUGH_REPLICAS),
             source="Partition.appendRecordsToLeader",
         ),
     )
     .table("partition.AddPartitionsByLeaderResponse")
-    .only_when(_is_asked)
+    .only_when(is_asked)
     .before(
         "duplicate",
         Row(
             "not-enough-replicas",
             "Too few replicas are in sync",
-            when=_too_few,
-            set={waiting[_verified.producer]: None},
+            when=too_few,
+            set={waiting[verified.producer]: None},
             reply=verification.produce_response(Errors.NOT_ENOUGH_REPLICAS),
             source="Partition.appendRecordsToLeader",
         ),
     )
     .table("partition.WriteTxnMarkers")
-    .only_when(_is_asked)
+    .only_when(is_asked)
     .before(
         "stale-epoch",
         Row(
             "not-enough-replicas",
             "Too few replicas are in sync",
-            when=_too_few,
+            when=too_few,
             reply=markers.markers_response(Errors.NOT_ENOUGH_REPLICAS),
             source="Partition.appendRecordsToLeader",
         ),
     )
     # a marker that ends nothing is in the log as well: replicas know its epoch by it
-    .also("empty-transaction", "no-transaction", set={_log: _log_with_marker})
+    .also("empty-transaction", "no-transaction", set={leader_log: log_with_marker})
     .table("producer.ProduceResponse")
-    .only_when(_is_answered(ProduceResponse.error, _is_batch))
+    .only_when(_is_answered(ProduceResponse.error, is_batch))
     .table("transaction.WriteTxnMarkersResponse")
-    .only_when(_is_answered(WriteTxnMarkersResponse.error, _is_marker))
+    .only_when(_is_answered(WriteTxnMarkersResponse.error, is_marker))
     .table("transaction.log append")
     .also(set={transaction_log.before: some(transaction_log.last_record)})
     .table("replica.LeaderAndIsr")

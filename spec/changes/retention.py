@@ -110,7 +110,7 @@ with_value = follower.field("with_value", Set(KEY), doc="The keys that have a va
 _o, _n, _k = variable("o", OFFSET), PRODUCER_ID.variable("n"), variable("k", KEY)
 
 passes = event("delete.retention.ms passes")
-_is_behind = (position_of > 0) & (position_of < reading.last_stable_offset)
+is_behind = (position_of > 0) & (position_of < reading.last_stable_offset)
 passing = Table(
     retention,
     on=passes,
@@ -120,7 +120,7 @@ passing = Table(
         Row(
             "horizons-pass",
             "The delete horizons of what a cleaning has met pass",
-            set={now: now + 1, due: removable, late: late | _is_behind},
+            set={now: now + 1, due: removable, late: late | is_behind},
             source="Cleaner.cleanInto",
         ),
     ),
@@ -133,22 +133,22 @@ _WRITTEN = {
 
 
 delete = event("append a tombstone", producer_id=PRODUCER_ID, key=KEY)
-_of = reading.ongoing[delete.producer_id]
-_tombstone = partition.Entry(
+open_transaction = reading.ongoing[delete.producer_id]
+tombstone = partition.Entry(
     offset=reading.log_end, kind=Kind.DATA, producer_id=delete.producer_id, key=delete.key,
-    transaction=_of.value,
+    transaction=open_transaction.value,
 )  # fmt: skip
 deletes = Table(
     reading.store,
     on=delete,
     others=(reading.decisions, retention),
-    when=(reading.log_end < ENTRIES) & _of.is_set,
+    when=(reading.log_end < ENTRIES) & open_transaction.is_set,
     rows=(
         Row(
             "of-open-transaction",
             "A record without a value, of an open transaction",
             set={
-                reading.log: append(reading.log, _tombstone),
+                reading.log: append(reading.log, tombstone),
                 reading.log_end: reading.log_end + 1,
                 tombstones: tombstones | set_of(reading.log_end),
                 **_WRITTEN,
@@ -160,20 +160,20 @@ deletes = Table(
 
 # The log cleaner ----------------------------------------------------------------------------------
 
-_is_marker = entry.kind != Kind.DATA
-_is_tombstone = entry.offset.is_in(tombstones)
-_has_gone = if_(
-    _is_marker,
+is_marker = entry.kind != Kind.DATA
+is_tombstone = entry.offset.is_in(tombstones)
+has_gone = if_(
+    is_marker,
     ~reading.markers_have_no_key & is_obsolete,
     reading.is_aborted(entry) | is_obsolete,
 )
-_may_go = if_(_is_marker, ~is_needed, _is_tombstone)
-_was_written_earlier = (
+may_go = if_(is_marker, ~is_needed, is_tombstone)
+was_written_earlier = (
     is_in_first_segment(entry) & (first_dirty > SEGMENT) & (first_modified < last_modified)
 )
-_is_over = if_(delete_horizon, entry.offset.is_in(due), _was_written_earlier)
-_stays = ~is_clean | (~_has_gone & ~(_may_go & _is_over))
-_left = any_of(entry, (entry.offset == _o) & is_clean & _stays & _may_go)
+is_over = if_(delete_horizon, entry.offset.is_in(due), was_written_earlier)
+stays = ~is_clean | (~has_gone & ~(may_go & is_over))
+left = any_of(entry, (entry.offset == _o) & is_clean & stays & may_go)
 cleans = Table(
     reading.store,
     on=clean,
@@ -184,11 +184,11 @@ cleans = Table(
             "remove-obsolete-and-overdue",
             "Obsolete entries go, and those that were kept for their time",
             set={
-                reading.log: keep(entry, _stays),
+                reading.log: keep(entry, stays),
                 first_dirty: reading.last_stable_offset,
-                removable: those(_o, _left),
-                due: those(_o, _left & _o.is_in(due)),
-                overdue: those(_o, _left & _o.is_in(due)),
+                removable: those(_o, left),
+                due: those(_o, left & _o.is_in(due)),
+                overdue: those(_o, left & _o.is_in(due)),
             },
             source="Cleaner.cleanInto, MemoryRecords.filterTo",
         ),
@@ -198,25 +198,28 @@ cleans = Table(
 # A reader of all of it ----------------------------------------------------------------------------
 
 follow = event("follow", event_doc="The follower reads the next entry.")
-_r = element("r", reading.log)
-_found = first_of(_r, (_r.offset >= position_of) & (_r.offset < reading.last_stable_offset))
-_next = _found.value
-_key = set_of(_next.key)
-_same = element("same", reading.log)
-_counts = any_of(_same, (_same.offset == _next.offset) & ~reading.is_aborted(_same))
+found_record = element("r", reading.log)
+found = first_of(
+    found_record,
+    (found_record.offset >= position_of) & (found_record.offset < reading.last_stable_offset),
+)
+next_entry = found.value
+next_key = set_of(next_entry.key)
+same = element("same", reading.log)
+counts = any_of(same, (same.offset == next_entry.offset) & ~reading.is_aborted(same))
 follows = Table(
     follower,
     on=follow,
     others=(reading.store, retention),
-    when=_found.is_set & ~late,
+    when=found.is_set & ~late,
     rows=(
         Row(
             "marker",
             "The marker of a transaction",
-            when=_next.kind != Kind.DATA,
+            when=next_entry.kind != Kind.DATA,
             set={
-                position_of: _next.offset + 1,
-                left_open: left_open - set_of(_next.producer_id),
+                position_of: next_entry.offset + 1,
+                left_open: left_open - set_of(next_entry.producer_id),
             },
             source="ProducerAppendInfo.appendEndTxnMarker",
         ),
@@ -224,11 +227,15 @@ follows = Table(
             "record",
             "A record of a transaction",
             set={
-                position_of: _next.offset + 1,
-                left_open: left_open | set_of(_next.producer_id),
+                position_of: next_entry.offset + 1,
+                left_open: left_open | set_of(next_entry.producer_id),
                 with_value: if_(
-                    _counts,
-                    if_(_next.offset.is_in(tombstones), with_value - _key, with_value | _key),
+                    counts,
+                    if_(
+                        next_entry.offset.is_in(tombstones),
+                        with_value - next_key,
+                        with_value | next_key,
+                    ),
                     with_value,
                 ),
             },
@@ -239,8 +246,8 @@ follows = Table(
 
 # What must hold -----------------------------------------------------------------------------------
 
-_e = element("e", reading.log)
-_is_ahead = _e.offset >= position_of
+item = element("e", reading.log)
+is_ahead = item.offset >= position_of
 marker_in_time = invariant(
     "MarkerInTime",
     late
@@ -248,7 +255,7 @@ marker_in_time = invariant(
         _n,
         _n.is_in(left_open).implies(
             reading.ongoing[_n].is_set
-            | any_of(_e, (_e.producer_id == _n) & (_e.kind != Kind.DATA) & _is_ahead)
+            | any_of(item, (item.producer_id == _n) & (item.kind != Kind.DATA) & is_ahead)
         ),
     ),
     "A reader of all of the log within delete.retention.ms meets the end of each transaction of "
@@ -267,11 +274,11 @@ tombstone_in_time = invariant(
         _k,
         _k.is_in(with_value).implies(
             any_of(
-                _e,
-                (_e.key == _k)
-                & (_e.kind == Kind.DATA)
-                & ~reading.is_aborted(_e)
-                & (_is_ahead | ~_e.offset.is_in(tombstones)),
+                item,
+                (item.key == _k)
+                & (item.kind == Kind.DATA)
+                & ~reading.is_aborted(item)
+                & (is_ahead | ~item.offset.is_in(tombstones)),
             )
         ),
     ),

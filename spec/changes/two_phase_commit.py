@@ -126,40 +126,40 @@ force_terminate = event(
 
 i = PRODUCER.variable("i")
 _KIP = "KIP-939"
-_is_kept = client_epoch != NO_EPOCH
-_client_id = if_(client_id.is_set, client_id.value, entry.producer_id)
-_keeps = _is_kept & (client.producer_epoch == client_epoch) & (client.producer_id == _client_id)
-_is_newest = (
+is_kept = client_epoch != NO_EPOCH
+id_of_client = if_(client_id.is_set, client_id.value, entry.producer_id)
+keeps = is_kept & (client.producer_epoch == client_epoch) & (client.producer_id == id_of_client)
+is_newest = (
     (entry.state == entry.ONGOING)
     & ~entry.pending.is_set
-    & ~_is_kept
+    & ~is_kept
     & (client.producer_epoch == entry.producer_epoch)
     & (client.producer_id == entry.producer_id)
 )
-_facing = if_(_is_kept, client_epoch, entry.producer_epoch)
-_used_up = _facing >= LARGEST_EPOCH - 1
-_no_id = ~offered_id.is_set
-_may_keep = (entry.state == entry.ONGOING) & ~entry.pending.is_set
-_is_keeping = pending_client_epoch != NO_EPOCH
-_next_id = if_(entry.next_id.is_set, entry.next_id.value, _client_id)
-_next_epoch = if_(entry.next_id.is_set, 0, client_epoch + 1)
-_next_id_after_this = if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
-_wanted = if_(EndTxn.result == Result.COMMIT, entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
+facing = if_(is_kept, client_epoch, entry.producer_epoch)
+used_up = facing >= LARGEST_EPOCH - 1
+no_id = ~offered_id.is_set
+may_keep = (entry.state == entry.ONGOING) & ~entry.pending.is_set
+is_keeping = pending_client_epoch != NO_EPOCH
+next_id = if_(entry.next_id.is_set, entry.next_id.value, id_of_client)
+next_epoch = if_(entry.next_id.is_set, 0, client_epoch + 1)
+next_id_after_this = if_(offered_id.value < PRODUCER_IDS - 1, some(offered_id.value + 1), None)
+wanted = if_(EndTxn.result == Result.COMMIT, entry.PREPARE_COMMIT, entry.PREPARE_ABORT)
 
 
 # What the log says of the client's epoch and producer id ----------------------------------------
 
-_found_epoch = if_(kept_epoch_in_log, logged_client_epoch, NO_EPOCH)
-_found_id = if_(kept_epoch_in_log, logged_client_id, None)
-_prepared_epoch = if_(kept_epoch_in_log, pending_client_epoch, NO_EPOCH)
-_prepared_id = if_(kept_epoch_in_log, pending_client_id, None)
+found_epoch = if_(kept_epoch_in_log, logged_client_epoch, NO_EPOCH)
+found_id = if_(kept_epoch_in_log, logged_client_id, None)
+prepared_epoch = if_(kept_epoch_in_log, pending_client_epoch, NO_EPOCH)
+prepared_id = if_(kept_epoch_in_log, pending_client_id, None)
 
 
 def _tell_keeper(error: Expression, epoch: Operand) -> Sending:
     """The answer to the instance whose InitProducerId keeps the transaction."""
     return to_each(
         c,
-        _is_keeping & (entry.asked_by[c] == connection.at(c)),
+        is_keeping & (entry.asked_by[c] == connection.at(c)),
         InitProducerIdResponse(
             producer=c,
             error=error,
@@ -181,8 +181,8 @@ _TABLES = (
         & client.settled
         & client.started
         & ~prepared.is_set
-        & ~_keeps
-        & (_is_newest | ~database_fences),
+        & ~keeps
+        & (is_newest | ~database_fences),
         rows=(
             Row(
                 "prepared",
@@ -272,9 +272,9 @@ two_phase = (
             when=(InitProducerIdResponse.connection == connection)
             & (InitProducerIdResponse.error == Errors.NONE)
             & (client.state == client.INITIALIZING)
-            & _is_kept
+            & is_kept
             & (client_epoch == InitProducerIdResponse.producer_epoch)
-            & (_client_id == InitProducerIdResponse.producer_id)
+            & (id_of_client == InitProducerIdResponse.producer_id)
             & (entry.state == entry.ONGOING),
             goto=client.IN_TRANSACTION,
             set={
@@ -294,7 +294,7 @@ two_phase = (
         ),
     )
     .table("producer.drain")
-    .only_when(~_keeps & ~prepared.is_set)
+    .only_when(~keeps & ~prepared.is_set)
     .table("producer.commitTransaction")
     .only_when(decision == some(Result.COMMIT))
     .table("producer.abortTransaction")
@@ -307,7 +307,7 @@ two_phase = (
         Row(
             "kept",
             "The open transaction is kept, and the next epoch is prepared for its client",
-            when=_may_keep & ~_used_up,
+            when=may_keep & ~used_up,
             during=prepared_kept,
             set={
                 entry.pending: entry.ONGOING,
@@ -316,7 +316,7 @@ two_phase = (
                 entry.pending_update_timestamp: now,
                 entry.pending_version: entry.client_transaction_version,
                 entry.asked_by[InitProducerId.producer]: some(InitProducerId.connection),
-                pending_client_epoch: minimum(_facing + 1, LARGEST_EPOCH),
+                pending_client_epoch: minimum(facing + 1, LARGEST_EPOCH),
                 pending_client_id: client_id,
             },
             source=f"{_KIP}, TransactionMetadata.prepareIncrementProducerEpochForOngoing",
@@ -324,7 +324,7 @@ two_phase = (
         Row(
             "no-id-to-keep-it-under",
             "The epochs are used up, and no producer id is there to keep the transaction under",
-            when=_may_keep & _no_id,
+            when=may_keep & no_id,
             during=prepared_kept,
             reply=answer_on(
                 connection.at(InitProducerId.producer),
@@ -340,7 +340,7 @@ two_phase = (
         Row(
             "kept-under-new-id",
             "The epochs are used up: the open transaction is kept under a new producer id",
-            when=_may_keep,
+            when=may_keep,
             during=prepared_kept,
             set={
                 entry.pending: entry.ONGOING,
@@ -349,7 +349,7 @@ two_phase = (
                 entry.pending_update_timestamp: now,
                 entry.pending_version: entry.client_transaction_version,
                 entry.asked_by[InitProducerId.producer]: some(InitProducerId.connection),
-                offered_id: _next_id_after_this,
+                offered_id: next_id_after_this,
                 pending_client_epoch: 0,
                 pending_client_id: offered_id,
             },
@@ -362,7 +362,7 @@ two_phase = (
         Row(
             "kept",
             "The next epoch of the client is in the log, and the transaction stays open",
-            when=(entry.pending == entry.ONGOING) & _is_keeping,
+            when=(entry.pending == entry.ONGOING) & is_keeping,
             goto=entry.ONGOING,
             set={
                 entry.pending: None,
@@ -398,13 +398,13 @@ two_phase = (
         Row(
             "kept-commit-completed",
             "The commit is completed, and the log takes over the epoch of the client",
-            when=_is_kept,
+            when=is_kept,
             set={
-                entry.producer_id: _next_id,
-                entry.producer_epoch: _next_epoch,
-                logged_epoch: _next_epoch,
+                entry.producer_id: next_id,
+                entry.producer_epoch: next_epoch,
+                logged_epoch: next_epoch,
                 entry.last_producer_epoch: client_epoch,
-                entry.previous_id: some(_client_id),
+                entry.previous_id: some(id_of_client),
                 client_epoch: NO_EPOCH,
                 client_id: None,
                 logged_client_epoch: NO_EPOCH,
@@ -417,13 +417,13 @@ two_phase = (
         Row(
             "kept-abort-completed",
             "The abort is completed, and the log takes over the epoch of the client",
-            when=_is_kept,
+            when=is_kept,
             set={
-                entry.producer_id: _next_id,
-                entry.producer_epoch: _next_epoch,
-                logged_epoch: _next_epoch,
+                entry.producer_id: next_id,
+                entry.producer_epoch: next_epoch,
+                logged_epoch: next_epoch,
                 entry.last_producer_epoch: client_epoch,
-                entry.previous_id: some(_client_id),
+                entry.previous_id: some(id_of_client),
                 client_epoch: NO_EPOCH,
                 client_id: None,
                 logged_client_epoch: NO_EPOCH,
@@ -437,7 +437,7 @@ two_phase = (
         Row(
             "kept-in-transition",
             "Kept, and another transition is being written",
-            when=_is_kept & entry.in_transition,
+            when=is_kept & entry.in_transition,
             reply=answer_on(
                 connection.at(EndTxn.producer),
                 EndTxnResponse,
@@ -452,8 +452,8 @@ two_phase = (
         Row(
             "kept-by-other",
             "Kept by another instance",
-            when=_is_kept
-            & ((EndTxn.producer_epoch != client_epoch) | (EndTxn.producer_id != _client_id)),
+            when=is_kept
+            & ((EndTxn.producer_epoch != client_epoch) | (EndTxn.producer_id != id_of_client)),
             reply=answer_on(
                 connection.at(EndTxn.producer),
                 EndTxnResponse,
@@ -468,7 +468,7 @@ two_phase = (
         Row(
             "no-id-to-end-kept",
             "The epochs are used up, and no producer id is there to end what is kept",
-            when=_is_kept & (entry.state == entry.ONGOING) & _used_up & _no_id,
+            when=is_kept & (entry.state == entry.ONGOING) & used_up & no_id,
             reply=answer_on(
                 connection.at(EndTxn.producer),
                 EndTxnResponse,
@@ -483,15 +483,15 @@ two_phase = (
         Row(
             "kept-ended",
             "The end of what is kept is prepared",
-            when=_is_kept & (entry.state == entry.ONGOING),
+            when=is_kept & (entry.state == entry.ONGOING),
             set={
-                entry.pending: _wanted,
+                entry.pending: wanted,
                 # markers have the epoch after that of the transaction
                 entry.pending_epoch: minimum(entry.producer_epoch + 1, LARGEST_EPOCH),
                 entry.pending_last_epoch: entry.producer_epoch,
                 # the client gets the epoch after its own, or a new producer id
-                entry.next_id: if_(_used_up, offered_id, None),
-                offered_id: if_(_used_up, _next_id_after_this, offered_id),
+                entry.next_id: if_(used_up, offered_id, None),
+                offered_id: if_(used_up, next_id_after_this, offered_id),
                 entry.pending_start_timestamp: entry.txn_start_timestamp,
                 entry.pending_update_timestamp: now,
                 entry.pending_version: entry.entry_version,
@@ -502,7 +502,7 @@ two_phase = (
         Row(
             "kept-ending",
             "Kept, and this end is in progress",
-            when=_is_kept & (entry.state == _wanted),
+            when=is_kept & (entry.state == wanted),
             reply=answer_on(
                 connection.at(EndTxn.producer),
                 EndTxnResponse,
@@ -517,7 +517,7 @@ two_phase = (
         Row(
             "kept-ending-otherwise",
             "Kept, and the other end is in progress",
-            when=_is_kept & entry.is_prepared,
+            when=is_kept & entry.is_prepared,
             reply=answer_on(
                 connection.at(EndTxn.producer),
                 EndTxnResponse,
@@ -536,7 +536,7 @@ two_phase = (
         Row(
             "kept-answered",
             "The client is answered with its next epoch, and markers are sent",
-            when=_is_kept,
+            when=is_kept,
             set={
                 entry.pending: if_(
                     entry.state == entry.PREPARE_COMMIT,
@@ -568,8 +568,8 @@ two_phase = (
                         producer=c,
                         error=Errors.NONE,
                         connection=connection.at(c),
-                        producer_id=_next_id,
-                        producer_epoch=_next_epoch,
+                        producer_id=next_id,
+                        producer_epoch=next_epoch,
                     ),
                 ),
             ),
@@ -582,7 +582,7 @@ two_phase = (
         Row(
             "kept-by-newer",
             "Kept by a newer instance",
-            when=_is_kept,
+            when=is_kept,
             reply=AddPartitionsByLeaderResponse(error=entry.fenced),
             source=_KIP,
         ),
@@ -590,12 +590,12 @@ two_phase = (
     .table("transaction.coordinator failover")
     .also(
         set={
-            client_epoch: if_(_is_keeping & failover.record_kept, _prepared_epoch, _found_epoch),
-            client_id: if_(_is_keeping & failover.record_kept, _prepared_id, _found_id),
+            client_epoch: if_(is_keeping & failover.record_kept, prepared_epoch, found_epoch),
+            client_id: if_(is_keeping & failover.record_kept, prepared_id, found_id),
             logged_client_epoch: if_(
-                _is_keeping & failover.record_kept, _prepared_epoch, _found_epoch
+                is_keeping & failover.record_kept, prepared_epoch, found_epoch
             ),
-            logged_client_id: if_(_is_keeping & failover.record_kept, _prepared_id, _found_id),
+            logged_client_id: if_(is_keeping & failover.record_kept, prepared_id, found_id),
             pending_client_epoch: NO_EPOCH,
             pending_client_id: None,
         },
@@ -606,13 +606,13 @@ two_phase = (
         Row(
             "kept-commit-found",
             "The completed commit is in the log, with the epoch of the client",
-            when=_is_kept,
+            when=is_kept,
             set={
-                entry.producer_id: _next_id,
-                entry.producer_epoch: _next_epoch,
-                logged_epoch: _next_epoch,
+                entry.producer_id: next_id,
+                entry.producer_epoch: next_epoch,
+                logged_epoch: next_epoch,
                 entry.last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
-                entry.previous_id: if_(rotation_in_log, some(_client_id), None),
+                entry.previous_id: if_(rotation_in_log, some(id_of_client), None),
                 client_epoch: NO_EPOCH,
                 client_id: None,
                 logged_client_epoch: NO_EPOCH,
@@ -625,13 +625,13 @@ two_phase = (
         Row(
             "kept-abort-found",
             "The completed abort is in the log, with the epoch of the client",
-            when=_is_kept,
+            when=is_kept,
             set={
-                entry.producer_id: _next_id,
-                entry.producer_epoch: _next_epoch,
-                logged_epoch: _next_epoch,
+                entry.producer_id: next_id,
+                entry.producer_epoch: next_epoch,
+                logged_epoch: next_epoch,
                 entry.last_producer_epoch: if_(last_epoch_in_log, client_epoch, NO_EPOCH),
-                entry.previous_id: if_(rotation_in_log, some(_client_id), None),
+                entry.previous_id: if_(rotation_in_log, some(id_of_client), None),
                 client_epoch: NO_EPOCH,
                 client_id: None,
                 logged_client_epoch: NO_EPOCH,
@@ -642,10 +642,10 @@ two_phase = (
     .table("transaction.coordinator failover after a failed append")
     .also(
         set={
-            client_epoch: _found_epoch,
-            client_id: _found_id,
-            logged_client_epoch: _found_epoch,
-            logged_client_id: _found_id,
+            client_epoch: found_epoch,
+            client_id: found_id,
+            logged_client_epoch: found_epoch,
+            logged_client_id: found_id,
             pending_client_epoch: NO_EPOCH,
             pending_client_id: None,
         },
@@ -657,7 +657,7 @@ two_phase = (
         Row(
             "no-id-to-abort-kept",
             "The epochs are used up, and no producer id is there to abort what is kept",
-            when=_is_kept & entry.fencing & _used_up & _no_id,
+            when=is_kept & entry.fencing & used_up & no_id,
             set={entry.pending: None, entry.fence_end: None},
             source="RPCProducerIdManager.generateProducerId",
             note="The operator may ask again.",
@@ -665,14 +665,14 @@ two_phase = (
         Row(
             "kept-aborted",
             "The abort of what is kept is prepared",
-            when=_is_kept & entry.fencing,
+            when=is_kept & entry.fencing,
             set={
                 entry.pending: entry.PREPARE_ABORT,
                 entry.fence_end: None,
                 entry.pending_epoch: minimum(entry.producer_epoch + 1, LARGEST_EPOCH),
                 entry.pending_last_epoch: entry.producer_epoch,
-                entry.next_id: if_(_used_up, offered_id, None),
-                offered_id: if_(_used_up, _next_id_after_this, offered_id),
+                entry.next_id: if_(used_up, offered_id, None),
+                offered_id: if_(used_up, next_id_after_this, offered_id),
                 entry.pending_start_timestamp: entry.txn_start_timestamp,
                 entry.pending_update_timestamp: now,
                 entry.pending_version: entry.entry_version,
@@ -681,7 +681,7 @@ two_phase = (
         ),
     )
     .table("transaction.append failure")
-    .only_when(~append_failure.record_kept | (~_is_keeping & ~_is_kept))
+    .only_when(~append_failure.record_kept | (~is_keeping & ~is_kept))
     .also(
         "record-lost",
         set={pending_client_epoch: NO_EPOCH, pending_client_id: None},

@@ -103,7 +103,7 @@ batches = producer.field(
     "what was reported to the application.",
 )  # fmt: skip
 q, s = PARTITION.variable("q"), RECORD.variable("s")
-_batch = batches[q][s]
+any_batch = batches[q][s]
 details = producer.field(
     "details", Map(PARTITION, Map(RECORD, BatchDetails)),
     doc="A batch: `count` records (none: there is no such batch), `place` in the order in which "
@@ -250,8 +250,8 @@ def unless_aborting(state: Expression, to: Expression) -> Expression:
     return if_(state == ABORTING, ABORTING, to)
 
 
-settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(_batch)))
-started = (size(added) > 0) | any_of(q, any_of(s, _batch.status != UNSENT))
+settled = ~any_of(q, unresolved[q].is_set | any_of(s, is_open(any_batch)))
+started = (size(added) > 0) | any_of(q, any_of(s, any_batch.status != UNSENT))
 waits_for_id = (state == INITIALIZING) | (is_completing(state) & ~txn.is_set & bump_asked)
 """Whether InitProducerId is in flight: also where the end before it hasn't changed the state."""
 can_only_close = ~bump_asked & if_(
@@ -268,7 +268,7 @@ forgotten_batches = each(
         if_(
             transactional,
             Batch(),
-            if_(_batch.status == ACKNOWLEDGED, _batch, Batch(status=FAILED)),
+            if_(any_batch.status == ACKNOWLEDGED, any_batch, Batch(status=FAILED)),
         ),
     ),
 )

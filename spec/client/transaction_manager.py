@@ -166,19 +166,19 @@ has_ongoing_transaction = client.state.is_in(
 )
 aborts_as_it_closes = close_ends & has_ongoing_transaction & ~completing
 adds_implicitly = transaction_version_2 & is_version_2
-_coordinator_bumps = coordinator_version >= BUMPING_VERSION
-can_bump = client_epoch_bump & (~transactional | _coordinator_bumps | adds_implicitly)
-_is_upgraded = upgrade_bumps_epoch & ~is_version_2 & (finalized_version >= 2)
-_goes_back_later = downgrade_waits & is_version_2 & (finalized_version < 2)
+coordinator_bumps = coordinator_version >= BUMPING_VERSION
+can_bump = client_epoch_bump & (~transactional | coordinator_bumps | adds_implicitly)
+is_upgraded = upgrade_bumps_epoch & ~is_version_2 & (finalized_version >= 2)
+goes_back_later = downgrade_waits & is_version_2 & (finalized_version < 2)
 next_transaction_version = if_(
-    version_looked_up & ~_goes_back_later, finalized_version, transaction_version
+    version_looked_up & ~goes_back_later, finalized_version, transaction_version
 )
 """The version that brokers name now. The EndTxn itself has the version that the transaction began
 with.
 
 TransactionManager.maybeUpdateTransactionV2Enabled, KAFKA-18227
 """
-client_side_epoch_bump_required = client.must_bump | _is_upgraded
+client_side_epoch_bump_required = client.must_bump | is_upgraded
 """Also where the next transaction is the first of version 2.
 
 TransactionManager.maybeUpdateTransactionV2Enabled

@@ -46,23 +46,23 @@ from .state import (
 )
 from .txn_offset_commit import txn_offset_commit_response
 
-_log = leader.log.at(OFFSETS)
-_e = element("e", _log)
-_end = ending(_e, OFFSETS)
+log = leader.log.at(OFFSETS)
+item = element("e", log)
+end = ending(item, OFFSETS)
 
 
 def _newest(which: Expression) -> Expression:
     """The last offset of these in the log, if there is one, as the coordinator has it."""
-    is_one = (_e.kind == leader.Kind.DATA) & which
-    entry = last(keep(_e, is_one))
-    place = max_of(_e, if_(is_one, position(_e), 0), default=0)
+    is_one = (item.kind == leader.Kind.DATA) & which
+    entry = last(keep(item, is_one))
+    place = max_of(item, if_(is_one, position(item), 0), default=0)
     found = PendingOffset(offset=offset_of(entry.value.txn.value), appended=some(place))
     return if_(entry.is_set, some(found), None)
 
 
 READ: dict[Expression, Expression] = {
-    committed: _newest(_end.is_set & (_end.value.kind == leader.Kind.COMMIT)),
-    pending: each(n, _newest((_e.producer_id == n) & ~_end.is_set)),
+    committed: _newest(end.is_set & (end.value.kind == leader.Kind.COMMIT)),
+    pending: each(n, _newest((item.producer_id == n) & ~end.is_set)),
 }
 """The group's offsets as the log has them.
 

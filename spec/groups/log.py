@@ -33,7 +33,7 @@ store = Machine("offsets", doc="The partition of __consumer_offsets, as its lead
 log = store.field("log", Sequence(Stored, RECORDS), doc="Without the group's own records.")
 replicated = store.field("replicated", Set(OFFSET), doc="The records that are.")
 
-_f = element("f", log)
+later = element("f", log)
 
 
 def _ends(item: Expression) -> Expression:
@@ -42,7 +42,9 @@ def _ends(item: Expression) -> Expression:
 
 def ending(item: Expression) -> Expression:
     """The marker that ends the transaction of a record, as far as the log has it."""
-    return first_of(_f, _ends(_f) & (_f.producer_id == item.producer_id) & (_f.place > item.place))
+    return first_of(
+        later, _ends(later) & (later.producer_id == item.producer_id) & (later.place > item.place)
+    )
 
 
 def is_open(item: Expression) -> Expression:

@@ -83,36 +83,43 @@ written = Table(
 write_in_transaction = event(
     "commit an offset in a transaction", producer_id=PRODUCER_ID, offset=COMMITTED_OFFSET
 )
-_txn = write_in_transaction
 written_in_transaction = Table(
     store,
-    on=_txn,
+    on=write_in_transaction,
     when=is_loaded & (size(log) < RECORDS),
     rows=(
         Row(
             "append",
             "The offset is in the log",
-            set={log: _appended(Kind.TRANSACTION_OFFSET, some(_txn.producer_id), _txn.offset)},
+            set={
+                log: _appended(
+                    Kind.TRANSACTION_OFFSET,
+                    some(write_in_transaction.producer_id),
+                    write_in_transaction.offset,
+                )
+            },
             source="GroupMetadataManager.storeOffsets",
         ),
     ),
 )
 finish = event("end a transaction", producer_id=PRODUCER_ID, result=Result)
-_its = some(finish.producer_id)
+finished_id = some(finish.producer_id)
 finished = Table(
     store,
     on=finish,
     when=takes_markers
     & (size(log) < RECORDS)
-    & any_of(_e, is_open(_e) & (_e.producer_id == _its))
-    & ~any_of(_e, is_open(_e) & (_e.producer_id == _its) & ~is_replicated(_e)),
+    & any_of(_e, is_open(_e) & (_e.producer_id == finished_id))
+    & ~any_of(_e, is_open(_e) & (_e.producer_id == finished_id) & ~is_replicated(_e)),
     rows=(
         Row(
             "append-marker",
             "The marker is in the log",
             set={
                 log: _appended(
-                    if_(finish.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT), _its, lift(0)
+                    if_(finish.result == Result.COMMIT, Kind.COMMIT, Kind.ABORT),
+                    finished_id,
+                    lift(0),
                 )
             },
             source="KafkaApis.handleWriteTxnMarkersRequest",
@@ -162,25 +169,25 @@ marker = first_of(
 )
 place = marker.value.place
 replicate = event("replicated", event_doc="A record that a coordinator before 4.0 has read.")
-_unheard = first_of(_e, ~is_replicated(_e) & ~is_heard(_e))
+unheard = first_of(_e, ~is_replicated(_e) & ~is_heard(_e))
 silently_replicated = Table(
     store,
     on=replicate,
-    when=_unheard.is_set,
+    when=unheard.is_set,
     during=~loaded_once_replicated,
     rows=(
         Row(
             "unheard",
             "The record is replicated, and the coordinator had read it before",
-            set={replicated: replicated | set_of(_unheard.value.place)},
+            set={replicated: replicated | set_of(unheard.value.place)},
             source="Partition.maybeIncrementLeaderHW",
         ),
     ),
 )
 # OffsetFetch ------------------------------------------------------------------------------------
 
-_is_written = any_of(_e, (_e.kind == Kind.OFFSET) & is_heard(_e))
-_newest = maximum(fetched.value, committed.value.appended.value)
+is_written = any_of(_e, (_e.kind == Kind.OFFSET) & is_heard(_e))
+newest = maximum(fetched.value, committed.value.appended.value)
 storage = (
     Change(
         "storage",
@@ -228,7 +235,7 @@ storage = (
     .table("group.complete pending offsets")
     .only_when(is_loaded)
     .table("group.OffsetFetch")
-    .only_when(is_loaded & (offset_metadata.fetch.is_writing == _is_written))
+    .only_when(is_loaded & (offset_metadata.fetch.is_writing == is_written))
     .also(
         "committed",
         set={
@@ -236,7 +243,7 @@ storage = (
             | (offset_metadata.fetch.require_stable & any_of(_e, is_open(_e) & counts(_e))),
             fetched: if_(
                 committed.is_set,
-                some(if_(fetched.is_set, _newest, committed.value.appended.value)),
+                some(if_(fetched.is_set, newest, committed.value.appended.value)),
                 fetched,
             ),
         },

@@ -57,9 +57,9 @@ from .coordinator import is_complete, is_followed, is_replaced
 i, p, s = PRODUCER.variable("i"), PARTITION.variable("p"), RECORD.variable("s")
 _state, _open = client.state.at(i), connection.at(i)
 _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
-_batch = client.batches.at(i)[p][s]
-_is_alone = late_fence_end_refused & has_no_rival(i)
-_has_epoch = _is_alone & has_epoch(i)
+batch = client.batches.at(i)[p][s]
+is_alone = late_fence_end_refused & has_no_rival(i)
+is_alone_with_epoch = is_alone & has_epoch(i)
 _AGAIN = (
     Errors.COORDINATOR_LOAD_IN_PROGRESS,
     Errors.COORDINATOR_NOT_AVAILABLE,
@@ -69,15 +69,15 @@ _AGAIN = (
 
 # What a client has sent --------------------------------------------------------------------------
 
-_answer = in_flight("a", ProduceResponse, i, p)
-_acknowledged = any_of(p, s, _batch.status == client.ACKNOWLEDGED)
+answer = in_flight("a", ProduceResponse, i, p)
+acknowledged = any_of(p, s, batch.status == client.ACKNOWLEDGED)
 commits_something = invariant(
     "CommitsSomething",
     transaction_version_2.implies(
         all_of(
             i,
-            (_state == client.IN_TRANSACTION).implies(all_of(p, s, _batch.status != client.FAILED))
-            & ((EARLY_ENDS == 0) & (_state == client.COMMITTING)).implies(_acknowledged),
+            (_state == client.IN_TRANSACTION).implies(all_of(p, s, batch.status != client.FAILED))
+            & ((EARLY_ENDS == 0) & (_state == client.COMMITTING)).implies(acknowledged),
         )
     ),
     "If a record has failed, its client knows. A commit is of acknowledged records only.",
@@ -90,8 +90,8 @@ leaders_errors = invariant(
     all_of(
         p,
         i,
-        _answer,
-        (_answer.error != Errors.PRODUCER_FENCED) & (outcome.at(_answer.txn) != Outcome.NOT_BEGUN),
+        answer,
+        (answer.error != Errors.PRODUCER_FENCED) & (outcome.at(answer.txn) != Outcome.NOT_BEGUN),
     ),
     "A leader answers batches of transactions that have begun, and doesn't answer PRODUCER_FENCED.",
 )
@@ -100,7 +100,7 @@ leaders_errors = invariant(
 # A client that asks for its first epoch ----------------------------------------------------------
 
 _sent, _question = in_flight("s", Produce, i, p), in_flight("q", AddPartitionsByLeader, p, i)
-_waiting = leader.waiting.at(p)[i]
+waiting = leader.waiting.at(p)[i]
 nothing_sent = invariant(
     "NothingSent",
     all_of(
@@ -114,7 +114,7 @@ nothing_sent = invariant(
                 p,
                 all_true(
                     count_of(_sent, lift(True)) + count_of(_question, lift(True)) == 0,
-                    ~_waiting.is_set,
+                    ~waiting.is_set,
                     ~i.is_in(leader.orphaned.at(p)),
                 ),
             )
@@ -125,11 +125,11 @@ nothing_sent = invariant(
 """A client sends batches only with an epoch, and loses its epoch only by a restart, which opens a
 new connection."""
 
-_init_answer = in_flight("n", InitProducerIdResponse, i)
-_first = all_true(
+init_answer = in_flight("n", InitProducerIdResponse, i)
+first = all_true(
     coordinator.is_known.implies(
-        (_init_answer.producer_id == coordinator.producer_id)
-        & (_init_answer.producer_epoch == coordinator.producer_epoch)
+        (init_answer.producer_id == coordinator.producer_id)
+        & (init_answer.producer_epoch == coordinator.producer_epoch)
     ),
     coordinator.pending != EMPTY,
     ~unsettled.is_set | (unsettled.value.state != EMPTY),
@@ -138,22 +138,22 @@ lone_start = invariant(
     "LoneStart",
     all_of(
         i,
-        _is_alone.implies(
+        is_alone.implies(
             ~coordinator.fenced_for[i].is_set
             & (coordinator.pending == EMPTY).implies(coordinator.asked_by[i] == _open)
         )
-        & (_is_alone & _state.is_in(client.UNINITIALIZED, client.INITIALIZING)).implies(
+        & (is_alone & _state.is_in(client.UNINITIALIZED, client.INITIALIZING)).implies(
             all_true(
                 coordinator.state == EMPTY,
                 ~coordinator.pending.is_set | coordinator.pending.is_in(EMPTY, DEAD),
                 ~coordinator.fence_to_come,
                 unsettled.is_set.implies(unsettled.value.state.is_in(EMPTY, DEAD)),
                 all_of(
-                    _init_answer,
+                    init_answer,
                     if_(
-                        _init_answer.error == Errors.NONE,
-                        _first,
-                        _init_answer.error.is_in(*_AGAIN),
+                        init_answer.error == Errors.NONE,
+                        first,
+                        init_answer.error.is_in(*_AGAIN),
                     ),
                 ),
             )
@@ -165,12 +165,10 @@ lone_start = invariant(
 
 # A client that has an epoch ----------------------------------------------------------------------
 
-_is_same = (coordinator.producer_id == _id) & (coordinator.producer_epoch == _epoch)
+is_same = (coordinator.producer_id == _id) & (coordinator.producer_epoch == _epoch)
 _is_followed, _is_replaced = is_followed(_id, _epoch), is_replaced(_id, _epoch)
-_has_ended = (coordinator.is_prepared & _is_followed) | (
-    is_complete & (_is_followed | _is_replaced)
-)
-_next_is_own = (
+has_ended = (coordinator.is_prepared & _is_followed) | (is_complete & (_is_followed | _is_replaced))
+next_is_own = (
     coordinator.is_prepared & coordinator.completing & (coordinator.next_id == _id) & (_epoch == 0)
 )
 
@@ -190,19 +188,19 @@ lone_epoch = invariant(
     "LoneEpoch",
     all_of(
         i,
-        _has_epoch.implies(
+        is_alone_with_epoch.implies(
             unsettled.is_set.implies(unsettled.value.state != EMPTY)
             & coordinator.is_known.implies(
                 all_true(
-                    _is_same | _has_ended | _next_is_own,
-                    (_is_same & coordinator.is_prepared).implies(coordinator.completing),
-                    (_has_ended & coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)).implies(
+                    is_same | has_ended | next_is_own,
+                    (is_same & coordinator.is_prepared).implies(coordinator.completing),
+                    (has_ended & coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)).implies(
                         _state == client.COMMITTING
                     ),
                     _changes(PREPARE_COMMIT).implies(_state == client.COMMITTING),
-                    _changes(ONGOING, PREPARE_COMMIT, PREPARE_ABORT).implies(_is_same),
+                    _changes(ONGOING, PREPARE_COMMIT, PREPARE_ABORT).implies(is_same),
                     (_state == client.COMMITTING).implies(
-                        (_is_same & (coordinator.state == ONGOING)) | _has_ended
+                        (is_same & (coordinator.state == ONGOING)) | has_ended
                     ),
                     all_of(
                         p,
@@ -218,31 +216,31 @@ lone_epoch = invariant(
 """Only the client's own requests and a timeout change the coordinator's epoch, and a new one is
 given only for an end."""
 
-_end_answer = in_flight("o", EndTxnResponse, i)
-_following = if_(
+end_answer = in_flight("o", EndTxnResponse, i)
+following = if_(
     coordinator.is_prepared & coordinator.next_id.is_set,
-    (coordinator.next_id == _end_answer.producer_id) & (_end_answer.producer_epoch == 0),
-    (_end_answer.producer_id == coordinator.producer_id)
-    & (_end_answer.producer_epoch == coordinator.producer_epoch),
+    (coordinator.next_id == end_answer.producer_id) & (end_answer.producer_epoch == 0),
+    (end_answer.producer_id == coordinator.producer_id)
+    & (end_answer.producer_epoch == coordinator.producer_epoch),
 )
-_is_aborted = all_true(
-    _has_ended, coordinator.state.is_in(PREPARE_ABORT, COMPLETE_ABORT), _state == client.COMMITTING
+is_aborted = all_true(
+    has_ended, coordinator.state.is_in(PREPARE_ABORT, COMPLETE_ABORT), _state == client.COMMITTING
 )
 lone_end = invariant(
     "LoneEnd",
     all_of(
         i,
-        (_has_epoch & coordinator.is_known).implies(
+        (is_alone_with_epoch & coordinator.is_known).implies(
             all_of(
-                _end_answer,
+                end_answer,
                 all_true(
-                    (_end_answer.error == Errors.NONE).implies(
-                        _has_ended
-                        & _following
+                    (end_answer.error == Errors.NONE).implies(
+                        has_ended
+                        & following
                         & coordinator.is_prepared.implies(coordinator.completing)
                     ),
-                    _end_answer.error.is_in(Errors.NONE, Errors.UNKNOWN_SERVER_ERROR, *_AGAIN)
-                    | _is_aborted,
+                    end_answer.error.is_in(Errors.NONE, Errors.UNKNOWN_SERVER_ERROR, *_AGAIN)
+                    | is_aborted,
                 ),
             )
         ),
@@ -253,7 +251,7 @@ lone_end = invariant(
 """The client ends the transaction that the coordinator has (LoneEpoch), and only a timeout may have
 ended it before."""
 
-_verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
+verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
 
 
 def _is_of_replaced(error: Expression, txn: Expression) -> Expression:
@@ -268,13 +266,13 @@ lone_batch = invariant(
     "LoneBatch",
     all_of(
         i,
-        (_has_epoch & coordinator.is_known).implies(
+        (is_alone_with_epoch & coordinator.is_known).implies(
             all_of(
                 p,
-                all_of(_answer, _is_of_replaced(_answer.error, _answer.txn))
+                all_of(answer, _is_of_replaced(answer.error, answer.txn))
                 & all_of(
-                    _verified,
-                    _waiting.is_set.implies(_is_of_replaced(_verified.error, _waiting.value.txn)),
+                    verified,
+                    waiting.is_set.implies(_is_of_replaced(verified.error, waiting.value.txn)),
                 ),
             )
         ),

@@ -92,10 +92,10 @@ def _in_a_log(entry: Expression) -> Batch:
     return Batch(entry.kind == leader.Kind.DATA, *content, names=(entry,))
 
 
-_in_log = log_entry("e", p)
-_logged = _in_a_log(_in_log)
+in_log = log_entry("e", p)
+logged = _in_a_log(in_log)
 _requested, _waiting = sent_by(j, "a")
-PLACES = (_logged, _requested, _waiting)
+PLACES = (logged, _requested, _waiting)
 """The places where there may be a batch for partition `p`."""
 
 
@@ -124,13 +124,13 @@ def every_batch(says: Callable[[Batch], Expression], *names: Expression) -> Expr
 
 _state, _txn = client.state.at(i), client.txn.at(i)
 _id, _epoch = client.producer_id.at(i), client.producer_epoch.at(i)
-_batch = client.batches.at(i)[p][s]
-_before_version_2 = ~transaction_version_2
-_is_sent = _batch.status != client.UNSENT
-_is_in_transaction = _state.is_in(
+client_batch = client.batches.at(i)[p][s]
+before_version_2 = ~transaction_version_2
+is_sent = client_batch.status != client.UNSENT
+is_in_transaction = _state.is_in(
     client.IN_TRANSACTION, client.COMMITTING, client.ABORTING, client.ABORTABLE_ERROR
 )
-_may_be_over = _before_version_2 & (
+may_be_over = before_version_2 & (
     (_state == client.ABORTING) | ((_state == client.COMMITTING) & client.bump_asked.at(i))
 )
 
@@ -139,11 +139,11 @@ transaction_of_state = invariant(
     all_of(
         i,
         if_(
-            _may_be_over,
-            _txn.is_set.implies(_is_in_transaction),
-            _txn.is_set == _is_in_transaction,
+            may_be_over,
+            _txn.is_set.implies(is_in_transaction),
+            _txn.is_set == is_in_transaction,
         )
-        & all_of(p, s, _is_sent.implies(_txn.is_set)),
+        & all_of(p, s, is_sent.implies(_txn.is_set)),
     ),
     "A client has a transaction exactly in the states for it, and no batches without one. Before "
     "version 2 it may be over in the state of its end.",
@@ -152,7 +152,7 @@ transaction_of_state = invariant(
 
 begun = invariant(
     "Begun",
-    all_of(p, _logged.every(_in_log.txn.is_set))
+    all_of(p, logged.every(in_log.txn.is_set))
     & all_of(
         t,
         (outcome.at(t) == Outcome.NOT_BEGUN).implies(
@@ -176,7 +176,7 @@ batch_given_out = invariant(
 """A client sends a batch with the pair that it holds (GivenOut), and what was given out stays
 so."""
 
-_next_sequence = client.next_sequence.at(i)[p]
+next_sequence = client.next_sequence.at(i)[p]
 
 
 def _written_before(when: Expression) -> Expression:
@@ -195,8 +195,8 @@ def _number(txn: Expression, record: Expression) -> Expression:
     return _first_number(txn) + position(record)
 
 
-_goes_on = _before_version_2 & ~_txn.is_set
-_written = _written_before(outcome.at(u) != Outcome.NOT_BEGUN)
+goes_on = before_version_2 & ~_txn.is_set
+written = _written_before(outcome.at(u) != Outcome.NOT_BEGUN)
 first_sequence = invariant(
     "FirstSequence",
     all_of(
@@ -206,14 +206,16 @@ first_sequence = invariant(
                 i,
                 s,
                 all_true(
-                    client.is_open(_batch).implies(_batch.base_sequence <= _number(_txn.value, s)),
-                    _is_sent
+                    client.is_open(client_batch).implies(
+                        client_batch.base_sequence <= _number(_txn.value, s)
+                    ),
+                    is_sent
                     | (_state == client.FATAL_ERROR)
-                    | (_next_sequence <= if_(_goes_on, _written, _number(_txn.value, s))),
+                    | (next_sequence <= if_(goes_on, written, _number(_txn.value, s))),
                 ),
             ),
             transaction_version_2
-            | all_of(i, _txn.is_set.implies(_next_sequence <= _first_number(_txn.value) + RECORDS)),
+            | all_of(i, _txn.is_set.implies(next_sequence <= _first_number(_txn.value) + RECORDS)),
             *(
                 sent.every(sent.sequence <= _number(sent.txn, sent.record))
                 for sent in (_requested, _waiting)
@@ -228,24 +230,27 @@ takes one."""
 
 # What a leader knows of them ---------------------------------------------------------------------
 
-_newest = last(leader.producers.at(p)[n].batch_metadata)
-_entry = leader.producers.at(p)[_logged.producer_id]
-_most = if_(transaction_version_2, RECORDS, TRANSACTIONS * RECORDS)
+newest = last(leader.producers.at(p)[n].batch_metadata)
+producer_entry = leader.producers.at(p)[logged.producer_id]
+most = if_(transaction_version_2, RECORDS, TRANSACTIONS * RECORDS)
 remembered = invariant(
     "Remembered",
     all_of(
         p,
-        _logged.every(
-            (_logged.epoch < _entry.producer_epoch)
-            | ((_logged.epoch == _entry.producer_epoch) & last(_entry.batch_metadata).is_set)
+        logged.every(
+            (logged.epoch < producer_entry.producer_epoch)
+            | (
+                (logged.epoch == producer_entry.producer_epoch)
+                & last(producer_entry.batch_metadata).is_set
+            )
         )
-        & all_of(n, _newest.is_set.implies(_newest.value.last_sequence < _most)),
+        & all_of(n, newest.is_set.implies(newest.value.last_sequence < most)),
     ),
     "A leader remembers the last batch of an epoch until there is a newer epoch.",
 )
 """An append sets both, and only a newer epoch makes the leader forget batches."""
 
-_last_epoch = if_(
+last_epoch = if_(
     transaction_version_2,
     if_(is_prepared, producer_epoch - 1, producer_epoch),
     log.logged_epoch,
@@ -254,14 +259,12 @@ _last_epoch = if_(
 
 def _counts(of_id: Expression, epoch: Expression) -> Expression:
     """Whether batches of a pair are admitted now, or may be later on."""
-    return ~is_older(of_id, epoch, producer_id, _last_epoch)
+    return ~is_older(of_id, epoch, producer_id, last_epoch)
 
 
 logged_in_time = invariant(
     "LoggedInTime",
-    all_of(
-        p, _logged.every(~is_older(producer_id, _last_epoch, _logged.producer_id, _logged.epoch))
-    ),
+    all_of(p, logged.every(~is_older(producer_id, last_epoch, logged.producer_id, logged.epoch))),
     "No record in a log has an epoch that the coordinator doesn't admit yet.",
 )
 """A leader appends what the coordinator admits (Admitted), and the coordinator's epoch never goes
@@ -276,7 +279,7 @@ def _fits_holder(place: Batch) -> Expression:
     be of an earlier transaction."""
     held, *gets = claims(i, "b", "c")
     given, ended, is_next = gets  # with version 2 the next one is nobody's yet
-    answered = (given, ended, replace(is_next, is_taken=_before_version_2 & is_next.is_taken))
+    answered = (given, ended, replace(is_next, is_taken=before_version_2 & is_next.is_taken))
 
     def is_same(of_id: Expression, epoch: Expression) -> Expression:
         return (of_id == place.producer_id) & (epoch == place.epoch)
@@ -329,7 +332,7 @@ live_is_newest = invariant(
 )
 """The coordinator admits its own pair alone, and gives a newer one once the markers are written."""
 
-_of_client = Batch(_txn.is_set, _id, _epoch, _txn.value, lift(0), names=(i,))
+of_client = Batch(_txn.is_set, _id, _epoch, _txn.value, lift(0), names=(i,))
 
 
 def _begins_first(later: Iterable[Batch]) -> Callable[[Batch], Expression]:
@@ -343,14 +346,14 @@ def _begins_first(later: Iterable[Batch]) -> Callable[[Batch], Expression]:
             )
 
         may_come = transaction_version_2 & _counts(early.producer_id, early.epoch)
-        return (lift(early is _logged) | may_come).implies(_of_each(later, is_in_order))
+        return (lift(early is logged) | may_come).implies(_of_each(later, is_in_order))
 
     return says
 
 
 began_first = invariant(
     "BeganFirst",
-    every_batch(_begins_first((*sent_by(k, "b"), _of_client))),
+    every_batch(_begins_first((*sent_by(k, "b"), of_client))),
     "If a batch is in a log, or with version 2 may still get there, its transaction began before "
     "those of newer epochs.",
 )

@@ -57,25 +57,25 @@ i, j, p = PRODUCER.variable("i"), PRODUCER.variable("j"), PARTITION.variable("p"
 
 # Clients' requests -----------------------------------------------------------------------------
 
-_open = connection.at(i)
+own_connection = connection.at(i)
 _init, _init_answer = in_flight("m", InitProducerId, i), in_flight("n", InitProducerIdResponse, i)
 _end, _end_answer = in_flight("o", EndTxn, i), in_flight("p", EndTxnResponse, i)
-_state = client.state.at(i)
-_is_asked_by = coordinator.asked_by[i] == _open
-_is_fenced_for = coordinator.fenced_for[i] == _open
+client_state = client.state.at(i)
+is_asked_by = coordinator.asked_by[i] == own_connection
+is_fenced_for = coordinator.fenced_for[i] == own_connection
 # before version 2 clients ask for partitions, too
-_is_asked = _is_asked_by & (transaction_version_2 | (coordinator.pending != ONGOING))
+is_asked = is_asked_by & (transaction_version_2 | (coordinator.pending != ONGOING))
 
-_initializing = any_true(
-    any_of(_init, _init.connection == _open),
-    any_of(_init_answer, _init_answer.connection == _open),
-    _is_asked_by & (coordinator.pending == EMPTY),
-    _is_fenced_for,
+initializing = any_true(
+    any_of(_init, _init.connection == own_connection),
+    any_of(_init_answer, _init_answer.connection == own_connection),
+    is_asked_by & (coordinator.pending == EMPTY),
+    is_fenced_for,
 )
-_ending = any_true(
-    any_of(_end, _end.connection == _open),
-    any_of(_end_answer, _end_answer.connection == _open),
-    _is_asked & (coordinator.pending != EMPTY),
+ending = any_true(
+    any_of(_end, _end.connection == own_connection),
+    any_of(_end_answer, _end_answer.connection == own_connection),
+    is_asked & (coordinator.pending != EMPTY),
 )
 
 
@@ -83,12 +83,12 @@ one_request = invariant(
     "OneRequest",
     all_of(
         i,
-        count_of(_init, _init.connection == _open)
-        + count_of(_init_answer, _init_answer.connection == _open)
-        + count_of(_end, _end.connection == _open)
-        + count_of(_end_answer, _end_answer.connection == _open)
-        + one(_is_asked)
-        + one(_is_fenced_for)
+        count_of(_init, _init.connection == own_connection)
+        + count_of(_init_answer, _init_answer.connection == own_connection)
+        + count_of(_end, _end.connection == own_connection)
+        + count_of(_end_answer, _end_answer.connection == own_connection)
+        + one(is_asked)
+        + one(is_fenced_for)
         <= 1,
     ),
     "A client has one request in flight, or with the coordinator, or its answer.",
@@ -99,11 +99,15 @@ request_of_state = invariant(
     "RequestOfState",
     all_of(
         i,
-        _initializing.implies(
-            if_(transaction_version_2, _state == client.INITIALIZING, client.waits_for_id.at(i))
+        initializing.implies(
+            if_(
+                transaction_version_2,
+                client_state == client.INITIALIZING,
+                client.waits_for_id.at(i),
+            )
         )
-        & _ending.implies(
-            _state.is_in(client.COMMITTING, client.ABORTING)
+        & ending.implies(
+            client_state.is_in(client.COMMITTING, client.ABORTING)
             & (transaction_version_2 | client.txn.at(i).is_set)
         ),
     ),
@@ -111,25 +115,28 @@ request_of_state = invariant(
 )
 """A client asks in that state and leaves it by the answer, as no batch of it is open then."""
 
-_add = in_flight("add", AddPartitionsToTxn, i, p)
-_added = in_flight("added", AddPartitionsToTxnResponse, i, p)
-_is_adding_for = _is_asked_by & (coordinator.pending == ONGOING)
-_additions = sum_of(
-    p, count_of(_add, _add.connection == _open) + count_of(_added, _added.connection == _open)
-) + if_(_is_adding_for, size(coordinator.adding_for[i]), 0)
-_wanted = size(client.adding.at(i))
+add = in_flight("add", AddPartitionsToTxn, i, p)
+added = in_flight("added", AddPartitionsToTxnResponse, i, p)
+is_adding_for = is_asked_by & (coordinator.pending == ONGOING)
+additions = sum_of(
+    p,
+    count_of(add, add.connection == own_connection)
+    + count_of(added, added.connection == own_connection),
+) + if_(is_adding_for, size(coordinator.adding_for[i]), 0)
+wanted = size(client.adding.at(i))
 one_addition = invariant(
     "OneAddition",
     transaction_version_2
     | all_of(
         i,
         all_true(
-            _wanted <= 1,
-            (_wanted == 0) | _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR),
-            _additions <= if_(_state == client.FATAL_ERROR, 1, _wanted),
+            wanted <= 1,
+            (wanted == 0) | client_state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR),
+            additions <= if_(client_state == client.FATAL_ERROR, 1, wanted),
             all_of(
                 p,
-                all_of(_add, _add.connection <= _open) & all_of(_added, _added.connection <= _open),
+                all_of(add, add.connection <= own_connection)
+                & all_of(added, added.connection <= own_connection),
             ),
         ),
     ),
@@ -141,9 +148,9 @@ bump_needed = invariant(
     "BumpNeeded",
     all_of(
         i,
-        all_true(EARLY_ENDS == 0, client.is_completing(_state), client.txn.at(i).is_set).implies(
-            client.bump_asked.at(i) == client.must_bump.at(i)
-        ),
+        all_true(
+            EARLY_ENDS == 0, client.is_completing(client_state), client.txn.at(i).is_set
+        ).implies(client.bump_asked.at(i) == client.must_bump.at(i)),
     ),
     "A client asks for a new epoch behind the end of its transaction if it needs one.",
 )
@@ -154,9 +161,12 @@ no_later_connection = invariant(
     all_of(
         i,
         all_true(
-            *(all_of(m, m.connection <= _open) for m in (_init, _init_answer, _end, _end_answer)),
             *(
-                asked.is_set.implies(asked.value <= _open)
+                all_of(m, m.connection <= own_connection)
+                for m in (_init, _init_answer, _end, _end_answer)
+            ),
+            *(
+                asked.is_set.implies(asked.value <= own_connection)
                 for asked in (coordinator.asked_by[i], coordinator.fenced_for[i])
             ),
         ),
@@ -193,7 +203,7 @@ settled_outside = invariant(
     "SettledOutside",
     all_of(
         i,
-        _state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR) | client.settled.at(i),
+        client_state.is_in(client.IN_TRANSACTION, client.ABORTABLE_ERROR) | client.settled.at(i),
     ),
     "Only in a transaction does a client wait to hear of batches.",
 )
@@ -213,8 +223,8 @@ init_anew = invariant(
     all_of(
         i,
         (
-            (_state == client.UNINITIALIZED)
-            | (transaction_version_2 & (_state == client.INITIALIZING))
+            (client_state == client.UNINITIALIZED)
+            | (transaction_version_2 & (client_state == client.INITIALIZING))
         ).implies(client.producer_epoch.at(i) == NO_EPOCH)
         & transaction_version_2.implies(all_of(_init, _init.expected_epoch == NO_EPOCH)),
     ),
@@ -240,7 +250,7 @@ coordinators_errors = invariant(
 # Who holds which epoch -------------------------------------------------------------------------
 
 
-_is_first_of_id = coordinator.previous_id.is_set & (
+is_first_of_id = coordinator.previous_id.is_set & (
     coordinator.previous_id != coordinator.producer_id
 )
 
@@ -253,7 +263,7 @@ def is_given_out(of_id: Expression, epoch: Expression) -> Expression:
     current = (of_id == coordinator.producer_id) & if_(
         transaction_version_2,
         epoch <= coordinator.producer_epoch,
-        (epoch <= log.logged_epoch) & (_is_first_of_id.implies(epoch == 0)),
+        (epoch <= log.logged_epoch) & (is_first_of_id.implies(epoch == 0)),
     )
     following = all_true(
         transaction_version_2,
@@ -271,7 +281,7 @@ given_out = invariant(
         i,
         all_true(
             (_epoch != NO_EPOCH).implies(is_given_out(_id, _epoch)),
-            _state.is_in(client.UNINITIALIZED, client.INITIALIZING, client.FATAL_ERROR)
+            client_state.is_in(client.UNINITIALIZED, client.INITIALIZING, client.FATAL_ERROR)
             | (_epoch != NO_EPOCH),
             *(
                 all_of(
@@ -284,7 +294,7 @@ given_out = invariant(
             ),
             transaction_version_2
             | (
-                all_of(p, _add, is_given_out(_add.producer_id, _add.producer_epoch))
+                all_of(p, add, is_given_out(add.producer_id, add.producer_epoch))
                 & all_of(_end, is_given_out(_end.producer_id, _end.producer_epoch))
             ),
         ),
@@ -307,11 +317,11 @@ end_carries_pair = invariant(
         i,
         all_of(
             _end,
-            (_end.connection == _open).implies(
+            (_end.connection == own_connection).implies(
                 (_end.producer_id == _id) & (_end.producer_epoch == _epoch)
             ),
         )
-        & _is_asked_by.implies(
+        & is_asked_by.implies(
             coordinator.pending.is_in(PREPARE_COMMIT, PREPARE_ABORT).implies(
                 (_id == coordinator.producer_id) & (_epoch == coordinator.producer_epoch)
             )
@@ -333,7 +343,7 @@ end_gives_next = invariant(
         _end_answer,
         all_true(
             transaction_version_2,
-            _end_answer.connection == _open,
+            _end_answer.connection == own_connection,
             _end_answer.error == Errors.NONE,
         ).implies(
             ((_end_answer.producer_id == _id) & (_end_answer.producer_epoch == _epoch + 1))
@@ -354,7 +364,7 @@ new_id_at_last = invariant(
         i,
         _end_answer,
         all_true(
-            _end_answer.connection == _open,
+            _end_answer.connection == own_connection,
             _end_answer.error == Errors.NONE,
             _end_answer.producer_id != _id,
         ).implies(_epoch == LARGEST_EPOCH - 1),
@@ -396,8 +406,8 @@ def _is_next(of_id: Expression, epoch: Expression) -> Expression:
     return ((of_id == _id) & (epoch == _epoch + 1)) | (position(of_id) > position(_id))
 
 
-_has_epoch = _epoch != NO_EPOCH
-_is_own_or_before = (_id == coordinator.producer_id) | (
+epoch_is_set = _epoch != NO_EPOCH
+is_own_or_before = (_id == coordinator.producer_id) | (
     (coordinator.previous_id == _id) & (_epoch >= LARGEST_EPOCH - 1)
 )
 init_gives_next = invariant(
@@ -407,19 +417,20 @@ init_gives_next = invariant(
         all_true(
             all_of(
                 _init,
-                (_init.connection == _open).implies(
-                    (_init.expected_epoch == _epoch) & _has_epoch.implies(_init.expected_id == _id)
+                (_init.connection == own_connection).implies(
+                    (_init.expected_epoch == _epoch)
+                    & epoch_is_set.implies(_init.expected_id == _id)
                 ),
             ),
-            (_is_asked_by & (coordinator.pending == EMPTY)).implies(
-                _has_epoch.implies(_is_next(coordinator.pending_id, coordinator.pending_epoch))
-                & ((_pending_last == NO_EPOCH) | ((_pending_last == _epoch) & _is_own_or_before))
+            (is_asked_by & (coordinator.pending == EMPTY)).implies(
+                epoch_is_set.implies(_is_next(coordinator.pending_id, coordinator.pending_epoch))
+                & ((_pending_last == NO_EPOCH) | ((_pending_last == _epoch) & is_own_or_before))
             ),
             all_of(
                 _init_answer,
                 all_true(
-                    _has_epoch,
-                    _init_answer.connection == _open,
+                    epoch_is_set,
+                    _init_answer.connection == own_connection,
                     _init_answer.error == Errors.NONE,
                 ).implies(_is_next(_init_answer.producer_id, _init_answer.producer_epoch)),
             ),

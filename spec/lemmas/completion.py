@@ -39,8 +39,8 @@ from ..messages import (
 
 i, p, n = PRODUCER.variable("i"), PARTITION.variable("p"), PRODUCER_ID.variable("n")
 _marker, _written = in_flight("m", WriteTxnMarkers, p), in_flight("w", WriteTxnMarkersResponse, p)
-_on = marker_connection[p]
-_known = leader.producers.at(p)[n]
+marker_link = marker_connection[p]
+known = leader.producers.at(p)[n]
 
 leader_behind = invariant(
     "LeaderBehind",
@@ -49,12 +49,12 @@ leader_behind = invariant(
         n,
         all_true(
             (n == coordinator.producer_id).implies(
-                _known.producer_epoch <= coordinator.producer_epoch
+                known.producer_epoch <= coordinator.producer_epoch
             ),
             (position(n) > position(coordinator.producer_id)).implies(
-                _known.producer_epoch == NO_EPOCH
+                known.producer_epoch == NO_EPOCH
             ),
-            _known.coordinator_epoch <= coordinator.coordinator_epoch,
+            known.coordinator_epoch <= coordinator.coordinator_epoch,
         ),
     ),
     "A leader knows of no newer epoch than the coordinator, of the producer or of the coordinator.",
@@ -67,7 +67,7 @@ marker_of_term = invariant(
         p,
         _marker,
         (_marker.coordinator_epoch <= coordinator.coordinator_epoch)
-        & (_marker.connection == _on).implies(
+        & (_marker.connection == marker_link).implies(
             _marker.coordinator_epoch == coordinator.coordinator_epoch
         ),
     ),
@@ -80,7 +80,7 @@ marker_written = invariant(
     all_of(
         p,
         _written,
-        (_written.connection == _on).implies(_written.error == Errors.NONE),
+        (_written.connection == marker_link).implies(_written.error == Errors.NONE),
     ),
     "A leader refuses no marker on the connection that is open.",
 )
@@ -92,8 +92,8 @@ marker_in_flight = invariant(
     all_of(
         p,
         p.is_in(marker_sent).implies(
-            count_of(_marker, _marker.connection == _on)
-            + count_of(_written, _written.connection == _on)
+            count_of(_marker, _marker.connection == marker_link)
+            + count_of(_written, _written.connection == marker_link)
             >= 1
         ),
     ),
@@ -104,24 +104,24 @@ it again at once."""
 
 LEMMAS = (leader_behind, marker_of_term, marker_written, marker_in_flight)
 
-_answers = (
+answers = (
     (in_flight("e", EndTxnResponse, i), coordinator.asked_by),
     (in_flight("t", InitProducerIdResponse, i), coordinator.fenced_for),
 )
-_markers_left = size(coordinator.partitions - marker_sent)
-_late_answers = sum_of(
-    i, sum((count_of(m, m.connection != connection.at(i)) for m, _ in _answers), lift(0))
+markers_left = size(coordinator.partitions - marker_sent)
+late_answers = sum_of(
+    i, sum((count_of(m, m.connection != connection.at(i)) for m, _ in answers), lift(0))
 )
-_markers_in_flight = sum_of(p, 2 * count_of(_marker, lift(True)) + count_of(_written, lift(True)))
+markers_in_flight = sum_of(p, 2 * count_of(_marker, lift(True)) + count_of(_written, lift(True)))
 
 prepare_completes = ranking(
     "PrepareCompletes",
     (
         ~coordinator.pending.is_set,
-        if_(coordinator.pending.is_set, 0, _late_answers),
+        if_(coordinator.pending.is_set, 0, late_answers),
         size(coordinator.partitions),
-        _markers_left,
-        _markers_in_flight,
+        markers_left,
+        markers_in_flight,
     ),
     (
         helps(log_append),

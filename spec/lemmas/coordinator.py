@@ -84,8 +84,8 @@ def _next_id_fits(new_id: Expression, at_last_epoch: Expression) -> Expression:
     return is_there & new_id.is_set.implies(is_new & at_last_epoch)
 
 
-_pending_ends = coordinator.pending.is_in(PREPARE_COMMIT, PREPARE_ABORT)
-_fence_fits = (
+pending_ends = coordinator.pending.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+fence_fits = (
     coordinator.fence_to_come
     & (coordinator.fence_end.value.producer_id == coordinator.producer_id)
     & (coordinator.fence_end.value.producer_epoch >= coordinator.producer_epoch)
@@ -113,7 +113,7 @@ pending_fits = invariant(
                     PREPARE_EPOCH_FENCE,
                     (coordinator.state == ONGOING)
                     & (coordinator.producer_epoch < LARGEST_EPOCH)
-                    & _fence_fits,
+                    & fence_fits,
                 ),
             )
         )
@@ -130,38 +130,36 @@ def _is_between(epoch: Expression) -> Expression:
     return (epoch >= log.logged_epoch) & (epoch <= coordinator.producer_epoch)
 
 
-_record = unsettled.value
-_record_ends = _record.state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
+record = unsettled.value
+record_ends = record.state.is_in(PREPARE_COMMIT, PREPARE_ABORT)
 unsettled_fits = invariant(
     "UnsettledFits",
     unsettled.is_set.implies(
         all_true(
             ~coordinator.is_prepared,
-            coordinator.is_known | (_record.state == EMPTY),
-            _record.state.is_in(EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, DEAD),
-            (_record.state == EMPTY).implies(
-                coordinator.is_settled & _is_next_pair(_record.producer_id, _record.producer_epoch)
+            coordinator.is_known | (record.state == EMPTY),
+            record.state.is_in(EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, DEAD),
+            (record.state == EMPTY).implies(
+                coordinator.is_settled & _is_next_pair(record.producer_id, record.producer_epoch)
             ),
-            (_record.state == ONGOING).implies(
-                (_record.producer_id == coordinator.producer_id)
+            (record.state == ONGOING).implies(
+                (record.producer_id == coordinator.producer_id)
                 & if_(
                     transaction_version_2,
-                    _record.producer_epoch == coordinator.producer_epoch,
-                    _is_between(_record.producer_epoch),
+                    record.producer_epoch == coordinator.producer_epoch,
+                    _is_between(record.producer_epoch),
                 )
-                & ~_record.next_id.is_set
+                & ~record.next_id.is_set
             ),
-            _record_ends.implies(
-                (_record.producer_id == coordinator.producer_id)
+            record_ends.implies(
+                (record.producer_id == coordinator.producer_id)
                 & if_(
                     transaction_version_2,
-                    _record.producer_epoch == coordinator.producer_epoch + 1,
-                    _is_between(_record.producer_epoch) & (coordinator.state == ONGOING),
+                    record.producer_epoch == coordinator.producer_epoch + 1,
+                    _is_between(record.producer_epoch) & (coordinator.state == ONGOING),
                 )
             ),
-            _next_id_fits(
-                _record.next_id, _record_ends & (_record.producer_epoch == LARGEST_EPOCH)
-            ),
+            _next_id_fits(record.next_id, record_ends & (record.producer_epoch == LARGEST_EPOCH)),
         )
     ),
     "A record whose append has failed, and that is in the log, follows the record before it.",
@@ -179,24 +177,22 @@ def is_lost(of_id: Expression) -> Expression:
         number > position(coordinator.producer_id),
         is_handed_out(number),
         (coordinator.pending == EMPTY).implies(number < position(coordinator.pending_id)),
-        (unsettled.is_set & (_record.state == EMPTY)).implies(
-            number < position(_record.producer_id)
-        ),
+        (unsettled.is_set & (record.state == EMPTY)).implies(number < position(record.producer_id)),
     )
 
 
-_is_ahead = log.logged_epoch != coordinator.producer_epoch
-_logged_epoch_fits = all_true(
+is_ahead = log.logged_epoch != coordinator.producer_epoch
+logged_epoch_fits = all_true(
     log.logged_epoch <= coordinator.producer_epoch,
-    _is_ahead.implies((coordinator.state == ONGOING) & (log.logged_epoch != NO_EPOCH)),
+    is_ahead.implies((coordinator.state == ONGOING) & (log.logged_epoch != NO_EPOCH)),
     failed_fence_kept.implies(
         (log.logged_epoch + 1 >= coordinator.producer_epoch)
-        & _is_ahead.implies(coordinator.failed_fence)
+        & is_ahead.implies(coordinator.failed_fence)
     ),
 )
 logged_epoch_is_own = invariant(
     "LoggedEpoch",
-    if_(transaction_version_2, log.logged_epoch == coordinator.producer_epoch, _logged_epoch_fits)
+    if_(transaction_version_2, log.logged_epoch == coordinator.producer_epoch, logged_epoch_fits)
     & (coordinator.is_known | coordinator.is_settled),
     "The entry's epoch is the log's, or before version 2 a fence's, and there is no transaction "
     "without one.",
@@ -220,7 +216,7 @@ next_epoch_prepared = invariant(
         (coordinator.pending == EMPTY).implies(
             _is_next_pair(coordinator.pending_id, coordinator.pending_epoch)
         ),
-        _pending_ends.implies(
+        pending_ends.implies(
             (
                 coordinator.pending_epoch
                 == if_(
@@ -238,7 +234,7 @@ next_epoch_prepared = invariant(
         (coordinator.pending == PREPARE_EPOCH_FENCE).implies(~coordinator.next_id.is_set),
         _next_id_fits(
             coordinator.next_id,
-            (_pending_ends & (coordinator.pending_epoch == LARGEST_EPOCH))
+            (pending_ends & (coordinator.pending_epoch == LARGEST_EPOCH))
             | (coordinator.is_prepared & (coordinator.producer_epoch == LARGEST_EPOCH)),
         ),
     ),
@@ -272,9 +268,9 @@ partitions_logged = invariant(
                 p.is_in(coordinator.pending_partitions)
             ),
             (unsettled.is_set & p.is_in(coordinator.partitions)).implies(
-                p.is_in(_record.partitions)
+                p.is_in(record.partitions)
             ),
-            (unsettled.is_set & (_record.state == EMPTY)).implies(~p.is_in(_record.partitions)),
+            (unsettled.is_set & (record.state == EMPTY)).implies(~p.is_in(record.partitions)),
         ),
     ),
     "The partitions of a transaction are in the transaction log.",
@@ -285,8 +281,8 @@ answer to its marker."""
 added_at_logged_epoch = invariant(
     "AddedAtLoggedEpoch",
     (coordinator.pending == ONGOING).implies(coordinator.producer_epoch == log.logged_epoch)
-    & (unsettled.is_set & (_record.state == ONGOING)).implies(
-        _record.producer_epoch == log.logged_epoch
+    & (unsettled.is_set & (record.state == ONGOING)).implies(
+        record.producer_epoch == log.logged_epoch
     ),
     "Partitions are added at the log's epoch.",
 )

@@ -42,13 +42,13 @@ i = PRODUCER.variable("i")
 # Transactions at leaders -------------------------------------------------------------------------
 
 p, n = PARTITION.variable("p"), PRODUCER_ID.variable("n")
-_entry = leader.producers.at(p)[n]
-_waiting = leader.waiting.at(p)[i]
-_question = in_flight("q", AddPartitionsByLeader, p, i)
-_answer = in_flight("a", AddPartitionsByLeaderResponse, p, i)
-_is_orphaned = i.is_in(leader.orphaned.at(p))
-_is_adding = p.is_in(coordinator.adding_for[i])
-_adds = transaction_version_2 & _is_adding  # before version 2 it is the client that asks for it
+producer_entry = leader.producers.at(p)[n]
+waiting = leader.waiting.at(p)[i]
+question = in_flight("q", AddPartitionsByLeader, p, i)
+answer = in_flight("a", AddPartitionsByLeaderResponse, p, i)
+is_orphaned = i.is_in(leader.orphaned.at(p))
+is_adding = p.is_in(coordinator.adding_for[i])
+adds = transaction_version_2 & is_adding  # before version 2 it is the client that asks for it
 
 
 one_question = invariant(
@@ -57,19 +57,19 @@ one_question = invariant(
         p,
         i,
         (
-            count_of(_question, lift(True)) + count_of(_answer, lift(True)) + one(_adds)
-            <= one(_waiting.is_set | _is_orphaned)
+            count_of(question, lift(True)) + count_of(answer, lift(True)) + one(adds)
+            <= one(waiting.is_set | is_orphaned)
         )
-        & ~(_waiting.is_set & _is_orphaned)
-        & _is_adding.implies(
+        & ~(waiting.is_set & is_orphaned)
+        & is_adding.implies(
             (coordinator.pending == ONGOING) & p.is_in(coordinator.pending_partitions)
         )
         & all_of(
-            _question,
-            _is_orphaned
+            question,
+            is_orphaned
             | (
-                (_question.producer_id == _waiting.value.producer_id)
-                & (_question.producer_epoch == _waiting.value.producer_epoch)
+                (question.producer_id == waiting.value.producer_id)
+                & (question.producer_epoch == waiting.value.producer_epoch)
             ),
         ),
     ),
@@ -96,24 +96,29 @@ def _is_live(of_id: Expression, epoch: Expression) -> Expression:
 
 
 # Before 4.1 the question about an older batch outlives a marker; the batch is refused for its epoch
-_known_epoch = leader.producers.at(p)[_waiting.value.producer_id].producer_epoch
-_is_not_stale = stale_epoch_first | (_waiting.value.producer_epoch >= _known_epoch)
+known_epoch = leader.producers.at(p)[waiting.value.producer_id].producer_epoch
+is_not_stale = stale_epoch_first | (waiting.value.producer_epoch >= known_epoch)
 
 
 def _each_admitted(says: Callable[[Expression, Expression], Expression]) -> Expression:
     """Whether it holds of the producer id and epoch of each batch for partition `p` that the
     coordinator has admitted, as long as that counts."""
     counts = all_true(
-        _answer.error == Errors.NONE, _waiting.is_set, _waiting.value.guarded, _is_not_stale
+        answer.error == Errors.NONE, waiting.is_set, waiting.value.guarded, is_not_stale
     )
-    pair = _waiting.value.producer_id, _waiting.value.producer_epoch
-    return all_of(i, _answer, counts.implies(says(*pair)))
+    pair = waiting.value.producer_id, waiting.value.producer_epoch
+    return all_of(i, answer, counts.implies(says(*pair)))
 
 
 def _each_open(says: Callable[[Expression, Expression], Expression]) -> Expression:
     """Whether it holds of the producer id and epoch of each transaction that is open at partition
     `p`."""
-    return all_of(n, _entry.current_txn_first_offset.is_set.implies(says(n, _entry.producer_epoch)))
+    return all_of(
+        n,
+        producer_entry.current_txn_first_offset.is_set.implies(
+            says(n, producer_entry.producer_epoch)
+        ),
+    )
 
 
 def each_live(says: Callable[[Expression, Expression], Expression]) -> Expression:
@@ -129,9 +134,9 @@ admitted = invariant(
         _each_admitted(_is_live)
         & all_of(
             i,
-            (_adds & _waiting.is_set).implies(
-                (_waiting.value.producer_id == coordinator.producer_id)
-                & (_waiting.value.producer_epoch == coordinator.producer_epoch)
+            (adds & waiting.is_set).implies(
+                (waiting.value.producer_id == coordinator.producer_id)
+                & (waiting.value.producer_epoch == coordinator.producer_epoch)
             ),
         ),
     ),
@@ -152,8 +157,8 @@ the partition away (MarkerEnds)."""
 # Markers -----------------------------------------------------------------------------------------
 
 _marker, _written = in_flight("m", WriteTxnMarkers, p), in_flight("w", WriteTxnMarkersResponse, p)
-_on = marker_connection[p]
-_own = leader.producers.at(p)[coordinator.producer_id]
+marker_link = marker_connection[p]
+own = leader.producers.at(p)[coordinator.producer_id]
 
 marker_decided = invariant(
     "MarkerDecided",
@@ -187,15 +192,15 @@ one_marker = invariant(
         all_true(
             all_of(
                 _marker,
-                (_marker.connection <= _on)
-                & (_marker.connection == _on).implies(
+                (_marker.connection <= marker_link)
+                & (_marker.connection == marker_link).implies(
                     (_marker.producer_id == coordinator.producer_id)
                     & (_marker.producer_epoch == coordinator.producer_epoch)
                 ),
             ),
-            all_of(_written, _written.connection <= _on),
-            count_of(_marker, _marker.connection == _on)
-            + count_of(_written, _written.connection == _on)
+            all_of(_written, _written.connection <= marker_link),
+            count_of(_marker, _marker.connection == marker_link)
+            + count_of(_written, _written.connection == marker_link)
             <= one(p.is_in(marker_sent)),
             p.is_in(marker_sent).implies(
                 coordinator.is_prepared & coordinator.completing & p.is_in(coordinator.partitions)
@@ -213,25 +218,25 @@ marker_ends = invariant(
         all_of(
             p,
             _written,
-            ((_written.connection == _on) & (_written.error == Errors.NONE)).implies(
-                (_own.producer_epoch >= coordinator.producer_epoch)
-                & ~_own.current_txn_first_offset.is_set
+            ((_written.connection == marker_link) & (_written.error == Errors.NONE)).implies(
+                (own.producer_epoch >= coordinator.producer_epoch)
+                & ~own.current_txn_first_offset.is_set
                 & all_of(
                     i,
                     all_true(
                         stale_epoch_first,
-                        _waiting.is_set,
-                        _waiting.value.guarded,
-                        _waiting.value.producer_id == coordinator.producer_id,
-                    ).implies(_waiting.value.producer_epoch >= coordinator.producer_epoch)
+                        waiting.is_set,
+                        waiting.value.guarded,
+                        waiting.value.producer_id == coordinator.producer_id,
+                    ).implies(waiting.value.producer_epoch >= coordinator.producer_epoch)
                     & all_of(
-                        _answer,
+                        answer,
                         all_true(
                             ~transaction_version_2,
-                            _answer.error == Errors.NONE,
-                            _waiting.is_set,
-                            _waiting.value.guarded,
-                        ).implies(_waiting.value.producer_id != coordinator.producer_id),
+                            answer.error == Errors.NONE,
+                            waiting.is_set,
+                            waiting.value.guarded,
+                        ).implies(waiting.value.producer_id != coordinator.producer_id),
                     ),
                 )
             ),

@@ -83,10 +83,10 @@ in_order_of_writing = invariant(
 """A client numbers its records as it sends them first, and a batch that is sent again keeps its
 number."""
 
-_state = client.state.at(i)
-_must_bump = client.must_bump.at(i)
-_gets_next = ((_state == client.ABORTABLE_ERROR) & _must_bump) | (
-    _state.is_in(client.ABORTING, client.INITIALIZING) & (_must_bump | client.bump_asked.at(i))
+client_state = client.state.at(i)
+must_bump = client.must_bump.at(i)
+gets_next = ((client_state == client.ABORTABLE_ERROR) & must_bump) | (
+    client_state.is_in(client.ABORTING, client.INITIALIZING) & (must_bump | client.bump_asked.at(i))
 )
 below_next_sequence = invariant(
     "BelowNextSequence",
@@ -94,7 +94,7 @@ below_next_sequence = invariant(
         i,
         _each_place(
             lambda place: all_true(
-                has_epoch(i) & ~_gets_next,
+                has_epoch(i) & ~gets_next,
                 place.producer_id == client.producer_id.at(i),
                 place.epoch == client.producer_epoch.at(i),
             ).implies(place.sequence < client.next_sequence.at(i)[p])
@@ -105,8 +105,8 @@ below_next_sequence = invariant(
 )
 """The next sequence is counted up with each batch, and starts again only with a new epoch."""
 
-_answer = in_flight("y", ProduceResponse, i, p)
-_verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
+answer = in_flight("y", ProduceResponse, i, p)
+verified = in_flight("v", AddPartitionsByLeaderResponse, p, i)
 producer_is_known = invariant(
     "ProducerIsKnown",
     unknown_producer_accepted.implies(
@@ -114,7 +114,7 @@ producer_is_known = invariant(
             p,
             i,
             all_true(
-                *(all_of(m, m.error != Errors.UNKNOWN_PRODUCER_ID) for m in (_answer, _verified))
+                *(all_of(m, m.error != Errors.UNKNOWN_PRODUCER_ID) for m in (answer, verified))
             ),
         )
     ),
@@ -122,7 +122,7 @@ producer_is_known = invariant(
 )
 """A leader takes the batch of a producer that it doesn't know as the first one."""
 
-_logged = log_entry("e", p)
+logged = log_entry("e", p)
 
 
 def _entry_of(place: Numbered) -> Expression:
@@ -137,12 +137,12 @@ ahead_of_log = invariant(
             & (place.sequence >= following(_entry_of(place)))
         ).implies(
             all_of(
-                _logged,
+                logged,
                 all_true(
-                    _logged.kind == leader.Kind.DATA,
-                    _logged.producer_id == place.producer_id,
-                    _logged.producer_epoch == place.epoch,
-                ).implies(_is_before(_logged.txn.value, _logged.record, place)),
+                    logged.kind == leader.Kind.DATA,
+                    logged.producer_id == place.producer_id,
+                    logged.producer_epoch == place.epoch,
+                ).implies(_is_before(logged.txn.value, logged.record, place)),
             )
         )
     ),

@@ -58,7 +58,7 @@ COMMIT, ABORT, DATA = leader.Kind.COMMIT, leader.Kind.ABORT, leader.Kind.DATA
 _state, _txn = client.state.at(i), client.txn.at(i)
 _id, _epoch, _open = client.producer_id.at(i), client.producer_epoch.at(i), connection.at(i)
 _end, _end_answer = in_flight("o", EndTxn, i), in_flight("r", EndTxnResponse, i)
-_is_answered = (_end_answer.connection == _open) & (_end_answer.error == Errors.NONE)
+is_answered = (_end_answer.connection == _open) & (_end_answer.error == Errors.NONE)
 
 # Who has a transaction ---------------------------------------------------------------------------
 
@@ -98,20 +98,20 @@ batches_of_transaction = invariant(
 
 # How transactions end in the logs ----------------------------------------------------------------
 
-_entry = log_entry("e", p)
-_marker = ending(_entry, p)
-_known = leader.producers.at(p)[_entry.producer_id]
+log_item = log_entry("e", p)
+end_marker = ending(log_item, p)
+known = leader.producers.at(p)[log_item.producer_id]
 open_until_marker = invariant(
     "OpenUntilMarker",
     leader.asks_coordinator.implies(
         all_of(
             p,
-            _entry,
-            ((_entry.kind == DATA) & ~_marker.is_set).implies(
+            log_item,
+            ((log_item.kind == DATA) & ~end_marker.is_set).implies(
                 all_true(
-                    ~_entry.idempotent_only,
-                    _known.current_txn_first_offset.is_set,
-                    _known.producer_epoch == _entry.producer_epoch,
+                    ~log_item.idempotent_only,
+                    known.current_txn_first_offset.is_set,
+                    known.producer_epoch == log_item.producer_epoch,
                 )
             ),
         )
@@ -130,22 +130,22 @@ def ended_with(of_id: Expression, epoch: Expression) -> Expression:
     ) & (is_followed(of_id, epoch) | (is_replaced(of_id, epoch) & ~coordinator.is_prepared))
 
 
-_is_commit = coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)
+is_commit = coordinator.state.is_in(PREPARE_COMMIT, COMPLETE_COMMIT)
 ended_as_decided = invariant(
     "EndedAsDecided",
     transaction_version_2.implies(
         all_of(
             p,
-            _entry,
-            ((_entry.kind == DATA) & _marker.is_set).implies(
+            log_item,
+            ((log_item.kind == DATA) & end_marker.is_set).implies(
                 is_older(
-                    _entry.producer_id,
-                    _entry.producer_epoch,
+                    log_item.producer_id,
+                    log_item.producer_epoch,
                     coordinator.producer_id,
                     coordinator.producer_epoch,
                 )
-                & ended_with(_entry.producer_id, _entry.producer_epoch).implies(
-                    (_marker.value.kind == COMMIT) == _is_commit
+                & ended_with(log_item.producer_id, log_item.producer_epoch).implies(
+                    (end_marker.value.kind == COMMIT) == is_commit
                 )
             ),
         )
@@ -156,10 +156,10 @@ ended_as_decided = invariant(
 """A marker has the coordinator's decision (MarkerDecided), and is sent when the coordinator has the
 next epoch."""
 
-_other = log_entry("f", q)
+other = log_entry("f", q)
 markers_alone = invariant(
     "MarkersAlone",
-    all_of(p, _entry, (_entry.kind != DATA).implies(~_entry.txn.is_set)),
+    all_of(p, log_item, (log_item.kind != DATA).implies(~log_item.txn.is_set)),
     "A marker isn't a record of a transaction.",
 )
 """The row that writes a marker gives it none."""
@@ -169,18 +169,18 @@ logs_in_order = invariant(
     all_of(
         p,
         q,
-        _entry,
-        _other,
+        log_item,
+        other,
         all_true(
-            _entry.kind == DATA,
-            _other.kind == DATA,
+            log_item.kind == DATA,
+            other.kind == DATA,
             is_older(
-                _entry.producer_id,
-                _entry.producer_epoch,
-                _other.producer_id,
-                _other.producer_epoch,
+                log_item.producer_id,
+                log_item.producer_epoch,
+                other.producer_id,
+                other.producer_epoch,
             ),
-        ).implies(position(_entry.txn.value) < position(_other.txn.value)),
+        ).implies(position(log_item.txn.value) < position(other.txn.value)),
     ),
     "In all logs together, records of an older epoch are of transactions that began before.",
 )
@@ -189,21 +189,21 @@ appended."""
 
 # Requests and answers ---------------------------------------------------------------------------
 
-_asks_commit = _state == client.COMMITTING
+asks_commit = _state == client.COMMITTING
 end_as_asked = invariant(
     "EndAsAsked",
     all_of(
         i,
         all_of(
             _end,
-            (_end.connection == _open).implies((_end.result == Result.COMMIT) == _asks_commit),
+            (_end.connection == _open).implies((_end.result == Result.COMMIT) == asks_commit),
         )
         & (coordinator.asked_by[i] == _open).implies(
             all_true(
-                (coordinator.pending == PREPARE_COMMIT).implies(_asks_commit),
-                (coordinator.pending == PREPARE_ABORT).implies(~_asks_commit),
+                (coordinator.pending == PREPARE_COMMIT).implies(asks_commit),
+                (coordinator.pending == PREPARE_ABORT).implies(~asks_commit),
                 (coordinator.is_prepared & ~coordinator.pending.is_set).implies(
-                    (coordinator.state == PREPARE_COMMIT) == _asks_commit
+                    (coordinator.state == PREPARE_COMMIT) == asks_commit
                 ),
             )
         ),
@@ -257,7 +257,7 @@ commit_asked = invariant(
         )
         & all_of(
             i,
-            (_held.is_taken & _is_asked(_id, _epoch)).implies(_asks_commit)
+            (_held.is_taken & _is_asked(_id, _epoch)).implies(asks_commit)
             & all_true(
                 *(pair.every(~_is_asked(pair.producer_id, pair.epoch)) for pair in _answers)
             ),
@@ -268,14 +268,14 @@ commit_asked = invariant(
 """Only a client that commits asks for it, with the pair of its transaction, and the coordinator
 decides to commit only what a client asks for."""
 
-_asked_end = in_flight("z", EndTxn, k)
-_asked_pair = _asked_end.producer_id, _asked_end.producer_epoch
+asked_end = in_flight("z", EndTxn, k)
+asked_pair = asked_end.producer_id, asked_end.producer_epoch
 
 
 def _is_no_later(pair: Pair) -> Expression:
     """Whether no end has been asked for of an epoch after a pair that counts."""
     counts = pair.is_taken & is_current(pair.producer_id, pair.epoch)
-    return named(pair.names, counts.implies(~is_older(pair.producer_id, pair.epoch, *_asked_pair)))
+    return named(pair.names, counts.implies(~is_older(pair.producer_id, pair.epoch, *asked_pair)))
 
 
 end_of_holder = invariant(
@@ -283,8 +283,8 @@ end_of_holder = invariant(
     transaction_version_2.implies(
         all_of(
             k,
-            _asked_end,
-            is_given_out(*_asked_pair)
+            asked_end,
+            is_given_out(*asked_pair)
             & all_of(i, all_true(*(_is_no_later(pair) for pair in (_held, *_answers)))),
         )
     ),
@@ -296,12 +296,12 @@ ones."""
 
 def _not_aborted(of_id: Expression, epoch: Expression) -> Expression:
     """Whether what has this producer id and epoch has been decided on, and not to be aborted."""
-    same = (_other.producer_id == of_id) & (_other.producer_epoch == epoch)
-    marker = ending(_other, q)
+    same = (other.producer_id == of_id) & (other.producer_epoch == epoch)
+    marker = ending(other, q)
     aborted = any_of(
         q,
-        _other,
-        (_other.kind == DATA) & same & marker.is_set & (marker.value.kind == ABORT),
+        other,
+        (other.kind == DATA) & same & marker.is_set & (marker.value.kind == ABORT),
     )
     return all_true(
         is_older(of_id, epoch, coordinator.producer_id, coordinator.producer_epoch),
@@ -316,7 +316,7 @@ answered_not_aborted = invariant(
         all_of(
             i,
             _end_answer,
-            (_is_answered & _asks_commit).implies(_not_aborted(_id, _epoch)),
+            (is_answered & asks_commit).implies(_not_aborted(_id, _epoch)),
         )
     ),
     "A transaction is not aborted if its client gets a success for the commit.",
@@ -340,24 +340,24 @@ committed_not_aborted = invariant(
 
 
 def _is_there(txn: Expression, record: Expression) -> Expression:
-    return any_of(_entry, (_entry.txn == txn) & (_entry.record == record))
+    return any_of(log_item, (log_item.txn == txn) & (log_item.record == record))
 
 
-_ok = in_flight("y", ProduceResponse, i, p)
-_remembered = leader.producers.at(p)[n]
+acknowledgement = in_flight("y", ProduceResponse, i, p)
+remembered = leader.producers.at(p)[n]
 in_log_if_acknowledged = invariant(
     "InLogIfAcknowledged",
     all_of(
         p,
         all_of(
             n,
-            last(_remembered.batch_metadata).is_set.implies(
+            last(remembered.batch_metadata).is_set.implies(
                 any_of(
-                    _entry,
+                    log_item,
                     all_true(
-                        _entry.kind == DATA,
-                        _entry.producer_id == n,
-                        _entry.producer_epoch == _remembered.producer_epoch,
+                        log_item.kind == DATA,
+                        log_item.producer_id == n,
+                        log_item.producer_epoch == remembered.producer_epoch,
                     ),
                 )
             ),
@@ -365,9 +365,9 @@ in_log_if_acknowledged = invariant(
         & all_of(
             i,
             all_of(
-                _ok,
-                _ok.error.is_in(Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER).implies(
-                    _is_there(_ok.txn, _ok.record)
+                acknowledgement,
+                acknowledgement.error.is_in(Errors.NONE, Errors.DUPLICATE_SEQUENCE_NUMBER).implies(
+                    _is_there(acknowledgement.txn, acknowledgement.record)
                 ),
             )
             & all_of(

@@ -108,13 +108,13 @@ def _every(places: Iterable[Block], holds: Callable[[Block], Expression]) -> Exp
 
 
 _written, _current_of_zk = _from_zookeeper(b, "r")
-_of_one = (*_from_controller(b, "a", g), _written, _current_of_zk)
-_of_other = (*_from_controller(c, "d", h), *_from_zookeeper(c, "s"))
+of_one = (*_from_controller(b, "a", g), _written, _current_of_zk)
+of_other = (*_from_controller(c, "d", h), *_from_zookeeper(c, "s"))
 
 
 def _apart(one: int, other: int) -> Expression:
     """Whether what is left of two blocks has no id in common, if they are two."""
-    x, y = _of_one[one], _of_other[other]
+    x, y = of_one[one], of_other[other]
     is_another = b != c
     if one != other:
         is_another = lift(True)
@@ -126,15 +126,15 @@ def _apart(one: int, other: int) -> Expression:
     )  # fmt: skip
 
 
-_given = element("e", handed_out.at(b))
-_not_taken = if_(controller_hands_out_ids, rpc.committed, zk.block_end + 1)
+given = element("e", handed_out.at(b))
+not_taken = if_(controller_hands_out_ids, rpc.committed, zk.block_end + 1)
 recorded_as_taken = invariant(
     "RecordedAsTaken",
-    (_not_taken >= 0)
+    (not_taken >= 0)
     & all_of(
         b,
-        _every(_of_one, lambda x: (x.end >= BLOCK_SIZE) & (x.end <= _not_taken))
-        & all_of(_given, _given < _not_taken),
+        _every(of_one, lambda x: (x.end >= BLOCK_SIZE) & (x.end <= not_taken))
+        & all_of(given, given < not_taken),
     ),
     "Every block that a broker has, and every id handed out, lies before what the store gives out "
     "next.",
@@ -182,7 +182,7 @@ blocks_apart = invariant(
     all_of(
         b,
         c,
-        all_true(*(_apart(*pair) for pair in product(range(len(_of_one)), repeat=2))),
+        all_true(*(_apart(*pair) for pair in product(range(len(of_one)), repeat=2))),
     ),
     "No two blocks that brokers have left have an id in common.",
 )
@@ -192,9 +192,9 @@ not_left_over = invariant(
     "NotLeftOver",
     all_of(
         b,
-        _given,
+        given,
         c,
-        _every(_of_other, lambda x: (_given < x.first) | (_given >= x.end)),
+        _every(of_other, lambda x: (given < x.first) | (given >= x.end)),
     ),
     "An id that was handed out is no longer left in any block.",
 )
@@ -204,7 +204,7 @@ not_left_over = invariant(
 # Blocks from ZooKeeper ---------------------------------------------------------------------------
 
 _write, _answer = in_flight("w", zk.SetData, b), in_flight("a", zk.SetDataResponse, b)
-_open = zk.connection.at(b)
+zk_connection = zk.connection.at(b)
 
 
 def _follows(expected: Expression, first: Expression) -> Expression:
@@ -233,10 +233,10 @@ one_write = invariant(
     all_of(
         b,
         all_true(
-            count_of(_write, _write.connection == _open)
-            + count_of(_answer, _answer.connection == _open)
+            count_of(_write, _write.connection == zk_connection)
+            + count_of(_answer, _answer.connection == zk_connection)
             <= one(zk.state.at(b) == zk.WRITING),
-            *(all_of(m, m.connection <= _open) for m in (_write, _answer)),
+            *(all_of(m, m.connection <= zk_connection) for m in (_write, _answer)),
         ),
     ),
     "A broker that writes waits for one answer at most, and no other broker for any.",
@@ -249,7 +249,7 @@ writes_what_is_proposed = invariant(
     all_of(
         b,
         _write,
-        (_write.connection == _open).implies(
+        (_write.connection == zk_connection).implies(
             (_write.block_end == last_of(zk.proposed_block.at(b)))
             & (_write.version == zk.expected_version.at(b))
         ),

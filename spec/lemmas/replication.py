@@ -31,8 +31,8 @@ x = REPLICA.variable("x")
 _one, _other = element("one", replicas.log.at(i)), element("other", replicas.log.at(j))
 _entry, _entry_i = element("entry", replicas.log.at(j)), element("mine", replicas.log.at(i))
 
-_leads = replicas.state.at(i) == State.LEADER
-_is_newest = _leads & (replicas.leader_epoch.at(i) == replicas.newest_epoch)
+leads = replicas.state.at(i) == State.LEADER
+is_newest = leads & (replicas.leader_epoch.at(i) == replicas.newest_epoch)
 
 
 def _may_lead(replica: Expression) -> Expression:
@@ -93,7 +93,7 @@ leader_elected = invariant(
     all_of(
         i,
         (replicas.leader_epoch.at(i) == replicas.newest_epoch).implies(
-            (replicas.newest_epoch == 0) | (_leads == (replicas.elected == i))
+            (replicas.newest_epoch == 0) | (leads == (replicas.elected == i))
         ),
     ),
     "In the newest epoch, the elected replica leads and no other.",
@@ -104,7 +104,7 @@ first_of_epoch = invariant(
     "FirstOfEpoch",
     all_of(
         i,
-        ((replicas.elected == i) & (replicas.state.at(i) != State.OFFLINE) & ~_is_newest).implies(
+        ((replicas.elected == i) & (replicas.state.at(i) != State.OFFLINE) & ~is_newest).implies(
             all_of(
                 j,
                 all_of(_entry, _entry.leader_epoch < replicas.newest_epoch)
@@ -138,8 +138,8 @@ logs_match = invariant(
 """One leader writes the entries of an epoch, one behind the other. A follower copies them only
 behind the same entries."""
 
-_before = count_of(_entry_i, _entry_i.leader_epoch < _one.leader_epoch)
-_before_other = count_of(_entry, _entry.leader_epoch < _one.leader_epoch)
+before = count_of(_entry_i, _entry_i.leader_epoch < _one.leader_epoch)
+before_other = count_of(_entry, _entry.leader_epoch < _one.leader_epoch)
 epochs_start_alike = invariant(
     "EpochsStartAlike",
     all_of(
@@ -147,7 +147,7 @@ epochs_start_alike = invariant(
         j,
         _one,
         _other,
-        (_one.leader_epoch == _other.leader_epoch).implies(_before == _before_other),
+        (_one.leader_epoch == _other.leader_epoch).implies(before == before_other),
     ),
     "An epoch starts at the same offset in all logs that have it.",
 )
@@ -159,7 +159,7 @@ has_own_entries = invariant(
         i,
         j,
         _entry,
-        (_leads & (_entry.leader_epoch == replicas.leader_epoch.at(i))).implies(
+        (leads & (_entry.leader_epoch == replicas.leader_epoch.at(i))).implies(
             is_prefix(replicas.log.at(j)[: position(_entry) + 1], replicas.log.at(i))
         ),
     ),
@@ -173,12 +173,12 @@ known_of_leader = invariant(
         i,
         all_true(
             replicas.high_watermark.at(i) <= size(replicas.log.at(i)),
-            replicas.epoch_start.at(i) <= if_(_leads, size(replicas.log.at(i)), 0),
+            replicas.epoch_start.at(i) <= if_(leads, size(replicas.log.at(i)), 0),
             all_of(x, replicas.fetched.at(i)[x] <= size(replicas.log.at(i))),
-            _leads.implies(i.is_in(replicas.isr.at(i))),
-            _is_newest.implies(replicas.isr.at(i) == replicas.in_sync),
-            _leads | (replicas.isr.at(i) == set_of()),
-            _leads | all_of(x, replicas.fetched.at(i)[x] == UNKNOWN),
+            leads.implies(i.is_in(replicas.isr.at(i))),
+            is_newest.implies(replicas.isr.at(i) == replicas.in_sync),
+            leads | (replicas.isr.at(i) == set_of()),
+            leads | all_of(x, replicas.fetched.at(i)[x] == UNKNOWN),
         ),
     ),
     "A leader is in its in-sync set, which is the recorded one in the newest epoch, and no offset "
@@ -189,10 +189,10 @@ leads no more."""
 
 # What is committed --------------------------------------------------------------------------------
 
-_known = replicas.log.at(i)[: replicas.high_watermark.at(i)]
+known = replicas.log.at(i)[: replicas.high_watermark.at(i)]
 committed_in_sync = invariant(
     "CommittedInSync",
-    all_of(i, j, _may_lead(j).implies(is_prefix(_known, replicas.log.at(j)))),
+    all_of(i, j, _may_lead(j).implies(is_prefix(known, replicas.log.at(j)))),
     "A replica that may lead has the records below any replica's high watermark.",
 )
 """A high watermark rises to what all in sync have, and a replica comes back in sync once it has
@@ -203,12 +203,12 @@ fetched_there = invariant(
     all_of(
         i,
         j,
-        (_leads & (i != j) & (replicas.fetched.at(i)[j] != UNKNOWN)).implies(
+        (leads & (i != j) & (replicas.fetched.at(i)[j] != UNKNOWN)).implies(
             (
                 (replicas.leader_epoch.at(j) == 0)
                 | (replicas.leader_epoch.at(j) >= replicas.leader_epoch.at(i))
             )
-            & _is_newest.implies(
+            & is_newest.implies(
                 (replicas.fetched.at(i)[j] <= size(replicas.log.at(j)))
                 & is_prefix(
                     replicas.log.at(i)[: maximum(replicas.fetched.at(i)[j], 0)],
@@ -225,7 +225,7 @@ below_epoch_start = invariant(
     "BelowEpochStart",
     all_of(
         i,
-        _is_newest.implies(
+        is_newest.implies(
             all_of(
                 j,
                 replicas.high_watermark.at(j)
@@ -240,8 +240,8 @@ leaders commit no more than that (OldLeaderLimited)."""
 
 # Leaders of older epochs --------------------------------------------------------------------------
 
-_is_old = (
-    _leads
+is_old = (
+    leads
     & (replicas.leader_epoch.at(i) < replicas.newest_epoch)
     & (size(replicas.isr.at(i)) >= replicas.min_isr)
 )
@@ -257,14 +257,14 @@ def _has_left(replica: Expression) -> Expression:
     )
 
 
-_limit = min_of(x, if_(_has_left(x), replicas.fetched.at(i)[x], LOG_SIZE))
-_shared = maximum(
-    0, minimum(_limit, if_(j.is_in(replicas.isr.at(i)), replicas.fetched.at(i)[j], LOG_SIZE))
+limit = min_of(x, if_(_has_left(x), replicas.fetched.at(i)[x], LOG_SIZE))
+shared = maximum(
+    0, minimum(limit, if_(j.is_in(replicas.isr.at(i)), replicas.fetched.at(i)[j], LOG_SIZE))
 )
 """The part of the old leader's log that replica j has, if it matters: the high watermark stays
 below."""
 
-_leads_later = (replicas.state.at(j) == State.LEADER) & (
+leads_later = (replicas.state.at(j) == State.LEADER) & (
     replicas.leader_epoch.at(j) > replicas.leader_epoch.at(i)
 )
 
@@ -273,13 +273,13 @@ followers_of_old = invariant(
     all_of(
         i,
         j,
-        (_leads & (size(replicas.isr.at(i)) >= replicas.min_isr) & _may_lead(j)).implies(
+        (leads & (size(replicas.isr.at(i)) >= replicas.min_isr) & _may_lead(j)).implies(
             j.is_in(replicas.isr.at(i))
             | (replicas.leader_epoch.at(j) == 0)
             | (replicas.leader_epoch.at(j) > replicas.leader_epoch.at(i))
-            | (_is_newest)
+            | (is_newest)
         )
-        & (_is_old & ((_may_lead(j) & ~j.is_in(replicas.isr.at(i))) | _leads_later)).implies(
+        & (is_old & ((_may_lead(j) & ~j.is_in(replicas.isr.at(i))) | leads_later)).implies(
             any_of(x, _has_left(x))
         ),
     ),
@@ -294,11 +294,11 @@ old_leader_limited = invariant(
     all_of(
         i,
         j,
-        (_is_old & (i != j) & (_may_lead(j) | _leads_later)).implies(
+        (is_old & (i != j) & (_may_lead(j) | leads_later)).implies(
             all_true(
-                _shared <= size(replicas.log.at(j)),
-                is_prefix(replicas.log.at(i)[:_shared], replicas.log.at(j)),
-                _leads_later.implies(_shared <= replicas.epoch_start.at(j)),
+                shared <= size(replicas.log.at(j)),
+                is_prefix(replicas.log.at(i)[:shared], replicas.log.at(j)),
+                leads_later.implies(shared <= replicas.epoch_start.at(j)),
             )
         ),
     ),
@@ -307,8 +307,8 @@ old_leader_limited = invariant(
 """The older leader's high watermark doesn't pass what it knows of a replica of its set, and those
 that have left tell it nothing new."""
 
-_is_old_of_follower = all_true(
-    _leads,
+is_old_of_follower = all_true(
+    leads,
     replicas.leader_epoch.at(i) < replicas.newest_epoch,
     i != j,
     replicas.leader_epoch.at(j) == replicas.leader_epoch.at(i),
@@ -319,7 +319,7 @@ committed_at_old_leader = invariant(
     all_of(
         i,
         j,
-        _is_old_of_follower.implies(
+        is_old_of_follower.implies(
             all_of(
                 k,
                 is_prefix(replicas.log.at(k)[: replicas.high_watermark.at(k)], replicas.log.at(i)),
@@ -333,22 +333,20 @@ committed_at_old_leader = invariant(
 
 # Answers to clients -------------------------------------------------------------------------------
 
-_record = variable("record", RECORD)
-_committed = replicas.log.at(i)[
-    : maximum(replicas.high_watermark.at(i), replicas.epoch_start.at(i))
-]
-_in_committed = element("committed", _committed)
+record = variable("record", RECORD)
+committed = replicas.log.at(i)[: maximum(replicas.high_watermark.at(i), replicas.epoch_start.at(i))]
+in_committed = element("committed", committed)
 
 consumed_in_sync = invariant(
     "ConsumedInSync",
     all_true(
         (replicas.newest_epoch == 0).implies(size(replicas.consumed) == 0),
         all_of(j, _may_lead(j).implies(is_prefix(replicas.consumed, replicas.log.at(j)))),
-        all_of(i, _is_newest.implies(size(replicas.consumed) <= size(_committed))),
+        all_of(i, is_newest.implies(size(replicas.consumed) <= size(committed))),
         all_of(
             i,
             j,
-            _is_old_of_follower.implies(is_prefix(replicas.consumed, replicas.log.at(i))),
+            is_old_of_follower.implies(is_prefix(replicas.consumed, replicas.log.at(i))),
         ),
     ),
     "A replica that may lead has what consumers have read. So does an older leader if its "
@@ -378,18 +376,16 @@ records_once = invariant(
 acknowledged_in_sync = invariant(
     "AcknowledgedInSync",
     all_of(
-        _record,
-        _record.is_in(replicas.acknowledged).implies(
+        record,
+        record.is_in(replicas.acknowledged).implies(
             all_true(
                 replicas.newest_epoch > 0,
-                all_of(j, _may_lead(j).implies(any_of(_entry, _entry.record == _record))),
-                all_of(
-                    i, _is_newest.implies(any_of(_in_committed, _in_committed.record == _record))
-                ),
+                all_of(j, _may_lead(j).implies(any_of(_entry, _entry.record == record))),
+                all_of(i, is_newest.implies(any_of(in_committed, in_committed.record == record))),
                 all_of(
                     i,
                     j,
-                    _is_old_of_follower.implies(any_of(_one, _one.record == _record)),
+                    is_old_of_follower.implies(any_of(_one, _one.record == record)),
                 ),
             )
         ),

@@ -78,16 +78,16 @@ def each_place(says: Callable[[Number], Expression]) -> Expression:
 # What the client knows ---------------------------------------------------------------------------
 
 _epoch, _entry_epoch = client.producer_epoch.at(_ME), client.entry_epoch.at(_ME)[p]
-_next_sequence = client.next_sequence.at(_ME)[p]
-_of_r = client.batches.at(_ME)[p][r]
-_answer = in_flight("y", ProduceResponse, _ME, p)
-_logged = element("e", leader.log.at(p))
+next_sequence = client.next_sequence.at(_ME)[p]
+of_r = client.batches.at(_ME)[p][r]
+answer = in_flight("y", ProduceResponse, _ME, p)
+logged = element("e", leader.log.at(p))
 
 # What a leader knows -----------------------------------------------------------------------------
 
-_entry = leader.producers.at(p)[client.producer_id.at(_ME)]
-_following = following(_entry)
-_cached = element("m", _entry.batch_metadata)
+entry = leader.producers.at(p)[client.producer_id.at(_ME)]
+next_in_order = following(entry)
+cached = element("m", entry.batch_metadata)
 
 
 def _was_sent(record: Expression) -> Expression:
@@ -95,13 +95,13 @@ def _was_sent(record: Expression) -> Expression:
 
 
 def _is_logged(record: Expression) -> Expression:
-    return any_of(_logged, _logged.record == record)
+    return any_of(logged, logged.record == record)
 
 
 def _may_come(place: Number) -> Expression:
     """Whether a number lies beyond those that the leader has come to."""
-    return (place.epoch > _entry.producer_epoch) | (
-        (place.epoch == _entry.producer_epoch) & (place.sequence >= _following)
+    return (place.epoch > entry.producer_epoch) | (
+        (place.epoch == entry.producer_epoch) & (place.sequence >= next_in_order)
     )
 
 
@@ -114,8 +114,8 @@ sent_in_turn = invariant(
         all_true(
             all_of(r, s, (_was_sent(r) & (position(s) < position(r))).implies(_was_sent(s))),
             *(m.every(_was_sent(m.record)) for m in (_sent, _late)),
-            all_of(_answer, _was_sent(_answer.record)),
-            all_of(_logged, _was_sent(_logged.record)),
+            all_of(answer, _was_sent(answer.record)),
+            all_of(logged, _was_sent(logged.record)),
         ),
     ),
     "Records are sent in their order, and only what was sent is in flight or in a log.",
@@ -128,9 +128,9 @@ sequences_fit = invariant(
     & all_of(
         p,
         all_true(
-            all_of(r, _was_sent(r) | (_next_sequence <= position(r))),
+            all_of(r, _was_sent(r) | (next_sequence <= position(r))),
             all_of(
-                _cached, (_cached.last_sequence < _following) & (_cached.last_sequence < RECORDS)
+                cached, (cached.last_sequence < next_in_order) & (cached.last_sequence < RECORDS)
             ),
         ),
     ),
@@ -145,19 +145,19 @@ epochs_fit = invariant(
             place.epoch != NO_EPOCH,
             place.epoch <= _entry_epoch,
             lift(place is _OPEN).implies(place.epoch == _entry_epoch),
-            (place.epoch == _entry_epoch).implies(place.sequence < _next_sequence),
+            (place.epoch == _entry_epoch).implies(place.sequence < next_sequence),
         )
     )
     & all_of(
         p,
         all_true(
-            _entry.producer_epoch <= _entry_epoch,
-            (_entry.producer_epoch == _entry_epoch).implies(_following <= _next_sequence),
+            entry.producer_epoch <= _entry_epoch,
+            (entry.producer_epoch == _entry_epoch).implies(next_in_order <= next_sequence),
             (_epoch != NO_EPOCH).implies(_entry_epoch <= _epoch),
             all_of(
-                _logged,
-                (_logged.producer_epoch != NO_EPOCH)
-                & (_logged.producer_epoch <= _entry.producer_epoch),
+                logged,
+                (logged.producer_epoch != NO_EPOCH)
+                & (logged.producer_epoch <= entry.producer_epoch),
             ),
         ),
     ),
@@ -172,8 +172,8 @@ one_message = invariant(
     all_of(
         p,
         r,
-        count_of(_sent.names[0], _sent.record == r) + count_of(_answer, _answer.record == r)
-        <= one(~_of_r.status.is_in(client.UNSENT, client.QUEUED)),
+        count_of(_sent.names[0], _sent.record == r) + count_of(answer, answer.record == r)
+        <= one(~of_r.status.is_in(client.UNSENT, client.QUEUED)),
     ),
     "One request with a batch, or its answer, is in flight on the connection that is open.",
 )
@@ -185,7 +185,7 @@ late_is_unanswered = invariant(
     all_of(
         p,
         _late.every(
-            all_of(r, ((_late.record == r) & client.is_open(_of_r)).implies(_of_r.unanswered))
+            all_of(r, ((_late.record == r) & client.is_open(of_r)).implies(of_r.unanswered))
         ),
     ),
     "The client counts an open batch as unanswered if a request with it is late.",
@@ -202,7 +202,7 @@ earlier_ones_first = invariant(
         all_true(
             *(
                 m.every(
-                    (client.is_open(_of_r) & (position(r) < position(m.record))).implies(
+                    (client.is_open(of_r) & (position(r) < position(m.record))).implies(
                         client.batches.at(_ME)[p][m.record].status == status
                     )
                 )
@@ -250,8 +250,8 @@ appended_or_ahead = invariant(
     each_place(
         lambda place: if_(
             _may_come(place),
-            all_of(_logged, position(_logged.record) < position(place.record)),
-            (place.epoch == _entry.producer_epoch).implies(_is_logged(place.record)),
+            all_of(logged, position(logged.record) < position(place.record)),
+            (place.epoch == entry.producer_epoch).implies(_is_logged(place.record)),
         )
     ),
     "A record whose number the leader has come to is in the log; one whose number it hasn't come "
@@ -267,11 +267,11 @@ appended_is_answered = invariant(
         all_true(
             all_of(
                 r,
-                (client.is_open(_of_r) & _is_logged(r) & ~_of_r.unanswered).implies(
-                    any_of(_answer, (_answer.record == r) & (_answer.error == Errors.NONE))
+                (client.is_open(of_r) & _is_logged(r) & ~of_r.unanswered).implies(
+                    any_of(answer, (answer.record == r) & (answer.error == Errors.NONE))
                 ),
             ),
-            all_of(_answer, (_answer.error == Errors.NONE).implies(_is_logged(_answer.record))),
+            all_of(answer, (answer.error == Errors.NONE).implies(_is_logged(answer.record))),
         ),
     ),
     "The answer to an appended batch is in flight, or the client knows that it has had none; and "

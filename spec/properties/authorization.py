@@ -101,12 +101,12 @@ none_refused = invariant(
     _AUTHORIZE,
     failure=failure("{} gets {}, although an ACL allows it and none denies it", _request, _refusal),
 )
-_by_topic = (_write | _all_topics | _other_topic) & ~_no_write & ~_no_prefix
+by_topic = (_write | _all_topics | _other_topic) & ~_no_write & ~_no_prefix
 idempotent_by = invariant(
     "IdempotentByTopic",
     ~(
         _refused(Request.INIT_WITHOUT_ID, Request.IDEMPOTENT)
-        & if_(idempotent_by_topic, _idempotent | _by_topic, _idempotent)
+        & if_(idempotent_by_topic, _idempotent | by_topic, _idempotent)
     )
     & _let(Request.INIT_WITHOUT_ID).implies(
         if_(idempotent_by_topic, _idempotent | _write | _all_topics | _other_topic, _idempotent)

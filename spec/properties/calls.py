@@ -29,11 +29,11 @@ def _my(field: Expression) -> Expression:
 _state, _current, _queued = _my(client.state), _my(queue.current), _my(queue.queued)
 _next, _last_error = after(_state), _my(manager.last_error)
 _pending, _acknowledged = _my(manager.pending_call), _my(manager.call_acknowledged)
-_has_error = _state.is_in(client.ABORTABLE_ERROR, client.FATAL_ERROR)
-_asked_for = _my(client.adding) | _my(client.added)
-_partitions = _my(manager.new_partitions) | _asked_for
-_taken = ~_current.is_set & after(_current).is_set
-_sent = ~_my(manager.request_in_flight) & after(_my(manager.request_in_flight))
+has_error = _state.is_in(client.ABORTABLE_ERROR, client.FATAL_ERROR)
+asked_for = _my(client.adding) | _my(client.added)
+partitions = _my(manager.new_partitions) | asked_for
+taken = ~_current.is_set & after(_current).is_set
+sent = ~_my(manager.request_in_flight) & after(_my(manager.request_in_flight))
 
 # Source: TransactionManager.State.isTransitionValid. PREPARED_TRANSACTION has no place here.
 _ALLOWED = (
@@ -52,14 +52,14 @@ _ALLOWED = (
     (client.ABORTABLE_ERROR, client.COMMITTING, True),
     (client.ABORTABLE_ERROR, client.INITIALIZING, unauthorized_abortable),
 )
-_is_allowed = any_true(
+is_allowed = any_true(
     _next == _state,
     _next == client.FATAL_ERROR,
     *((_next == to) & (_state == source) & during for to, source, during in _ALLOWED),
 )
 
 
-_has_states = transactional | one_way_to_ids
+has_states = transactional | one_way_to_ids
 """Before 2.5 a client without transactional id asks in a loop of its own, without states."""
 
 
@@ -68,41 +68,41 @@ def _takes(request: Expression) -> Expression:
 
 
 def _sends(request: Expression) -> Expression:
-    return _sent & (_current == some(request))
+    return sent & (_current == some(request))
 
 
 PROPERTIES = (
     step_property(
         "AllowedTransitions",
-        _has_states.implies(_is_allowed),
+        has_states.implies(is_allowed),
         "A client's state changes only as TransactionManager allows it; a fatal error is final.",
         source="TransactionManager.State.isTransitionValid",
         failure=failure("the client goes from {} to {}", _state, _next),
     ),
     invariant(
         "ErrorIsKnown",
-        _has_error.implies(_last_error.is_set),
+        has_error.implies(_last_error.is_set),
         "A client in an error state knows the error that its calls raise.",
         source="TransactionManager.maybeFailWithError",
         failure=failure("the client is in {} and knows no error", _state),
     ),
     invariant(
         "EpochOfPartitions",
-        (size(_partitions) > 0).implies(_my(client.producer_epoch) != NO_EPOCH),
+        (size(partitions) > 0).implies(_my(client.producer_epoch) != NO_EPOCH),
         "A partition gets into a transaction only once there are a producer id and epoch.",
         source="TransactionManager.maybeAddPartition",
         failure=failure(
             "the transaction has {}, and the client's epoch is {}",
-            _partitions,
+            partitions,
             _my(client.producer_epoch),
         ),
     ),
     invariant(
         "AskedOnce",
-        size(_my(manager.new_partitions) & _asked_for) == 0,
+        size(_my(manager.new_partitions) & asked_for) == 0,
         "A partition that is in the transaction, or asked for, isn't asked for again.",
         source="TransactionManager.maybeAddPartition",
-        failure=failure("{} is to be asked for again", _my(manager.new_partitions) & _asked_for),
+        failure=failure("{} is to be asked for again", _my(manager.new_partitions) & asked_for),
     ),
     step_property(
         "OneCallAtATime",
@@ -127,7 +127,7 @@ PROPERTIES = (
     ),
     step_property(
         "NothingTakenInError",
-        (_taken & _has_error).implies(
+        (taken & has_error).implies(
             (_state == client.ABORTABLE_ERROR) & (after(_current) == some(Request.FIND_COORDINATOR))
         ),
         "In an error state, the only request that is taken from the queue is a look-up of a "
@@ -181,24 +181,24 @@ def _waits(*requests: Expression) -> Expression:
     return any_true(*(each.is_in(_queued) | (_current == some(each)) for each in requests))
 
 
-_call_waits = _pending.is_set & (
+call_waits = _pending.is_set & (
     _waits(Request.INIT_PRODUCER_ID, Request.END_TXN)
     | (_my(manager.call_result) == manager.CallResult.LOST)
 )
-_partitions_wait = (size(_my(manager.new_partitions)) > 0) | _waits(Request.ADD_PARTITIONS_TO_TXN)
-_added_first = _waits(Request.ADD_OFFSETS_TO_TXN)
-_offsets_wait = _waits(Request.TXN_OFFSET_COMMIT)
-_is_busy = (size(_queued) > 0) | _current.is_set | (size(_my(manager.new_partitions)) > 0)
-_more_offsets = _added_first | (
+partitions_wait = (size(_my(manager.new_partitions)) > 0) | _waits(Request.ADD_PARTITIONS_TO_TXN)
+added_first = _waits(Request.ADD_OFFSETS_TO_TXN)
+offsets_wait = _waits(Request.TXN_OFFSET_COMMIT)
+is_busy = (size(_queued) > 0) | _current.is_set | (size(_my(manager.new_partitions)) > 0)
+more_offsets = added_first | (
     Request.TXN_OFFSET_COMMIT.is_in(_queued) & (_current == some(Request.TXN_OFFSET_COMMIT))
 )
-_in_between = transactional & ((_state == client.INITIALIZING) | client.is_completing(_state))
-_closes = close_ends & transactional & _my(manager.is_closed)
-_nothing_follows = _my(client.can_only_close)
-_is_closed = ~_is_busy & ~_my(manager.has_ongoing_transaction)
+in_between = transactional & ((_state == client.INITIALIZING) | client.is_completing(_state))
+closes = close_ends & transactional & _my(manager.is_closed)
+nothing_follows = _my(client.can_only_close)
+is_closed = ~is_busy & ~_my(manager.has_ongoing_transaction)
 PROGRESS = (
     leads_to(
-        "ClientCallEnds", _call_waits, ~_call_waits,
+        "ClientCallEnds", call_waits, ~call_waits,
         "Each call in which an application waits ends, with its result or an error.",
         source="TransactionalRequestResult.await",
         failure=failure(
@@ -206,36 +206,36 @@ PROGRESS = (
         ),
     ),
     leads_to(
-        "PartitionsAnswered", calls_in_turn & _partitions_wait,
-        ~_partitions_wait | _added_first | _offsets_wait,
+        "PartitionsAnswered", calls_in_turn & partitions_wait,
+        ~partitions_wait | added_first | offsets_wait,
         "A partition that is written to gets into its transaction, or the transaction fails, if "
         "no offsets are sent in between.",
         source="TransactionManager.maybeAddPartition",
         failure=failure(
             "these partitions still wait to get into the transaction: {}",
-            _my(manager.new_partitions) | _asked_for,
+            _my(manager.new_partitions) | asked_for,
         ),
     ),
     leads_to(
-        "OffsetsAdded", calls_in_turn & _added_first, ~_added_first | _offsets_wait,
+        "OffsetsAdded", calls_in_turn & added_first, ~added_first | offsets_wait,
         "The group of offsets that are sent gets into the transaction, or the call fails.",
         source="TransactionManager.sendOffsetsToTransaction",
         failure=failure("AddOffsetsToTxn still waits, with the client in {}", _state),
     ),
     leads_to(
-        "OffsetsAnswered", calls_in_turn & _offsets_wait, ~_offsets_wait | _more_offsets,
+        "OffsetsAnswered", calls_in_turn & offsets_wait, ~offsets_wait | more_offsets,
         "Offsets are committed, or the call fails, if no more are sent in between.",
         source="TransactionManager.sendOffsetsToTransaction",
         failure=failure("TxnOffsetCommit still waits, with the client in {}", _state),
     ),
     leads_to(
-        "CloseEnds", _closes, ~_closes | _is_closed | _nothing_follows,
+        "CloseEnds", closes, ~closes | is_closed | nothing_follows,
         "A closed client completes its calls, aborts an open transaction, and ends.",
         source="KAFKA-6635, Sender.run",
         failure=failure("the closed client is still in {}", _state),
     ),
     leads_to(
-        "UsableAgain", _in_between, ~_in_between,
+        "UsableAgain", in_between, ~in_between,
         "A client that initializes or ends a transaction reaches a state in which it can go on "
         "or abort, or has failed for good.",
         source="TransactionManager.State, abortableErrorIfPossible, transitionToAbortableError",

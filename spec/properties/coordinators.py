@@ -28,8 +28,8 @@ from ..releases.features import newer_epoch_cancels_load
 b, c = BROKER.variable("b"), BROKER.variable("c")
 s = STATE_PARTITION.variable("s")
 _mine, _other = owned.at(b)[s], owned.at(c)[s]
-_answers = _mine.is_set & ~_mine.value.is_loading
-_epoch = _mine.value.coordinator_epoch
+answers = _mine.is_set & ~_mine.value.is_loading
+epoch = _mine.value.coordinator_epoch
 
 one_for_an_epoch = invariant(
     "OneCoordinatorForAnEpoch",
@@ -37,16 +37,16 @@ one_for_an_epoch = invariant(
         s,
         b,
         c,
-        ((b != c) & _mine.is_set & _other.is_set).implies(_epoch != _other.value.coordinator_epoch),
+        ((b != c) & _mine.is_set & _other.is_set).implies(epoch != _other.value.coordinator_epoch),
     ),
     "No two brokers coordinate an id under the same coordinator epoch.",
     "TransactionStateManager, the leader epoch of the log's partition",
-    failure=failure("{} and {} both coordinate {} under coordinator epoch {}", b, c, s, _epoch),
+    failure=failure("{} and {} both coordinate {} under coordinator epoch {}", b, c, s, epoch),
 )
 
 only_as_heard = invariant(
     "AnswersOnlyAsHeard",
-    all_of(s, b, _answers.implies(_epoch == heard_epoch.at(b))),
+    all_of(s, b, answers.implies(epoch == heard_epoch.at(b))),
     "A broker that knows of a newer leader of the transaction log no longer answers.",
     "TransactionCoordinator.onResignation",
     KnownBug(
@@ -55,7 +55,7 @@ only_as_heard = invariant(
     failure=failure(
         "{} answers under coordinator epoch {}, and it knows of epoch {}",
         b,
-        _epoch,
+        epoch,
         heard_epoch.at(b),
     ),
 )
@@ -65,9 +65,7 @@ knows_the_log = invariant(
     all_of(
         s,
         b,
-        (_answers & (_epoch == size(leaders) - 1) & logged.is_set).implies(
-            known.at(b)[s] == logged
-        ),
+        (answers & (epoch == size(leaders) - 1) & logged.is_set).implies(known.at(b)[s] == logged),
     ),
     "The newest leader answers only when it knows the id's record in the log.",
     "TransactionStateManager.getAndMaybeAddTransactionState, COORDINATOR_LOAD_IN_PROGRESS",
@@ -89,12 +87,12 @@ one_entry = step_property(
 
 PROPERTIES = (one_for_an_epoch, only_as_heard, knows_the_log, one_entry)
 
-_is_loading = _mine.is_set & _mine.value.is_loading
+is_loading = _mine.is_set & _mine.value.is_loading
 PROGRESS = (
     leads_to(
         "LoadEnds",
-        _is_loading,
-        ~_is_loading,
+        is_loading,
+        ~is_loading,
         "A broker that loads a partition of the transaction log answers at last, or gives it up.",
         "TransactionStateManager.loadTransactionsForTxnTopicPartition",
         each=(b, s),
@@ -102,7 +100,7 @@ PROGRESS = (
     ),
     always_possible(
         "LeaderCanAnswer",
-        (size(leaders) == 0) | all_of(s, any_of(b, _answers & (_epoch == size(leaders) - 1))),
+        (size(leaders) == 0) | all_of(s, any_of(b, answers & (epoch == size(leaders) - 1))),
         "From every state, the newest leader can still come to answer.",
         "TransactionCoordinator.onElection",
         failure=failure(

@@ -26,36 +26,36 @@ from ..replication.state import RECORD, RECORDS, REPLICA, SESSION, State
 
 _r, _i = variable("r", RECORD), REPLICA.variable("i")
 _one, _other = element("one", delivery.processed), element("other", delivery.processed)
-_is_before = position(_one) < position(_other)
+is_before = position(_one) < position(_other)
 
 
 def _is_processed(record: Expression) -> Expression:
     return any_of(_one, _one == record)
 
 
-_is_transactional = delivery.is_transactional
+is_transactional = delivery.is_transactional
 has_sent = (
     (replicas.produced == RECORDS)
     & (size(delivery.requests) == 0)
     & (size(delivery.queue) == 0)
-    & (~_is_transactional | (delivery.transaction == Transaction.COMMITTED))
+    & (~is_transactional | (delivery.transaction == Transaction.COMMITTED))
 )
 """Whether the producer has nothing left to do."""
-_has_read = (delivery.stage == Stage.POLLING) & any_of(
+has_read = (delivery.stage == Stage.POLLING) & any_of(
     _i,
     replicas.leads(_i, replicas.newest_epoch)
     & (replicas.high_watermark.at(_i) == size(replicas.log.at(_i)))
     & ~is_given(_i, validated(_i)),
 )
-settled = has_sent & _has_read
+settled = has_sent & has_read
 """Whether the producer has nothing left to do, and the consumer has read all that it is given by
 the newest leader, whose log is committed as a whole."""
-_ends_well = delivery.transaction.is_in(Transaction.COMMITTING, Transaction.COMMITTED)
-_has_succeeded = _r.is_in(delivery.succeeded) & (~_is_transactional | _ends_well)
+ends_well = delivery.transaction.is_in(Transaction.COMMITTING, Transaction.COMMITTED)
+has_succeeded = _r.is_in(delivery.succeeded) & (~is_transactional | ends_well)
 
 at_most_once = invariant(
     "AtMostOnce",
-    all_of(_one, _other, _is_before.implies(_one != _other)),
+    all_of(_one, _other, is_before.implies(_one != _other)),
     "No record is processed twice.",
     "KIP-98; the documentation of Kafka, Message Delivery Semantics",
     failure=failure(
@@ -75,7 +75,7 @@ at_least_once = invariant(
 )
 no_silent_loss = invariant(
     "NoSilentLoss",
-    settled.implies(all_of(_r, _has_succeeded.implies(_is_processed(_r)))),
+    settled.implies(all_of(_r, has_succeeded.implies(_is_processed(_r)))),
     "No record is lost whose send was a success, in a transaction that was committed if there is "
     "one.",
     "acks, ProducerRecord; the documentation of Kafka, Message Delivery Semantics",
@@ -83,7 +83,7 @@ no_silent_loss = invariant(
 )
 in_order = invariant(
     "InOrder",
-    all_of(_one, _other, _is_before.implies(_one <= _other)),
+    all_of(_one, _other, is_before.implies(_one <= _other)),
     "No record is processed after one that was sent later.",
     "max.in.flight.requests.per.connection",
     failure=failure("record {} was processed before record {}", _one, _other),
@@ -92,9 +92,9 @@ in_order = invariant(
 # What a new leader has of producers and their transactions ----------------------------------------
 
 _j, _n = REPLICA.variable("j"), variable("n", SESSION)
-_mine = element("mine", delivery.of_session(replicas.log.at(_i), replicas.session))
-_mark = element("mark", delivery.of_session(replicas.log.at(_i), _n))
-_newest_leader = replicas.leads(_i, replicas.newest_epoch)
+mine = element("mine", delivery.of_session(replicas.log.at(_i), replicas.session))
+mark = element("mark", delivery.of_session(replicas.log.at(_i), _n))
+newest_leader = replicas.leads(_i, replicas.newest_epoch)
 
 duplicate_known = invariant(
     "DuplicateKnown",
@@ -103,9 +103,7 @@ duplicate_known = invariant(
         (delivery.is_idempotent & _r.is_in(replicas.acknowledged)).implies(
             all_of(
                 _i,
-                _newest_leader.implies(
-                    any_of(_mine, (_mine.kind == Kind.DATA) & (_mine.record == _r))
-                ),
+                newest_leader.implies(any_of(mine, (mine.kind == Kind.DATA) & (mine.record == _r))),
             )
         ),
     ),
@@ -115,17 +113,17 @@ duplicate_known = invariant(
     failure=failure("{}, the newest leader, would append the acknowledged record {} again", _i, _r),
 )
 
-_is_aborted = _n < replicas.session
-_is_committed = (_n == replicas.session) & (delivery.transaction == Transaction.COMMITTED)
+is_aborted = _n < replicas.session
+is_committed = (_n == replicas.session) & (delivery.transaction == Transaction.COMMITTED)
 marker_kept = invariant(
     "MarkerKept",
     all_of(
         _n,
-        (_is_transactional & (_is_aborted | _is_committed)).implies(
+        (is_transactional & (is_aborted | is_committed)).implies(
             all_of(
                 _i,
-                _newest_leader.implies(
-                    any_of(_mark, _mark.kind == if_(_is_aborted, Kind.ABORT, Kind.COMMIT))
+                newest_leader.implies(
+                    any_of(mark, mark.kind == if_(is_aborted, Kind.ABORT, Kind.COMMIT))
                 ),
             )
         ),
@@ -135,13 +133,13 @@ marker_kept = invariant(
     failure=failure("{}, the newest leader, lacks the marker of the ended transaction", _i),
 )
 
-_read = element("read", replicas.log.at(_i))
-_is_given = is_given(_i, position(_read)) & (_read.kind == Kind.DATA)
+read = element("read", replicas.log.at(_i))
+is_given_record = is_given(_i, position(read)) & (read.kind == Kind.DATA)
 
 
 def _ending(replica: Expression) -> Expression:
     """How the transaction of the entry ended, by a replica's log."""
-    return ending_behind(replicas.log.at(replica), position(_read), _read.producer_id).value.kind
+    return ending_behind(replicas.log.at(replica), position(read), read.producer_id).value.kind
 
 
 aborted_alike = invariant(
@@ -149,14 +147,14 @@ aborted_alike = invariant(
     all_of(
         _i,
         _j,
-        _read,
+        read,
         all_true(
             filters,
             replicas.state.at(_i) == State.LEADER,
             replicas.leads(_j, replicas.newest_epoch),
-            _is_given,
+            is_given_record,
         ).implies(
-            (replicas.log.at(_j)[position(_read)] == some(_read)) & (_ending(_i) == _ending(_j))
+            (replicas.log.at(_j)[position(read)] == some(read)) & (_ending(_i) == _ending(_j))
         ),
     ),
     "Below its last stable offset, a leader gives a read_committed consumer the records that the "
@@ -166,8 +164,8 @@ aborted_alike = invariant(
         "{} gives a reader record {} at offset {}, and {}, the newest leader, has something "
         "else there",
         _i,
-        _read.record,
-        position(_read),
+        read.record,
+        position(read),
         _j,
     ),
 )

@@ -31,7 +31,7 @@ ASKED = (application.Outcome.COMMITTING, application.Outcome.COMMITTED)
 i = PRODUCER.variable("i")
 k = variable("k", INPUT_OFFSET)
 
-_first = log_entry("e", OUTPUT)
+first = log_entry("e", OUTPUT)
 
 
 def _input(entry: Expression) -> Expression:
@@ -48,7 +48,7 @@ counted_once = invariant(
     "CountedOnce",
     # one transaction has no other to count its input again
     (TRANSACTIONS > 1).implies(
-        all_of(k, count_of(_first, _is_committed(_first, OUTPUT) & (_input(_first) == k)) <= 1)
+        all_of(k, count_of(first, _is_committed(first, OUTPUT) & (_input(first) == k)) <= 1)
     ),
     "The committed output has the result of each input at most once.",
     "KIP-98 and KIP-447, consume, process and produce",
@@ -60,11 +60,11 @@ none_skipped = invariant(
         k,
         (groups.committed.is_set & (k < groups.committed.value.offset)).implies(
             any_of(
-                _first,
-                (_first.kind == DATA)
-                & (_input(_first) == k)
-                & ~is_aborted(_first, OUTPUT)
-                & application.outcome.at(_first.txn.value).is_in(*ASKED),
+                first,
+                (first.kind == DATA)
+                & (_input(first) == k)
+                & ~is_aborted(first, OUTPUT)
+                & application.outcome.at(first.txn.value).is_in(*ASKED),
             )
         ),
     ),
@@ -78,30 +78,30 @@ none_skipped = invariant(
     ),
 )
 
-_stored = log_entry("s", OFFSETS)
-_in_log = max_of(_stored, if_(_is_committed(_stored, OFFSETS), _input(_stored) + 1, 0), default=0)
-_newest = last(leader.log.at(OFFSETS))
-_appended = after(size(leader.log.at(OFFSETS))) > size(leader.log.at(OFFSETS))
+stored = log_entry("s", OFFSETS)
+in_log = max_of(stored, if_(_is_committed(stored, OFFSETS), _input(stored) + 1, 0), default=0)
+newest = last(leader.log.at(OFFSETS))
+appended = after(size(leader.log.at(OFFSETS))) > size(leader.log.at(OFFSETS))
 no_zombie_offset = step_property(
     "NoZombieOffset",
-    (_appended & after(_newest.value.kind == DATA)).implies(
-        after(groups.processed_in.at(_newest.value.txn.value)) == groups.generation
+    (appended & after(newest.value.kind == DATA)).implies(
+        after(groups.processed_in.at(newest.value.txn.value)) == groups.generation
     ),
     "No member of a former generation commits an offset.",
     "KIP-447, TxnOffsetCommit",
     failure=failure(
         "a member of generation {} commits an offset, in generation {}",
-        after(groups.processed_in.at(_newest.value.txn.value)),
+        after(groups.processed_in.at(newest.value.txn.value)),
         groups.generation,
     ),
 )
-_fetched = ~groups.position.at(i).is_set & after(groups.position.at(i).is_set)
+fetched = ~groups.position.at(i).is_set & after(groups.position.at(i).is_set)
 stable_fetch = step_property(
     "StableFetch",
     all_of(
         i,
-        _fetched.implies(
-            ~leader.is_open.at(OFFSETS) & (after(groups.position.at(i).value) == _in_log)
+        fetched.implies(
+            ~leader.is_open.at(OFFSETS) & (after(groups.position.at(i).value) == in_log)
         ),
     ),
     "An instance that is assigned the input begins where the last committed transaction ended, and "
@@ -111,7 +111,7 @@ stable_fetch = step_property(
         "{} begins at input {}, where the committed offset is {}",
         i,
         after(groups.position.at(i)),
-        _in_log,
+        in_log,
     ),
 )
 offset_forward = step_property(

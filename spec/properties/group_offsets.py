@@ -31,13 +31,13 @@ from ..releases.group_features import (
     stable_offsets,
 )
 
-_e = element("e", log)
-_marker = ending(_e)
-_is_own = (_e.kind == Kind.OFFSET) & counts(_e)
-_is_committed = (
-    (_e.kind == Kind.TRANSACTION_OFFSET) & _marker.is_set & (_marker.value.kind == Kind.COMMIT)
+item = element("e", log)
+marker = ending(item)
+is_own = (item.kind == Kind.OFFSET) & counts(item)
+is_committed = (
+    (item.kind == Kind.TRANSACTION_OFFSET) & marker.is_set & (marker.value.kind == Kind.COMMIT)
 )
-_has_ended = _is_committed & counts(_marker.value)
+has_ended = is_committed & counts(marker.value)
 _MENDED = offsets_in_place_first, refused_offset_harmless, loaded_once_replicated
 
 
@@ -48,18 +48,20 @@ def _is_fetched(entry: Expression) -> Expression:
 
 committed_kept = invariant(
     "CommittedKept",
-    is_loaded.implies(all_of(_e, _is_own.implies(_is_fetched(_e)))),
+    is_loaded.implies(all_of(item, is_own.implies(_is_fetched(item)))),
     "OffsetFetch returns an offset that a member has committed, or a later one.",
     "GroupMetadata.onOffsetCommitAppend, OffsetMetadataManager.replay",
     failure=failure(
         "a member has committed offset {} at place {}, and OffsetFetch returns an older one",
-        _e.offset,
-        _e.place,
+        item.offset,
+        item.place,
     ),
 )
 transaction_kept = invariant(
     "TransactionKept",
-    (is_loaded & (size(completions) == 0)).implies(all_of(_e, _has_ended.implies(_is_fetched(_e)))),
+    (is_loaded & (size(completions) == 0)).implies(
+        all_of(item, has_ended.implies(_is_fetched(item)))
+    ),
     "OffsetFetch returns the offset of a committed transaction, or a later one, once the "
     "coordinator has processed the marker.",
     "GroupMetadata.completePendingTxnOffsetCommit, OffsetMetadataManager.replay",
@@ -71,13 +73,13 @@ transaction_kept = invariant(
     ),
     failure=failure(
         "a transaction has committed offset {} at place {}, and OffsetFetch returns an older one",
-        _e.offset,
-        _e.place,
+        item.offset,
+        item.place,
     ),
 )
 in_place_first = invariant(
     "InPlaceOnceEnded",
-    is_loaded.implies(all_of(_e, _has_ended.implies(_is_fetched(_e)))),
+    is_loaded.implies(all_of(item, has_ended.implies(_is_fetched(item)))),
     "Once a marker is replicated, its offsets are in place.",
     "KAFKA-17507, KafkaApis.handleWriteTxnMarkersRequest",
     KnownBug(
@@ -88,18 +90,18 @@ in_place_first = invariant(
     ),
     failure=failure(
         "the marker of offset {} at place {} is replicated, and OffsetFetch returns an older one",
-        _e.offset,
-        _e.place,
+        item.offset,
+        item.place,
     ),
 )
 fetched_is_committed = invariant(
     "FetchedIsCommitted",
     (is_loaded & committed.is_set).implies(
         any_of(
-            _e,
-            (_e.place == committed.value.appended.value)
-            & (_e.offset == committed.value.offset)
-            & (_is_own | _has_ended),
+            item,
+            (item.place == committed.value.appended.value)
+            & (item.offset == committed.value.offset)
+            & (is_own | has_ended),
         )
     ),
     "OffsetFetch returns only what was committed, and nothing of an open or aborted transaction.",
@@ -177,19 +179,21 @@ answered_kept = invariant(
     ),
 )
 
-_is_written = _is_own | _has_ended
-_newest = max_of(_e, if_(_is_written, _e.place + 1, 0), default=0)
-_pends = (
-    (_e.kind == Kind.TRANSACTION_OFFSET) & counts(_e) & ~(_marker.is_set & counts(_marker.value))
+is_written = is_own | has_ended
+newest = max_of(item, if_(is_written, item.place + 1, 0), default=0)
+pends = (
+    (item.kind == Kind.TRANSACTION_OFFSET) & counts(item) & ~(marker.is_set & counts(marker.value))
 )
-_newest_pending = max_of(_e, if_(_pends & (_e.producer_id == some(n)), _e.place + 1, 0), default=0)
+newest_pending = max_of(
+    item, if_(pends & (item.producer_id == some(n)), item.place + 1, 0), default=0
+)
 memory_is_replay = invariant(
     "MemoryIsReplay",
     ~answered_without_record
     & (is_loaded & (size(completions) == 0)).implies(
-        (if_(committed.is_set, committed.value.appended.value + 1, 0) == _newest)
+        (if_(committed.is_set, committed.value.appended.value + 1, 0) == newest)
         & all_of(
-            n, if_(pending[n].is_set, pending[n].value.appended.value + 1, 0) == _newest_pending
+            n, if_(pending[n].is_set, pending[n].value.appended.value + 1, 0) == newest_pending
         )
     ),
     "The offsets in a coordinator's memory, committed and pending, are those of a replay of its "

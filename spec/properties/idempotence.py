@@ -36,10 +36,10 @@ def _entry(name: str, where: Expression) -> Expression:
 
 
 _first, _second = _entry("e", p), _entry("f", p)
-_in_order = position(_first) < position(_second)
+in_order = position(_first) < position(_second)
 no_duplicate = invariant(
     "NoDuplicate",
-    all_of(p, _first, _second, _in_order.implies(_first.record != _second.record)),
+    all_of(p, _first, _second, in_order.implies(_first.record != _second.record)),
     "A record that an application sent once is in its partition's log at most once.",
     "KIP-98, idempotent producer",
     KnownBug("KAFKA-14034, open (docs/findings.md, 1 to 3)", _MENDS, client_epoch_bump),
@@ -68,7 +68,7 @@ order = invariant(
         p,
         _first,
         _second,
-        _in_order.implies(position(_first.record) <= position(_second.record)),
+        in_order.implies(position(_first.record) <= position(_second.record)),
     ),
     "In a partition, records are in the order in which the application sent them.",
     "KIP-98, idempotent producer",
@@ -83,14 +83,14 @@ order = invariant(
     ),
 )
 
-_same_id = (_first.producer_id == _second.producer_id) & (_first.producer_epoch != NO_EPOCH)
+same_id = (_first.producer_id == _second.producer_id) & (_first.producer_epoch != NO_EPOCH)
 epoch_forward = invariant(
     "EpochForward",
     all_of(
         p,
         _first,
         _second,
-        (_in_order & _same_id & (_second.producer_epoch != NO_EPOCH)).implies(
+        (in_order & same_id & (_second.producer_epoch != NO_EPOCH)).implies(
             _first.producer_epoch <= _second.producer_epoch
         ),
     ),
@@ -107,17 +107,17 @@ epoch_forward = invariant(
     ),
 )
 
-_batch = element("batch", leader.producers.at(p)[n].batch_metadata)
-_later = element("later", leader.producers.at(p)[n].batch_metadata)
+batch = element("batch", leader.producers.at(p)[n].batch_metadata)
+later = element("later", leader.producers.at(p)[n].batch_metadata)
 no_gap = invariant(
     "NoGap",
     all_of(
         p,
         n,
-        _batch,
-        _later,
-        (position(_later) == position(_batch) + 1).implies(
-            _later.last_sequence == wrap(_batch.last_sequence + 1, SEQUENCE)
+        batch,
+        later,
+        (position(later) == position(batch) + 1).implies(
+            later.last_sequence == wrap(batch.last_sequence + 1, SEQUENCE)
         ),
     ),
     "The batches that a leader remembers of a producer's epoch follow one another without a gap.",
@@ -127,18 +127,18 @@ no_gap = invariant(
         "then one that ends with {}",
         p,
         n,
-        _batch.last_sequence,
-        _later.last_sequence,
+        batch.last_sequence,
+        later.last_sequence,
     ),
 )
 
-_kept = element("k", after(leader.log.at(p)))
+kept = element("k", after(leader.log.at(p)))
 log_stays = step_property(
     "LogStays",
     all_of(
         p,
         _first,
-        any_of(_kept, (position(_kept) == position(_first)) & (_kept == _first)),
+        any_of(kept, (position(kept) == position(_first)) & (kept == _first)),
     ),
     "A log only grows: its records don't change.",
     "KIP-98",
@@ -150,14 +150,14 @@ log_stays = step_property(
     ),
 )
 
-_batch_of_r = client.batches.at(ME)[p][r]
+batch_of_r = client.batches.at(ME)[p][r]
 answer_stays = step_property(
     "AnswerStays",
     all_of(
         p,
         r,
-        _batch_of_r.status.is_in(client.ACKNOWLEDGED, client.FAILED).implies(
-            after(_batch_of_r.status) == _batch_of_r.status
+        batch_of_r.status.is_in(client.ACKNOWLEDGED, client.FAILED).implies(
+            after(batch_of_r.status) == batch_of_r.status
         ),
     ),
     "The application gets one answer about a record, and the answer never changes.",
@@ -166,8 +166,8 @@ answer_stays = step_property(
         "the answer about {} of {} changes from {} to {}",
         r,
         p,
-        _batch_of_r.status,
-        after(_batch_of_r.status),
+        batch_of_r.status,
+        after(batch_of_r.status),
     ),
 )
 

@@ -28,7 +28,7 @@ from ..groups.state import (
 )
 from ..releases.group_features import instances_needed, members_fenced, static_members
 
-_has_begun = status.is_in(COMPLETING, STABLE)
+has_begun = status.is_in(COMPLETING, STABLE)
 
 forward = step_property(
     "GenerationForward",
@@ -63,7 +63,7 @@ leader_member = invariant(
 )
 one_leader = step_property(
     "OneLeader",
-    (_has_begun & after(_has_begun) & (after(generation) == generation)).implies(
+    (has_begun & after(has_begun) & (after(generation) == generation)).implies(
         (after(leader) == leader) | (leader.is_set & leader.value.is_in(after(fenced)))
     ),
     "A generation has one leader. Another leader is the same member after a restart, by its "

@@ -139,15 +139,15 @@ PROPERTIES = (
 
 # Properties of progress ---------------------------------------------------------------------------
 
-_is_in_a_call = if_(
+is_in_a_call = if_(
     controller_hands_out_ids,
     rpc.step.at(b)[h] != rpc.Step.IDLE,
     zk.state.at(b).is_in(zk.READING, zk.WRITING, zk.CHECKING),
 )
-_no_block_is_left = (
+no_block_is_left = (
     if_(controller_hands_out_ids, rpc.next_block, zk.block_end) > LARGEST_PRODUCER_ID - BLOCK_SIZE
 )
-_has_id = if_(
+has_id = if_(
     controller_hands_out_ids,
     (rpc.current_block.at(b).first >= 0)
     & (rpc.next_producer_id.at(b) <= last_of(rpc.current_block.at(b).first)),
@@ -157,8 +157,8 @@ _has_id = if_(
 PROGRESS = (
     leads_to(
         "CallEnds",
-        _is_in_a_call,
-        ~_is_in_a_call,
+        is_in_a_call,
+        ~is_in_a_call,
         "Each request for a producer id is answered at last, with an id or with an error.",
         "RPCProducerIdManager.generateProducerId",
         each=(b, h),
@@ -166,7 +166,7 @@ PROGRESS = (
     ),
     always_possible(
         "NextIdPossible",
-        all_of(b, _has_id) | _no_block_is_left,
+        all_of(b, has_id) | no_block_is_left,
         "From every state, every broker can still get ids to hand out, until there are none left.",
         "RPCProducerIdManager.maybeRequestNextBlock",
         failure=failure("{} has no producer id to hand out", b),

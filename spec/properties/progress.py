@@ -58,7 +58,7 @@ def _answered(name: str, waits: Expression, sentence: str, source: str) -> Prope
     )  # fmt: skip
 
 
-_is_in_a_call = (client.state.at(i) == client.INITIALIZING) | client.is_completing(
+is_in_a_call = (client.state.at(i) == client.INITIALIZING) | client.is_completing(
     client.state.at(i)
 )
 TRANSACTIONS = (
@@ -89,8 +89,8 @@ TRANSACTIONS = (
         "KIP-98, EndTxn",
     ),
     leads_to(
-        "NeverStuck", _is_in_a_call & has_no_rival(i) & ~client.can_only_close.at(i),
-        ~_is_in_a_call | ~has_no_rival(i) | no_id_is_left,
+        "NeverStuck", is_in_a_call & has_no_rival(i) & ~client.can_only_close.at(i),
+        ~is_in_a_call | ~has_no_rival(i) | no_id_is_left,
         "Each call of a client without a rival ends, whatever comes after its first answer.",
         "KIP-98; KIP-360", each=(i,), failure=failure("{} is still in {}", i, client.state.at(i)),
     ),
@@ -113,11 +113,11 @@ TRANSACTIONS = (
     ),
 )  # fmt: skip
 
-_gets_no_id = (client.state.at(i) == client.UNINITIALIZED) & ~id_left.at(i)
+gets_no_id = (client.state.at(i) == client.UNINITIALIZED) & ~id_left.at(i)
 IDEMPOTENCE = (
     leads_to(
         "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
-        ~client.is_open(client.batches.at(i)[p][r]) | _gets_no_id,
+        ~client.is_open(client.batches.at(i)[p][r]) | gets_no_id,
         "An application learns the outcome of each record that its client has sent.",
         "KIP-98, Produce; KIP-91", each=(i, p, r),
         failure=failure("{} still waits for the outcome of {} in {}", i, r, p),

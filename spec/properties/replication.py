@@ -18,7 +18,7 @@ from ..replication import state as replicas
 from ..replication.state import RECORD, REPLICA, State
 
 i, j = REPLICA.variable("i"), REPLICA.variable("j")
-_record = variable("record", RECORD)
+any_record = variable("record", RECORD)
 
 
 def _has(one: Expression, record: Expression) -> Expression:
@@ -26,21 +26,21 @@ def _has(one: Expression, record: Expression) -> Expression:
     return any_of(entry, entry.record == record)
 
 
-_newest_leader = replicas.leads(i, replicas.newest_epoch)
+newest_leader = replicas.leads(i, replicas.newest_epoch)
 
 acknowledged_kept = invariant(
     "AcknowledgedKept",
     all_of(
-        _record,
-        _record.is_in(replicas.acknowledged).implies(
-            all_of(i, _newest_leader.implies(_has(i, _record)))
+        any_record,
+        any_record.is_in(replicas.acknowledged).implies(
+            all_of(i, newest_leader.implies(_has(i, any_record)))
         ),
     ),
     "An acknowledged record is in the log of the leader of the newest epoch.",
     "min.insync.replicas, acks",
     failure=failure(
         "record {} is acknowledged, and {}, the leader of epoch {}, does not have it",
-        _record,
+        any_record,
         i,
         replicas.newest_epoch,
     ),
@@ -48,7 +48,7 @@ acknowledged_kept = invariant(
 
 consumed_kept = invariant(
     "ConsumedKept",
-    all_of(i, _newest_leader.implies(is_prefix(replicas.consumed, replicas.log.at(i)))),
+    all_of(i, newest_leader.implies(is_prefix(replicas.consumed, replicas.log.at(i)))),
     "The records that consumers have read are in the log of the leader of the newest epoch, at "
     "the same offset.",
     "Partition.maybeIncrementLeaderHW",

@@ -221,21 +221,21 @@ one_live_epoch = invariant(
     ),
 )
 
-_newest = last(leader.log.at(p))
-_appended = after(size(leader.log.at(p))) > size(leader.log.at(p))
+newest = last(leader.log.at(p))
+appended = after(size(leader.log.at(p))) > size(leader.log.at(p))
 zombie_fenced = step_property(
     "ZombieFenced",
     all_of(
         p,
         (
-            _appended
-            & after(_newest.value.kind == DATA)
+            appended
+            & after(newest.value.kind == DATA)
             & coordinator.state.is_in(STATE.EMPTY, STATE.ONGOING)
             & ~coordinator.pending.is_set
         ).implies(
             ~is_older(
-                after(_newest.value.producer_id),
-                after(_newest.value.producer_epoch),
+                after(newest.value.producer_id),
+                after(newest.value.producer_epoch),
                 coordinator.producer_id,
                 log.logged_epoch,
             )
@@ -248,8 +248,8 @@ zombie_fenced = step_property(
         "the leader of {} appends a record of {} with epoch {}, and the transaction log has "
         "{} with epoch {}",
         p,
-        after(_newest.value.producer_id),
-        after(_newest.value.producer_epoch),
+        after(newest.value.producer_id),
+        after(newest.value.producer_epoch),
         coordinator.producer_id,
         log.logged_epoch,
     ),
@@ -292,28 +292,28 @@ stable_offset_forward = step_property(
     ),
 )
 
-_stable = log_entry("stable", p)
-_kept = element("k", after(leader.log.at(p)))
+stable = log_entry("stable", p)
+kept = element("k", after(leader.log.at(p)))
 read_committed_stays = step_property(
     "ReadCommittedStays",
     all_of(
         p,
-        _stable,
-        (position(_stable) < leader.last_stable_offset.at(p)).implies(
-            any_of(_kept, (position(_kept) == position(_stable)) & (_kept == _stable))
+        stable,
+        (position(stable) < leader.last_stable_offset.at(p)).implies(
+            any_of(kept, (position(kept) == position(stable)) & (kept == stable))
         ),
     ),
     "A record that a read_committed consumer has read stays in the log, with the same outcome.",
     "KIP-98, read_committed",
     failure=failure(
         "the entry at offset {} of {}, below the last stable offset {}, is lost or changed",
-        position(_stable),
+        position(stable),
         p,
         leader.last_stable_offset.at(p),
     ),
 )
 
-_epoch_at_leader = leader.producers.at(p)[n].producer_epoch
+epoch_at_leader = leader.producers.at(p)[n].producer_epoch
 epoch_forward = step_property(
     "EpochForward",
     (after(position(coordinator.producer_id)) >= position(coordinator.producer_id))
@@ -323,7 +323,7 @@ epoch_forward = step_property(
     & all_of(
         p,
         n,
-        after(_epoch_at_leader == NO_EPOCH) | (after(_epoch_at_leader) >= _epoch_at_leader),
+        after(epoch_at_leader == NO_EPOCH) | (after(epoch_at_leader) >= epoch_at_leader),
     ),
     "The epoch of a producer id never goes back, neither in the transaction log nor at a "
     "leader that remembers the producer.",
@@ -332,8 +332,8 @@ epoch_forward = step_property(
         failure(
             "the leader of {} goes back from epoch {} to {} for {}",
             p,
-            _epoch_at_leader,
-            after(_epoch_at_leader),
+            epoch_at_leader,
+            after(epoch_at_leader),
             n,
         ),
         failure(
@@ -346,7 +346,7 @@ epoch_forward = step_property(
     ),
 )
 
-_has_epoch = (client.producer_epoch.at(i) != NO_EPOCH) & (client.state.at(i) != client.FATAL_ERROR)
+has_epoch = (client.producer_epoch.at(i) != NO_EPOCH) & (client.state.at(i) != client.FATAL_ERROR)
 reserved_epoch = invariant(
     "ReservedEpoch",
     all_of(i, client.producer_epoch.at(i) < LARGEST_EPOCH),
@@ -359,7 +359,7 @@ answer_stands = invariant(
     "AnswerStands",
     all_of(
         i,
-        _has_epoch.implies(
+        has_epoch.implies(
             ~is_older(
                 coordinator.producer_id,
                 coordinator.producer_epoch,
@@ -390,7 +390,7 @@ bumped_once = step_property(
     all_of(
         i,
         (
-            _has_epoch
+            has_epoch
             & (after(client.producer_epoch.at(i)) > client.producer_epoch.at(i))
             & (after(client.producer_id.at(i)) == client.producer_id.at(i))
         ).implies(after(client.producer_epoch.at(i)) == client.producer_epoch.at(i) + 1),
@@ -406,7 +406,7 @@ bumped_once = step_property(
     ),
 )
 
-_fenced = _has_epoch & is_older(
+fenced = has_epoch & is_older(
     client.producer_id.at(i),
     client.producer_epoch.at(i),
     client.producer_id.at(j),
@@ -417,7 +417,7 @@ fenced_for_good = step_property(
     all_of(
         i,
         j,
-        (_fenced & (client.state.at(j) != client.FATAL_ERROR) & after(_has_epoch)).implies(
+        (fenced & (client.state.at(j) != client.FATAL_ERROR) & after(has_epoch)).implies(
             ~is_older(
                 client.producer_id.at(j),
                 client.producer_epoch.at(j),
@@ -441,12 +441,12 @@ fenced_for_good = step_property(
 
 # A transaction that times out may come to a fatal error, if its end is asked for meanwhile; with
 # version 2 only if that is a commit.
-_ends_its = client.is_completing(client.state.at(i)) & ~client.waits_for_id.at(i)
-_answer = in_flight("answer", EndTxnResponse, i)
-_ends_2 = end_version.at(i) == 2
-_is_aborted = any_true(
+ends_its = client.is_completing(client.state.at(i)) & ~client.waits_for_id.at(i)
+answer = in_flight("answer", EndTxnResponse, i)
+ends_2 = end_version.at(i) == 2
+is_aborted = any_true(
     coordinator.fence_to_come,
-    any_of(_answer, _answer.error == Errors.UNKNOWN_SERVER_ERROR),  # a commit has met the fence
+    any_of(answer, answer.error == Errors.UNKNOWN_SERVER_ERROR),  # a commit has met the fence
     (coordinator.pending == STATE.PREPARE_ABORT) & (client.state.at(i) == client.COMMITTING),
     (
         (coordinator.pending == STATE.PREPARE_ABORT)
@@ -458,16 +458,16 @@ _is_aborted = any_true(
         coordinator.producer_id,
         coordinator.producer_epoch,
     )
-    & ((client.state.at(i) == client.COMMITTING) | ~(transaction_version_2 & _ends_2)),
+    & ((client.state.at(i) == client.COMMITTING) | ~(transaction_version_2 & ends_2)),
 )
 # At the last epoch the abort of what has timed out takes a new producer id; a batch for one more
 # partition then gets INVALID_PRODUCER_ID_MAPPING, which is fatal (KAFKA-18019).
-_has_old_id = all_true(
-    ~_ends_its,
+has_old_id = all_true(
+    ~ends_its,
     coordinator.state == STATE.COMPLETE_ABORT,
     client.producer_id.at(i) != coordinator.producer_id,
 )
-_is_forgotten = (client.producer_epoch.at(i) != NO_EPOCH) & ~coordinator.is_known
+is_forgotten = (client.producer_epoch.at(i) != NO_EPOCH) & ~coordinator.is_known
 not_fenced_by_itself = step_property(
     "NotFencedByItself",
     all_of(
@@ -475,9 +475,9 @@ not_fenced_by_itself = step_property(
         (
             has_no_rival(i)
             & (client.state.at(i) != client.FATAL_ERROR)
-            & ~(_ends_its & _is_aborted)
-            & ~_has_old_id
-            & ~_is_forgotten
+            & ~(ends_its & is_aborted)
+            & ~has_old_id
+            & ~is_forgotten
         ).implies(after(client.state.at(i) != client.FATAL_ERROR)),
     ),
     "A client without another instance and without late requests doesn't fail for good, unless"
@@ -491,13 +491,13 @@ not_fenced_by_itself = step_property(
     ),
 )
 
-_same_id = after(coordinator.producer_id) == coordinator.producer_id
-_is_known = (log.logged_epoch != NO_EPOCH) & after(log.logged_epoch != NO_EPOCH)
+same_id = after(coordinator.producer_id) == coordinator.producer_id
+is_known = (log.logged_epoch != NO_EPOCH) & after(log.logged_epoch != NO_EPOCH)
 epochs_in_turn = step_property(
     "EpochsInTurn",
-    _is_known.implies(
+    is_known.implies(
         if_(
-            _same_id,
+            same_id,
             after(log.logged_epoch).is_in(log.logged_epoch, log.logged_epoch + 1),
             after(log.logged_epoch) == 0,
         )
@@ -515,7 +515,7 @@ epochs_in_turn = step_property(
 )
 one_epoch_for_a_decision = step_property(
     "OneEpochForADecision",
-    (_same_id & after(coordinator.is_prepared) & ~coordinator.is_prepared).implies(
+    (same_id & after(coordinator.is_prepared) & ~coordinator.is_prepared).implies(
         after(log.logged_epoch) <= log.logged_epoch + 1
     ),
     "A decision to commit or abort uses at most one epoch.",
@@ -540,41 +540,44 @@ epochs_not_wasted = invariant(
     ),
 )
 
-_state = coordinator.state
+coordinator_state = coordinator.state
 _SETTLED = (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)
 PREVIOUS = (  # what a state may follow, besides itself
-    (STATE.EMPTY, _state.is_in(*_SETTLED)),
-    (STATE.ONGOING, _state.is_in(STATE.ONGOING, *_SETTLED)),
-    (STATE.PREPARE_COMMIT, _state == STATE.ONGOING),
+    (STATE.EMPTY, coordinator_state.is_in(*_SETTLED)),
+    (STATE.ONGOING, coordinator_state.is_in(STATE.ONGOING, *_SETTLED)),
+    (STATE.PREPARE_COMMIT, coordinator_state == STATE.ONGOING),
     (
         STATE.PREPARE_ABORT,
-        (_state == STATE.ONGOING) | (transaction_version_2 & _state.is_in(*_SETTLED)),
+        (coordinator_state == STATE.ONGOING)
+        | (transaction_version_2 & coordinator_state.is_in(*_SETTLED)),
     ),
-    (STATE.COMPLETE_COMMIT, _state == STATE.PREPARE_COMMIT),
-    (STATE.COMPLETE_ABORT, _state == STATE.PREPARE_ABORT),
+    (STATE.COMPLETE_COMMIT, coordinator_state == STATE.PREPARE_COMMIT),
+    (STATE.COMPLETE_ABORT, coordinator_state == STATE.PREPARE_ABORT),
 )
 declared_transitions = step_property(
     "DeclaredTransitions",
     all_true(
         *(
-            (after(_state) == target).implies((_state == target) | allowed)
+            (after(coordinator_state) == target).implies((coordinator_state == target) | allowed)
             for target, allowed in PREVIOUS
         ),
-        ~after(_state.is_in(STATE.DEAD, STATE.PREPARE_EPOCH_FENCE)),
+        ~after(coordinator_state.is_in(STATE.DEAD, STATE.PREPARE_EPOCH_FENCE)),
     ),
     "The coordinator's state changes only as TransactionState declares, and a decision to commit "
     "or abort is never taken back.",
     "TransactionState.validPreviousStates",
-    failure=failure("the coordinator goes from {} to {}", _state, after(_state)),
+    failure=failure(
+        "the coordinator goes from {} to {}", coordinator_state, after(coordinator_state)
+    ),
 )
 
 markers_match = step_property(
     "MarkersMatchDecision",
     all_of(
         p,
-        (_appended & after(_newest.value.kind != DATA)).implies(
+        (appended & after(newest.value.kind != DATA)).implies(
             coordinator.state
-            == if_(after(_newest.value.kind == COMMIT), STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
+            == if_(after(newest.value.kind == COMMIT), STATE.PREPARE_COMMIT, STATE.PREPARE_ABORT)
         ),
     ),
     "A marker ends a transaction only while it matches the coordinator's decision.",
@@ -582,7 +585,7 @@ markers_match = step_property(
     failure=failure(
         "{} gets a marker {}, and the coordinator is in {}",
         p,
-        after(_newest.value.kind),
+        after(newest.value.kind),
         coordinator.state,
     ),
 )

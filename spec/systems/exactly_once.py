@@ -53,7 +53,7 @@ from .reductions.leader import LEADER, MARKERS, VERIFIED
 from .transactions import CHANNELS, FIXED, FURTHER_FAULTS
 from .unreached_exactly_once import EXACTLY_ONCE as UNREACHED
 
-_i = PRODUCER.variable("i")
+of_producer = PRODUCER.variable("i")
 base = System(
     name="exactly-once",
     doc="Instances of a consumer group that process an input's records one by one, each in a "
@@ -123,9 +123,9 @@ base = System(
     logs=(logs.LEADER, logs.TRANSACTION),
     # an instance without a call in progress, assigned or not, and a coordinator without a debt
     terminal=all_of(
-        _i,
-        client.state.at(_i).is_in(client.UNINITIALIZED, client.READY, client.FATAL_ERROR)
-        | client.can_only_close.at(_i),
+        of_producer,
+        client.state.at(of_producer).is_in(client.UNINITIALIZED, client.READY, client.FATAL_ERROR)
+        | client.can_only_close.at(of_producer),
     )
     & progress.owes_nothing
     & progress.is_ended_by_timeout,

@@ -52,7 +52,7 @@ from .unreached import IDEMPOTENCE as UNREACHED
 
 _p, _r = PARTITION.variable("p"), RECORD.variable("r")
 _ME = 0
-_state = client.state.at(_ME)
+client_state = client.state.at(_ME)
 
 system = System(
     name="idempotence",
@@ -139,7 +139,7 @@ system = System(
         + leader.FAULTY_EVENTS: FAULTS
     },
     interchangeable=(PARTITION,),
-    terminal=((_state == client.UNINITIALIZED) & ~epoch_bump.id_left.at(_ME))
+    terminal=((client_state == client.UNINITIALIZED) & ~epoch_bump.id_left.at(_ME))
     | all_of(_p, all_of(_r, ~client.is_open(client.batches.at(_ME)[_p][_r]))),
     progress=PROGRESS,
     observed=(log,),

@@ -12,24 +12,24 @@ from ..messages import NO_EPOCH, PARTITION
 from ..reading import state as reading
 from ..replication import state as replication
 
-_p = PARTITION.variable("p")
-_entry = log_entry("entry", _p)
+on_partition = PARTITION.variable("p")
+log_item = log_entry("entry", on_partition)
 
 LEADER = Log(
     "partition",
-    _entry,
-    position(_entry),
-    each=_p,
-    kind=_entry.kind,
-    producer=_entry.producer_id,
-    epoch=_entry.producer_epoch,
-    record=_entry.record,
-    high_watermark=leader.high_watermark.at(_p),
-    last_stable_offset=leader.last_stable_offset.at(_p),
-    is_open=(_entry.kind == leader.Kind.DATA)
-    & ~_entry.idempotent_only
-    & ~ending(_entry, _p).is_set,
-    is_visible=is_read_committed(_entry, _p),
+    log_item,
+    position(log_item),
+    each=on_partition,
+    kind=log_item.kind,
+    producer=log_item.producer_id,
+    epoch=log_item.producer_epoch,
+    record=log_item.record,
+    high_watermark=leader.high_watermark.at(on_partition),
+    last_stable_offset=leader.last_stable_offset.at(on_partition),
+    is_open=(log_item.kind == leader.Kind.DATA)
+    & ~log_item.idempotent_only
+    & ~ending(log_item, on_partition).is_set,
+    is_visible=is_read_committed(log_item, on_partition),
 )
 """The log of each partition, as its leader has it."""
 
@@ -45,48 +45,48 @@ TRANSACTION = LastRecord(
 )
 """The last record of the transactional id in the transaction log."""
 
-_read = element("e", reading.log)
+read = element("e", reading.log)
 
 READING = Log(
     "partition",
-    _read,
-    _read.offset,
-    kind=_read.kind,
-    producer=_read.producer_id,
-    record=_read.transaction,
+    read,
+    read.offset,
+    kind=read.kind,
+    producer=read.producer_id,
+    record=read.transaction,
     called="txn",
     high_watermark=reading.high_watermark,
     last_stable_offset=reading.last_stable_offset,
-    is_open=reading.is_left(_read),
-    is_visible=(_read.kind == leader.Kind.DATA) & ~reading.is_aborted(_read),
+    is_open=reading.is_left(read),
+    is_visible=(read.kind == leader.Kind.DATA) & ~reading.is_aborted(read),
 )
 """The log that a read_committed consumer reads."""
 
-_r = replication.REPLICA.variable("r")
-_copy = element("e", replication.log.at(_r))
+one_replica = replication.REPLICA.variable("r")
+copy = element("e", replication.log.at(one_replica))
 
 REPLICA = Log(
     "replica",
-    _copy,
-    position(_copy),
-    each=_r,
-    kind=_copy.kind,
-    producer=_copy.producer_id,
-    record=_copy.record,
-    high_watermark=replication.high_watermark.at(_r),
+    copy,
+    position(copy),
+    each=one_replica,
+    kind=copy.kind,
+    producer=copy.producer_id,
+    record=copy.record,
+    high_watermark=replication.high_watermark.at(one_replica),
 )
 """Each broker's copy of the partition."""
 
-_stored = element("e", offsets.log)
+stored = element("e", offsets.log)
 
 OFFSETS = Log(
     "__consumer_offsets",
-    _stored,
-    _stored.place,
-    kind=_stored.kind,
-    producer=_stored.producer_id,
-    record=_stored.offset,
+    stored,
+    stored.place,
+    kind=stored.kind,
+    producer=stored.producer_id,
+    record=stored.offset,
     called="committed",
-    is_open=offsets.is_open(_stored),
+    is_open=offsets.is_open(stored),
 )
 """The offsets of a group."""

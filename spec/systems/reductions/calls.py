@@ -35,8 +35,8 @@ _EVENTS: tuple[Event, ...] = (
     calls.call_close,
 )
 
-_is_initializing_first = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
-_batches_are_left = (current != some(Request.END_TXN)) & ~_is_initializing_first
+is_initializing_first = (state == INITIALIZING) & (pending_call == some(INITIALIZING))
+batches_are_left = (current != some(Request.END_TXN)) & ~is_initializing_first
 
 
 def _is_asked(request: Expression) -> Expression:
@@ -63,7 +63,7 @@ CALLS = (
     NotOffered(
         producer,
         failures.raise_error,
-        when=~(failures.raise_error.is_fatal | _batches_are_left),
+        when=~(failures.raise_error.is_fatal | batches_are_left),
         because="There is no batch while initTransactions is in progress, and the end of a "
         "transaction is sent when all batches are done.",
     ),

@@ -370,8 +370,8 @@ OF_EXPIRY = (
 
 # The fields -------------------------------------------------------------------------------------
 
-_any_partition = PARTITION.variable("any_partition")
-_any_record = RECORD.variable("any_record")
+any_partition = PARTITION.variable("any_partition")
+any_record = RECORD.variable("any_record")
 _ONE_RECORD = "A batch of a system is one record, and is ready to be sent."
 _ONE_REQUEST = "A request to a coordinator is sent at once, and its answer is in the network."
 _ONE_STEP = "A call is one step of a system, and returns."
@@ -387,8 +387,8 @@ OF_ACCUMULATOR: tuple[Reduction, ...] = (
     StandsFor(
         client.details,
         each(
-            _any_partition,
-            each(_any_record, client.BatchDetails(count=1, place=position(_any_record))),
+            any_partition,
+            each(any_record, client.BatchDetails(count=1, place=position(any_record))),
         ),
         because=_ONE_RECORD,
     ),

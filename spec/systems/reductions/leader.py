@@ -51,7 +51,7 @@ _FROM_CLIENTS = "The batches of a system come from its clients."
 _CALLERS = "The leaders of a system answer clients and coordinators through the network."
 _KEPT_BY_BROKER = "The broker that drives the machine keeps the batches, and has offsets alone."
 _SENT_BY_BROKER = "The broker that drives the machine sends this."
-_waiting_batch = waiting[AddPartitionsByLeaderResponse.producer]
+waiting_batch = waiting[AddPartitionsByLeaderResponse.producer]
 
 # The log ----------------------------------------------------------------------------------------
 
@@ -144,31 +144,31 @@ VERIFICATION: tuple[Reduction, ...] = (
     ),
     StandsFor(
         AddPartitionsByLeaderResponse.producer_id,
-        _waiting_batch.value.producer_id,
+        waiting_batch.value.producer_id,
         because=_ONE_BATCH,
         refined_by=_CHECK,
     ),
     StandsFor(
         AddPartitionsByLeaderResponse.producer_epoch,
-        _waiting_batch.value.producer_epoch,
+        waiting_batch.value.producer_epoch,
         because=_ONE_BATCH,
         refined_by=_CHECK,
     ),
     StandsFor(
         AddPartitionsByLeaderResponse.base_sequence,
-        _waiting_batch.value.base_sequence,
+        waiting_batch.value.base_sequence,
         because=_ONE_BATCH,
         refined_by=_CHECK,
     ),
     StandsFor(
         AddPartitionsByLeaderResponse.last_sequence,
-        _waiting_batch.value.base_sequence,
+        waiting_batch.value.base_sequence,
         because=_ONE_RECORD,
         refined_by=_CHECK,
     ),
     StandsFor(
         AddPartitionsByLeaderResponse.guarded,
-        _waiting_batch.value.guarded,
+        waiting_batch.value.guarded,
         because=_ONE_BATCH,
         refined_by=_CHECK,
     ),
