@@ -19,6 +19,9 @@ TASK_TRIES = 4
 MASTER = re.compile(
     r"local(\[([1-9]\d*|\*)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]|(spark|k8s)://.+|yarn"
 )
+NOT_BY_CONNECT = (
+    "Spark Connect gives a program no SparkContext, which this needs: name the cluster's own master"
+)
 LOCAL_FOLDERS = "SPARK_LOCAL_DIRS"
 
 
@@ -32,7 +35,9 @@ def is_local(master: str) -> bool:
 
 
 def check_master(master: str) -> None:
-    """Raises SparkError for an invalid address of a master."""
+    """Raises SparkError for an invalid address of a master, and for Spark Connect."""
+    if master.startswith("sc://"):
+        raise SparkError(f"--master {shlex.quote(master)}: {NOT_BY_CONNECT}")
     if not MASTER.fullmatch(master):
         forms = "local[N], local[*], spark://HOST:PORT, k8s://URL or yarn"
         raise SparkError(f"--master {shlex.quote(master)}: write {forms}")

@@ -18,6 +18,7 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import urlsplit
 
+from .executors import check_executors
 from .options import (
     LOCAL_FOLDERS,
     SparkError,
@@ -155,15 +156,22 @@ def start(master: str, name: str, *, ui: bool = False, carrying: bool = False) -
         builder = builder.master(master).appName(name)
         for key, value in settings(master, ui, carrying=carrying).items():
             builder = builder.config(key, value)
+        own = not is_running()
         with _listening_on(address):
             found = builder.getOrCreate()
         _quiet_once_java_is_gone(found.sparkContext._accumulatorServer)
-        return found
     except Exception as error:  # of many kinds, from Java and from Python
         why = reason(error)
         if "stopped SparkContext" in why and master.startswith("spark://"):
             why = f"no master of Spark {version('pyspark')} accepts the application there"
         raise SparkError(f"Spark doesn't start with --master {master}: {why}") from None
+    if own and not is_local(master):
+        try:
+            check_executors(found, reason)
+        except SparkError:
+            stop(found)
+            raise
+    return found
 
 
 def _quiet_once_java_is_gone(server: Any) -> None:

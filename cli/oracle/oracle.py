@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, NoReturn
 
@@ -18,7 +19,7 @@ from ...language import DeclarationError
 from ...language.declaration.arguments import one_of
 from ..exits import USAGE, announce_wait, fail, needing, write_json
 from ..options import EngineOptions, Json, JsonLines, Protocol
-from ..screen import screen
+from ..screen import beside, screen
 
 if TYPE_CHECKING:
     from ...model.judge.operations import Settings
@@ -343,7 +344,8 @@ def judge_on_spark(
     options = SparkOptions(available_threads(), asked.master, ui=bool(asked.spark_ui))
     try:
         with session(options, "judge") as running:
-            found = judge_histories(running, inputs, folder, judging)
+            say = partial(beside().print, highlight=False, markup=False, soft_wrap=True)
+            found = judge_histories(running, inputs, folder, judging, say=say)
     except (DeclarationError, SparkError) as error:
         fail(error)
     report.print_histories(found, folder, Console(width=100, highlight=False, soft_wrap=True))

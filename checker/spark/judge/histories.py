@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, groupby, islice, starmap
@@ -35,6 +35,7 @@ from ....model.judge.windows import WINDOW, distinct, judge_windows
 from ..options import SparkError
 from ..session import reason, stage
 from ..storage.hadoop import LOCAL, Paths, local
+from . import progress
 
 TRANSACTIONAL_ID = "transactional_id "  # what the keys of transactional ids begin with
 NEVER_SPLIT = 1 << 22  # bytes of a text file up to which Spark gives it to one task as a whole
@@ -267,8 +268,11 @@ def _looked_at(file: str, number: int, text: bytes) -> LookedAt:
 # Judging -----------------------------------------------------------------------------------------
 
 
-def judge_keys(session: Any, checked: Any, judging: Judging) -> Any:
-    """The verdict on each key of `read`'s good lines as a DataFrame of `VERDICTS`."""
+def judge_keys(
+    session: Any, checked: Any, judging: Judging, tally: progress.Tally | None = None
+) -> Any:
+    """The verdict on each key of `read`'s good lines as a DataFrame of `VERDICTS`. Tasks report to
+    the `tally`."""
     from pyspark.sql import functions as f
 
     parts = 4 * max(checked.rdd.getNumPartitions(), int(session.sparkContext.defaultParallelism))
@@ -278,7 +282,7 @@ def judge_keys(session: Any, checked: Any, judging: Judging) -> Any:
     # keys begin all alike: their hashes are quicker to tell apart
     order = (f.xxhash64("key"), "key", f.col("of") == "", "start", "file", "line")
     by_key = by_key.sortWithinPartitions(*order).select("key", "of", "file", "line", "text")
-    return by_key.mapInArrow(partial(_judge, judging), VERDICTS)
+    return by_key.mapInArrow(partial(_judge, judging, tally=tally), VERDICTS)
 
 
 def _of_others(good: Any) -> Any:
@@ -300,7 +304,9 @@ def _of_others(good: Any) -> Any:
     return lines.join(pairs, "of").select("key", "of", "start", "file", "line", "text")
 
 
-def _judge(judging: Judging, batches: Iterable[Any]) -> Iterator[Any]:
+def _judge(
+    judging: Judging, batches: Iterable[Any], tally: progress.Tally | None = None
+) -> Iterator[Any]:
     """Rows sorted by key and start, those of other keys first, as rows of `VERDICTS`."""
     rows = (
         row
@@ -309,6 +315,9 @@ def _judge(judging: Judging, batches: Iterable[Any]) -> Iterator[Any]:
     )
     verdicts = (_verdict(judging, key, lines) for key, lines in groupby(rows, key=itemgetter(0)))
     while part := list(islice(verdicts, ROWS)):
+        if tally is not None:
+            for _, key, operations, *_ in part:
+                tally.add(key, operations or 0)
         yield _batch(part, _VERDICTS)
 
 
@@ -402,10 +411,12 @@ _CHECKED, _LOOKED_AT, _VERDICTS = (
 
 
 def judge_histories(
-    session: Any, inputs: Sequence[str], output: str, judging: Judging, most_told: int = 10
-) -> Summary:
+    session: Any, inputs: Sequence[str], output: str, judging: Judging, most_told: int = 10,
+    say: progress.Say | None = None,
+) -> Summary:  # fmt: skip
     """Judges the histories in files and folders, and writes a folder with `verdicts`, Parquet
     partitioned by finding, and `rejected`, the lines that are none, with file, line and reason.
+    `say` gets the sizes before the start, and then a line of progress every few seconds.
 
     `output` is a new folder; nothing is there where this fails. Raises SparkError, and
     DeclarationError for a release that there isn't.
@@ -418,10 +429,19 @@ def judge_histories(
         try:
             # read and checked once; looked at for ties, for keys, and for what is set aside
             checked = read(session, inputs).persist(StorageLevel.DISK_ONLY)
-            with stage(session, "histories: judge"):
-                judge_keys(session, checked, judging).write.partitionBy("finding").parquet(
-                    f"{folder}/verdicts"
-                )
+            tally, shown = None, nullcontext()
+            if say is not None:
+                with stage(session, "histories: sizes"):
+                    sizes = progress.sizes_of(checked.where(f.col("reason").isNull()))
+                context = session.sparkContext
+                local = progress.free_here() if context.master.startswith("local") else None
+                for line in progress.opening(sizes, int(context.defaultParallelism), local):
+                    say(line)
+                tally = progress.tally_of(context, sizes)
+                shown = progress.shown(session, sizes, tally, say)
+            with stage(session, progress.STAGE), shown:
+                judged = judge_keys(session, checked, judging, tally)
+                judged.write.partitionBy("finding").parquet(f"{folder}/verdicts")
             bad = checked.where(f.col("reason").isNotNull())
             text = f.make_valid_utf8(f.col("text").cast("string")).alias("text")
             with stage(session, "histories: set aside"):

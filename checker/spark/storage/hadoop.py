@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..options import SparkError
+from ..options import NOT_BY_CONNECT, SparkError
 from ..session import reason
 
 LOCAL = "^file:/+"
@@ -24,10 +24,15 @@ def local(uri: str) -> str:
 
 
 class Paths:
-    """The file systems of a session. Methods raise SparkError for a path that can't be used."""
+    """The file systems of a session. Raises SparkError for a session of Spark Connect; methods
+    raise it for a path that can't be used."""
 
     def __init__(self, session: Any) -> None:
-        self.path: Any = session._jvm.org.apache.hadoop.fs.Path
+        try:
+            java = session._jvm
+        except AttributeError:  # PySpark's own kind of it
+            raise SparkError(NOT_BY_CONNECT) from None
+        self.path: Any = java.org.apache.hadoop.fs.Path
         self.configuration = session._jsc.hadoopConfiguration()
 
     def _open(self, uri: str) -> tuple[Any, Any]:

@@ -23,6 +23,7 @@ from epochfence.checker.check import check
 from epochfence.checker.spark import session
 from epochfence.checker.spark.options import SparkError, SparkOptions, check_master
 from epochfence.checker.spark.search import outbox
+from epochfence.checker.spark.storage.hadoop import Paths
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.matrix import Case, sampled
 from epochfence.tests.checker.spark.search.test_levels import ktx
@@ -319,6 +320,13 @@ def test_a_master_that_takes_no_application_is_told(monkeypatch: pytest.MonkeyPa
         master = f"spark://127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(SparkError, match=f"{master}: no master of Spark [0-9.]+ accepts the"):
             session.start(master, "test")
+
+
+def test_spark_connect_is_refused_in_a_line() -> None:
+    with pytest.raises(SparkError, match="Spark Connect gives a program no SparkContext"):
+        check_master("sc://host:15002")
+    with pytest.raises(SparkError, match="Spark Connect gives a program no SparkContext"):
+        Paths(object())  # it has no _jvm, as a session of Spark Connect
 
 
 @pytest.mark.parametrize("shards", [0, 257])

@@ -16,6 +16,7 @@ from pyarrow import parquet
 
 from epochfence.checker.spark.judge import histories
 from epochfence.checker.spark.judge.histories import Judging, columns, judge_histories
+from epochfence.checker.spark.judge.progress import Tally
 from epochfence.checker.spark.options import SparkError
 from epochfence.checker.spark.storage.hadoop import Paths
 from epochfence.model.judge.histories import operation_of, read_history, read_runs
@@ -215,18 +216,7 @@ def test_the_command_tells_a_summary(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("window", [5, 1_000])
 def test_sorted_rows_are_judged_key_by_key(window: int) -> None:
-    lines = recorded(6, 10)
-    rows: list[tuple[Any, ...]] = []
-    for number, line in enumerate(lines, 1):
-        key = next(
-            f"{kind} {line[kind]}" for kind in ("partition", "transactional_id") if kind in line
-        )
-        rows.append((key, line["start"], "f", number, json.dumps(line)))
-    by_key: dict[str, list[Any]] = {}
-    for row in sorted(rows):
-        by_key.setdefault(row[0], []).append(row)
-    sent = [(key, "", *rest) for of_key in by_key.values() for key, _, *rest in of_key]
-    told = judged(sent, Judging(SETTINGS, window=window))
+    by_key, told = judged_by_task(recorded(6, 10), Judging(SETTINGS, window=window))
     for key, of_key in by_key.items():
         operations = [histories._operation(key, "", *rest) for _, _, *rest in of_key]
         whole = judge(operations, SETTINGS)
@@ -238,12 +228,31 @@ def test_sorted_rows_are_judged_key_by_key(window: int) -> None:
         assert list(map(json.loads, told[key]["allowed"])) == list(whole.allowed)
 
 
-def judged(sent: list[tuple[Any, ...]], judging: Judging) -> dict[str, Row]:
+def judged_by_task(
+    lines: list[Row], judging: Judging, tally: Tally | None = None
+) -> tuple[dict[str, list[Any]], dict[str, Row]]:
+    """The lines of each key in order, and what a task says of them."""
+    rows: list[tuple[Any, ...]] = []
+    for number, line in enumerate(lines, 1):
+        key = next(
+            f"{kind} {line[kind]}" for kind in ("partition", "transactional_id") if kind in line
+        )
+        rows.append((key, line["start"], "f", number, json.dumps(line)))
+    by_key: dict[str, list[Any]] = {}
+    for row in sorted(rows):
+        by_key.setdefault(row[0], []).append(row)
+    sent = [(key, "", *rest) for of_key in by_key.values() for key, _, *rest in of_key]
+    return by_key, judged(sent, judging, tally)
+
+
+def judged(
+    sent: list[tuple[Any, ...]], judging: Judging, tally: Tally | None = None
+) -> dict[str, Row]:
     """What a task says of rows, by keys."""
     columns_ = [pa.array(column) for column in zip(*sent, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns_, ("key", "of", "file", "line", "text"))
     batches = [batch.slice(at, 7) for at in range(0, len(batch), 7)]
-    (found,) = histories._judge(judging, batches)
+    (found,) = histories._judge(judging, batches, tally)
     return {row["key"]: row for row in found.to_pylist()}
 
 
