@@ -109,6 +109,14 @@ Properties = Annotated[
         autocompletion=completion.properties,
     ),
 ]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option("--bootstrap", metavar="HOST:PORT", help="Address of a broker of the cluster."),
+]
+ClientProperties = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
+]
 Engine = Annotated[str, typer.Option("--engine", metavar="E", help="local or spark.")]
 Master = Annotated[
     str | None,

@@ -23,7 +23,15 @@ from ...language import DeclarationError
 from ...language.declaration.arguments import one_of
 from ...spec.releases.features import NEWEST, RELEASED
 from ..exits import fail, in_a_line, needing, write_json
-from ..options import Json, a_number, make_folder, output_of, seconds_option
+from ..options import (
+    Bootstrap,
+    ClientProperties,
+    Json,
+    a_number,
+    make_folder,
+    output_of,
+    seconds_option,
+)
 from .classes import ClassOptions, on_classes
 
 if TYPE_CHECKING:
@@ -40,16 +48,8 @@ MOST_BYTES = 16 << 20  # of searches that are kept
 class BrokerOptions:
     """The broker, and the permitted changes to it."""
 
-    bootstrap: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap", metavar="HOST:PORT", help="Address of a broker of the cluster."
-        ),
-    ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
-    ] = None
+    bootstrap: Bootstrap = None
+    config: ClientProperties = None
     shared: Annotated[
         bool,
         typer.Option(

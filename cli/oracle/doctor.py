@@ -13,7 +13,7 @@ from ...files import Output
 from ...language.declaration.arguments import one_of
 from ...spec.releases.features import RELEASED
 from ..exits import fail, needing, write_json
-from ..options import Json, output_of, seconds_option
+from ..options import Bootstrap, ClientProperties, Json, output_of, seconds_option
 from .conform import security_of
 
 if TYPE_CHECKING:
@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 class ClusterOptions:
     """A cluster, and which of its topics."""
 
-    bootstrap: Annotated[
-        str | None,
-        typer.Option("--bootstrap", metavar="HOST:PORT", help="Address of a broker."),
-    ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
-    ] = None
+    bootstrap: Bootstrap = None
+    config: ClientProperties = None
     topics: Annotated[
         list[str] | None,
         typer.Option("--topic", metavar="T", help="Look at this topic only (repeatable)."),

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ...spec.bugs.findings import FINDINGS, Finding
 from ..exits import BROKEN, INCONCLUSIVE, fail, needing, write_json
-from ..options import Json
+from ..options import ClientProperties, Json
 from ..screen import indented, screen
 from .conform import restarts, security_of
 
@@ -32,10 +32,7 @@ class FindingsOptions:
         str | None,
         typer.Option("--bootstrap", metavar="HOST:PORT", help="Reproduce N on these brokers."),
     ] = None
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Client properties file, with TLS and SASL."),
-    ] = None
+    config: ClientProperties = None
     client: Annotated[
         str, typer.Option("--client", metavar="VERSION", help="Version of Kafka's Java client.")
     ] = CLIENT

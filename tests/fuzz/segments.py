@@ -267,11 +267,8 @@ def _add_index(random: Random, files: Files, name: str) -> bool | None:
     return True
 
 
-def _entries(random: Random, files: Files, name: str) -> bool | None:
-    """An entry of a snapshot is gone, there twice, or another one."""
-    every = list(decode_snapshot(files[name])) if name.endswith(".snapshot") else []
-    if not every:
-        return None
+def _change_one(random: Random, every: list[Any], steps: tuple[int, int]) -> None:
+    """Removes an entry, repeats it, or adds one of the steps to one of its fields."""
     at = random.randrange(len(every))
     match random.randrange(3):
         case 0:
@@ -281,7 +278,15 @@ def _entries(random: Random, files: Files, name: str) -> bool | None:
         case _:
             column = random.choice([*_fields(every[at])])
             value = _fields(every[at])[column]
-            every[at] = replace(every[at], **{column: value + random.choice((1, -1))})
+            every[at] = replace(every[at], **{column: value + random.choice(steps)})
+
+
+def _entries(random: Random, files: Files, name: str) -> bool | None:
+    """An entry of a snapshot is gone, there twice, or another one."""
+    every = list(decode_snapshot(files[name])) if name.endswith(".snapshot") else []
+    if not every:
+        return None
+    _change_one(random, every, (1, -1))
     files[name] = encode_snapshot(every)
     return True
 
@@ -290,16 +295,7 @@ def _index_entries(random: Random, files: Files, name: str) -> bool | None:
     every = list(decode_index(files[name])) if name.endswith(".txnindex") else []
     if not every:
         return None
-    at = random.randrange(len(every))
-    match random.randrange(3):
-        case 0:
-            del every[at]
-        case 1:
-            every.append(every[at])
-        case _:
-            column = random.choice([*_fields(every[at])])
-            value = _fields(every[at])[column]
-            every[at] = replace(every[at], **{column: value + random.choice((1, 2))})
+    _change_one(random, every, (1, 2))
     files[name] = encode_index(every)
     return True
 

@@ -6,7 +6,7 @@ Suggestions change no verdict: they say what would be proved if they were declar
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,19 +40,14 @@ class Settings:
 
     def instance(self, properties: Iterable[str]) -> Instance:
         """The system with constants that have a value each."""
-        return instantiate(
-            self.system,
-            self.protocol,
-            self.constants,
-            bounds=self.bounds,
-            switch_on=self.switch_on,
-            switch_off=self.switch_off,
-            properties=list(properties),
-        )
+        return self._made(instantiate, properties)
 
     def lifted(self, properties: Iterable[str]) -> Instance:
         """The system with constants open that only bound numbers."""
-        return lifted(
+        return self._made(lifted, properties)
+
+    def _made(self, make: Callable[..., Instance], properties: Iterable[str]) -> Instance:
+        return make(
             self.system,
             self.protocol,
             self.constants,

@@ -106,6 +106,19 @@ def jars_in(folder: Path) -> str:
     return os.pathsep.join(map(str, jars))
 
 
+def compile_java(what: str, class_path: str, out: Path, *sources: Path) -> None:
+    """Compiles sources into a folder. Raises UnavailableError with the first of javac's errors,
+    which names `what`, and without a JDK."""
+    options = ("-nowarn", "-proc:none", "-Xlint:-removal", "-d", str(out), "-cp", class_path)
+    command = (program("javac"), *options, *map(str, sources))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if "error:" in line]
+        raise UnavailableError(
+            f"{what} doesn't compile against these jars: {(said or ['javac failed'])[0]}"
+        )
+
+
 def _compiled(path: str) -> Path:
     """The folder with the host's classes, compiled against these jars."""
     digest = hashlib.sha256(path.encode())
@@ -119,16 +132,7 @@ def _compiled(path: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder.parent) as made:
             out = Path(made) / "out"
             out.mkdir()
-            command = (
-                program("javac"), "-nowarn", "-proc:none", "-d", str(out), "-cp", path,
-                *map(str, _SOURCES),
-            )  # fmt: skip
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                said = [line for line in done.stderr.splitlines() if "error:" in line]
-                raise UnavailableError(
-                    f"the host doesn't compile against these jars: {(said or ['javac failed'])[0]}"
-                )
+            compile_java("the host", path, out, *_SOURCES)
             out.replace(folder)
     except OSError as error:
         if not folder.exists():  # another process may have made it

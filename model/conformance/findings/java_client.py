@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ..classes.host import UnavailableError, program
+from ..classes.host import UnavailableError, compile_java, program
 
 
 @cache
@@ -19,14 +19,8 @@ def _compiled(class_path: str) -> str:
     """The class path with Driven.java compiled."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
-    command = (
-        program("javac"), "-nowarn", "-proc:none", "-Xlint:-removal", "-cp", class_path,
-        "-d", folder.name, str(Path(__file__).with_name("Driven.java")),
-    )  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if "error:" in line]
-        raise UnavailableError(f"Driven.java doesn't compile: {(said or ['javac failed'])[0]}")
+    source = Path(__file__).with_name("Driven.java")
+    compile_java(source.name, class_path, Path(folder.name), source)
     return f"{class_path}{os.pathsep}{folder.name}"
 
 
