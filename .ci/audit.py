@@ -13,6 +13,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -75,12 +76,16 @@ def licence_of(package: Distribution) -> str:
     return stated[0] if len(stated) == 1 and len(stated[0]) <= LONGEST else "see the package"
 
 
-def licence(name: str) -> str:
-    """The licence of an installed package; "not installed here" for another one."""
-    try:
-        return licence_of(distribution(name))
-    except PackageNotFoundError:
-        return "not installed here"
+def licence(requirement: Requirement) -> str:
+    """The licence of the pinned version: the installed one states it, or the page has it already.
+    "not installed here" if another version is installed, or none."""
+    name, version = requirement.name, version_of(requirement)
+    with suppress(PackageNotFoundError):
+        if (package := distribution(name)).version == version:
+            return licence_of(package)
+    row = f"| {name} | {version} | "
+    rows = (line for line in PAGE.read_text().splitlines() if line.startswith(row))
+    return next(rows, f"{row}not installed here |").removeprefix(row).removesuffix(" |")
 
 
 def bill(requirements: str) -> str:
@@ -96,7 +101,7 @@ def bill(requirements: str) -> str:
         bom.components.add(
             Component(
                 name=name, version=version, purl=purl, bom_ref=str(purl),
-                licenses=[DisjunctiveLicense(name=licence(name))],
+                licenses=[DisjunctiveLicense(name=licence(requirement))],
             )
         )  # fmt: skip
     bom.register_dependency(bom.metadata.component, bom.components)
@@ -107,8 +112,8 @@ def table(requirements: str) -> str:
     """The packages with their licences, as a table of Markdown."""
     lines = ["| package | version | licence |\n|---|---|---|\n"]
     for requirement, _ in here(requirements):
-        name = requirement.name
-        lines.append(f"| {name} | {version_of(requirement)} | {licence(name)} |\n")
+        version = version_of(requirement)
+        lines.append(f"| {requirement.name} | {version} | {licence(requirement)} |\n")
     return "".join(lines)
 
 

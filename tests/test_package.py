@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,18 @@ def test_the_bill_of_materials_names_what_is_pinned(tmp_path: Path) -> None:
     taken = {f"{each.name}=={audit['version_of'](each)}" for each, _ in audit["here"](text)}
     assert {f"{c['name']}=={c['version']}" for c in components} == taken
     assert all(c["licenses"][0]["license"]["name"] for c in components)
+
+
+def test_the_licence_is_that_of_the_pinned_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version may be installed, with another licence."""
+    page = tmp_path / "page.md"
+    page.write_text("| pytest | 1.0 | The licence of 1.0 |\n")
+    monkeypatch.setitem(audit["licence"].__globals__, "PAGE", page)
+    pins = {"1.0": "The licence of 1.0", "1.1": "not installed here"}
+    for version, licence in (pins | {metadata.version("pytest"): "MIT"}).items():
+        assert audit["licence"](Requirement(f"pytest=={version}")) == licence
 
 
 def test_the_page_lists_the_licence_of_each_package() -> None:

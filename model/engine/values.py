@@ -169,7 +169,7 @@ class Ranges:
             case Record():
                 return f"a {kind.name} ({', '.join(name for name, _ in kind.fields)})"
             case Map():
-                return f"a mapping to {self.expected(kind.of)}"
+                return f"a mapping of {self.expected(kind.key)} to {self.expected(kind.of)}"
 
     def contains(self, kind: Type, value: Any) -> bool:
         """Whether a value belongs to a type."""
@@ -216,7 +216,9 @@ class Ranges:
             case Map():
                 if isinstance(value, Sparse):
                     parts = (value.default, *value.values())
-                    return all(self.contains(kind.of, part) for part in parts)
+                    return all(self.contains(kind.key, key) for key in value) and all(
+                        self.contains(kind.of, part) for part in parts
+                    )
                 return isinstance(value, tuple) and all(
                     self.contains(kind.of, part)
                     for part in value  # type: ignore[reportUnknownVariableType]

@@ -13,6 +13,7 @@ from typing import Final
 LARGEST_OFFSET: Final = 2**63 - 1
 JUDGED: Final = (".log", ".txnindex", ".snapshot")
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
+CLEAN: Final = ".kafka_cleanshutdown"
 _NAME: Final = re.compile(r"[0-9]{20}")
 COMPACT, DELETE = "compact", "delete"
 _POLICIES: Final = {
@@ -87,6 +88,19 @@ def files_of(folder: Path) -> Files:
             what = f"is an index without its segment {path.stem}.log"
             found.findings.append(Finding(path, None, what, is_damage=True))
     return found
+
+
+def lacks_last_snapshot(files: Files, folder: Path, end: int) -> Iterator[Finding]:
+    """A finding where the log's end has no snapshot, but its broker has been shut down cleanly.
+
+    Then it took one of every log (UnifiedLog.close, Log.close), and wrote `.kafka_cleanshutdown`
+    last (LogManager.shutdown). It deletes that file when it starts. A running broker has no
+    snapshot at the end of a log, nor has one that crashed.
+    """
+    if not end or end in files.snapshots or not (folder.absolute().parent / CLEAN).exists():
+        return
+    what = f"no snapshot of the producers is at its end, {end}, but the broker was shut down"
+    yield Finding(folder, None, f"{what} cleanly", is_damage=True)
 
 
 def topic_of(folder: Path) -> str:

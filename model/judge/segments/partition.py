@@ -15,7 +15,7 @@ from ...engine.errors import ModelError
 from ...records import RecordError
 from ...records.files import Kind, Row, read_file
 from .folder import Finding as Finding
-from .folder import Gaps, files_of, policy_of, range_of, topic_of
+from .folder import Gaps, files_of, lacks_last_snapshot, policy_of, range_of, topic_of
 from .snapshots import Known, as_entry, compare
 
 SEQUENCES = 2**31
@@ -115,10 +115,10 @@ class _Reading:
         # offsets are appended by a group's coordinator, whose batches have no sequence
         self.topic = topic_of(folder)
         self.origin = "COORDINATOR" if self.topic == "__consumer_offsets" else "CLIENT"
-        files = files_of(folder)
-        self.found.findings += files.findings
-        self.logs, self.snapshots = files.segments, files.snapshots
-        self.indexes = files.transaction_indexes
+        self.files = files_of(folder)
+        self.found.findings += self.files.findings
+        self.logs, self.snapshots = self.files.segments, dict(self.files.snapshots)
+        self.indexes = self.files.transaction_indexes
         release = RELEASES[-1] if protocol is None else protocol.partition("+")[0]
         is_kept = RELEASES[RELEASES.index(SNAPSHOT_FOR_EACH_SEGMENT) :]
         self.has_all_snapshots = release in is_kept
@@ -140,6 +140,8 @@ class _Reading:
             for stored in self._batches(log):
                 self._compare_snapshots(stored)
                 self._take(stored, log)
+        if self.topic != _WITHOUT_PRODUCERS and not self.is_unreadable:
+            found.findings += lacks_last_snapshot(self.files, found.folder, found.end)
         self._compare_snapshots(None)
         self._compare_index()
         found.findings += self.gaps.finding()
@@ -175,13 +177,10 @@ class _Reading:
         """The producers of a snapshot, as far as they may be."""
         found: dict[int, dict[str, Any]] = {}
         for producer_id, (byte, row) in self._entries(path).items():
-            if not 0 <= producer_id < 2**63 - 1:
-                self._say(path, byte, f"{producer_id} is no producer id that Kafka gives out")
-                continue
             try:
                 self.leader.machine.put(producers={producer_id: as_entry(row)})
-            except ModelError:
-                self._say(path, byte, f"producer {producer_id} can't have such an entry")
+            except ModelError as error:
+                self._say(path, byte, f"producer {producer_id} can't have such an entry: {error}")
             else:
                 found[producer_id] = as_entry(row)
         return found

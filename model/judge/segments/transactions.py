@@ -19,7 +19,7 @@ from ....spec.releases.features import KAFKA
 from ...broker.transactions.transaction_log import java_hash
 from ...records.codec.errors import RecordError
 from ...records.files import Kind, Row, read_file
-from .folder import Finding, files_of, range_of
+from .folder import Finding, files_of, lacks_last_snapshot, range_of
 
 DECISIONS = {"PREPARE_COMMIT": "COMMIT", "PREPARE_ABORT": "ABORT"}
 EMPTY: Final = "EMPTY"
@@ -131,7 +131,10 @@ class TransactionLogReader:
             self._skip(base, log, None)
             for item in read_file(log, Kind.TRANSACTION_LOG):
                 self.take(item, log)
-        found.has_newest &= not any(finding.is_damage for finding in found.findings)
+        is_damaged = any(finding.is_damage for finding in found.findings)
+        found.has_newest &= not is_damaged
+        if not is_damaged:
+            found.findings += lacks_last_snapshot(files, found.folder, self.end)
         if self.lacked is not None:
             log, byte, what = self.lacked
             why = "by compaction or by damage: transitions and markers aren't judged"

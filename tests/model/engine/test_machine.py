@@ -157,6 +157,17 @@ def test_other_mistakes_are_named() -> None:
         PartitionLeader().append(producer_id=1, producer_epoch=0, base_sequence=0, count=0)
 
 
+@pytest.mark.parametrize("key", [-1, 2**63 - 1, True, "7"])
+def test_a_key_of_a_map_has_its_range(key: Any) -> None:
+    machine = PartitionLeader().machine
+    before = machine.state
+    with pytest.raises(ModelError, match=r"^producers is a mapping of a whole number 0\.\."):
+        machine.put(producers={key: {"producer_epoch": 0}})
+    assert machine.state == before
+    machine.put(producers={2**63 - 2: {"producer_epoch": 0}})
+    assert machine.keys("producers") == (2**63 - 2,)
+
+
 ANY: Any = (5, None)
 
 

@@ -292,6 +292,27 @@ def test_what_is_lost_is_found_and_named(name: str, tmp_path: Path) -> None:
     assert told in ended.out
 
 
+@pytest.mark.parametrize("lacks", [None, ORDERS, DECISIONS])
+def test_a_clean_shutdown_takes_a_snapshot_of_every_log(lacks: str | None, tmp_path: Path) -> None:
+    """A running broker, or one that crashed, has no snapshot at the end of a log."""
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    (tmp_path / DECISIONS / f"{6:020}.snapshot").write_bytes(encode_snapshot([]))
+    clean = tmp_path / ".kafka_cleanshutdown"
+    clean.touch()
+    ended = epochfence("judge", "--segments", tmp_path)
+    assert (ended.code, ended.err) == (0, "")
+    if lacks is not None:
+        (snapshot,) = (tmp_path / lacks).glob("*.snapshot")
+        snapshot.unlink()
+        ended = epochfence("judge", "--segments", tmp_path)
+        end = int(snapshot.stem)
+        assert ended.code == 20
+        assert f"{lacks}: no snapshot of the producers is at its end, {end}, but" in ended.out
+        clean.unlink()
+        assert epochfence("judge", "--segments", tmp_path).code == 0
+
+
 def test_a_rolled_log_is_explained(tmp_path: Path) -> None:
     honest(broker := Broker(tmp_path))
     broker.judge()
@@ -321,8 +342,8 @@ def test_a_log_that_begins_with_an_impossible_producer(tmp_path: Path) -> None:
     (entry,) = decode_snapshot(path.read_bytes())
     for change, says in (
         ({"epoch": -255}, "producer 4000 can't have such an entry"),
-        ({"producer_id": -4294967296}, "-4294967296 is no producer id that Kafka gives out"),
-        ({"producer_id": 2**63 - 1}, f"{2**63 - 1} is no producer id that Kafka gives out"),
+        ({"producer_id": -4294967296}, "producer -4294967296 can't have such an entry"),
+        ({"producer_id": 2**63 - 1}, f"producer {2**63 - 1} can't have such an entry"),
     ):
         path.write_bytes(encode_snapshot([replace(entry, **change)]))
         found = judge_segments([tmp_path])
