@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from ...language import DeclarationError
 from ...language.declaration.arguments import one_of
-from . import client, coordinator, groups, leader, producer_ids, products, reading
+from . import client, coordinator, groups, leader, producer_ids, products, reading, replication
 from .bug import Bug as Bug
 
 BUGS: tuple[Bug, ...] = (
     coordinator.BUGS
     + leader.BUGS
     + reading.BUGS
+    + replication.BUGS
     + client.BUGS
     + groups.BUGS
     + producer_ids.BUGS

@@ -63,6 +63,8 @@ _USES_OF_SYSTEMS: Final = {
     "group-offsets": OFFSETS,
     "reading": READING,
 }
+REPLICATION: Final = "replication"
+"""The system whose bugs concern every use."""
 _FAULTS: Final = {
     "losses": "a lost message",
     "delays": "a late message",
@@ -80,6 +82,8 @@ _FAULTS: Final = {
     "cleanings": "log compaction",
     "partial_cleanings": "a compaction that stops halfway",
     "generations": "a rebalance",
+    "power_losses": "a broker that loses power",
+    "unclean_elections": "an unclean election",
 }
 _WORDS = re.compile(r"(?P<name>[a-z-]+?)-(?P<version>\d[\w.]*)")
 
@@ -179,7 +183,9 @@ def _of_finding(one: Finding, client: Client, broker: str, setting: Setting) -> 
 
 def _of_bug(bug: Bug, client: Client, broker: str, setting: Setting) -> Iterator[Item]:
     system, _, product = bug.system.partition("+")
-    if _USES_OF_SYSTEMS[system] not in setting.uses or bug.id in {one.bug for one in FINDINGS}:
+    if system != REPLICATION and _USES_OF_SYSTEMS[system] not in setting.uses:
+        return
+    if bug.id in {one.bug for one in FINDINGS}:
         return
     if product in LIKE and not bug.id.startswith("KAFKA-"):
         version_2 = "with version 2" in bug.affected

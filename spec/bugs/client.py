@@ -134,4 +134,28 @@ BUGS = (
         on=("idempotent_starts_at_0",),
         also=("KAFKA-7190", "KAFKA-7298"),
     ),
+    Bug(
+        "KAFKA-15591",
+        "a leader without a producer's state takes a batch in mid-sequence, ahead of one that is "
+        "sent again",
+        affected="2.5 to 4.4, without transactions",
+        property="Order",
+        shown_at="4.3",
+        fixed_at="4.3",
+        fix=("idempotent_starts_at_0",),
+        constants=idempotence(records=3, refusals=1, shortages=1),
+        takes=(
+            "postponed Produce/not-enough-replicas",
+            "Produce/append",
+            "bump epoch/bumped",
+            "Produce/append",
+        ),
+        source="KAFKA-15591, pull request 23234, merged after 4.4; KAFKA-14312, KAFKA-19880",
+        system="idempotence",
+        on=("bump_when_settled", "renumbered_under_new_id"),
+        also=("KAFKA-14312", "KAFKA-19880"),
+        since="2.5",
+        note="Finding 2. KAFKA-18202 fixed it for transactions, in 4.1. Without another fault the "
+        "first batch is lost once its time is over.",
+    ),
 )

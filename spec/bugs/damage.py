@@ -23,6 +23,10 @@ class Damage(Enum):
 DAMAGES: Final = {
     "NoLostAcknowledgement": Damage.LOST,
     "NoneSkipped": Damage.LOST,
+    "AcknowledgedKept": Damage.LOST,
+    "ConsumedKept": Damage.LOST,
+    "ReplicasAgree": Damage.MISREAD,
+    "FollowerInLine": Damage.MISREAD,
     "OutcomeAsReported": Damage.WRONG_OUTCOME,
     "MarkersMatchDecision": Damage.WRONG_OUTCOME,
     "AnswerStands": Damage.WRONG_OUTCOME,

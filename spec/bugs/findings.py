@@ -70,6 +70,7 @@ FINDINGS: Final = (
         remedy="Set max.in.flight.requests.per.connection=1.",
         uses=IDEMPOTENCE,
         pipelined=True,
+        bug="KAFKA-15591",
     ),
     Finding(
         3,

@@ -310,7 +310,7 @@ request_sent = Table(
             set={request_in_flight: True},
             reply=react(ClientStep.SEND, version=TOPIC_ID_VERSION),
             source="TransactionManager.txnOffsetCommitHandler, "
-            "TxnOffsetCommitRequest.Builder.forTopicIdsOrNames, KIP-1319",
+            "TxnOffsetCommitRequest.Builder.build, KIP-1319",
         ),
         Row(
             "send-offsets-by-name",
@@ -325,7 +325,7 @@ request_sent = Table(
                 ),
             ),
             source="TransactionManager.txnOffsetCommitHandler, "
-            "TxnOffsetCommitRequest.Builder.forTopicNames",
+            "TxnOffsetCommitRequest.Builder.build",
         ),
         Row(
             "send",

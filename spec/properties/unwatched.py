@@ -85,7 +85,7 @@ UNWATCHED: Final = (
             "exact_end_epoch", "strict_end_txn_epoch", "marker_is_use",
             "empty_marker_ends_nothing", "no_start_in_mid_sequence", "last_epoch_ends_open",
             "old_acks_ignored", "late_errors_ignored", "one_way_to_ids", "overlap_refused",
-            "min_isr_capped", "broker_epoch_checked", "group_ids_checked",
+            "min_isr_capped", "group_ids_checked",
             "static_restart_rebalances", "static_protocols_compared", "heartbeats_while_completing",
             "empty_groups_first", "load_error_retried",
         ),
@@ -118,7 +118,6 @@ UNWATCHED: Final = (
         (
             "controller_hands_out_ids", "group_coordinator_service", "static_members",
             "member_ids_required", "offsets_name_members", "offsets_by_topic_id",
-            "eligible_leader_replicas",
         ),
     ),
     Unwatched(

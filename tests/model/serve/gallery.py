@@ -42,6 +42,8 @@ def entry_of(bug: Bug) -> Entry:
         found = schedule_of(chart_of(trace), by_clock=False)
     except NoScheduleError as error:
         return {"bug": bug.id, "why": str(error)}
+    if instance.constants["faults"] and not (found.faults or found.expiries):
+        return {"bug": bug.id, "why": "its faults happen inside of brokers"}
     return {
         "bug": bug.id,
         "transactional": instance.system.name == "transactions",

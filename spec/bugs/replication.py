@@ -1,0 +1,125 @@
+"""Known bugs of replication: what a clean election loses, and how logs diverge."""
+
+from __future__ import annotations
+
+from .bug import Bug
+
+_SYSTEM = "replication"
+_ONE_POWER_LOSS = {"records": 1, "leader_epochs": 2, "power_losses": 1, "crashes": 0}
+
+BUGS = (
+    Bug(
+        "KIP-101",
+        "a follower truncates to its own high watermark, is elected, and has lost a record",
+        affected="before 0.11.0.0",
+        property="AcknowledgedKept",
+        shown_at="0.11.0.0",
+        fixed_at="0.11.0.0",
+        fix=("truncated_by_epoch",),
+        constants={"replicas": 2, "records": 1},
+        takes=(
+            "crash/crash",
+            "LeaderAndIsr/follow-from-high-watermark",
+            "elect/in-sync-replica",
+        ),
+        source="KIP-101, scenario 1; KAFKA-1211, pull request 2808",
+        system=_SYSTEM,
+        also=("KAFKA-1211",),
+    ),
+    Bug(
+        "KIP-101-2",
+        "a leader comes back from a power loss, and goes on with another log than its follower",
+        affected="before 0.11.0.0",
+        property="FollowerInLine",
+        shown_at="0.11.0.0",
+        fixed_at="2.0",
+        fix=("truncated_by_epoch",),
+        constants={"replicas": 2, "records": 1, "power_losses": 1},
+        takes=(
+            "power loss/lose-last-entry",
+            "LeaderAndIsr/follow-from-high-watermark",
+        ),
+        source="KIP-101, scenario 2; pull request 2808",
+        system=_SYSTEM,
+        note="With two elections in quick succession FollowerInLine breaks up to 1.1: KIP-279.",
+    ),
+    Bug(
+        "KIP-279",
+        "a leader that lacks its follower's epoch names an offset at which their logs differ",
+        affected="0.11 to 1.1",
+        property="ReplicasAgree",
+        shown_at="1.1",
+        fixed_at="2.0",
+        fix=("epoch_asked_again",),
+        constants={"replicas": 2, "records": 2, "crashes": 0},
+        takes=("OffsetForLeaderEpoch/truncate-to-leader", "fetch/append"),
+        source="KIP-279, KAFKA-6361",
+        system=_SYSTEM,
+        also=("KAFKA-6361",),
+    ),
+    Bug(
+        "KAFKA-7128",
+        "a replica without an acknowledged record joins the in-sync set by a high watermark that "
+        "lags, and is elected",
+        affected="before 2.0.1",
+        property="AcknowledgedKept",
+        shown_at="2.0",
+        fixed_at="2.1",
+        fix=("isr_from_epoch_start",),
+        constants={"records": 1, "crashes": 0},
+        takes=("maybeExpandIsr/add-replica", "elect/in-sync-replica", "LeaderAndIsr/lead"),
+        source="KAFKA-7128, Partition.maybeExpandIsr",
+        system=_SYSTEM,
+    ),
+    Bug(
+        "KIP-903",
+        "a broker that has lost its log joins the in-sync set by what it fetched before",
+        affected="before 3.5",
+        property="AcknowledgedKept",
+        shown_at="3.4",
+        fixed_at="3.5",
+        fix=("broker_epoch_checked",),
+        constants=_ONE_POWER_LOSS,
+        takes=(
+            "power loss/lose-last-entry",
+            "maybeExpandIsr/add-replica",
+            "elect/in-sync-replica",
+        ),
+        source="KIP-903, Partition.isReplicaIsrEligible",
+        system=_SYSTEM,
+        on=("eligible_leader_replicas", "high_watermark_waits", "min_isr_capped"),
+        note="The runs have KIP-966 as well, whose bug has a shorter run.",
+    ),
+    Bug(
+        "KIP-966",
+        "the last in-sync replica loses acknowledged records with its power, and leads again",
+        affected="before 4.1",
+        property="AcknowledgedKept",
+        shown_at="4.0.1",
+        fixed_at="4.1",
+        fix=("eligible_leader_replicas",),
+        constants=_ONE_POWER_LOSS,
+        takes=(
+            "maybeShrinkIsr/remove-replica",
+            "power loss/lose-last-entry",
+            "elect/in-sync-replica",
+        ),
+        source="KIP-966",
+        system=_SYSTEM,
+        note="In 4.0, eligible.leader.replicas.version=1 turns the fix on. It is off by default.",
+    ),
+    Bug(
+        "KAFKA-15583",
+        "a leader below min.insync.replicas raises the high watermark: consumers read a record "
+        "that an unclean election loses",
+        affected="before 3.7",
+        property="ConsumedKept",
+        shown_at="3.6",
+        fixed_at="3.7",
+        fix=("high_watermark_waits",),
+        constants={"replicas": 2, "records": 1, "unclean_elections": 1},
+        takes=("maybeShrinkIsr/remove-replica", "consume/read", "elect unclean/any-replica"),
+        source="KAFKA-15583, Partition.maybeIncrementLeaderHW",
+        system=_SYSTEM,
+    ),
+)
