@@ -192,8 +192,11 @@ def _seed(prepared: Prepared, given: str | None) -> tuple[int, str]:
     settings = json.dumps(identity(prepared), sort_keys=True).encode()
     digest = hashlib.sha256(settings).hexdigest()[:8]
     number, _, of = (given or str(secrets.randbelow(10**6))).partition("-")
-    if not (number.isascii() and number.isdigit()) or int(number) > MOST_SEED:
-        raise DeclarationError(f"seed {given}: it must be a whole number, as 17 or 17-{digest}")
+    is_short = len(number) <= len(str(MOST_SEED))  # int() takes no more than 4300 digits
+    if not (is_short and number.isascii() and number.isdigit()) or int(number) > MOST_SEED:
+        raise DeclarationError(
+            f"seed {given}: it must be a whole number from 0 to {MOST_SEED}, as 17 or 17-{digest}"
+        )
     if of not in ("", digest):
         raise DeclarationError(
             f"seed {given} is of another declaration, release or bounds, or of another version of "

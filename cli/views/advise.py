@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...spec.bugs.advice import Item, Setting
 
 FEATURE: Final = "transaction.version"
+LEVELS: Final = ("0", "1", "2")
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 
 
@@ -124,8 +125,8 @@ def _setting(options: AdviseOptions) -> Setting:
     setting = Setting()
     for feature in options.features or ():
         name, _, level = feature.partition("=")
-        if name != FEATURE or not level.isdigit():
-            fail(f"--features {feature}: write {FEATURE}=LEVEL, as {FEATURE}=1")
+        if name != FEATURE or level not in LEVELS:
+            fail(f"--features {feature}: write {FEATURE}=LEVEL, with a level of 0, 1 or 2")
         setting = replace(setting, version_2=int(level) >= 2)
     given = _properties(options.config)
     if given.get("enable.idempotence") == "false" and "transactional.id" not in given:

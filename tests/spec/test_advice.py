@@ -133,6 +133,8 @@ def test_properties_of_a_producer_count(tmp_path: Path) -> None:
         (["--broker", "9"], "unknown protocol 9"),
         (["--uses", "strems"], "--uses strems: did you mean streams?"),
         (["--features", "kraft.version=1"], "--features kraft.version=1: write"),
+        (["--features", "transaction.version=3"], "--features transaction.version=3: write"),
+        (["--features", "transaction.version=²"], "--features transaction.version=²: write"),
         (["--config", "/nowhere"], "can't read /nowhere: "),
         (["--bootstrap", "127.0.0.1:1"], ""),
         (["--bootstrap", "127.0.0.1:1", "--broker", "4.4"], "--bootstrap and --broker: choose one"),

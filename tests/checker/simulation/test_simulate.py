@@ -326,7 +326,7 @@ def test_a_seed_of_another_declaration_is_refused() -> None:
         simulate(counting(most=19), Walks(seed=seed, steps=100))
 
 
-@pytest.mark.parametrize("seed", ["", "x", "-1", "1.5", "٣", str(1 << 63)])
+@pytest.mark.parametrize("seed", ["", "x", "-1", "1.5", "٣", str(1 << 63), "9" * 5_000])
 def test_a_seed_that_is_no_number_is_refused(seed: str) -> None:
     with pytest.raises(DeclarationError, match="must be a whole number"):
         simulate(counting(), Walks(seed=seed or "-", steps=100))
