@@ -29,6 +29,11 @@ def never_reached(system: System) -> dict[str, str]:
     return {name: item.why for item in system.unreached if item.when is True for name in item.names}
 
 
+def taken_elsewhere(system: System) -> set[str]:
+    """The rows that recorded runs of other systems took."""
+    return {row for run in system.reached if run.system != system.name for row in run.rows}
+
+
 def with_rows(system: System, table: Table, rows: tuple[Row, ...]) -> System:
     """The system with other rows in one of its tables.
 
