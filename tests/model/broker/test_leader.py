@@ -8,6 +8,7 @@ import pytest
 
 from epochfence.model import PartitionLeader
 from epochfence.model.broker.leader import Batch
+from epochfence.model.engine.machine import noted
 from epochfence.spec.releases.features import RELEASES
 
 IPE, BAD_STATE = "INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE"
@@ -53,6 +54,32 @@ def test_a_stale_epoch_is_asked_about_until_41(release: str, told: str) -> None:
         producer_id=ID, producer_epoch=5, base_sequence=0
     )
     assert (answer.error, answer.guard is None) == ("NONE", False)
+
+
+@pytest.mark.parametrize(
+    ("release", "row"),
+    [
+        ("3.9", "stale-epoch"),
+        ("4.0.0", "stale-epoch"),
+        ("4.0.1", "stale-epoch"),
+        ("4.1", "stale-epoch-verified"),
+    ],
+)
+def test_without_guards_a_stale_epoch_is_refused(release: str, row: str) -> None:
+    """transaction.partition.verification.enable is switched off while the coordinator is asked
+    (ProducerAppendInfo.checkProducerEpoch)."""
+    one = leader(release, verification=True)
+    stale, newer = (
+        one.maybe_start_transaction_verification(
+            producer_id=ID, producer_epoch=epoch, base_sequence=0
+        ).guard
+        for epoch in (0, 1)
+    )
+    assert append(one, 1, 0, transactional=True, guard=newer) == "NONE"
+    one.enable_verification(enabled=False)
+    with noted() as rows:
+        assert append(one, 0, 0, transactional=True, guard=stale) == IPE
+    assert [taken.id for _, taken in rows] == [row]
 
 
 @pytest.mark.parametrize("origin", ["CLIENT", "COORDINATOR"])
