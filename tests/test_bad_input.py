@@ -350,6 +350,19 @@ def test_no_time_is_beyond_the_clock(command: str, seconds: str) -> None:
     assert "Invalid value for '--seconds'" in ended.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("doctor", "--bootstrap", "127.0.0.1:²"),
+        ("doctor", "--bootstrap", f"127.0.0.1:{DIGITS}"),
+        ("serve", "--port", "0", "--fault", "drop:Produce:²"),
+    ],
+)
+def test_a_number_has_digits_that_count(words: tuple[str, ...]) -> None:
+    ended = epochfence(*words)
+    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+
+
 def test_a_rate_is_a_number() -> None:
     ended = epochfence("serve", "--port", "0", "--random", "nan")
     assert (ended.code, ended.out) == (2, "")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -359,7 +360,7 @@ def read_short(text: str) -> Any:
     if text.startswith("{"):
         return read_object(text.encode("utf-8", "replace"))
     parts = text.split(":")
-    if len(parts) not in (2, 3) or (len(parts) == 3 and not parts[2].isdigit()):
+    if len(parts) not in (2, 3) or (len(parts) == 3 and not re.fullmatch("[0-9]+", parts[2])):
         raise BadFaultError("write DO:REQUEST, DO:REQUEST:NTH, or an object of JSON")
     nth = {"nth": int(parts[2][:10])} if len(parts) == 3 else {}
     return {"do": parts[0], "on": {"request": parts[1], **nth}}

@@ -6,6 +6,7 @@ removed.
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -73,7 +74,7 @@ def addresses(bootstrap: str) -> list[tuple[str, int]]:
         host, colon, port = part.strip().rpartition(":")
         if not colon:
             host, port = port, str(PORT)
-        if not host or not port.isdigit() or not 0 < int(port) < 2**16:
+        if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 2**16:
             raise BrokerError(f"{part or bootstrap!r}: write HOST:PORT")
         found.append((host.strip("[]"), int(port)))
     return found
