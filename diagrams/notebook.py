@@ -21,6 +21,7 @@ from ..language import System
 from .drawing.graph import Graph
 from .drawing.overview import overview
 from .drawing.render import to_same_svg
+from .drawing.runs.log import logs_svg
 from .drawing.runs.sequence import to_svg
 from .drawing.state import state_diagram
 from .drawing.system import system_graph
@@ -53,7 +54,7 @@ def text(shown: object) -> str:
 
 @html.register
 def _(shown: Trace) -> str:
-    return _whole(_chart(shown))
+    return _whole(_chart(shown), *_log(shown))
 
 
 @text.register
@@ -91,6 +92,7 @@ def _(shown: Outcome) -> str:
         parts.append(_table(("property", "verdict", "steps", "known"), rows))
     if shown.trace is not None:
         parts.append(_part("The run, as a sequence chart", _chart(shown.trace)))
+        parts += _log(shown.trace)
     return _whole(*parts)
 
 
@@ -133,6 +135,12 @@ def _drawn(graph: Graph) -> str:
 
 def _chart(trace: Trace) -> str:
     return _inner(to_svg(chart_of(trace), trace.conclusion, trace.why))
+
+
+def _log(trace: Trace) -> Iterator[str]:
+    """The log in the last state, if the system declares one."""
+    if trace.logs and trace.logs[-1]:
+        yield _part("The log at the end", _inner(logs_svg(trace.logs[-1])))
 
 
 def _inner(svg: bytes) -> str:

@@ -12,13 +12,11 @@ from pathlib import Path
 import graphviz
 
 from ...files import Output
+from .colours import FILL, FONT, INK, LINE, PARTIAL, QUIET, UNUSED
 from .dot import DrawingError, by_program, laid_out
 from .graph import Edge, Graph, Node
 from .layout import crossings
 
-INK, LINE, FILL = "#1c2a3a", "#4a6078", "#e8eff8"
-PARTIAL, UNUSED, QUIET = "#a85a00", "#8a8f98", "#6b7280"
-FONT = "Helvetica,Arial,sans-serif"
 ROOM = 6
 """Spaces that keep text from what is drawn beside it, in a font somewhat wider as well."""
 

@@ -9,11 +9,14 @@ from pathlib import Path as File
 from typing import Any
 
 from ...checker.trace.chart.chart import chart_of
+from ...checker.trace.chart.logs import logs_of
 from ...checker.trace.trace import Trace, TraceStep, differences
 from ...checker.verdict.constant_folding import declared_rows
+from ...checker.verdict.violation import harmful_step
 from ...language import Instance, Row
 from ...language.types import show_value
 from ...model.engine.interpreter import FullState, Step
+from ..drawing.runs.log import logs_address
 from ..report.page import steps_of
 from ..report.state import laid_out
 from ..templates import templates
@@ -78,10 +81,13 @@ class Views:
         wanted = [item for item in offers if all(w in _text(item) for w in words)]
         taken = zip(run.states, run.steps, strict=False)
         told = tuple(session.shown(before, step) for before, step in taken)
-        chart = chart_of(Trace((), told, run.states, ""))
+        logs = logs_of(session.instance, run.states)
+        trace = Trace((), told, run.states, "", logs=logs)
+        chart = chart_of(trace)
         states = laid_out(session.instance, (run.states[0], *run.states[-2:]))
         broken = list(session.broken(run))
         wrong = {each.item.name for each in broken}
+        marked = [harmful_step(trace, session.instance, name) for name in sorted(wrong)]
         stuck = not possible and not session.is_end(state)
         return {
             "path": as_text(run.path),
@@ -89,10 +95,12 @@ class Views:
             "broken": [each.item.name for each in broken],
             "lanes": len(chart.lanes),
             "chart": part(
-                "run", chart=chart, steps=steps_of(chart, self._rows), faulty=bool(broken)
+                "run", chart=chart, steps=steps_of(chart, self._rows),
+                marked=min(marked, default=None),
             ),
             "state": part(
                 "state", sections=states.sections, length=len(run.steps),
+                log=logs_address(logs[-1]),
                 texts=_texts(states.first, states.changes),
                 changed={cell for cell, _ in states.changes[-1]} if run.steps else set[int](),
             ),

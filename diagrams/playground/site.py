@@ -38,8 +38,10 @@ ROOMS = (
 """The folders of the package that the playground runs."""
 SINGLE = (
     "__init__.py", "model/__init__.py", "checker/__init__.py", "diagrams/__init__.py",
-    "diagrams/facts.py", "diagrams/notation.py", "diagrams/templates.py", "garbage.py", "files.py",
-    "strict_json.py", "checksums.py",
+    "diagrams/drawing/__init__.py", "diagrams/drawing/colours.py",
+    "diagrams/drawing/runs/__init__.py", "diagrams/drawing/runs/log.py",
+    "diagrams/drawing/runs/svg.py", "diagrams/facts.py", "diagrams/notation.py",
+    "diagrams/templates.py", "garbage.py", "files.py", "strict_json.py", "checksums.py",
 )  # fmt: skip
 PACKAGES = ("jinja2", "markupsafe", "rich")
 KINDS = {".py", ".html", ".css", ".js", ".json"}

@@ -18,6 +18,7 @@ from ...checker.verdict.constant_folding import declared_rows
 from ...checker.verdict.result import Covered, PropertyVerdict, Result, Verdict
 from ...checker.verdict.vacuity import ENDED_EARLY, NO_REASON
 from ...language import Instance, Row
+from ..drawing.runs.log import logs_address
 from ..notation import readable
 from ..templates import one_file, style
 from .levels import Plot, curve_of, plot_of
@@ -194,6 +195,7 @@ def _told(
         "chart": chart,
         "steps": steps_of(chart, declared_rows(instance)),
         "states": states,
+        "log": logs_address(trace.logs[-1]) if trace.logs else "",
         "begins": [(name, dict(trace.initial)[name]) for name in trace.chosen],
         "loop": trace.loop,
         "fair": trace.fair,

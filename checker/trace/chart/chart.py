@@ -69,6 +69,11 @@ class Chart:
     harmful: int | None = None
     """The number of the step that did the harm, where a property doesn't hold at the end."""
 
+    @property
+    def marked(self) -> int:
+        """The number of the step to mark: the harmful one, or the last."""
+        return self.harmful or len(self.steps)
+
     def titled(self) -> Chart:
         """The chart with these names, as pictures show it."""
 

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 from ....checker.trace.chart.chart import Arrow, Chart, ChartStep
 from ....checker.trace.chart.logs import Logs
-from ..render import INK, LINE, PARTIAL
+from ..colours import INK, LINE, PARTIAL
 from .log import EDGE, draw_logs, height_of, width_of
 from .sequence import HEAD
 from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import base64
 import textwrap
 
 from ....checker.trace.chart.logs import ABORT, COMMIT, LogEntry, Logs, ShownLog, ShownRecords
-from ..render import INK, LINE, PARTIAL
+from ..colours import INK, LINE, PARTIAL
 from .svg import GAP, GOOD, HIGH_WATERMARK, OPEN, SIZE, SPACING, WRONG, Canvas, points
 
 LEFT, EDGE = 134, 18
@@ -36,6 +37,13 @@ def logs_svg(logs: Logs, title: str = "") -> bytes:
         y += SPACING
         canvas.text((EDGE, y), title, size=SIZE + 2, weight="bold")
     return canvas.finished(draw_logs(canvas, logs, y) + GAP)
+
+
+def logs_address(logs: Logs) -> str:
+    """The drawing as the address of an image in a page, which can't reach beyond the image; empty
+    without logs."""
+    svg = logs_svg(logs)
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}" if svg else ""
 
 
 def draw_logs(canvas: Canvas, logs: Logs, y: int) -> int:

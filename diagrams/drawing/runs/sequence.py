@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 
 from ....checker.trace.chart.chart import Arrow, Chart, ChartStep
 from ....checker.trace.chart.logs import Logs
-from ..render import INK, LINE, PARTIAL, escaped
+from ..colours import INK, LINE, PARTIAL
+from ..render import escaped
 from .log import draw_logs, width_of
 from .svg import GAP, SIZE, SPACING, WRONG, Canvas, points
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from ..render import FILL, FONT, INK, LINE, PARTIAL
+from ..colours import FILL, FONT, INK, LINE, PARTIAL
 
 SIZE, SPACING, GAP = 12, 15, 10
 """Points of print, from line to line, and between two parts."""

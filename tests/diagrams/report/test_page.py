@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,14 @@ from epochfence.checker.named_systems import load_system
 from epochfence.checker.trace.chart.chart import text_of
 from epochfence.checker.verdict.result import Result
 from epochfence.checker.verdict.vacuity import ENDED_EARLY, NO_REASON
+from epochfence.diagrams.drawing.runs.log import logs_svg
+from epochfence.diagrams.notebook import html as html_of
 from epochfence.diagrams.report.page import to_html
 from epochfence.diagrams.report.state import laid_out
 from epochfence.language import Instance, Machine, Row, System, Table, event, instantiate, invariant
 
 ROOT = Path(__file__).parents[3]
+RESEND = str(ROOT / "docs" / "examples" / "resend.py")
 LEASE = str(ROOT / "docs" / "examples" / "lease.py")
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
 LEAST_PRINT = 9  # px
@@ -68,6 +73,20 @@ def test_it_begins_with_the_verdict_and_needs_no_network(holding: Run, broken: R
         assert page.index(verdict) < page.index("<h2>")
         assert re.findall(r"(?:src|href)=[\"'](?!#)|url\(|@import|https?://", page) == []
         assert len(page) < 200_000
+
+
+def test_the_log_is_drawn_and_the_harmful_step_marked() -> None:
+    instance, result = run_of(load_system(RESEND), "1")
+    assert result.trace is not None
+    for harmful in (None, 2):  # where none is known, it is the last
+        trace = replace(result.trace, harmful=harmful)
+        page = to_html(instance, replace(result, trace=trace))
+        (marked,) = re.findall(r'class="step fault" data-step="(\d+)"', page)
+        assert int(marked) == (harmful or len(trace.steps))
+        ((kind, drawing),) = re.findall(r'<img src="data:([^;]*);base64,([^"]*)"', page)
+        assert kind == "image/svg+xml"
+        assert base64.b64decode(drawing) == logs_svg(trace.logs[-1])
+    assert "The log at the end" in (html_of(result.trace) or "")
 
 
 def test_each_property_is_there_with_its_sentence_and_source(holding: Run) -> None:
