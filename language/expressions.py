@@ -1,6 +1,6 @@
 """Expressions: small immutable trees built by Python's own operators.
 
-An `Expression` holds an operator, its arguments and, for leaves, what they stand for. It can be
+An `Expression` holds an operator, its arguments and, for leaves, their meaning. It can be
 hashed, compared, pickled and printed. Building one checks nothing: `typecheck` does, when the
 expression is declared as part of a row or a property, so that the error can name the row.
 
@@ -220,7 +220,7 @@ class Parameter(Interned):
 
 @dataclass(frozen=True, eq=False)
 class Bound(Interned):
-    """What a quantifier, `each` or an action binds: a name and its range.
+    """The variable of a quantifier, `each` or an action: a name and its range.
 
     An action's `owner` keeps its variables apart from those of one name in a row's quantifiers.
     """

@@ -150,8 +150,8 @@ def event(
     A parameter ranges over a type, or over what a set, a sequence or a bag of the machine holds at
     the time: `event("grant", client=waiting)`.
 
-    Raises DeclarationError for two of one name, for a name that can't be read, and for what has no
-    elements.
+    Raises DeclarationError for two of one name, for a name that can't be read, and for a value
+    without elements.
     """
     check_name("an event", event_name)
     check_names(f"event {event_name}", parameters, Event)

@@ -247,7 +247,7 @@ def fields_of(message: Message, machine: Machine) -> list[str]:
 
 def in_flight(name: str, message: Message, *address: Operand, **named: Operand) -> Expression:
     """A name for the messages of a kind that are in flight, for a quantifier to bind: between the
-    instances of the `address`, in its order or by its names. Only properties look at what is in
+    instances of the `address`, in its order or by its names. Only properties look at messages in
     flight.
 
     Raises DeclarationError for an address that isn't the message's.

@@ -72,7 +72,7 @@ Failures: TypeAlias = Failure | tuple[Failure, ...]
 class Property(Interned):
     """An invariant (over a state), a step property (over a step), or a property of progress.
 
-    Of progress, `expression` is what must come to hold. A leads-to is about the states in which its
+    Of progress, `expression` is the goal. A leads-to is about the states in which its
     `premise` holds, for each value of the variables in `each` by itself.
     """
 
@@ -160,7 +160,7 @@ def leads_to(
 ) -> Property:  # fmt: skip
     """A property of every run that is fair to what the system's `fairness` names: once `premise`
     holds, `goal` holds then or later. It is asked for each value of the variables in `each`.
-    `failure` says what stays as it is.
+    `failure` says which part stays as it is.
 
     Raises DeclarationError if either is not a condition, speaks of the next state or leaves a
     variable open that isn't in `each`, and where nothing of `each` is used.
@@ -185,7 +185,7 @@ def always_possible(
     name: str, goal: Expression, sentence: str, source: str = "", *, failure: Failures = ()
 ) -> Property:
     """A property of every reachable state: some run from it comes to a state in which `goal` holds
-    (AG EF). No fairness is supposed. `failure` says what can't change any more.
+    (AG EF). No fairness is supposed. `failure` says which part can't change any more.
 
     Raises DeclarationError if it is not a condition or speaks of the next state.
     """
@@ -194,8 +194,8 @@ def always_possible(
 
 
 def check_from_outside(expression: Expression, bound: Collection[Expression] = ()) -> None:
-    """Raises DeclarationError if it is not a condition over a whole system: if it leaves open
-    which instance of a machine it is about, or speaks of an event. It may use what is `bound`
+    """Raises DeclarationError if it is not a condition over a whole system: if it leaves open which
+    instance of a machine it is about, or speaks of an event. It may use the variables `bound`
     around it."""
     for node in children_first(expression):
         keyed = node.op == "field" and node.data.key is not None and not node.args

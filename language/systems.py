@@ -167,7 +167,7 @@ class System(Rendered):
     * `progress` are progress properties, checked in runs with the assumed `fairness`; `rankings`
       prove them (a ranking of a property that isn't selected is ignored).
     * `lemmas` are auxiliary invariants for proofs.
-    * `reach` describes what the default bounds reach. `unreached` declares rows and premises that
+    * `reach` describes the reach of the default bounds. `unreached` declares rows and premises that
       no run reaches, `reached` are recorded runs that give the reasons of other rows, and
       `refusals` are settings that the system refuses.
     * `reductions` are the parts of the machines that the system leaves out, with

@@ -1,4 +1,4 @@
-"""The errors that a broker answers a request with before or beside what its machines decide.
+"""The errors that a broker answers a request with before or beside those of its machines.
 
 The rows of coordinators, leaders and authorizers have their own errors. Here are the rest: topics
 that aren't there, records that a log refuses, replicas that lag, and versions. An error that

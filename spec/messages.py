@@ -98,7 +98,7 @@ PRODUCER_EXPIRIES = constant(
 )
 DELETIONS = constant("deletions", 1, 0, 1, real=1, meaning="1: the head of a log may be deleted")
 LEADER_CHANGES = constant(
-    "leader_changes", 1, 0, 1, real=1, meaning="1: a partition's leader may change, or start anew"
+    "leader_changes", 1, 0, 1, real=1, meaning="1: a partition's leader may change, or restart"
 )
 IN_FLIGHT = constant(
     "in_flight", 2, 1, 6, real=5, meaning="batches in flight to a partition at a time"

@@ -1,4 +1,4 @@
-"""What Python decides in silence, found in a reader's file before it runs.
+"""Silent decisions of Python, found in a reader's file before it runs.
 
 `x in {a, b}` and `x is None` never ask an expression, and a dictionary that names a target twice
 keeps the last. So a file's own tree is rewritten as it is loaded: these go through functions that

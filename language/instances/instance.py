@@ -1,4 +1,4 @@
-"""A system with its constants, protocol and features settled: what every engine reads.
+"""A system with its constants, protocol and features settled: the input of every engine.
 
 The network and the budgets become ordinary variables here, so that an engine knows only
 variables, actions and properties.

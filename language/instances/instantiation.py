@@ -104,7 +104,7 @@ def _check_refusals(
 
 
 def with_constants(instance: Instance, values: Mapping[str, int]) -> Instance:
-    """The instance with these values of constants, which may be beyond what a run may set."""
+    """The instance with these values of constants, which may be beyond the range of a run."""
     constants = {**instance.constants, **values}
     names = [item.name for item in (*instance.properties, *instance.progress)]
     opened = tuple(info for info in instance.open if info.name not in values)
@@ -195,7 +195,7 @@ class _Builder:
             return item.changed(self.fold)
 
     def fold(self, expression: Expression) -> Expression:
-        """Features, constants and what is in flight as what they are here."""
+        """The values of features, constants and messages in flight."""
 
         def settle(node: Expression) -> Expression | None:
             if node.op == "feature":

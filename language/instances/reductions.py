@@ -19,7 +19,7 @@ Rows state the behaviour of a machine at real ranges. A system lists its reducti
 
 Each reduction has a reason. `refined_by` is the test that compares the reduced machine with the
 whole one. A machine that runs alone (`model.machine.Machine`) takes reductions in the same form:
-they leave out what only properties read.
+they leave out the fields that only properties read.
 """
 
 from __future__ import annotations
@@ -170,8 +170,8 @@ class Canonical(_Reduction):
     """Each value that `of` takes is replaced by `value` where `when` holds of it.
 
     `of` is a field, an element of it under variables (`batches[p][r]`), or a field of a message
-    that is sent. `value` and `when` are expressions over `of`. States that differ only in what
-    nobody reads become one state.
+    that is sent. `value` and `when` are expressions over `of`. States that differ only in values
+    that nobody reads become one state.
     """
 
     of: Expression

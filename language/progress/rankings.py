@@ -68,7 +68,7 @@ def helps(event: Event, when: Operand = True, *, each: tuple[Expression, ...] = 
 
 def ranking(name: str, rank: tuple[Operand, ...], helpful: tuple[Helpful, ...]) -> Ranking:
     """Why the leads-to `name` holds. `rank` are numbers of which the first counts most (a truth
-    counts 1); what is left of budgets comes before them by itself. As long as the property's
+    counts 1); the rest of budgets comes before them by itself. As long as the property's
     premise holds and its goal doesn't, no step may raise the rank, one of the `helpful` events must
     be possible, and a step of one must lower it or make one possible that is named before. Both may
     use the variables of the property's `each`.

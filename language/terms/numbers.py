@@ -25,7 +25,7 @@ def max_of(bound: Expression, number: Operand, default: Operand = None) -> Expre
     is its value if a collection has no elements. An element needs it; a variable always has a
     value.
 
-    `default` is what it comes to where a collection has no elements, and is needed for an element:
+    `default` is the result where a collection has no elements, and is needed for an element:
     a variable always has a value. Raises DeclarationError without it.
     """
     return _extreme("max", bound, number, default)

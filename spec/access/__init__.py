@@ -1,1 +1,1 @@
-"""Who may do what: ACLs, and the requests that need them."""
+"""Access control: ACLs, and the requests that need them."""

@@ -1,4 +1,4 @@
-"""Who may do what, by a table of ACLs: functions, as an authorizer only looks things up.
+"""Authorization by a table of ACLs: functions, as an authorizer only looks things up.
 
 Source: AclAuthorizer, StandardAuthorizer; KIP-290 for prefixes, KIP-679 for any resource of a type.
 """

@@ -1,4 +1,4 @@
-"""A known bug as data: where it shows, and what mends it."""
+"""A known bug as data: where it shows, and its fix."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Bug:
     At release `shown_at`, without `fix`, a run of `system` with these `constants` breaks
     `property`, and takes the rows `takes`, as event and row, in this order on its way. At release
     `fixed_at`, with `fix`, the property holds; there without `fix` it breaks again. `fix` are
-    features, of Kafka or of a variant. `on` and `off` are features switched in every run: what the
-    cluster is set to, or another bug's fix.
+    features, of Kafka or of a variant. `on` and `off` are features switched in every run: the
+    cluster's settings, or another bug's fix.
 
     `affected` are the releases as published, `also` other names that it goes by. Releases that are
     declared have it from `since` on (none: from the first). `fixed_in` are the versions of another
@@ -65,11 +65,11 @@ class Bug:
         return self._instance(self.shown_at, mended=False)
 
     def fixed(self) -> Instance:
-        """The same run with what mends it, in which the property holds."""
+        """The same run with the fix, in which the property holds."""
         return self._instance(self.fixed_at, mended=True)
 
     def control(self) -> Instance:
-        """The run of the mended release without what mends it, in which the property breaks."""
+        """The run of the mended release without the fix, in which the property breaks."""
         return self._instance(self.fixed_at, mended=False)
 
     def is_in(self, steps: Iterable[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Known bugs that leave a transaction without an end in a partition, by what is left of it.
+"""Known bugs that leave a transaction without an end in a partition, by its remains.
 
 Those with a run of their own are in `BUGS`; the others are in docs/findings.md.
 """
@@ -31,7 +31,7 @@ _SEEN = {bug.id: bug for bug in (*_COORDINATOR, *_LEADER, *_PRODUCTS)}
 @dataclass(frozen=True)
 class Cause:
     """A known bug, or finding, that leaves a transaction without an end: the releases of brokers
-    that have it as text, and what happens.
+    that have it as text, and the effect.
 
     Brokers have it from the declared release `since` (None: no release had it) up to `until` (None:
     the newest). With `before_version_2` they have it only while transaction.version is 0 or 1.

@@ -1,4 +1,4 @@
-"""Known bugs of partition leaders, and of what they have no means to tell apart."""
+"""Known bugs of partition leaders, and of cases that they can't tell apart."""
 
 from __future__ import annotations
 

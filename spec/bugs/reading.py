@@ -1,4 +1,4 @@
-"""Known bugs of what a read_committed reader gets: of fetches, and of the log cleaner."""
+"""Known bugs that a read_committed reader meets: of fetches, and of the log cleaner."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from .bug import Bug
 
 
 def _reading(producers: int, entries: int, **more: int) -> dict[str, int]:
-    """Constants of the system `reading`, with a transaction of each producer and what is named."""
+    """Constants of the system `reading`, with a transaction of each producer and the named ones."""
     named = {"producer_ids": producers, "transactions": producers, "entries": entries}
     return {**named, "segment": 0, "cleanings": 0, "leader_changes": 0, **more}
 

@@ -2,7 +2,7 @@
 run, or replicas.
 
 Each rule of another product is a feature that holds unless it is switched off: on, the machine does
-what Kafka's does.
+as Kafka's does.
 """
 
 from __future__ import annotations

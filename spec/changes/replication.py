@@ -1,9 +1,9 @@
 """`transactions` on a replicated partition: the same clients, coordinator and leader, with the
 replicas, elections and truncation of `replication`.
 
-A replica's log is the leader's, and the producer state of a new leader is what its log says. A
+A replica's log is the leader's, and the producer state of a new leader follows from its log. A
 leader is asked from the moment when it has heard of its election until the next one has: one that
-doesn't know yet that another is elected still takes requests. What it was asked after that is lost
+doesn't know yet that another is elected still takes requests. Requests after that are lost
 with its connections. A success is answered once the high watermark has passed the record or marker;
 where a new leader lacks that, the answer is NOT_LEADER_OR_FOLLOWER (DelayedProduce).
 

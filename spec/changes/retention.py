@@ -2,8 +2,8 @@
 
 From 3.1 on the cleaning that finds no record of a marker's transaction any more, or a tombstone,
 sets the delete horizon: that is when a later cleaning may remove it (KIP-534). Before, a segment
-kept what it had unless the last one that was cleaned had been written to so much later. That was
-too short for what was cleaned late, and for ever where all is in one segment.
+kept its records unless the last one that was cleaned had been written to so much later. That was
+too short for a late cleaning, and for ever where all is in one segment.
 
 Time passes in steps of `delete.retention.ms`, and cleanings and reads take none. So a reader is in
 time that has read all of the log, from where it began, before the next step.
@@ -190,7 +190,7 @@ cleans = Table(
                 due: those(_o, left & _o.is_in(due)),
                 overdue: those(_o, left & _o.is_in(due)),
             },
-            source="Cleaner.cleanInto, MemoryRecords.filterTo",
+            source="Cleaner.cleanInto, Cleaner.shouldRetainRecord, MemoryRecords.filterTo",
         ),
     ),
 )

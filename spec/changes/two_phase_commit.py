@@ -2,10 +2,10 @@
 client.
 
 Clients are participants of two-phase commit: their transactions don't time out, and an instance
-that starts keeps what is open (initTransactions(true), InitProducerId version 6). The coordinator
+that starts keeps an open one (initTransactions(true), InitProducerId version 6). The coordinator
 then leaves it open under its own epoch, which its markers follow, and gives the new instance the
 next one: the client's epoch, by which the transaction is ended, under a new producer id where
-epochs are used up. That instance asks the database, and commits what was prepared and decided so;
+epochs are used up. That instance asks the database, and commits those that it has decided to;
 it aborts everything else. An operator may abort what the database has given up. The broker's half
 is in no release (TransactionCoordinator answers UNSUPPORTED_VERSION); it is declared as KIP-939 and
 pull request 21735 have it. Not declared: a record that is in the log although its append has

@@ -1,8 +1,8 @@
 """The upgrade of transaction.version in the middle of a run, and its downgrade.
 
 A cluster's finalized features change; the coordinator's broker hears of it by the metadata log, and
-a client by whatever broker it connects to, each at its own time, before or after the other. What a
-request does is decided by its own version, which is what its client knew.
+a client by whatever broker it connects to, each at its own time, before or after the other. A
+request's own version decides its effect: its client knew that version.
 """
 
 from __future__ import annotations

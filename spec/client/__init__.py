@@ -1,1 +1,1 @@
-"""The producer: what it knows, its calls, its requests, its batches."""
+"""The producer: its state, its calls, its requests, its batches."""

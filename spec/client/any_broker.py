@@ -77,6 +77,7 @@ init_answered = Table(
     on=answer_init,
     others=(producer,),
     when=is_request_of(answer_init.client, Request.INIT_PRODUCER_ID) & is_answer(answer_init.error),
+    source="KafkaApis.handleInitProducerIdRequest",
     rows=(
         Row(
             "answer-for-now",
@@ -131,6 +132,7 @@ partitions_answered = Table(
     others=(producer,),
     when=is_request_of(answer_partitions.client, Request.ADD_PARTITIONS_TO_TXN)
     & is_answer(answer_partitions.error),
+    source="KafkaApis.handleAddPartitionsToTxnRequest",
     rows=(
         Row(
             "answer-for-now",
@@ -183,6 +185,7 @@ end_answered = Table(
     when=is_request_of(answer_end.client, Request.END_TXN)
     & is_answer(answer_end.error)
     & (~answer_end.bumps | (answer_end.error == Errors.NONE)),
+    source="KafkaApis.handleEndTxnRequest",
     rows=(
         Row(
             "answer-for-now",

@@ -1,4 +1,4 @@
-"""How long a producer's calls hold up the application, and what its records need of its memory.
+"""How long a producer's calls hold up the application, and the memory of its records.
 
 As with the partitioner these are functions, and expressions over releases: they decide nothing for
 the protocol beyond what `failures` makes of a record that gets into no batch.

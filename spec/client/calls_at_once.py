@@ -1,6 +1,6 @@
 """The calls of an application that makes them in turn, where no request waits in a queue.
 
-This is what most systems check: a call and the request behind it are one step. The rows are those
+Most systems check this: a call and the request behind it are one step. The rows are those
 of `calls` for a client in the right state, joined with those of `TransactionManager.nextRequest`.
 """
 

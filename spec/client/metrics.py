@@ -1,4 +1,4 @@
-"""What a producer measures: the names of its metrics in each release, and what each is made of.
+"""A producer's metrics: their names in each release, and their parts.
 
 A metric is a statistic of what a sensor has recorded, a gauge of what there is now, or nothing that
 a client without a wire could tell; then it says why. Metrics of single nodes are left out, as a

@@ -636,7 +636,8 @@ response_lost = Table(
                     is_sent_at_once(lost_response.partition, lost_response.record),
                 ),
             ),
-            source="NetworkClient.handleDisconnections",
+            source="NetworkClient.handleDisconnections, Sender.handleProduceResponse, "
+            "Sender.canRetry",
         ),
     ),
 )

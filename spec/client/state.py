@@ -1,8 +1,8 @@
-"""What a client knows: its state, its sequences, its batches, and its part in a transaction.
+"""A client: its state, its sequences, its batches, and its part in a transaction.
 
 It is Kafka's TransactionManager with its TxnPartitionMap and the accumulator's queues. A client
-either has a transactional id or is idempotent only (`transactional`); what only one kind needs
-stays at its first value in the other.
+either has a transactional id or is idempotent only (`transactional`); a field of one kind alone
+keeps its first value in the other.
 
 In a bounded run a batch holds one record, and is known by it. At real ranges it holds many, and is
 known by a number within its partition that no batch before it had; its records are the caller's to

@@ -1,8 +1,8 @@
-"""A client's TransactionManager: what it knows beyond its state, and how it fails.
+"""A client's TransactionManager: its fields beyond the state, and how it fails.
 
-Calls are in `calls`, requests and their answers in `requests`, `init_producer_id`,
-`add_partitions` and `end_txn`, the queue of requests in `queue`. Rows say what becomes of a request
-as a `Reaction`, to whoever drives the client at real ranges.
+Calls are in `calls`, requests and their answers in `requests`, `init_producer_id`, `add_partitions`
+and `end_txn`, the queue of requests in `queue`. Rows give the fate of a request as a `Reaction`, to
+whoever drives the client at real ranges.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ CallResult = enum("CallResult", "AWAITED", "FAILED", "LOST")
 call_result = producer.field(
     "call_result",
     CallResult,
-    doc="The outcome of the last call, besides the answers to its requests. FAILED: it raised an "
+    doc="The outcome of the last call, without the answers to its requests. FAILED: it raised an "
     "error before them. LOST: nobody answers it, so it waits for good.",
 )
 lost_result = if_(call_result == CallResult.FAILED, CallResult.FAILED, CallResult.LOST)

@@ -1,4 +1,4 @@
-"""What idempotence promises, and what it doesn't: the window of batches that a leader remembers,
+"""The promise of idempotence, and its limits: the window of batches that a leader remembers,
 two sessions of a client, two partitions."""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _partitions() -> System:
 NOT_PROMISED = (
     NotPromised(
         "sessions",
-        "An application that begins anew sends again what wasn't acknowledged, under another "
+        "An application that starts again sends again what wasn't acknowledged, under another "
         "producer id, and no leader knows the two for one.",
         "AtMostOnce",
         _delivery,

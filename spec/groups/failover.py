@@ -1,7 +1,7 @@
 """Another broker coordinates the group, in one step: it leads the partition of the group's offsets,
-and has read what the log says before it answers.
+and has read the log before it answers.
 
-`coordinator_load` has the steps of that, with what is appended meanwhile.
+`coordinator_load` has the steps of that, with records that are appended meanwhile.
 """
 
 from __future__ import annotations

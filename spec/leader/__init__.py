@@ -1,1 +1,1 @@
-"""The leader of a partition: its producer states, its markers, what readers see."""
+"""The leader of a partition: its producer states, its markers, the reader's view."""

@@ -1,4 +1,4 @@
-"""What a reader of a partition's log sees.
+"""A reader's view of a partition's log.
 
 Kafka sends a read_committed reader everything below the last stable offset together with the list
 of aborted transactions there, and the reader drops their records. Both follow from the log: of the

@@ -1,4 +1,4 @@
-"""Of clients and the coordinator: what is in flight between them, and who holds which epoch.
+"""Of clients and the coordinator: messages between them, and who holds which epoch.
 
 The lemmas are of all releases from 2.5 on. Before version 2 a pair is given out by InitProducerId
 alone, once it is in the log. A request that comes again may get the pair that an earlier one has
@@ -511,7 +511,7 @@ def claims(who: Expression, init_name: str, end_name: str) -> tuple[Pair, ...]:
 
 
 def _of_two_clients(says: Callable[[Pair, Pair], Expression]) -> Expression:
-    """Whether it holds of what any two clients hold, or get."""
+    """Whether it holds of the epochs that any two clients hold, or get."""
     each = (
         named((*one.names, *other.names), (one.is_taken & other.is_taken).implies(says(one, other)))
         for one in claims(i, "a", "b")
@@ -552,7 +552,7 @@ last_epochs_alone = invariant(
     "One client at most holds, or gets, a producer id's two largest epochs, or the id after them "
     "that a failover has lost.",
 )
-"""When these epochs are left, a client that asks anew gets a new producer id. So only an end gives
+"""When these epochs are left, a client that asks again gets a new producer id. So only an end gives
 them on, to the client that has asked for it."""
 
 LEMMAS = (

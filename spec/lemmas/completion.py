@@ -1,4 +1,4 @@
-"""Why what is decided is completed: markers that reach their leaders and aren't refused, and the
+"""Why a decision is completed: markers that reach their leaders and aren't refused, and the
 ranking.
 
 The lemmas are of the releases from 4.0.1 on, and the ranking is with one client.

@@ -1,4 +1,4 @@
-"""What lemmas count with, and how they speak of every instance and of every place."""
+"""How lemmas count, and how they speak of every instance and of every place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of partition leaders and the coordinator: what is open, and which markers are in flight.
+"""Of partition leaders and the coordinator: open transactions, and markers in flight.
 
 The lemmas are of all releases from 2.5 on; of open transactions only where a leader asks the
 coordinator (from 3.6 on).

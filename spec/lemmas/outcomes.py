@@ -1,4 +1,4 @@
-"""Of what becomes of transactions: how each ends in the logs, and what its application knows.
+"""Outcomes of transactions: how each ends in the logs, and its application's knowledge.
 
 The lemmas are of version 2, in which every end of a transaction gives a new epoch, so that an epoch
 has one transaction with records. They are of one record to a partition in a transaction.

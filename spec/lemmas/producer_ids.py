@@ -1,4 +1,4 @@
-"""Why a producer id is handed out once: what proofs use.
+"""Why a producer id is handed out once: lemmas of the proofs.
 
 A block that a broker has taken is somewhere. From the controller: on its way, about to be stored,
 in reserve, about to become the current one, or the current one. From ZooKeeper: written, whether

@@ -1,4 +1,5 @@
-"""Of a partition's replicas: whose entries a log has, and who has what may be committed.
+"""Of a partition's replicas: whose entries a log has, and who has the entries that may be
+committed.
 
 The lemmas are of the newest release, with clean elections and without power losses.
 """

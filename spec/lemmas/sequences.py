@@ -1,4 +1,4 @@
-"""Of an idempotent client: its batches, the requests that carry them, and what leaders know.
+"""Of an idempotent client: its batches, the requests that carry them, and the state of leaders.
 
 The lemmas are of a client that has one producer id, with the features that mend findings 1 to 3.
 An epoch then numbers each record once. A record has a number wherever it is spoken of: in its open

@@ -101,7 +101,7 @@ started = Table(
             "construct",
             "The broker constructs its manager, which takes the first block",
             goto=READING,
-            source="ProducerIdManager",
+            source="ProducerIdManager.getNewProducerIdBlock",
         ),
     ),
 )
@@ -397,7 +397,7 @@ crashed = Table(
                 proposed_block: NO_PRODUCER_ID,
                 expected_version: 0,
             },
-            source="ProducerIdManager",
+            source="ProducerIdManager.shutdown",
         ),
     ),
 )

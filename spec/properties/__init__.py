@@ -1,1 +1,1 @@
-"""What the shipped systems promise, each with its source."""
+"""The properties of the shipped systems, each with its source."""

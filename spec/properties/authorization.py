@@ -1,4 +1,4 @@
-"""What must hold of who is let through, under a table of ACLs that changes."""
+"""Properties of authorization under a table of ACLs that changes."""
 
 from __future__ import annotations
 

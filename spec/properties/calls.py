@@ -1,4 +1,4 @@
-"""What must hold of a client whose application calls in any order."""
+"""Properties of a client whose application calls in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of the brokers that coordinate a transactional id, through elections and loads."""
+"""Properties of the brokers that coordinate a transactional id, through elections and loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user asks of delivery from end to end: of what a consumer has processed."""
+"""Properties of delivery from end to end: of the records that a consumer has processed."""
 
 from __future__ import annotations
 

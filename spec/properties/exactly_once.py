@@ -1,4 +1,4 @@
-"""What must hold of consume, process and produce, as a user of it would put it."""
+"""Properties of consume, process and produce, in a user's words."""
 
 from __future__ import annotations
 

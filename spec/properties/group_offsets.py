@@ -1,4 +1,4 @@
-"""What must hold of the offsets that a group commits, with transactions and without."""
+"""Properties of the offsets that a group commits, with transactions and without."""
 
 from __future__ import annotations
 

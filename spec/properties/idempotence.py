@@ -1,4 +1,4 @@
-"""What must hold of an idempotent client, by the logs and the outcomes that applications got."""
+"""Properties of an idempotent client, by the logs and the outcomes that applications got."""
 
 from __future__ import annotations
 

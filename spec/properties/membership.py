@@ -1,4 +1,4 @@
-"""What must hold of a group whose members ask one by one."""
+"""Properties of a group whose members ask one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of producer ids, read off what was handed out and what the store has recorded."""
+"""Properties of producer ids, by the ids handed out and the store's records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must come to happen: what is decided is completed, and who asks is answered."""
+"""Progress properties: decisions are completed, and requests are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a read_committed reader relies on, whatever replicas and the log cleaner do."""
+"""Properties that a read_committed reader relies on, whatever replicas and the log cleaner do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of a partition's replicas, and of the answers that clients got."""
+"""Properties of a partition's replicas, and of the answers that clients got."""
 
 from __future__ import annotations
 

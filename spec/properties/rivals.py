@@ -1,4 +1,4 @@
-"""A client that can blame nobody else: what properties mean by one without a rival."""
+"""A client without a rival, as properties use the term."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold of the transaction protocol, as a user of it would put it.
+"""Properties of the transaction protocol, in a user's words.
 
 The properties are about the logs, what was acknowledged, what was reported to applications, and the
 coordinator's own state; none looks at a flag that a row sets for a property's sake.
@@ -542,7 +542,7 @@ epochs_not_wasted = invariant(
 
 coordinator_state = coordinator.state
 _SETTLED = (STATE.EMPTY, STATE.COMPLETE_COMMIT, STATE.COMPLETE_ABORT)
-PREVIOUS = (  # what a state may follow, besides itself
+PREVIOUS = (  # what a state may follow, except itself
     (STATE.EMPTY, coordinator_state.is_in(*_SETTLED)),
     (STATE.ONGOING, coordinator_state.is_in(STATE.ONGOING, *_SETTLED)),
     (STATE.PREPARE_COMMIT, coordinator_state == STATE.ONGOING),

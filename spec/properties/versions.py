@@ -1,4 +1,4 @@
-"""What must hold where transaction.version changes within a run."""
+"""Properties where transaction.version changes within a run."""
 
 from __future__ import annotations
 

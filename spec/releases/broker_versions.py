@@ -1,4 +1,4 @@
-"""What a broker's ApiVersions tells at each release, and which release a broker is by it."""
+"""A broker's ApiVersions at each release, and which release a broker is by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's releases do differently where a producer holds up its application, and in what it
+"""Differences between Kafka's releases where a producer holds up its application, and in what it
 measures."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Kafka's releases do differently. A release is declared as it was, its faults included."""
+"""Differences between Kafka's releases. A release is declared as it was, its faults included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's releases do differently with groups and the offsets that transactions commit."""
+"""Differences between Kafka's releases with groups and the offsets that transactions commit."""
 
 from __future__ import annotations
 

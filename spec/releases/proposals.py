@@ -1,4 +1,4 @@
-"""Ways to mend what was found: features that no release has."""
+"""Proposed fixes of findings: features that no release has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Kafka's releases do differently with a partition's replicas."""
+"""Differences between Kafka's releases with a partition's replicas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A consumer's settings: their types, defaults and ranges, and the rules between them.
 
-As in `config`: what a user gives is read setting by setting, then come the steps, one after the
-other, and in each the first row whose guard holds is taken. A row that leads elsewhere than to
+As in `config`: the settings that a user gives are read one by one, then come the steps, one after
+the other, and in each the first row whose guard holds is taken. A row that leads elsewhere than to
 ACCEPTED is an exception of Kafka's client: the state is its name, the row's note its text.
 
 Source: ConsumerConfig, KafkaConsumer, GroupRebalanceConfig and Heartbeat of the releases.
@@ -371,7 +371,7 @@ _ILLEGAL: Final[tuple[tuple[Expression | None, Mapping[str, str]], ...]] = (
 
 
 def _illegal(name: Default) -> str | None:
-    """What is wrong with a name, if anything."""
+    """The fault of a name, if it has one."""
     if not isinstance(name, str):
         return None
     if not name:
@@ -386,7 +386,7 @@ def _illegal(name: Default) -> str | None:
 def consumer_words(
     values: _Values, given: Mapping[str, Any], features: frozenset[str]
 ) -> dict[str, str]:
-    """Values for the notes of rows, besides the fields."""
+    """Values for the notes of rows, in addition to the fields."""
     instance = values.get("group.instance.id")
     messages = next(of for since, of in _ILLEGAL if since is None or since.data.name in features)
     wrong = _illegal(instance)

@@ -1,8 +1,8 @@
 """A producer's settings: their types, defaults and ranges, and the rules between them.
 
-What a user gives is read setting by setting (`SETTINGS`, in Kafka's order). Then come the `STEPS`,
-one after the other: in each, the first row whose guard holds is taken. A row that goes to REJECTED
-is the client's ConfigException, with the row's note as its text.
+The settings that a user gives are read one by one (`SETTINGS`, in Kafka's order). Then come the
+`STEPS`, one after the other: in each, the first row whose guard holds is taken. A row that goes to
+REJECTED is the client's ConfigException, with the row's note as its text.
 
 Source: ProducerConfig and KafkaProducer of the releases.
 """
@@ -159,8 +159,8 @@ class Setting:
 
     `kind` is Kafka's type: BOOLEAN, SHORT, INT, LONG or STRING. Numbers are `low`..`high`, where
     these are given; strings are one of `choices`, where there are any, `in_any_case` or as they
-    are, or all that fits `pattern`, and may not be empty unless `may_be_empty`. `message` is what
-    refuses other values, in place of Kafka's usual words.
+    are, or all that fits `pattern`, and may not be empty unless `may_be_empty`. `message` refuses
+    other values, in place of Kafka's usual words.
     """
 
     name: str

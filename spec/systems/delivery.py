@@ -1,4 +1,4 @@
-"""A producer, a replicated partition and a consumer, from a send to what is processed."""
+"""A producer, a replicated partition and a consumer, from a send to the processed record."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ system = System(
     refusals=REFUSALS,
     reach="two replicas, two records, two elections, a crash of a broker and a connection that is "
     "closed, at any step. They don't reach a consumer that crashes (consumer_crashes=1), a "
-    "transaction (transactional_id=1, extra_entries=2), a producer that begins anew (sessions=2, "
+    "transaction (transactional_id=1, extra_entries=2), a producer that starts again (sessions=2, "
     "extra_entries=2), an unclean election (unclean_elections=1), a third replica. Left out are "
     "delivery.timeout.ms, a request that arrives after its retry (idempotence has it), a "
     "coordinator that fails (transactions has it), and a second partition.",

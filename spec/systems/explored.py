@@ -78,7 +78,7 @@ _Declared: TypeAlias = tuple[str, str, str, object]
 
 
 def _declared(table: Table, row: Row) -> _Declared:
-    """What identifies a row in each view of its table."""
+    """The identity of a row in each view of its table."""
     return table.name, row.id, str(row.during), row.declared
 
 

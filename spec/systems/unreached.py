@@ -1,6 +1,6 @@
 """Rows and premises that runs of the shipped systems don't reach, and why.
 
-What is said without a condition is so at any bounds that have been tried; tests take every other
+A reason without a condition holds at any bounds that have been tried; tests take every other
 row somewhere.
 """
 

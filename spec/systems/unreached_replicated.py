@@ -1,6 +1,6 @@
-"""Rows and premises that runs of `transactions+replication` don't reach, and why: what those of
-`transactions` and of `replication` don't, and what takes more clients or faults than small bounds
-have."""
+"""Rows and premises that runs of `transactions+replication` don't reach, and why: rows that those
+of `transactions` and of `replication` don't reach, and rows that take more clients or faults than
+small bounds have."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reductions: what bounded systems leave out of each machine, with the reason."""
+"""Reductions: the parts of each machine that bounded systems leave out, with reasons."""
