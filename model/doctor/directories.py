@@ -16,7 +16,7 @@ from typing import Any, Final
 from kio.serial.readers import read_unsigned_varint
 
 from ...spec.releases import broker_versions
-from ..judge.segments.directories import folders_in
+from ..judge.segments.directories import PARTITION, folders_in
 from ..judge.segments.folder import files_of
 from ..judge.segments.transactions import (
     TransactionLog,
@@ -58,7 +58,8 @@ def look(
 ) -> Diagnosis:
     """What is wrong by the files in these directories, at brokers of the release `protocol`. They
     hold all copies of every partition if `is_complete`. Raises OSError."""
-    folders = list(folders_in(directories))
+    given = list(folders_in(directories))
+    folders = [folder for folder in given if PARTITION.fullmatch(folder.absolute().name)]
     known = _Controllers()
     for folder in filter(is_of_controllers, folders):
         known.read(folder)
@@ -100,7 +101,10 @@ def look(
             found.partitions.append(
                 _partition(place, again[place], both, known, is_complete=is_complete)
             )
-    if not folders:
+    for folder in given:
+        if folder not in folders:
+            found.problems.append(Problem("not-seen", f"{folder}: its name isn't TOPIC-N"))
+    if not given:
         found.problems.append(Problem("not-seen", "no folder of a partition, TOPIC-N, is there"))
     _read_more(found, {place: copy.folder for place, copy in copies.items()})
     found.seen = {case.key: 1 for case in diagnose(found).cases}

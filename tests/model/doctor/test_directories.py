@@ -191,6 +191,15 @@ def test_a_snapshot_that_lacks_an_open_transaction_hides_nothing(tmp_path: Path)
     assert found_in(tmp_path).verdict is HANGS
 
 
+def test_a_folder_whose_name_is_no_partitions_leaves_doubt(tmp_path: Path) -> None:
+    whole(broker := Broker(tmp_path))
+    written(broker)
+    folder = (tmp_path / "orders-0").rename(tmp_path / "orders_0")
+    found = found_in(folder)
+    assert found.verdict is UNKNOWN
+    assert any("orders_0: its name isn't TOPIC-N" in line for line in lines(found))
+
+
 def vars_of(given: ProducerEntry) -> dict[str, int]:
     return {name: getattr(given, name) for name in given.__dataclass_fields__}
 
