@@ -110,6 +110,13 @@ def test_a_wrong_use_fails(runner: Runner, command: str) -> None:
     assert "no-such-option" in runner.said or "choose one of conform" in runner.said
 
 
+@pytest.mark.slow(2)
+def test_arguments_are_words_and_no_script(runner: Runner) -> None:
+    assert runner.use("serve", '--topic "$(touch here)"') == 2
+    assert "$(touch here)" in runner.said
+    assert not (runner.folder / "here").exists()
+
+
 def conformed(verdict: str, *disagreements: str) -> dict[str, object]:
     """A result of `conform` with three rows."""
     row = {"machine": "partition", "event": "Produce"}
