@@ -13,6 +13,7 @@ from epochfence.files import CantWriteError
 from epochfence.tests.cli.test_cli import DECLARED, HISTORY, KTX, LOG, epochfence
 
 DIGITS = "9" * 5_000
+NOBODY = "127.0.0.1:1"
 COMMON = [
     ("{system}", "--protocol", "9"), ("{system}", "--bounds", "huge"), ("{system}", "--set", "N"),
     ("{system}", "--set", "N=x"), ("{system}", "--set", "Z=1"), ("{system}", "--set", "N=99"),
@@ -128,6 +129,28 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("tla", "{system}", "-o", "/proc/a"), ("tla", "{system}", "-o", "a", "--classes"),
         *(("junit", name, "-o", "a") for name in ("none", "{file}", "{folder}")),
         ("junit", "{file}", "-o", "a", "--protocol", "9"),
+    ],
+    "findings": [
+        ("0",), ("18",), ("x",), ("1", "--json", "."), ("--bootstrap", NOBODY),
+        *((number, "--bootstrap", NOBODY) for number in ("1", "8", "9", "17")),
+        ("17", "--bootstrap", "nowhere"),
+    ],
+    "doctor": [
+        (), ("none",), ("{file}",), ("--bootstrap", "nowhere"), ("--bootstrap", NOBODY),
+        ("{folder}", "--bootstrap", NOBODY), ("{folder}", "--protocol", "9"),
+        ("{folder}", "--json", "."), ("{folder}", "--watch", "x"),
+    ],
+    "advise": [
+        ("--client", "java-9", "--broker", "3.6"), ("--client", "nobody", "--broker", "3.6"),
+        ("--client", "java-3.6", "--broker", "9"), ("--client",),
+    ],
+    "explain-error": [
+        (), ("NOPE",), ("PRODUCER_FENCED", "--client", "9"), ("PRODUCER_FENCED", "--broker", "9"),
+        ("PRODUCER_FENCED", "--request", "Nope"), ("PRODUCER_FENCED", "--json", "."),
+    ],
+    "simulate": [
+        *COMMON, *options("--seed", NUMBERS[1:]), *options("--threads", (*NUMBERS, "65")),
+        *options("--seconds", REALS[1:]), *options("--report", (".", "no/a")),
     ],
     "explain": [(), ("none",), ("{folder}",), ("{file}",), ("{file}", "{system}")],
     "list": [("more",), ("--nope",), ("transactions", "--all")],

@@ -76,12 +76,15 @@ def findings(
     if not found:
         fail(f"no finding {number}: they go from 1 to {len(FINDINGS)}")
     (finding,) = found
-    _describe(finding, console)
+    if options.bootstrap is not None:
+        _needs(finding, options)
+    else:
+        _describe(finding, console)
     told = _json(finding)
     code = 0
     if options.bootstrap is not None:
-        with needing("broker"):
-            from ...model.conformance.findings.reproductions import InconclusiveError
+        from ...model.conformance.findings.reproductions import InconclusiveError
+
         try:
             observation = _reproduce(finding, options.bootstrap, options, console)
         except InconclusiveError as error:
@@ -98,14 +101,10 @@ def findings(
     raise typer.Exit(code)
 
 
-def _reproduce(
-    finding: Finding, bootstrap: str, options: FindingsOptions, console: Console
-) -> Observation:
-    from ...model.conformance.classes.host import UnavailableError, jars_in, jars_of
-    from ...model.conformance.findings.reproductions import REPRODUCTIONS, Brokers
-    from ...model.wire.connection import BrokerError
-    from ...model.wire.listener import CantListenError
-
+def _needs(finding: Finding, options: FindingsOptions) -> None:
+    """Ends the command if the finding can't be reproduced with these options."""
+    with needing("broker"):
+        from ...model.conformance.findings.reproductions import REPRODUCTIONS
     reproduction = REPRODUCTIONS.get(finding.number)
     if reproduction is None:
         runs = ", ".join(map(str, REPRODUCTIONS))
@@ -114,10 +113,23 @@ def _reproduce(
         fail(f"finding {finding.number} changes transaction.version: give --alter-features")
     if reproduction.restarts and options.restart_command is None:
         fail(f"finding {finding.number} restarts the broker: give --restart-command")
+
+
+def _reproduce(
+    finding: Finding, bootstrap: str, options: FindingsOptions, console: Console
+) -> Observation:
+    from ...model.conformance.classes.host import UnavailableError, jars_in, jars_of
+    from ...model.conformance.findings.reproductions import REPRODUCTIONS, Brokers
+    from ...model.wire.connection import BrokerError
+    from ...model.wire.listener import CantListenError
+
+    reproduction = REPRODUCTIONS[finding.number]
     count = 0
 
     def say(step: str) -> None:
         nonlocal count
+        if not count:  # the cluster answers
+            _describe(finding, console)
         count += 1
         _print(console, f"{count}. {step}")
 
