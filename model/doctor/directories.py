@@ -16,8 +16,8 @@ from typing import Any, Final
 from kio.serial.readers import read_unsigned_varint
 
 from ...spec.releases import broker_versions
-from ..judge.segments.directories import PARTITION, folders_in
-from ..judge.segments.folder import files_of
+from ..judge.segments.directories import folders_in
+from ..judge.segments.folder import PARTITION, files_of
 from ..judge.segments.transactions import (
     TransactionLog,
     TransactionLogReader,

@@ -23,7 +23,7 @@ from .across_partitions import (
     time_of,
     together,
 )
-from .folder import JUDGED, Finding
+from .folder import JUDGED, PARTITION, Finding
 from .partition import Partition, read_partition
 from .policies import all_policies
 from .transactions import (
@@ -34,7 +34,9 @@ from .transactions import (
     read_transactions,
 )
 
-PARTITION = re.compile(r".+-\d+")
+_SET_ASIDE = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)|remote-log-index-cache")
+"""Folders that a broker deletes, fills as a partition's next copy or doesn't lead to (UnifiedLog.
+logDeleteDirName, logFutureDirName, logStrayDirName), and RemoteIndexCache's."""
 NOTHING = "no partition is there: a data directory has a folder for each, TOPIC-N"
 
 
@@ -123,15 +125,23 @@ def transactions_as_json(part: TransactionLog) -> dict[str, Any]:
 
 def folders_in(directories: Iterable[Path]) -> Iterator[Path]:
     """The partitions' folders in data directories; a partition's own folder is one by itself. A
-    file or a broken link with a partition's name is among them, but not a folder that has been
-    deleted meanwhile. Raises NotADirectoryError and OSError."""
+    file or a broken link with a partition's name is among them, and a folder of another name that
+    holds a partition's files, but no folder that has been deleted meanwhile. Raises
+    NotADirectoryError and OSError."""
     for directory in directories:
-        if any(path.suffix in JUDGED for path in directory.iterdir()):
+        if _is_of_partition(directory):
             yield directory
             continue
         for folder in sorted(directory.iterdir()):
-            if PARTITION.fullmatch(folder.name) and lexists(folder):
+            if PARTITION.fullmatch(folder.name):
+                if lexists(folder):
+                    yield folder
+            elif not _SET_ASIDE.fullmatch(folder.name) and _is_of_partition(folder):
                 yield folder
+
+
+def _is_of_partition(folder: Path) -> bool:
+    return folder.is_dir() and any(path.suffix in JUDGED for path in folder.iterdir())
 
 
 def judge_segments(

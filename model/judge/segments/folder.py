@@ -13,6 +13,7 @@ from typing import Final
 LARGEST_OFFSET: Final = 2**63 - 1
 JUDGED: Final = (".log", ".txnindex", ".snapshot")
 INDEXES: Final = (".index", ".timeindex", ".txnindex")
+PARTITION: Final = re.compile(r".+-\d+")
 CLEAN: Final = ".kafka_cleanshutdown"
 _NAME: Final = re.compile(r"[0-9]{20}")
 COMPACT, DELETE = "compact", "delete"
@@ -61,6 +62,10 @@ def files_of(folder: Path) -> Files:
         found.findings.append(
             Finding(folder, None, "isn't read: it isn't a folder", is_damage=True)
         )
+        return found
+    if not PARTITION.fullmatch(folder.absolute().name):
+        what = "isn't read: its name isn't that of a partition, TOPIC-N"
+        found.findings.append(Finding(folder, None, what, is_damage=True))
         return found
     for path in sorted(folder.iterdir()):
         if path.suffix not in (*JUDGED, *INDEXES):

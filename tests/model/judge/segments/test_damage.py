@@ -192,6 +192,10 @@ def _broken_link_of_decisions(folder: Path) -> None:
     (folder / "__transaction_state-1").symlink_to(folder / "gone")
 
 
+def _misnamed(folder: Path) -> None:
+    (folder / ORDERS).rename(folder / "orders_0")
+
+
 def _decisions_gone(folder: Path) -> None:
     without(5)(folder)
     without(6)(folder)
@@ -271,6 +275,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], None], int, str]] = {
     ),
     "a link to decisions": (
         _broken_link_of_decisions, 20, "__transaction_state-1: isn't read: it isn't a folder",
+    ),
+    "a folder's name": (
+        _misnamed, 20, "orders_0: isn't read: its name isn't that of a partition, TOPIC-N",
     ),
     "the transaction log's batch": (
         without(3, topic=DECISIONS), 20, "offset 3 is missing, by compaction or by damage",
