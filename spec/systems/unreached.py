@@ -235,6 +235,7 @@ CALLS = (
     Unreached(
         _NO_ID,
         (
+            "producer.send request/send-offsets-by-name",
             "producer.TxnOffsetCommit for a partition",
             "ClientCallEnds",
             "PartitionsAnswered",
