@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree
 
+from ...junit import xml_text
 from ...language import Instance
 from ..trace.chart.chart import chart_of
 from ..trace.chart.text import to_lines
@@ -14,7 +14,6 @@ from ..verdict.vacuity import reason
 from ..verdict.violation import DEADLOCK, NO_ROW
 from .report import named
 
-_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 WITHOUT_END = (Verdict.INCONCLUSIVE, Verdict.INTERRUPTED)
 ENDED, NOT_BROKEN = "the search ended early", "no walk broke it, which proves nothing"
 
@@ -33,11 +32,11 @@ def to_junit(instance: Instance, result: Covered) -> bytes:
     found = {"failures": 0, "errors": 0, "skipped": 0}
 
     def case(name: str, tag: str = "", message: str = "", text: str = "") -> None:
-        of = ElementTree.SubElement(suite, "testcase", classname=result.system, name=_xml(name))
+        of = ElementTree.SubElement(suite, "testcase", classname=result.system, name=xml_text(name))
         of.set("time", "0")
         if tag:
-            told = ElementTree.SubElement(of, tag, message=_xml(message))
-            told.text = _xml(text) or None
+            told = ElementTree.SubElement(of, tag, message=xml_text(message))
+            told.text = xml_text(text) or None
             if tag != "skipped":  # some readers ask for a type
                 told.set("type", verdicts.get(name, result.verdict).name)
             found["skipped" if tag == "skipped" else f"{tag}s"] += 1
@@ -77,8 +76,3 @@ def _chart(result: Covered, broken: str) -> str:
     for trace in _runs(result, broken):
         lines += ["", *to_lines(chart_of(trace)), trace.conclusion, *trace.why]
     return "\n".join([*lines, ""]) if lines else ""
-
-
-def _xml(text: str) -> str:
-    """The text without characters that XML can't have."""
-    return _NO_XML.sub("\ufffd", text)

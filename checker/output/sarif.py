@@ -28,17 +28,19 @@ def to_sarif(instance: Instance, result: Covered, root: Path) -> str:
     told = _Told(instance, result, root.resolve())
     results = [*told.broken(), *told.vacuous()]
     used = {item["ruleId"] for item in results}
-    driver = {
-        "name": "Epochfence",
-        "version": version("epochfence"),
-        "rules": [rule for rule in told.rules() if rule["id"] in used],
-    }
+    rules = [rule for rule in told.rules() if rule["id"] in used]
     whole = not result.exit_code or result.verdict not in NO_END
     invocation: dict[str, Any] = {"executionSuccessful": whole, "exitCode": result.exit_code}
     if result.verdict in NO_END:
         notice = {"level": "note" if whole else "error", "message": {"text": result.reason}}
         invocation["toolExecutionNotifications"] = [notice]
-    run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
+    return log_of(rules, invocations=[invocation], results=results)
+
+
+def log_of(rules: list[dict[str, Any]], **of_run: list[dict[str, Any]]) -> str:
+    """The text of a log of one run, with its rules and these parts of it."""
+    driver = {"name": "Epochfence", "version": version("epochfence"), "rules": rules}
+    run = {"tool": {"driver": driver}, **of_run}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 

@@ -11,14 +11,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as Xml
 
+from ...checker.output.sarif import log_of
 from ...files import write_whole
+from ...junit import suite_text
 
-SARIF: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 COLOURS: Final = {True: "brightgreen", False: "red", None: "lightgrey"}
 
 
@@ -146,11 +146,7 @@ def junit(found: Outcome) -> str:
     if found.good is None:
         test = Xml.SubElement(suite, "testcase", classname="run", name="verdict")
         Xml.SubElement(test, "error", message=found.sentence)
-    for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(kind, str(len(suite.findall(f"*/{tag}"))))
-    suite.set("tests", str(len(suite)))
-    Xml.indent(suite)
-    return Xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return suite_text(suite)
 
 
 def sarif(found: Outcome, result: Path) -> str:
@@ -172,13 +168,7 @@ def sarif(found: Outcome, result: Path) -> str:
         }
         for case in _problems(found)
     ]
-    driver = {
-        "name": "Epochfence",
-        "version": version("epochfence"),
-        "rules": [{"id": rule} for rule in rules],
-    }
-    run = {"tool": {"driver": driver}, "results": results}
-    return json.dumps({"$schema": SARIF, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+    return log_of([{"id": rule} for rule in rules], results=results)
 
 
 def _problems(found: Outcome) -> Iterator[Case]:

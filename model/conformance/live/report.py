@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from xml.etree import ElementTree as Xml
 
+from ....junit import suite_text
 from ..possible_states import RowName
 from .causes import RANKS, Cause, Finding, causes, name_of, rank_of
 from .run import Report, why_not
@@ -216,11 +217,7 @@ def junit(report: Report) -> str:
     elif not report.answers:
         case = Xml.SubElement(suite, "testcase", classname="run", name="some answer")
         Xml.SubElement(case, "error", message="nothing was compared")
-    for kind, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
-        suite.set(kind, str(len(suite.findall(f"*/{tag}"))))
-    suite.set("tests", str(len(suite)))
-    Xml.indent(suite)
-    return Xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return suite_text(suite)
 
 
 def traces(report: Report) -> Iterator[tuple[str, str]]:
