@@ -138,7 +138,7 @@ OWN: dict[str, list[tuple[str, ...]]] = {
     "doctor": [
         (), ("none",), ("{file}",), ("--bootstrap", "nowhere"), ("--bootstrap", NOBODY),
         ("{folder}", "--bootstrap", NOBODY), ("{folder}", "--protocol", "9"),
-        ("{folder}", "--json", "."), ("{folder}", "--watch", "x"),
+        ("{folder}", "--json", "."), ("{folder}", "--watch", "x"), ("{folder}", "--watch", "0"),
     ],
     "advise": [
         ("--client", "java-9", "--broker", "3.6"), ("--client", "nobody", "--broker", "3.6"),

@@ -55,7 +55,7 @@ def doctor(
     files: FilesOptions,
     watch: Annotated[
         float | None,
-        seconds_option("Look again every so many seconds, until Ctrl-C.", name="--watch"),
+        seconds_option("Look again every S seconds, until Ctrl-C.", name="--watch"),
     ] = None,
     metrics: Annotated[
         Output | None,
@@ -63,7 +63,7 @@ def doctor(
             "--metrics",
             metavar="FILE",
             parser=output_of,
-            help="Write Prometheus text, at each look anew.",
+            help="Write Prometheus text, again at each look.",
         ),
     ] = None,
     output: Json = None,
@@ -77,6 +77,8 @@ def doctor(
         fail("--config and --topic need --bootstrap")
     if not directories and (files.complete or files.protocol is not None):
         fail("--complete and --protocol are for data directories")
+    if watch == 0:
+        fail("--watch 0: give the seconds between two looks, more than 0")
     before: list[str] = []
     while True:
         found = (

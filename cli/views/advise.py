@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FEATURE: Final = "transaction.version"
 LEVELS: Final = ("0", "1", "2")
+SINCE: Final = "4.0.0"
+"""The first release whose brokers have the feature (KIP-890)."""
 IN_FLIGHT: Final = "max.in.flight.requests.per.connection"
 
 
@@ -102,8 +104,11 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
             then = advice.advice(later, target, setting)
             told["then"] = {"client": str(later), "broker": target, "found": _json(then)}
             _print_change(found, then, console, f"{later} with brokers {target}")
-            if _index(target) < _index("4.0.0") <= _index(release):
+            if _index(target) < _index(SINCE) <= _index(release):
                 console.print(_WITH_DOWNGRADE)
+        told["notes"] = _notes(options, release)
+        for note in told["notes"]:
+            console.print(f"\nnote: {note}")
     except DeclarationError as error:
         fail(error)
     write_json(output, told)
@@ -113,6 +118,17 @@ _WITH_DOWNGRADE: Final = (
     "\nBefore such a downgrade transaction.version has to go down. Kafka's documentation calls that"
     "\nsafe; findings 9 and 11 say otherwise: transactions that run meanwhile may hang."
 )
+
+
+def _notes(options: AdviseOptions, release: str) -> list[str]:
+    """What the user should know about the given options."""
+    if _index(release) >= _index(SINCE):
+        return []
+    return [
+        f"--features {feature}: brokers {release} have no such feature. It came with {SINCE}."
+        for feature in options.features or ()
+        if not feature.endswith("=0")
+    ]
 
 
 def _index(release: str) -> int:

@@ -111,6 +111,20 @@ def test_an_upgrade_and_a_downgrade(tmp_path: Path) -> None:
     assert "findings 9 and 11" not in epochfence("advise", "--broker", "3.9", "--to", "4.4").out
 
 
+@pytest.mark.parametrize(
+    ("release", "level", "noted"),
+    [("3.6", 2, True), ("3.9", 1, True), ("3.9", 0, False), ("4.0.0", 2, False), ("4.4", 1, False)],
+)
+def test_a_level_of_a_feature_that_the_brokers_lack_is_noted(
+    release: str, level: int, noted: bool
+) -> None:
+    feature = f"transaction.version={level}"
+    note = f"--features {feature}: brokers {release} have no such feature. It came with 4.0.0."
+    words = ("advise", "--broker", release, "--features", feature)
+    assert (f"note: {note}" in " ".join(epochfence(*words).out.split())) is noted
+    assert json.loads(epochfence(*words, "--json", "-").out)["notes"] == [note] * noted
+
+
 def test_properties_of_a_producer_count(tmp_path: Path) -> None:
     file = tmp_path / "producer.properties"
     file.write_text("transactional.id=orders\n", encoding="utf-8")
