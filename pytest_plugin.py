@@ -157,27 +157,12 @@ class KafkaFaults:
         Returns a sentence that says what the clients have to do. Raises ValueError if the file
         holds no such trace, or one of another release.
         """
-        from .checker.named_systems import load_system
-        from .checker.trace.chart.chart import chart_of
-        from .checker.trace.itf import TraceError, read_trace
-        from .checker.trace.replay import replay
-        from .checker.trace.schedule.schedule import NoScheduleError, schedule_of
-        from .cli.checking.traces import instance_of
-        from .language.declaration.errors import DeclarationError
+        from .cli.checking.traces import schedule_in
 
         release = self.server.cluster.protocol
         try:
-            found = read_trace(Path(trace).read_bytes())
-            if found.settings is None:
-                raise ValueError(f"{trace} doesn't name its system")
-            if found.settings.protocol != release:
-                raise ValueError(
-                    f"{trace} is a trace of release {found.settings.protocol}, not {release}"
-                )
-            taken = replay(instance_of(load_system(found.settings.system), found.settings), found)
-            assert taken.trace is not None
-            schedule = schedule_of(chart_of(taken.trace), by_clock=False)
-        except (TraceError, NoScheduleError, DeclarationError) as error:
+            schedule = schedule_in(Path(trace).read_bytes(), release, by_clock=False)
+        except ValueError as error:
             raise ValueError(f"{trace}: {error}") from None
         for given in schedule.faults:
             self.server.faults.add(dict(given))

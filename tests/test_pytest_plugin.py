@@ -114,7 +114,7 @@ def test_a_trace_is_replayed_at_its_release_alone(pytester: pytest.Pytester) -> 
 
         @pytest.mark.kafka("4.4")
         def test_other(kafka, kafka_faults):
-            with pytest.raises(ValueError, match="late.itf.json is a trace of release .*, not 4.4"):
+            with pytest.raises(ValueError, match="late.itf.json: the trace is .*, not 4.4"):
                 kafka_faults.replay("late.itf.json")
     """)
     found = run(pytester)

@@ -177,6 +177,35 @@ def scheduled(file: Path, *, by_clock: bool) -> tuple[Instance, Outcome, Schedul
         fail(f"{file}: {error}")
 
 
+def schedule_in(
+    data: bytes, protocol: str | None, *, by_clock: bool, only_shipped: bool = False
+) -> Schedule:
+    """The schedule of a trace (ITF) of this release, or of any. Raises ValueError with a sentence.
+    With `only_shipped` it runs no file that the trace names as its system.
+    """
+    try:
+        from ...checker.trace.chart.chart import chart_of
+        from ...checker.trace.itf import TraceError, read_trace
+        from ...checker.trace.replay import replay as run
+        from ...checker.trace.schedule.schedule import schedule_of
+    except ModuleNotFoundError as missing:
+        raise ValueError(f"{missing.name} is missing: install 'epochfence[check]'") from None
+    try:
+        found = read_trace(data)
+        of = found.settings
+        if of is None:
+            raise ValueError("the trace doesn't name its system")
+        if protocol not in (None, of.protocol):
+            raise ValueError(f"the trace is one of release {of.protocol}, not {protocol}")
+        if only_shipped and ".py" in of.system:
+            raise ValueError("the trace is of a system in a file, and only shipped ones are run")
+        outcome = run(instance_of(load_system(of.system), of), found)
+    except (TraceError, DeclarationError) as error:
+        raise ValueError(str(error)) from None
+    assert outcome.trace is not None
+    return schedule_of(chart_of(outcome.trace), by_clock=by_clock)
+
+
 def run_of(system: System, name: str, protocol: str | None, file: Path) -> tuple[Instance, Trace]:
     """The run of a trace of this system, called `name` on the command line, at this release if one
     is given; exits with a one-line error. It loads no file that the trace names.

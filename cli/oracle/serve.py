@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -17,7 +19,7 @@ from ...files import CantWriteError, Output
 from ...language.declaration.arguments import one_of
 from ...language.declaration.errors import DeclarationError
 from ...spec.releases.features import NEWEST, RELEASED
-from ..checking.traces import scheduled
+from ..checking.traces import schedule_in, scheduled
 from ..exits import INCONCLUSIVE, fail, internal, needing
 from ..options import a_number, output_of, seconds_option
 from .conform import properties_of, restarts, security_of
@@ -277,7 +279,8 @@ def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
     server.logs.reads_beyond_stable = cluster.plant == "read-beyond-stable"
     if cluster.acls is not None:
         _authorize(server, cluster.acls)
-    _run(server, f"Kafka {protocol} in memory", wanted, schedule)
+    replayed = partial(schedule_in, protocol=protocol, by_clock=False, only_shipped=True)
+    _run(server, f"Kafka {protocol} in memory", wanted, schedule, replayed)
 
 
 def proxy(
@@ -331,11 +334,19 @@ def proxy(
         between = Proxy(upstream, host=host, port=int(number), how=how, restart=restart)
     except BrokerError as error:
         fail(error)
-    _run(between, f"proxy to {upstream}", wanted, schedule)
+    replayed = partial(schedule_in, protocol=None, by_clock=True, only_shipped=True)
+    _run(between, f"proxy to {upstream}", wanted, schedule, replayed)
 
 
-def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | None) -> None:
-    """Serves until a signal or the time limit, then prints the faults' outcomes."""
+def _run(
+    served: Served,
+    what: str,
+    wanted: FaultOptions,
+    schedule: Schedule | None,
+    replayed: Callable[[bytes], Schedule],
+) -> None:
+    """Serves until a signal or the time limit, then prints the faults' outcomes. The control port
+    reads traces by `replayed`."""
     from ...model.serve.faults.faults import script_text
     from ...model.serve.history import History
     from ...model.wire.listener import CantListenError
@@ -356,7 +367,7 @@ def _run(served: Served, what: str, wanted: FaultOptions, schedule: Schedule | N
             if wanted.history is not None:
                 served.record_in(History(stack.enter_context(wanted.history.writing())))
             stack.enter_context(served)
-            http = controls and stack.enter_context(controls(served, wanted.control or 0))
+            http = controls and stack.enter_context(controls(served, wanted.control or 0, replayed))
             print(f"{what}: bootstrap.servers={served.bootstrap}", flush=True)
             if schedule is not None:
                 print(f"clients of the trace: {schedule.text()}", flush=True)

@@ -5,6 +5,7 @@
 | GET /faults | the faults, and how often each has fired |
 | POST /faults | one more; without `on` it is brought about at once |
 | POST /faults/NAME/release | what it holds goes on |
+| POST /replay | the faults of a counterexample (ITF), put in place |
 | GET /acls, PUT /acls | the table of ACLs, or another one in its place; not of a proxy |
 | GET /transactions | the transactional ids and their states; not of a proxy |
 | GET /openapi.json | these requests, as OpenAPI 3.1: openapi.json, with the schema of a fault |
@@ -18,9 +19,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -42,6 +44,14 @@ LARGEST: Final = 1 << 20
 """Bytes of the largest body."""
 
 
+class Schedule(Protocol):
+    """The faults of a run, and in a line the calls that its clients make."""
+
+    @property
+    def faults(self) -> Iterable[Mapping[str, Any]]: ...
+    def text(self) -> str: ...
+
+
 def description() -> dict[str, Any]:
     """The port's requests, as an OpenAPI document without references to other files."""
     here = Path(__file__).parent
@@ -56,10 +66,13 @@ def description() -> dict[str, Any]:
 
 class Control:
     """The HTTP server of a running `server` or proxy, at `port` on loopback: a context manager.
-    Raises CantListenError."""
+    `schedule` reads a counterexample (ITF), or raises ValueError. Raises CantListenError."""
 
-    def __init__(self, server: Served, port: int = 0) -> None:
+    def __init__(
+        self, server: Served, port: int = 0, schedule: Callable[[bytes], Schedule] | None = None
+    ) -> None:
         self._kafka = server
+        self._schedule = schedule
         try:
             self._socket = listening(port)
         except OSError as error:
@@ -69,6 +82,7 @@ class Control:
                 Route("/faults", self.faults),
                 Route("/faults", self.add, methods=["POST"]),
                 Route("/faults/{name}/release", self.release, methods=["POST"]),
+                Route("/replay", self.replay, methods=["POST"]),
                 Route("/acls", self.acls),
                 Route("/acls", self.put_acls, methods=["PUT"]),
                 Route("/transactions", self.transactions),
@@ -139,13 +153,13 @@ class Control:
 
     async def put_acls(self, request: Request) -> Response:
         """PUT /acls: null takes the authorizer away."""
-        cluster, given = self._cluster("ACLs"), await _body(request)
+        cluster, given = self._cluster("ACLs"), await _json(request)
         cluster.acls = None if given is None else acls_of(given)
         return await self.acls(request)
 
     async def add(self, request: Request) -> Response:
         """POST /faults."""
-        given = await _body(request)
+        given = await _json(request)
         if not isinstance(given, dict) or "on" in given:
             return JSONResponse(self._kafka.faults.add(given).told())
         fault = fault_of(given, name="at-once")
@@ -160,9 +174,28 @@ class Control:
         fault.release()
         return JSONResponse(fault.told())
 
+    async def replay(self, request: Request) -> Response:
+        """POST /replay."""
+        trace = await _body(request)
+        if self._schedule is None:
+            raise HTTPException(404, "this port replays no traces")
+        try:
+            schedule = await asyncio.to_thread(self._schedule, trace)
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from None
+        added = [self._kafka.faults.add(dict(given)) for given in schedule.faults]
+        return JSONResponse(
+            {"clients": schedule.text(), "faults": [fault.told() for fault in added]}
+        )
 
-async def _body(request: Request) -> Any:
+
+async def _json(request: Request) -> Any:
     """The data in a body of JSON. Raises HTTPException and BadFaultError."""
+    return read_object(await _body(request))
+
+
+async def _body(request: Request) -> bytes:
+    """A body of JSON. Raises HTTPException."""
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise HTTPException(415, "send application/json")
     body = bytearray()
@@ -170,7 +203,7 @@ async def _body(request: Request) -> Any:
         body += part
         if len(body) > LARGEST:
             raise HTTPException(413, f"a body has at most {LARGEST} bytes")
-    return read_object(bytes(body))
+    return bytes(body)
 
 
 async def _wrong(_: Request, error: Exception) -> Response:

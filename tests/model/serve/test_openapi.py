@@ -6,12 +6,16 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fastjsonschema
 import pytest
+from typer.testing import CliRunner
 
+from epochfence.cli import app
+from epochfence.cli.checking.traces import schedule_in
 from epochfence.model.serve.control import Control, description
 from epochfence.model.serve.server import Server
 
@@ -29,7 +33,8 @@ BUILT = {
 
 @pytest.fixture
 def control() -> Iterator[Control]:
-    with Server("4.3") as server, Control(server) as control:
+    schedule = partial(schedule_in, protocol="4.3", by_clock=False, only_shipped=True)
+    with Server("4.3") as server, Control(server, schedule=schedule) as control:
         yield control
 
 
@@ -92,6 +97,30 @@ def test_answers_are_as_described(control: Control) -> None:
     assert checked("/acls", "put", http.ask("PUT", "/acls", {"acls": [acl]}))["acls"]
     assert "error" in checked("/acls", "put", http.ask("PUT", "/acls", {}))
     assert checked("/transactions", "get", http.ask("GET", "/transactions")) == []
+
+
+@pytest.mark.slow(6)
+def test_a_counterexample_is_replayed_over_http(control: Control, tmp_path: Path) -> None:
+    trace = tmp_path / "late.itf.json"
+    made = CliRunner().invoke(app, ["bugs", "KIP-890c", "--trace", str(trace)])
+    assert made.exit_code == 0, made.output
+    data = json.loads(trace.read_bytes())
+    http = Http(control)
+
+    def replay(**meta: str) -> Any:
+        body = {**data, "#meta": {**data["#meta"], **meta}}
+        return checked("/replay", "post", http.ask("POST", "/replay", body))
+
+    assert replay() == {"error": "the trace is one of release 3.9, not 4.3"}
+    of_file = replay(protocol="4.3", system="/etc/hosts.py")
+    assert of_file == {"error": "the trace is of a system in a file, and only shipped ones are run"}
+    assert checked("/replay", "post", http.ask("POST", "/replay", {}))["error"]
+    with Server("3.9") as server:
+        schedule = partial(schedule_in, protocol="3.9", by_clock=False, only_shipped=True)
+        with Control(server, schedule=schedule) as other:
+            answer = checked("/replay", "post", Http(other).ask("POST", "/replay", data))
+    assert "commitTransaction" in answer["clients"]
+    assert [fault["do"] for fault in answer["faults"]] == ["delay"]
 
 
 def test_the_page_shows_the_programs() -> None:
