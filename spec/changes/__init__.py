@@ -43,6 +43,20 @@ def _redpanda() -> System:
 
 
 @cache
+def _redpanda_group_offsets() -> System:
+    from .redpanda import group_offsets
+
+    return shipped("group-offsets") + group_offsets
+
+
+@cache
+def _kfake() -> System:
+    from .kfake import kfake
+
+    return shipped("transactions") + kfake
+
+
+@cache
 def _upgrade() -> System:
     from .upgrade import upgrade
 
@@ -75,6 +89,8 @@ VARIED: dict[str, Callable[[], System]] = {
     "transactions+librdkafka": _librdkafka,
     "idempotence+librdkafka": _librdkafka_idempotent,
     "transactions+redpanda": _redpanda,
+    "transactions+kfake": _kfake,
+    "group-offsets+redpanda": _redpanda_group_offsets,
     "transactions+upgrade": _upgrade,
     "transactions+replication": _replication,
     "reading+retention": _retention,

@@ -1,14 +1,16 @@
-"""Redpanda's coordinator and leaders, with the rules that they had of their own."""
+"""Redpanda's coordinators and leaders, with the rules that they had of their own."""
 
 from __future__ import annotations
 
-from ...language import Change, Machine, Row, set_of
+from ...language import Change, Machine, Row, Table, any_of, event, if_, set_of, some
 from ..coordinator.entry import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
     EMPTY,
     ONGOING,
+    FenceEnd,
     TransactionState,
+    fence_end,
     partitions,
     pending,
     producer_epoch,
@@ -18,16 +20,23 @@ from ..coordinator.entry import (
 from ..coordinator.failover import failover
 from ..coordinator.log import logged_partitions
 from ..coordinator.markers import marker_connection
-from ..leader.state import producers
+from ..groups import offset_metadata
+from ..groups.state import committed
+from ..groups.state import pending as pending_offsets
+from ..leader.isolation import log_entry
+from ..leader.state import UNKNOWN, Kind, producers
 from ..messages import (
     NO_EPOCH,
+    PRODUCER_ID,
     EndTxn,
     EndTxnResponse,
     Errors,
+    Result,
     WriteTxnMarkers,
     WriteTxnMarkersResponse,
     answer_on,
     connection,
+    partition,
 )
 from .rules import rule
 
@@ -59,7 +68,24 @@ term_pinned = rule(
     "later one.",
     "redpanda-data/redpanda 90967b6f, 22.1.1",
 )
-
+timeout_fences = rule(
+    "timeout_fences",
+    "A transaction that has expired is aborted under a new epoch. Before, under its own, and its "
+    "producer went on.",
+    "redpanda-data/redpanda pull request 23131",
+)
+evicted_epoch_checked = rule(
+    "evicted_epoch_checked",
+    "The eviction of an older epoch leaves the newer ones of its producer id. Before, it took the "
+    "newest one along.",
+    "redpanda-data/redpanda pull request 17880",
+)
+replayed_in_place = rule(
+    "replayed_in_place",
+    "A replay of a group's log puts an offset of a transaction where a running coordinator does. "
+    "Before, it put it at the marker, ahead of a commit that came before the marker.",
+    "redpanda-data/redpanda pull request 31483, CORE-17000",
+)
 
 kept = Machine("kept", doc="The coordinator's log of states, where a begin isn't in it.")
 kept_state = kept.field("state", TransactionState, EMPTY)
@@ -68,17 +94,54 @@ entry = producers[WriteTxnMarkers.producer_id]
 is_open = entry.current_txn_first_offset.is_set
 is_of_older_epoch = WriteTxnMarkers.producer_epoch < entry.producer_epoch
 
+evict = event(
+    "older epoch evicted",
+    producer_id=PRODUCER_ID,
+    event_doc="The partition has too many producers. It evicts one that a newer epoch has fenced.",
+)
+newest = producers[evict.producer_id]
+written = log_entry("e", partition.this)
+has_older_epoch = any_of(
+    written,
+    (written.kind == Kind.DATA)
+    & (written.producer_id == evict.producer_id)
+    & (written.producer_epoch < newest.producer_epoch),
+)
+older_epoch_evicted = Table(
+    partition,
+    on=evict,
+    when=has_older_epoch,
+    rows=(
+        Row(
+            "newer-epoch-stays",
+            "The newer epoch of the producer id stays",
+            during=evicted_epoch_checked,
+            source="redpanda-data/redpanda pull request 17880",
+        ),
+        Row(
+            "newest-epoch-evicted",
+            "The newest epoch of the producer id is forgotten, with its open transaction",
+            set={newest: UNKNOWN},
+            source="redpanda-data/redpanda pull request 17880",
+        ),
+    ),
+)
+
 redpanda = (
     Change(
         "redpanda",
         "Coordinators and leaders are Redpanda's.",
         machines=(kept,),
+        tables=(older_epoch_evicted,),
+        budgets={evict: 1},
         features=(
             begin_logged,
             outcome_unknown,
             own_epoch_ended,
             replay_acknowledged,
             term_pinned,
+            timeout_fences,
+            evicted_epoch_checked,
         ),
     )
     .table("transaction.log append")
@@ -111,6 +174,17 @@ redpanda = (
             set={partitions: set_of(), logged_partitions: set_of()},
             during=~begin_logged,
             source="redpanda-data/redpanda 1a301657, issue 6018, 22.3.1",
+        ),
+    )
+    .table("transaction.transaction timeout")
+    .like(
+        "fence",
+        Row(
+            "expired-under-its-epoch",
+            "The transaction is aborted under its own epoch",
+            set={fence_end: some(FenceEnd(producer_id=producer_id, producer_epoch=producer_epoch))},
+            during=~timeout_fences,
+            source="redpanda-data/redpanda pull request 23131",
         ),
     )
     .table("transaction.EndTxn")
@@ -176,5 +250,26 @@ redpanda = (
             source="redpanda-data/redpanda 90967b6f, 22.1.1",
         ),
         before="stale-epoch",
+    )
+)
+
+end = offset_metadata.end
+staged = pending_offsets[end.producer_id]
+group_offsets = (
+    Change(
+        "redpanda",
+        "The group's coordinator is Redpanda's.",
+        features=(replayed_in_place,),
+    )
+    .table("group.transaction ended")
+    .like(
+        "replayed",
+        Row(
+            "replayed-at-marker",
+            "A coordinator that loads puts the offset at the marker's place",
+            set={committed: if_((end.result == Result.COMMIT) & staged.is_set, staged, committed)},
+            during=~replayed_in_place,
+            source="redpanda-data/redpanda pull request 31483, CORE-17000",
+        ),
     )
 )
