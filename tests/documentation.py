@@ -66,7 +66,7 @@ PICTURES = {
     },
     ROOT / "docs" / "tour.md": {
         f"{name}.svg": CHARTS / f"tour-{name}.svg"
-        for name in ("duplicate", "fenced", "commit", "commit-v2")
+        for name in ("duplicate", "fenced", "commit", "read", "streams", "commit-v2")
     },
 }
 

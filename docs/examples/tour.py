@@ -6,16 +6,25 @@ happens, and its counterexample is the shortest run in which it does: docs/tour.
 
 from dataclasses import replace
 
-from epochfence.language import Expression, all_of, any_of, invariant
+from epochfence.language import Expression, Property, System, all_of, any_of, invariant, set_of
 from epochfence.spec.client import application
 from epochfence.spec.client import state as client
+from epochfence.spec.groups import state as groups
 from epochfence.spec.leader.isolation import ending, log_entry
 from epochfence.spec.leader.state import Kind
 from epochfence.spec.messages import PARTITION, PRODUCER, TRANSACTION
+from epochfence.spec.reading import state as reader
 from epochfence.spec.systems import shipped
 
 p, i = PARTITION.variable("p"), PRODUCER.variable("i")
 t = TRANSACTION.variable("t")
+
+
+def asked(name: str, *never: Property) -> System:
+    """A shipped system with these properties alone."""
+    return replace(
+        shipped(name), name="tour", properties=never, progress=(), fairness=(), unreached=()
+    )
 
 
 def ended(kind: Expression, outcome: Expression) -> Expression:
@@ -27,7 +36,8 @@ def ended(kind: Expression, outcome: Expression) -> Expression:
 
 
 Outcome = application.Outcome
-never = (
+transactions = asked(
+    "transactions",
     invariant(
         "NothingIsCommitted",
         ~ended(Kind.COMMIT, Outcome.COMMITTED),
@@ -44,7 +54,15 @@ never = (
         "No client learns that another one has taken its place.",
     ),
 )
-
-system = replace(
-    shipped("transactions"), name="tour", properties=never, progress=(), fairness=(), unreached=()
+reading = asked(
+    "reading",
+    invariant(
+        "NothingIsSkipped",
+        (reader.delivered == set_of()) | (reader.dropped == set_of()),
+        "No consumer gets the records of one transaction, and drops those of another one.",
+    ),
+)
+streams = asked(
+    "exactly-once",
+    invariant("NothingIsProcessed", ~groups.committed.is_set, "No input's offset is committed."),
 )

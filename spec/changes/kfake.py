@@ -19,7 +19,7 @@ kfake = (
     Change("kfake", "The coordinator is kfake's.", features=(open_aborted_first,))
     .table("transaction.InitProducerId")
     .like(
-        "new-producer",
+        "increment-epoch",
         Row(
             "new-producer-while-open",
             "A transaction is open: the producer gets the next epoch all the same",

@@ -138,7 +138,7 @@ init_producer_id = Table(
             source="TransactionMetadata.prepareProducerIdRotation",
         ),
         Row(
-            "new-producer",
+            "increment-epoch",
             "A producer that holds no epoch gets the next one",
             when=~is_expected,
             set={

@@ -144,7 +144,7 @@ incremented = Table(
             source=f"{_METADATA}.prepareIncrementProducerEpoch",
         ),
         _unless(is_settled),
-        _row(init_producer_id, "new-producer", _incremented),
+        _row(init_producer_id, "increment-epoch", _incremented),
         _row(init_producer_id, "bump", _incremented),
         _row(init_producer_id, "retry-of-bump", _incremented),
         _row(init_producer_id, "stale-producer", _incremented),

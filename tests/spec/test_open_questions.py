@@ -74,7 +74,7 @@ def play(instance: Instance, script: Iterable[str]) -> dict[str, Any]:
 
 START = (
     "client0: initTransactions/initialize",
-    "InitProducerId/new-producer",
+    "InitProducerId/increment-epoch",
     "log append/initialized",
     "client0: InitProducerIdResponse/ready",
 )

@@ -60,7 +60,11 @@ class Fault:
 
 FAULTS = (
     Fault(
-        "GetsEpoch", "transaction.InitProducerId", "new-producer", BUSY, ("new-producer", "retry")
+        "GetsEpoch",
+        "transaction.InitProducerId",
+        "increment-epoch",
+        BUSY,
+        ("increment-epoch", "retry"),
     ),
     Fault("EndIsAnswered", "transaction.EndTxn", "prepare", BUSY, ("prepare", "retry")),
     Fault("NeverStuck", "transaction.EndTxn", "prepare", BUSY, ("prepare", "retry")),

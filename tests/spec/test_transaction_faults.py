@@ -165,7 +165,7 @@ FAULTS = (
     Fault(
         "InitProducerId gives the current epoch to a new producer",
         "OneLiveEpoch", 8, "InitProducerIdResponse/ready", bounds(producers=2),
-        altered(SYSTEM, table="transaction.InitProducerId", row="new-producer",
+        altered(SYSTEM, table="transaction.InitProducerId", row="increment-epoch",
                 updates={coordinator.pending_epoch: if_(
                     coordinator.producer_epoch == NO_EPOCH, 0, coordinator.producer_epoch)}),
     ),

@@ -230,7 +230,7 @@ TWINS = (
     Twin("EpochForward", "EpochForward", without("partition.WriteTxnMarkers", "stale-epoch")),
     Twin(
         "OneLiveEpoch", "OneHolder",
-        {"table": "transaction.InitProducerId", "row": "new-producer",
+        {"table": "transaction.InitProducerId", "row": "increment-epoch",
          "updates": {entry.pending_epoch: entry.producer_epoch}},
     ),
     Twin("MarkersMatchDecision", "MarkersMatchDecision", off=("strict_marker_epoch",)),
@@ -264,7 +264,7 @@ TWINS = (
     ),
     Twin(
         "EpochsInTurn", "NextEpochPrepared",
-        {"table": "transaction.InitProducerId", "row": "new-producer",
+        {"table": "transaction.InitProducerId", "row": "increment-epoch",
          "updates": {entry.pending_epoch: entry.producer_epoch + 2}},
         constants=ONE,
     ),
@@ -293,7 +293,7 @@ _SKIPS = {
 }
 _GIVEN_TWICE = {
     "table": "transaction.InitProducerId",
-    "row": "new-producer",
+    "row": "increment-epoch",
     "updates": {entry.pending_epoch: entry.producer_epoch},
 }
 _GOES_BACK = {

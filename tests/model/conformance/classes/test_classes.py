@@ -99,7 +99,7 @@ def test_every_number_of_a_result_counts(place: int) -> None:
     step = next(
         step
         for step in some_steps(2500)
-        if step.rows[0] == ("InitProducerId", "new-producer")
+        if step.rows[0] == ("InitProducerId", "increment-epoch")
         and len(step.rows) == 2
         and step.answer[1] == 0
     )

@@ -152,7 +152,7 @@ def test_what_never_comes_in_time_is_not_waited_for_on_each_way(
     given = {
         ("EndTxn", "empty-commit"): Way((line, end)),
         ("EndTxn", "other-epoch"): Way((line, {**end, "producer_epoch": 7})),
-        ("InitProducerId", "new-producer"): Way((line,)),
+        ("InitProducerId", "increment-epoch"): Way((line,)),
     }
 
     def fault(request: Request, told: Told) -> Told | Answer:
@@ -168,7 +168,7 @@ def test_what_never_comes_in_time_is_not_waited_for_on_each_way(
         made.directed()
         cluster.close()
     assert [finding.suite for finding in made.report.findings] == ["directed"]
-    assert rows["InitProducerId", "new-producer"] in made.report.provoked
+    assert rows["InitProducerId", "increment-epoch"] in made.report.provoked
     whys = {made.report.missed[row] for row in found if row.event == "EndTxn"}
     assert whys == {
         "the brokers disagree on the way to it",
@@ -390,7 +390,7 @@ def test_random_requests_alone_mention_no_directed_rows(tmp_path: Path) -> None:
 def test_a_search_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPOCHFENCE_CACHE", str(tmp_path))
     searched: list[str] = []
-    row = RowName("transaction", "InitProducerId", "new-producer", "x")
+    row = RowName("transaction", "InitProducerId", "increment-epoch", "x")
     line = {"request": "InitProducerId", "transactional_id": "a", "transaction_timeout_ms": 60_000}
 
     def ways(protocol: str, **_: Any) -> dict[RowName, Way]:

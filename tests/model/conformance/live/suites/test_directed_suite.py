@@ -44,7 +44,7 @@ def test_each_way_leads_to_its_row(protocol: str) -> None:
 @pytest.mark.slow(3)
 def test_ways_are_short_and_right_requests_among_them() -> None:
     rows = {(row.event, row.row): way for row, way in found("4.3").items()}
-    assert len(rows["InitProducerId", "new-producer"].lines) == 1
+    assert len(rows["InitProducerId", "increment-epoch"].lines) == 1
     assert [line["request"] for line in rows["AddPartitionsToTxn", "add"].lines] == [
         "InitProducerId",
         "AddPartitionsToTxn",
