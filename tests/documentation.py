@@ -422,13 +422,12 @@ def _findings() -> str:
         "|---|---|---|---|---|---|",
     ]
     for one in FINDINGS:
-        releases = f"from {one.since}" + (f", fixed in {one.before}" if one.before else "")
         title = f"[{one.title}](#{link[one.number]})"
         cells = (
             one.number,
             title,
             one.damage.value,
-            releases,
+            one.affected,
             one.needs,
             seen.get(one.number, "–"),
         )
@@ -534,9 +533,9 @@ def _causes_of_doctor() -> str:
 
 
 def _bugs_that_leave_transactions() -> str:
-    rows = ["| left behind | bug | brokers | what happens |", "|---|---|---|---|"]
+    rows = ["| left behind | bug | releases | what happens |", "|---|---|---|---|"]
     rows += [
-        f"| {left.value} | {each.name} | {each.affected} | {each.what} |"
+        f"| {left.value} | {each.name} | {each.affected} | {each.of.title} |"
         for left, those in HANGING.items()
         for each in those
     ]

@@ -15,7 +15,7 @@ from ...spec.bugs import BUGS, Bug, bug_of
 from ..exits import UNDECIDED, fail, internal, needing, write_json
 from ..options import Json, TraceFile
 from ..screen import screen
-from .traces import numbered, write_traces
+from .traces import ChartFile, check_chart, draw, numbered, write_traces
 
 if TYPE_CHECKING:
     from ...checker.verdict.result import Result
@@ -26,6 +26,7 @@ def bugs(
         str | None, typer.Argument(metavar="ID", help="The bug to show (default: list all).")
     ] = None,
     trace: TraceFile = None,
+    chart: ChartFile = None,
     output: Json = None,
 ) -> None:
     """List the known bugs, or show one: the shortest run that breaks, and the check of its fix."""
@@ -33,9 +34,12 @@ def bugs(
     if name is None:
         if trace is not None:
             fail("--trace needs the ID of a bug")
+        if chart is not None:
+            fail("--chart needs the ID of a bug")
         _list(console)
         write_json(output, [_about(bug) for bug in BUGS])
         return
+    check_chart(chart)
     try:
         bug = bug_of(name)
     except DeclarationError as error:
@@ -57,6 +61,8 @@ def bugs(
     except ReplayError as error:
         internal(error)
     results = {"broken": broken, "fixed": fixed, "control": control}
+    if chart is not None:
+        draw(broken, chart)
     write_traces(numbered(trace, 1), broken, bug.broken(), bug.system)
     about = _about(bug) | {key: result.as_json() for key, result in results.items()}
     write_json(output, about)

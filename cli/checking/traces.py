@@ -39,21 +39,23 @@ OfSystem = Annotated[
     typer.Argument(metavar="SYSTEM", help="The system, if the trace doesn't name one."),
 ]
 
+ChartFile = Annotated[
+    Output | None,
+    typer.Option(
+        "--chart",
+        metavar="FILE",
+        parser=output_of,
+        help="Draw a sequence chart: FILE.svg, or FILE.mmd (Mermaid).",
+    ),
+]
+
 
 def replay(
     file: TraceArgument,
     system: OfSystem = None,
     *,
     asked: RunOptions,
-    chart: Annotated[
-        Output | None,
-        typer.Option(
-            "--chart",
-            metavar="FILE",
-            parser=output_of,
-            help="Draw a sequence chart: FILE.svg, or FILE.mmd (Mermaid).",
-        ),
-    ] = None,
+    chart: ChartFile = None,
     test: Annotated[
         Output | None,
         typer.Option(
@@ -89,8 +91,7 @@ def replay(
     output: Json = None,
 ) -> None:
     """Repeat the steps of TRACE one by one, and report which property fails at its end, and why."""
-    if chart is not None and chart.path.suffix.lower() not in CHARTS:
-        fail(f"{chart.path}: the name must end with .svg or .mmd (Mermaid)")
+    check_chart(chart)
     if animate is not None and animate.path.suffix.lower() not in ANIMATIONS:
         fail(f"{animate.path}: the name must end with .svg or .html")
     if brief and chart is None:
@@ -104,7 +105,7 @@ def replay(
 
     report.print_replayed(outcome, screen(), logs=log)
     if chart is not None:
-        _draw(outcome, chart, instance.system if brief else None, title, log=log)
+        draw(outcome, chart, instance.system if brief else None, title, log=log)
     if animate is not None:
         _animate(outcome, animate, instance, title)
     if test is not None:
@@ -260,9 +261,21 @@ def instance_of(declared: System, of: Settings) -> Instance:
     )
 
 
-def _draw(
-    outcome: Outcome, output: Output, in_brief_of: System | None, title: str | None, *, log: bool
+def check_chart(chart: Output | None) -> None:
+    """Ends the command if a chart's name has another ending."""
+    if chart is not None and chart.path.suffix.lower() not in CHARTS:
+        fail(f"{chart.path}: the name must end with .svg or .mmd (Mermaid)")
+
+
+def draw(
+    outcome: Outcome,
+    output: Output,
+    in_brief_of: System | None = None,
+    title: str | None = None,
+    *,
+    log: bool = False,
 ) -> None:
+    """Draws an outcome's trace as a sequence chart."""
     from ...checker.trace.chart.chart import chart_of, in_brief
     from ...diagrams.drawing.runs.sequence import to_mermaid, to_svg
 

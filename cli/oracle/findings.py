@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...spec.bugs.findings import FINDINGS, Finding
+from ...spec.releases.release import RELEASED
 from ..exits import BROKEN, INCONCLUSIVE, fail, needing, write_json
 from ..options import ClientProperties, Json
 from ..screen import indented, screen
@@ -155,10 +156,7 @@ def _list(console: Console) -> None:
     for heading in ("", "finding", "releases", "severity"):
         table.add_column(heading)
     for one in FINDINGS:
-        releases = f"{one.part}s from {one.since}"
-        if one.before is not None:
-            releases += f", before {one.before}"
-        table.add_row(*map(Text, (str(one.number), one.title, releases, one.damage.value)))
+        table.add_row(*map(Text, (str(one.number), one.title, one.affected, one.damage.value)))
     console.print(table)
     console.print("\nepochfence findings N --bootstrap HOST:PORT reproduces one on brokers.")
 
@@ -176,4 +174,8 @@ def _describe(finding: Finding, console: Console) -> None:
 
 
 def _json(finding: Finding) -> dict[str, Any]:
-    return asdict(finding) | {"damage": finding.damage.name.lower()}
+    return asdict(finding) | {
+        "damage": finding.damage.name.lower(),
+        "affected": finding.affected,
+        "releases": [release for release in RELEASED if finding.is_in(release, release)],
+    }

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kio.serial.readers import read_unsigned_varint
 
 from ...spec.releases import broker_versions
-from ..judge.segments.directories import folders_in
+from ..judge.segments.directories import NOTHING, folders_in
 from ..judge.segments.folder import PARTITION, files_of
 from ..judge.segments.transactions import (
     TransactionLog,
@@ -103,9 +103,9 @@ def look(
             )
     for folder in given:
         if folder not in folders:
-            found.problems.append(Problem("not-seen", f"{folder}: its name isn't TOPIC-N"))
+            found.problems += (Problem("not-seen", str(one)) for one in files_of(folder).findings)
     if not given:
-        found.problems.append(Problem("not-seen", "no folder of a partition, TOPIC-N, is there"))
+        found.problems.append(Problem("not-seen", NOTHING))
     _read_more(found, {place: copy.folder for place, copy in copies.items()})
     found.seen = {case.key: 1 for case in diagnose(found).cases}
     return diagnose(found)

@@ -80,6 +80,7 @@ def _of_case(case: Case, *, is_known: bool) -> Iterator[str]:
         yield f"    {fact}"
     for bug in case.bugs:
         yield f"  known to leave this: {bug}"
+        yield f"    the run: {bug.run}"
     if case.verdict is Verdict.HANGS and not case.bugs and is_known:
         yield (
             "  known to leave this: nothing that these brokers have; an older release or an older "
@@ -144,6 +145,7 @@ def _case_as_json(case: Case) -> dict[str, Any]:
         },
         "facts": case.facts,
         "bugs": [bug.name for bug in case.bugs],
+        "runs": [bug.run for bug in case.bugs],
         "remedy": case.remedy,
         "risk": case.risk,
     }

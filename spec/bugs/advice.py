@@ -166,18 +166,13 @@ def _of_finding(one: Finding, client: Client, broker: str, setting: Setting) -> 
         return
     if one.part == CLIENT and not client.is_java:
         return  # the finding is about Kafka's own code
-    release = client.release if one.part == CLIENT else broker
-    if not is_between(release, one.since, one.before):
+    if not one.is_in(client.release, broker):
         return
     if one.absent is not None and one.absent in _features(client, broker, setting):
         return
-    if one.changes and not is_between(broker, "4.0.0", None):
-        return
-    where = "clients" if one.part == CLIENT else "brokers"
-    until = "" if one.before is None else f", before {one.before}"
     yield Item(
-        f"finding {one.number}", one.title, one.damage, f"{where} from {one.since}{until}",
-        one.needs, one.remedy, f"docs/findings.md, {one.number}",
+        f"finding {one.number}", one.title, one.damage, one.affected, one.needs, one.remedy,
+        f"docs/findings.md, {one.number}",
     )  # fmt: skip
 
 

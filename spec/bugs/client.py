@@ -118,11 +118,12 @@ BUGS = (
         source="commit af280103; KAFKA-8483 and KAFKA-8484",
         system="idempotence",
         also=("KAFKA-8484",),
+        since="1.0",
     ),
     Bug(
         "KAFKA-5793",
         "a producer that is forgotten with its records starts again at 0: a late batch is taken",
-        affected="1.0 to 2.4",
+        affected="1.0 to 2.3",
         property="NoDuplicate",
         shown_at="2.3",
         fixed_at="2.4",
@@ -133,6 +134,7 @@ BUGS = (
         system="idempotence",
         on=("idempotent_starts_at_0",),
         also=("KAFKA-7190", "KAFKA-7298"),
+        since="1.0",
     ),
     Bug(
         "KAFKA-15591",

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ..releases.release import is_between
 from .damage import Damage
 
 CLIENT, BROKER = "client", "broker"
+VERSION_2_SINCE: Final = "4.0.0"
+"""The first release whose transaction.version can be 2."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +18,8 @@ class Finding:
     """A bug that the checker found, under its number in docs/findings.md.
 
     It is in releases of its `part` from `since` on, before `before` (none: the newest has it too).
-    It happens only with `feature` (none: always), a feature of the client and the brokers together,
-    or only without it if `absent`. `changes` are only while transaction.version changes.
+    It happens only without the feature `absent`, if one is given, which the client and the brokers
+    have together. `changes` are only while transaction.version changes.
     """
 
     number: int
@@ -33,7 +36,25 @@ class Finding:
     pipelined: bool = False
     """Whether it takes several requests in flight."""
     bug: str = ""
-    """The known bug that it is, if it is one."""
+    """The known bug or ticket that it is, if it is one."""
+
+    @property
+    def name(self) -> str:
+        """The name that commands print."""
+        return f"finding {self.number}" + (f", {self.bug}" if self.bug else "")
+
+    @property
+    def affected(self) -> str:
+        """The releases that have it, in words."""
+        until = "" if self.before is None else f", before {self.before}"
+        setting = "" if self.absent is None else ", without transactions of version 2"
+        return f"{self.part}s from {self.since}{until}{setting}"
+
+    def is_in(self, client: str, broker: str) -> bool:
+        """Whether a client and brokers of these declared releases have it, in some setting."""
+        release = client if self.part == CLIENT else broker
+        can_change = not self.changes or is_between(broker, VERSION_2_SINCE)
+        return can_change and is_between(release, self.since, self.before)
 
 
 TRANSACTIONS, IDEMPOTENCE, OFFSETS, READING = USES = (
@@ -190,6 +211,7 @@ FINDINGS: Final = (
         needs="a broker that comes back, with KRaft",
         remedy="After the restart of a broker look for hanging transactions, and abort them.",
         uses=TRANSACTIONS,
+        bug="KAFKA-20734",
     ),
     Finding(
         14,

@@ -46,7 +46,7 @@ BUGS = (
     Bug(
         "KAFKA-14055",
         "a record whose key has a marker's bytes makes the marker obsolete before its records",
-        affected="0.11 to 3.2",
+        affected="0.11 to 2.8, 3.0.0 and 3.0.1, 3.1.0 and 3.1.1, and 3.2.0",
         property="NoOpenRange",
         shown_at="2.8",
         fixed_at="3.0",
@@ -60,7 +60,7 @@ BUGS = (
     Bug(
         "KAFKA-13727",
         "a cleaner that stops within a segment leaves aborted transactions out of its index",
-        affected="0.11 to 3.1",
+        affected="0.11 to 2.8.1, 3.0.0 and 3.0.1, and 3.1.0",
         property="OnlyCommitted",
         shown_at="2.8",
         fixed_at="3.0",

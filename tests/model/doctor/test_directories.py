@@ -13,6 +13,7 @@ from epochfence.model.doctor.diagnosis import Diagnosis
 from epochfence.model.doctor.directories import look
 from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.doctor.report import lines
+from epochfence.model.judge.segments.folder import files_of
 from epochfence.model.records import ProducerEntry, encode_snapshot
 from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.judge.segments.test_directories import PID, Broker, entry
@@ -112,7 +113,7 @@ def test_a_marker_that_was_left_out_is_told_with_what_was_decided(tmp_path: Path
     marker_left_out(broker := Broker(tmp_path))
     written(broker)
     (case,) = found_in(tmp_path, release="4.3").cases
-    assert [bug.name for bug in case.bugs] == ["KAFKA-20734, docs/findings.md 13"]
+    assert [bug.name for bug in case.bugs] == ["finding 13, KAFKA-20734"]
     assert case.facts[-1].startswith("t decided COMMIT for this partition in epoch 2")
     assert "records 5 to 6 of orders-0" in case.risk
 
@@ -197,7 +198,8 @@ def test_a_folder_whose_name_is_no_partitions_leaves_doubt(tmp_path: Path) -> No
     folder = (tmp_path / "orders-0").rename(tmp_path / "orders_0")
     found = found_in(folder)
     assert found.verdict is UNKNOWN
-    assert any("orders_0: its name isn't TOPIC-N" in line for line in lines(found))
+    [judged] = files_of(folder).findings
+    assert any(str(judged) in line for line in lines(found))
 
 
 def vars_of(given: ProducerEntry) -> dict[str, int]:

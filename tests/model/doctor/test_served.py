@@ -98,7 +98,7 @@ def test_a_late_batch_hangs_by_a_fault_and_is_told_with_bug_remedy_and_risk() ->
         found = doctor(server)
         (case,) = found.cases
         assert (found.verdict, case.cause, case.open.first_offset) == (HANGS, "hanging", 2)
-        assert [bug.name for bug in case.bugs] == ["KAFKA-14402", "KAFKA-12671"]
+        assert [bug.name for bug in case.bugs] == ["KAFKA-14402", "KIP-890c", "KAFKA-12671"]
         assert case.remedy.endswith("abort --topic orders --partition 0 --start-offset 2")
         assert "record 2 of orders-0" in case.risk
         assert "the next transaction of app" in case.risk
