@@ -303,7 +303,7 @@ BUGS = (
         fix=("open_aborted_first",),
         constants=transactions(producers=2, transactions=2),
         takes=(
-            "InitProducerId/increment-epoch-while-open",
+            "InitProducerId/new-producer-while-open",
             "log append/initialized-while-open",
             "EndTxn/prepare",
             "WriteTxnMarkers/end-transaction",
