@@ -54,6 +54,7 @@ PAGES = [
 ]
 EXAMPLE = Path("docs/examples/lease.py")
 OF_PYTEST = Path("docs/examples/pytest/test_orders.py")
+OF_JUNIT = Path("docs/examples/junit5/src/test/java/OrdersTest.java")
 
 # Pages whose commands draw the pictures that they show: what these are called there, and here.
 CHARTS = ROOT / "docs" / "charts"
@@ -519,8 +520,8 @@ def _row() -> str:
     return f"```py\n{formatted.stdout}```"
 
 
-def _example(file: Path) -> str:
-    return f"```python\n{(ROOT / file).read_text(encoding='utf-8')}```"
+def _example(file: Path, kind: str = "python") -> str:
+    return f"```{kind}\n{(ROOT / file).read_text(encoding='utf-8')}```"
 
 
 def _causes_of_doctor() -> str:
@@ -572,6 +573,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "sources of authorization": lambda: _sources(AUTHORIZATION),
     EXAMPLE.as_posix(): lambda: _example(EXAMPLE),
     OF_PYTEST.as_posix(): lambda: _example(OF_PYTEST),
+    OF_JUNIT.as_posix(): lambda: _example(OF_JUNIT, "java"),
     "disagreements of the mock": mock_disagreements.table,
     "layouts": _layouts,
     "settings by release": lambda: _settings(SETTINGS, CLIENTS),

@@ -251,7 +251,7 @@ def program() -> str:
         ROOT / name for name in ("Makefile", "pyproject.toml", "pytest_plugin.py", "strict_json.py")
     ]
     for room in (*ROOMS, "bench", "docs/examples"):
-        files += (ROOT / room).rglob("*.py")
+        files += [*(ROOT / room).rglob("*.py"), *(ROOT / room).rglob("*.java")]
     return "\n".join(path.read_text(encoding="utf-8") for path in files)
 
 
@@ -351,6 +351,7 @@ def test_pages_are_in_form(page: Path) -> None:
         "go",
         "rust",
         "js",
+        "java",
         "json",
     }  # `py` isn't run
     may_be_long = ("|", "[![", "<!--")
