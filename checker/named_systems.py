@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..language import DeclarationError, System
-from ..language.declaration.arguments import meant, nearest, one_of
+from ..language.declaration.arguments import meant, nearest, one_of, question
 from ..spec.changes import VARIED
 from ..spec.systems import SHIPPED, shipped
 
@@ -89,7 +89,7 @@ def _file_meant(path: Path) -> str:
     with suppress(OSError, ValueError):  # a name that no file can have
         there = {each.stem: each for each in sorted(path.parent.glob("*.py")) if each.is_file()}
         alike = nearest(path.stem, there)
-        return "" if alike is None else f"did you mean {there[alike]}? "
+        return question(None if alike is None else str(there[alike]))
     return ""
 
 

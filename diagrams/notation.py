@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..language import Event, Expression, Message, Sending, set_of
-from ..language.expressions import BINARY, FALSE, QUANTIFIERS, TRUE, Parameter, rewrite, show
+from ..language.expressions import (
+    BINARY,
+    FALSE,
+    QUANTIFIERS,
+    TRUE,
+    Parameter,
+    all_true,
+    any_true,
+    rewrite,
+    show,
+)
 from .facts import settled
 
 WIDTH = 48
 
 _SIGN = {"and": "&", "or": "|"}
+_COMPARED = {"eq": "!=", "in": "not in"}
+"""How the negation of a comparison is written."""
 _NOTHING = Expression("element", (), "")
 _ENCLOSED = {"and", "or", "eq", "lt", "le", "add", "sub", "mul", "div", "mod", "in"}
 
@@ -36,24 +48,51 @@ def in_brief(expression: Expression, on: Event) -> Expression:
 
 
 def simplified(expression: Expression) -> Expression:
-    """The expression without double negations, choices of one value and repeated conditions."""
+    """The expression without negations that can be left out, choices of one value, and repeated
+    conditions."""
     args = tuple(map(simplified, expression.args))
     node = expression
     if any(new is not old for new, old in zip(args, node.args, strict=True)):
         node = Expression(node.op, args, node.data)
     match node.op:
-        case "not" if args[0].op == "not":
-            return args[0].args[0]
+        case "not":
+            return _negated(args[0])
         case "if" if args[1] is args[2]:
             return args[1]
         case "if" if args[1] is TRUE and args[2] is FALSE:
             return args[0]
         case "if" if args[1] is FALSE and args[2] is TRUE:
-            return simplified(~args[0])
+            return _negated(args[0])
+        case "if" if args[0].op == "not":
+            return Expression("if", (args[0].args[0], args[2], args[1]))
         case "and" | "or" if args[0] is args[1]:
             return args[0]
         case _:
             return node
+
+
+def _negated(node: Expression) -> Expression:
+    """The negation of a simplified expression: of its parts where at most one keeps a `~`."""
+    match node.op:
+        case "not":
+            return node.args[0]
+        case "const":
+            return FALSE if node.data else TRUE
+        case "lt" | "le":
+            return Expression("le" if node.op == "lt" else "lt", (node.args[1], node.args[0]))
+        case "and" | "or" if not _is_choice(node):
+            parts = [_negated(part) for part in _parts(node, node.op)]
+            if sum(part.op == "not" and part.args[0].op not in _COMPARED for part in parts) <= 1:
+                return (any_true if node.op == "and" else all_true)(*parts)
+        case _:
+            pass
+    return Expression("not", (node,))
+
+
+def _is_choice(node: Expression) -> bool:
+    """Whether it is `x == a | x == b`."""
+    parts = list(_parts(node, "or"))
+    return len(parts) > 1 and len({p.args[0] if p.op == "eq" else p for p in parts}) == 1
 
 
 def readable_update(target: Expression, value: Expression, width: int = WIDTH) -> list[str]:
@@ -100,20 +139,22 @@ def _repeats(sending: Sending, field: str, value: Expression, request: Event) ->
 
 
 def _gathered(expression: Expression) -> Expression:
-    """Simplified, with `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart, and with
-    the value of a field that a record has just been made of."""
+    """Simplified, with `x == a | x == b` as `x in set_of(a, b)`, as is_in takes it apart, with
+    `x != a & x != b` as its negation, and with the value of a field that a record has just been
+    made of."""
 
     def change(node: Expression) -> Expression | None:
         if node.op == "get" and node.args[0].op == "make":
             names: tuple[str, ...] = node.args[0].data[1]
             return _gathered(node.args[0].args[names.index(node.data)])
-        if node.op != "or":
+        if node.op == "and":
+            parts = [_negated(part) for part in _parts(node, "and")]
+            choice = any_true(*parts)
+            return ~gathered if (gathered := change(choice)) is not None else None
+        if node.op != "or" or not _is_choice(node):
             return None
         parts = list(_parts(node, "or"))
-        subjects = {part.args[0] if part.op == "eq" else part for part in parts}
-        if len(subjects) > 1 or parts[0].op != "eq":
-            return None
-        subject, *choices = (_gathered(e) for e in (*subjects, *(p.args[1] for p in parts)))
+        subject, *choices = (_gathered(e) for e in (parts[0].args[0], *(p.args[1] for p in parts)))
         return subject.is_in(set_of(*choices))
 
     return rewrite(simplified(expression), change)
@@ -139,7 +180,7 @@ def _broken(e: Expression, width: int) -> list[str]:
             for at, line in enumerate(block)
         ]
         return [f"  {lines[0][2:]}", *lines[1:]]
-    if e.op == "not" and e.args[0].op != "eq":
+    if e.op == "not" and e.args[0].op not in _COMPARED:
         return _hung("~", _enclosed(e.args[0], width - 1))
     if e.op == "if":
         blocks = [_broken(argument, width - 3) for argument in e.args]
@@ -149,7 +190,7 @@ def _broken(e: Expression, width: int) -> list[str]:
     if e.op in BINARY:
         return _compared(e, BINARY[e.op], width)
     if e.op == "not":
-        return _compared(e.args[0], "!=", width)
+        return _compared(e.args[0], _COMPARED[e.args[0].op], width)
     if e.op == "make":
         record, names = e.data
         return _called(record.name, _named(names, e.args, width - 4), width)
@@ -225,7 +266,7 @@ def _called(name: str, parts: list[list[str]], width: int) -> list[str]:
 
 
 def _enclosed(e: Expression, width: int) -> list[str]:
-    unequal = e.op == "not" and e.args[0].op == "eq"
+    unequal = e.op == "not" and e.args[0].op in _COMPARED
     if e.op in _ENCLOSED or unequal:
         return _hung("(", _closed(_broken(e, width - 2)))
     return _broken(e, width)

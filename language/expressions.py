@@ -424,10 +424,6 @@ BINARY = {
     "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "div": "//",
     "mod": "%", "and": "&", "or": "|", "in": "in",
 }  # fmt: skip
-_TIGHT = {
-    "const", "constant", "feature", "field", "this", "parameter", "variable", "element", "get",
-    "index", "slice", "is_set", "value", "after",
-}  # fmt: skip
 
 
 def show(expression: Expression) -> str:  # noqa: C901 (a case for each operator)
@@ -436,7 +432,8 @@ def show(expression: Expression) -> str:  # noqa: C901 (a case for each operator
 
     def tight(node: Expression) -> str:
         text = show(node)
-        return text if node.op in _TIGHT or node.op not in {*BINARY, "not"} else f"({text})"
+        is_compared = node.op == "not" and node.args[0].op in ("eq", "in")
+        return f"({text})" if node.op in BINARY or is_compared else text
 
     match op:
         case "const":
@@ -468,6 +465,8 @@ def show(expression: Expression) -> str:  # noqa: C901 (a case for each operator
         case "not":
             if args[0].op == "eq":
                 return f"{tight(args[0].args[0])} != {tight(args[0].args[1])}"
+            if args[0].op == "in":
+                return f"{tight(args[0].args[0])} not in {tight(args[0].args[1])}"
             return f"~{tight(args[0])}"
         case _ if op in QUANTIFIERS:
             bound = args[0]
@@ -479,7 +478,9 @@ def show(expression: Expression) -> str:  # noqa: C901 (a case for each operator
         case "replace":
             return f"replace({show(args[0])}, {_named(data, args[1:])})"
         case _ if op in BINARY:
-            return f"{tight(args[0])} {BINARY[op]} {tight(args[1])}"
+            is_chain = op in ("and", "or", "add") and args[0].op == op
+            left = show(args[0]) if is_chain else tight(args[0])
+            return f"{left} {BINARY[op]} {tight(args[1])}"
         case _:
             inner = ", ".join(show(a) for a in args)
             return f"{op}({inner}{'' if data is None else f', {data}'})"

@@ -197,7 +197,7 @@ class Protocols(Interned):
         if release in known or release.startswith(tuple(f"{name}." for name in known)):
             return release
         taken = self._declared(release)
-        warnings.warn(f"{release} isn't a release: taken as {taken}", stacklevel=3)
+        warnings.warn(f"{release} isn't a release; taken as {taken}", stacklevel=3)
         return taken
 
     @staticmethod

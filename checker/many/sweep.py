@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from ...checksums import checksum, program
 from ...language import DEFAULT, DeclarationError, Instance, Protocols, System, instantiate
+from ...language.declaration.arguments import one_of
 from ...language.protocols import MIXED
 from ..check import Options, check
 from ..native.jit.memory import fair_limit
@@ -138,7 +139,7 @@ def releases(text: str, protocols: Protocols) -> list[str]:
             continue
         for name in (first, last):
             if name not in known:
-                raise DeclarationError(f"unknown protocol {name}: choose from {', '.join(known)}")
+                raise DeclarationError(f"unknown protocol {name}: {one_of(name, known)}")
         low, high = known.index(first), known.index(last)
         if low > high:
             raise DeclarationError(f"{first}..{last}: {first} is newer than {last}")

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...language import DeclarationError
+from ...language.declaration.arguments import question
 from ...spec.delivery.cells import (
     CHOICES,
     CLIENTS,
@@ -159,7 +160,7 @@ def _chosen(settings: list[str], release: str) -> list[Cell]:
         if why is not None:
             fail(why)
     for name, near in unknown(producer).items():
-        fail(f"{name}: no such setting" + (f"; did you mean {near}?" if near else ""))
+        fail(f"{name}: no such setting; {question(near)}".rstrip("; "))
     try:
         resolved = resolve(producer, release) if producer else {}
     except ConfigError as error:

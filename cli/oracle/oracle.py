@@ -16,7 +16,7 @@ from rich.console import Console
 
 from ...files import Output, is_folder
 from ...language import DeclarationError
-from ...language.declaration.arguments import one_of
+from ...language.declaration.arguments import one_of, question
 from ..exits import USAGE, announce_wait, fail, needing, write_json
 from ..options import EngineOptions, Json, JsonLines, Protocol
 from ..screen import beside, screen
@@ -388,7 +388,7 @@ def config(
         (here if equals else from_files).update(found)
     for name, near in unknown(given, kind).items():
         if near is not None:
-            fail(f"{name}: no {kind} has this setting; did you mean {near}?")
+            fail(f"{name}: no {kind} has this setting; {question(near)}".rstrip())
         if name not in from_files:
             fail(f"{name}: no {kind} has this setting")
         print(f"epochfence: {name} is ignored: no {kind} has this setting", file=sys.stderr)

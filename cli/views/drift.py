@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ...files import Output
+from ...language.declaration.arguments import one_of
 from ..exits import BROKEN, INCONCLUSIVE, fail, write_json
 from ..options import Json
 from ..screen import screen
@@ -83,8 +84,8 @@ def _of_version(kafka: Path, since: str | None, every: bool, output: Output | No
     record = recorded(form)
     base = record.versions[-1] if since is None else record.newest_of(since)
     if base is None:
-        known = ", ".join(record.versions)
-        print(f"epochfence: no {form} of {since} are recorded: choose one of {known}")
+        there = one_of(str(since), record.versions)
+        print(f"epochfence: no {form} of {since} are recorded: {there}")
         raise typer.Exit(INCONCLUSIVE)
     try:
         read = methods_of if form == "sources" else bytecode_of

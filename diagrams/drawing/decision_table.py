@@ -80,7 +80,7 @@ def _where(releases: str, during: Expression) -> str:
     """In which releases a row is there, and with which features."""
     if during.op == "const":
         return plain(releases)
-    return f"{plain(releases)} where {code([' '.join(map(str.strip, readable(during)))])}"
+    return f"{plain(releases)} where `{' '.join(map(str.strip, readable(during)))}`"
 
 
 def _head(number: int, row: Row, *remarks: str) -> str:

@@ -57,7 +57,11 @@ def pairs(where: str, given: Any, form: str) -> None:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """`did you mean X? ` for the known name most like this one; empty if none is similar."""
-    alike = nearest(name, known)
+    return question(nearest(name, known))
+
+
+def question(alike: str | None) -> str:
+    """`did you mean X? ` for a name that was probably meant; empty if there is none."""
     return "" if alike is None else f"did you mean {alike}? "
 
 
@@ -65,11 +69,11 @@ def one_of(name: str, known: Collection[str], listed: Collection[str] | None = N
     """The remedy for an unknown name: `did you mean X?` for the known name that was probably meant,
     and `choose one of X, Y` with the known names (or `listed`). The list is left out if it is long
     and a name was found."""
-    question = meant(name, known)
+    probable = meant(name, known)
     there = known if listed is None else listed
-    if question and len(there) > FEW:
-        return question.rstrip()
-    return question + (f"choose one of {', '.join(there)}" if there else "there is none")
+    if probable and len(there) > FEW:
+        return probable.rstrip()
+    return probable + (f"choose one of {', '.join(there)}" if there else "there is none")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from ...language.declaration.arguments import one_of
 from ...spec.releases.features import RELEASED
 
 _FOR_EVER: Final = str(2**63 - 1)
@@ -148,7 +149,7 @@ class Settings:
         self.given = dict(given or {})
         for name, value in self.given.items():
             if name not in BROKER:
-                raise ValueError(f"{name} isn't heeded here; choose from {', '.join(BROKER)}")
+                raise ValueError(f"{name} isn't heeded here: {one_of(name, BROKER)}")
             if not BROKER[name].takes(value):
                 raise ValueError(f"{name} can't be {value!r}: it is of type {BROKER[name].kind}")
         self._topics: dict[str, dict[str, str]] = {}

@@ -317,7 +317,7 @@ question_lost = Table(
             "An earlier leader asked: nobody waits for the answer",
             when=lost_question.producer.is_in(orphaned),
             set={orphaned: orphaned - set_of(lost_question.producer)},
-            source="AddPartitionsToTxnManager, on a broker that no longer leads",
+            source="AddPartitionsToTxnHandler.onComplete, on a broker that no longer leads",
         ),
         Row(
             "network-exception",
@@ -352,7 +352,7 @@ answer_lost = Table(
             "An earlier leader asked: nobody waits for the answer",
             when=lost_answer.producer.is_in(orphaned),
             set={orphaned: orphaned - set_of(lost_answer.producer)},
-            source="AddPartitionsToTxnManager, on a broker that no longer leads",
+            source="AddPartitionsToTxnHandler.onComplete, on a broker that no longer leads",
         ),
         Row(
             "network-exception",

@@ -212,7 +212,7 @@ records_committed = Table(
                     ),
                 ),
             ),
-            source="QuorumController, ControllerPurgatory",
+            source="QuorumMetaLogListener.handleCommit, ControllerPurgatory.completeUpTo",
         ),
     ),
 )

@@ -547,7 +547,7 @@ crashed = Table(
                 step: each(h, Step.IDLE),
                 taken: each(h, NO_BLOCK),
             },
-            source="RPCProducerIdManager, BrokerLifecycleManager",
+            source="RPCProducerIdManager (its constructor), BrokerLifecycleManager.start",
         ),
     ),
 )

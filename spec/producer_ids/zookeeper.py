@@ -244,7 +244,7 @@ write = Table(
                 SetData.connection,
                 code=Code.BADVERSION,
             ),
-            source="ZooKeeper, setData",
+            source="PrepRequestProcessor.checkAndIncVersion (ZooKeeper)",
         ),
         Row(
             "write",
@@ -257,7 +257,7 @@ write = Table(
             reply=answer_on(
                 connection.at(SetData.broker), SetDataResponse, SetData.connection, code=Code.OK
             ),
-            source="ZooKeeper, setData",
+            source="DataTree.setData (ZooKeeper)",
         ),
     ),
 )

@@ -92,7 +92,7 @@ def declared(tmp_path: Path) -> Path:
 def test_a_number_that_is_no_release_is_reported() -> None:
     run = [sys.executable, "-m", "epochfence.cli", "config", "--protocol", "3.99"]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stderr == "epochfence: 3.99 isn't a release: taken as 3.9\n"
+    assert done.stderr == "epochfence: 3.99 isn't a release; taken as 3.9\n"
 
 
 @pytest.mark.parametrize(

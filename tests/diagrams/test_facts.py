@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from epochfence.diagrams.facts import Facts, assume, possible, settled
+from epochfence.diagrams.notation import simplified
 from epochfence.language import (
     Bool,
     Expression,
@@ -107,6 +108,12 @@ def test_what_is_settled_has_the_value_that_it_had(
     states = [state for state in STATES if state["m.color"] == name and value_in(state, known)]
     left = settled(e, facts)
     assert all(value_in(state, left) == value_in(state, e) for state in states)
+
+
+@pytest.mark.slow(1)
+@given(conditions)
+def test_a_simplified_condition_has_the_value_that_it_had(e: Expression) -> None:
+    assert all(value_in(state, simplified(e)) == value_in(state, e) for state in STATES)
 
 
 def test_what_is_decided_is_gone() -> None:

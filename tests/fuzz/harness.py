@@ -168,7 +168,7 @@ def _refusal(case: Case, err: str) -> str | None:
 
 
 def _is_note(line: str) -> bool:
-    return any(words in line for words in ("is ignored", "skipped", "isn't a release: taken as"))
+    return any(words in line for words in ("is ignored", "skipped", "isn't a release; taken as"))
 
 
 def emptied(folder: Path) -> None:

@@ -167,7 +167,7 @@ def test_other_releases_are_refused(release: str) -> None:
     [("3.99", "3.9"), ("4.0.2+client=3.99", "4.0.2+client=3.9"), ("4", "4.0.0"), ("2.9", "2.8")],
 )
 def test_a_number_that_is_no_release_is_the_release_before_it(given: str, taken: str) -> None:
-    with pytest.warns(UserWarning, match=r"^[\d.]+ isn't a release: taken as [\d.]+$"):
+    with pytest.warns(UserWarning, match=r"^[\d.]+ isn't a release; taken as [\d.]+$"):
         assert KAFKA.released(given) == taken
 
 

@@ -430,9 +430,9 @@ def test_pairs_have_a_line_for_each_client() -> None:
     ("more", "says"),
     [
         (("nothing",), "no system is called nothing"),
-        ((LEASE, "--protocols", "1..9"), "unknown protocol 9: choose from 1, 2"),
+        ((LEASE, "--protocols", "1..9"), "unknown protocol 9: choose one of 1, 2"),
         ((LEASE, "--clients", "1"), "no part is called client (there is none)"),
-        (("calls", "--clients", "9.9"), "unknown protocol 9.9: choose from "),
+        (("calls", "--clients", "9.9"), "unknown protocol 9.9: choose one of "),
         ((LEASE, "--bounds", "huge"), "no bounds called huge"),
         ((LEASE, "--set", "leases=x"), "--set leases=x: write NAME=VALUE"),
         ((LEASE, "--engine", "cluster"), "--engine cluster: must be local or spark"),
