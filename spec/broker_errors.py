@@ -57,7 +57,7 @@ _COMMITTED: Final = (
     BrokerError("REQUEST_TIMED_OUT", _STORED, before="4.0.0"),
     BrokerError("COORDINATOR_NOT_AVAILABLE", _STORED),
     BrokerError("NOT_COORDINATOR", _STORED),
-    BrokerError("COORDINATOR_LOAD_IN_PROGRESS", _STORED, since="2.0"),
+    BrokerError("COORDINATOR_LOAD_IN_PROGRESS", _STORED, since="2.0.0"),
 )
 """Of a group's coordinator that commits an offset."""
 

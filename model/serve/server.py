@@ -229,7 +229,7 @@ def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: boo
     if passwords is None and not takes_tokens:
         return None
     for is_wanted, what, since in (
-        (True, "SaslAuthenticate", "1.0"), (takes_tokens, "SASL/OAUTHBEARER", "2.0"),
+        (True, "SaslAuthenticate", "1.0"), (takes_tokens, "SASL/OAUTHBEARER", "2.0.0"),
     ):  # fmt: skip
         if is_wanted and RELEASED.index(protocol) < RELEASED.index(since):
             raise ValueError(f"brokers of {protocol} take no {what}: from {since} on they do")

@@ -71,7 +71,7 @@ _TOPIC: Final[Mapping[str, Setting]] = {
     "local.retention.ms": Setting("long", "-2", least=-2, since="3.6"),
     "max.compaction.lag.ms": Setting("long", _FOR_EVER, least=1, since="2.3"),
     "max.message.bytes": Setting("int", "1048588", least=0),
-    "message.downconversion.enable": Setting("boolean", "true", since="2.0", until="4.0.0"),
+    "message.downconversion.enable": Setting("boolean", "true", since="2.0.0", until="4.0.0"),
     "message.format.version": Setting("string", "3.0-IV1", until="4.0.0"),
     "message.timestamp.after.max.ms": Setting("long", _FOR_EVER, least=0, since="3.6"),
     "message.timestamp.before.max.ms": Setting("long", _FOR_EVER, least=0, since="3.6"),

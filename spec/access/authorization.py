@@ -35,11 +35,11 @@ unauthorized_error = feature(
     source="KAFKA-5547",
 )
 prefixed_acls = feature(
-    "prefixed_acls", "2.0", sentence="An ACL may be for a prefix of names.", source="KIP-290"
+    "prefixed_acls", "2.0.0", sentence="An ACL may be for a prefix of names.", source="KIP-290"
 )
 create_by_topic = feature(
     "create_by_topic",
-    "2.0",
+    "2.0.0",
     sentence="CREATE on a topic is enough to create it. Before, it took CREATE on the cluster.",
     source="KIP-277",
 )

@@ -13,7 +13,7 @@ of_clients = partial(feature, parts=(CLIENT,))
 
 init_waits_so_long = of_clients(
     "init_waits_so_long",
-    "2.0",
+    "2.0.0",
     sentence="initTransactions waits for max.block.ms at most. Before, for ever.",
     source="KAFKA-6446",
 )

@@ -69,7 +69,7 @@ loaded_once_replicated = feature(
 
 load_in_progress_error = feature(
     "load_in_progress_error",
-    "2.0",
+    "2.0.0",
     parts=(LEADER,),
     sentence="A request about a group whose log is being read gets COORDINATOR_LOAD_IN_PROGRESS. "
     "Before, NOT_COORDINATOR.",
@@ -79,8 +79,8 @@ load_error_retried = feature(
     "load_error_retried",
     "2.0",
     parts=(CLIENT,),
-    sentence="A client sends TxnOffsetCommit again after COORDINATOR_LOAD_IN_PROGRESS. Before "
-    "2.0.1, it failed for good.",
+    sentence="A client sends TxnOffsetCommit again after COORDINATOR_LOAD_IN_PROGRESS. Before, "
+    "it failed for good.",
     source="KAFKA-7296",
 )
 load_error_known = feature(
@@ -100,7 +100,7 @@ load_error_spared = feature(
 )
 group_ids_checked = feature(
     "group_ids_checked",
-    "2.0",
+    "2.0.0",
     parts=(LEADER,),
     sentence="An empty group id is refused in all requests of members, and in TxnOffsetCommit. "
     "Before, only JoinGroup checked it.",

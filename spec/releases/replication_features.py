@@ -17,7 +17,7 @@ truncated_by_epoch = feature(
 )
 epoch_asked_again = feature(
     "epoch_asked_again",
-    "2.0",
+    "2.0.0",
     parts=(LEADER,),
     sentence="A leader that lacks an epoch names the one before it. A follower that lacks that "
     "one truncates further and asks again. Before, an offset was the whole answer.",
@@ -28,7 +28,7 @@ isr_from_epoch_start = feature(
     "2.0",
     parts=(LEADER,),
     sentence="A replica joins the in-sync set once it has the log up to the start of the leader's "
-    "epoch (from 2.0.1). Before, up to the leader's high watermark, which may lag.",
+    "epoch. Before, up to the leader's high watermark, which may lag.",
     source="KAFKA-7128",
 )
 leader_epoch_checked = feature(

@@ -14,7 +14,7 @@ from .producer import RELEASES, Setting, two_phase_commit
 
 longer_retention = feature(
     "longer_retention",
-    "2.0",
+    "2.0.0",
     sentence="A group's offsets are kept for 7 days. Before, for one.",
     source="KIP-186",
 )

@@ -32,7 +32,7 @@ from .producer import LARGEST_INT, RELEASES, Default, Setting
 
 api_timeout = feature(
     "api_timeout",
-    "2.0",
+    "2.0.0",
     sentence="Calls have a timeout of their own. Before, a request outlasted a rebalance, and its "
     "timeout had to be above those of sessions and fetches.",
     source="KIP-266, KAFKA-7050",

@@ -94,6 +94,7 @@ def test_uses_and_requests_in_flight_leave_out_the_rest() -> None:
 
 def test_a_release_is_taken_with_its_patches() -> None:
     assert KAFKA.one_release("3.6.2") == "3.6"
+    assert [KAFKA.one_release(name) for name in ("2.0.0", "2.0.1")] == ["2.0.0", "2.0"]
     assert client_of("3.4.1").release == "3.4"
 
 

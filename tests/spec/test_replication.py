@@ -68,14 +68,14 @@ def steps(result: Result) -> list[str]:
 
 # Releases ---------------------------------------------------------------------------------------
 
-DIVERGING = ("ReplicasAgree", "FollowerInLine")  # before 2.0: KIP-279
+DIVERGING = ("ReplicasAgree", "FollowerInLine")  # before 2.0.0: KIP-279
 
 
 @pytest.mark.slow(2)
 @pytest.mark.long
 @pytest.mark.parametrize("protocol", differing(SYSTEM))
 def test_what_holds_in_each_release(protocol: str) -> None:
-    broken = DIVERGING if protocol in before("2.0") else ()
+    broken = DIVERGING if protocol in before("2.0.0") else ()
     for name in broken:
         assert run(protocol, properties=(name,)).verdict is Verdict.BROKEN
     others = tuple(name for name in NAMES if name not in broken)

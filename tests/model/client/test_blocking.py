@@ -196,7 +196,7 @@ def test_a_request_has_batches_of_max_request_size_at_most() -> None:
     assert client.metric("records-per-request-avg") == pytest.approx(4 / 3)
 
 
-SINCE = {"init": "2.0", "commit": "2.3", "abort": "2.3", "offsets": "2.7"}
+SINCE = {"init": "2.0.0", "commit": "2.3", "abort": "2.3", "offsets": "2.7"}
 
 
 def pending(call: str, release: str) -> tuple[ProducerClient, object]:

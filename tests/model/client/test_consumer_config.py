@@ -37,8 +37,8 @@ def test_defaults_by_release() -> None:
     for release in RELEASES:
         found = resolve_consumer(GROUP, release)
         assert found["session.timeout.ms"] == (45_000 if since(release, "3.0.0") else 10_000)
-        assert found["request.timeout.ms"] == (30_000 if since(release, "2.0") else 305_000)
-        assert ("default.api.timeout.ms" in found) is since(release, "2.0")
+        assert found["request.timeout.ms"] == (30_000 if since(release, "2.0.0") else 305_000)
+        assert ("default.api.timeout.ms" in found) is since(release, "2.0.0")
         assert ("group.instance.id" in found) is since(release, "2.3")
         assert ("group.protocol" in found) is since(release, "3.7")
         assert found["isolation.level"] == "read_uncommitted"
@@ -114,7 +114,7 @@ def test_heartbeats_come_more_often_than_a_session_ends() -> None:
 def test_a_request_outlasts_a_session_before_2_0() -> None:
     text = "request.timeout.ms should be greater than session.timeout.ms and fetch.max.wait.ms"
     for release in RELEASES:
-        refused = "" if since(release, "2.0") else f"ConfigException: {text}"
+        refused = "" if since(release, "2.0.0") else f"ConfigException: {text}"
         assert outcome({"request.timeout.ms": "10000", **GROUP}, release) == refused
         assert outcome({"fetch.max.wait.ms": "305000", **GROUP}, release) == refused
         assert outcome({"request.timeout.ms": "10001", **GROUP}, release) == ""

@@ -404,7 +404,7 @@ def test_offsets_of_a_topic_that_may_not_be_read_end_a_client(release: str) -> N
 
 @pytest.mark.parametrize("release", RELEASED)
 def test_a_client_before_2_0_1_fails_while_the_group_is_read(release: str) -> None:
-    """KAFKA-7296, TransactionManager.TxnOffsetCommitHandler: 2.0 is 2.0.1, which has the fix."""
+    """KAFKA-7296, TransactionManager.TxnOffsetCommitHandler; 2.0 is 2.0.1."""
     states: dict[str, str] = {}
     for error in ("COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION"):
         client = transactional_of(release)
@@ -414,13 +414,15 @@ def test_a_client_before_2_0_1_fails_while_the_group_is_read(release: str) -> No
         client.answer(request, error)
         states[error] = client.machine["state"]
     assert states == {
-        "COORDINATOR_LOAD_IN_PROGRESS": "FATAL_ERROR" if release < "2" else "IN_TRANSACTION",
+        "COORDINATOR_LOAD_IN_PROGRESS": "FATAL_ERROR"
+        if release < "2" or release == "2.0.0"
+        else "IN_TRANSACTION",
         "UNKNOWN_TOPIC_OR_PARTITION": "IN_TRANSACTION",
     }
 
 
 @pytest.mark.parametrize("broker", ["2.5", "2.6", "3.9", "4.4"])
-@pytest.mark.parametrize("release", ["0.11.0.0", "1.1", "2.0", "2.1"])
+@pytest.mark.parametrize("release", ["0.11.0.0", "1.1", "2.0.0", "2.0", "2.1"])
 def test_brokers_from_2_6_on_spare_an_old_client(release: str, broker: str) -> None:
     """KAFKA-9656: its TxnOffsetCommit is below version 2."""
     cluster, client = Cluster(protocol=broker), ProducerClient("orders", protocol=release)
@@ -433,5 +435,5 @@ def test_brokers_from_2_6_on_spare_an_old_client(release: str, broker: str) -> N
     for _ in range(5):
         for request in client.run():
             cluster.answer(client, request)
-    is_fatal = release < "2" and broker == "2.5"
+    is_fatal = (release < "2" or release == "2.0.0") and broker == "2.5"
     assert client.machine["state"] == ("FATAL_ERROR" if is_fatal else "IN_TRANSACTION")
