@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +20,7 @@ from .conform import security_of
 
 if TYPE_CHECKING:
     from ...model.doctor.diagnosis import Diagnosis
+    from ...model.doctor.exporter import Exporter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +49,14 @@ class FilesOptions:
     ] = None
 
 
-def doctor(
-    directories: Annotated[
-        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Data directories of brokers.")
-    ] = None,
-    *,
-    cluster: ClusterOptions,
-    files: FilesOptions,
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """Repeated looks, and their metrics."""
+
     watch: Annotated[
         float | None,
         seconds_option("Look again every S seconds, until Ctrl-C.", name="--watch"),
-    ] = None,
+    ] = None
     metrics: Annotated[
         Output | None,
         typer.Option(
@@ -65,7 +65,27 @@ def doctor(
             parser=output_of,
             help="Write Prometheus text, again at each look.",
         ),
+    ] = None
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="With --watch: answer GET /metrics on this port of 127.0.0.1 (0: a free one).",
+        ),
+    ] = None
+
+
+def doctor(
+    directories: Annotated[
+        list[Path] | None, typer.Argument(metavar="[DIR]...", help="Data directories of brokers.")
     ] = None,
+    *,
+    cluster: ClusterOptions,
+    files: FilesOptions,
+    watching: WatchOptions,
     output: Json = None,
 ) -> None:
     """Find transactions that hang, with cause, remedy and risk. It only reads."""
@@ -77,25 +97,50 @@ def doctor(
         fail("--config and --topic need --bootstrap")
     if not directories and (files.complete or files.protocol is not None):
         fail("--complete and --protocol are for data directories")
+    watch, metrics = watching.watch, watching.metrics
+    if watching.port is not None and watch is None:
+        fail("--metrics-port needs --watch")
     if watch == 0:
         fail("--watch 0: give the seconds between two looks, more than 0")
     before: list[str] = []
-    while True:
-        found = (
-            _of_files(directories, files)
-            if directories
-            else _of_cluster(cluster, watches=watch is not None)
-        )
-        told = list(lines(found))
-        if told[:-1] != before or not before:
-            print(*told, sep="\n", flush=True)
-        before = told[:-1]
-        if metrics is not None:
-            metrics.write(prometheus(found))
-        write_json(output, as_json(found))
-        if watch is None:
-            raise typer.Exit(found.verdict)
-        time.sleep(watch)
+    with _exporter(watching.port) as exporter:
+        while True:
+            found = (
+                _of_files(directories, files)
+                if directories
+                else _of_cluster(cluster, watches=watch is not None)
+            )
+            shown = list(lines(found))
+            if shown[:-1] != before or not before:
+                print(*shown, sep="\n", flush=True)
+            before = shown[:-1]
+            if metrics is not None:
+                metrics.write(prometheus(found))
+            if exporter is not None:
+                exporter.text = prometheus(found)
+            write_json(output, as_json(found))
+            if watch is None:
+                raise typer.Exit(found.verdict)
+            time.sleep(watch)
+
+
+@contextmanager
+def _exporter(port: int | None) -> Generator[Exporter | None]:
+    """The server of metrics, if one is asked for."""
+    if port is None:
+        yield None
+        return
+    with needing("explore"):
+        from ...model.doctor.exporter import Exporter
+    from ...model.wire.listener import CantListenError
+
+    try:
+        exporter = Exporter(port)
+    except CantListenError as error:
+        fail(error)
+    print(f"metrics: {exporter.url}", flush=True)
+    with exporter:
+        yield exporter
 
 
 def _of_files(directories: list[Path], files: FilesOptions) -> Diagnosis:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -18,6 +19,7 @@ from epochfence.model.broker.transactions.transaction_log import partition_for
 from epochfence.model.doctor.diagnosis import Diagnosis
 from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.doctor.examination import examine
+from epochfence.model.doctor.exporter import Exporter
 from epochfence.model.doctor.live import Cluster
 from epochfence.model.doctor.report import as_json, lines
 from epochfence.model.serve.faults.faults import fault_of
@@ -383,6 +385,32 @@ def test_the_command_watches_and_writes_metrics_each_time(
         True,
         True,
     ]
+
+
+def test_prometheus_scrapes_the_last_look_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts: list[str] = []
+    urls: list[str] = []
+    enter, now = Exporter.__enter__, time.sleep
+
+    def entered(exporter: Exporter) -> Exporter:
+        urls.append(exporter.url)
+        return enter(exporter)
+
+    def sleep(seconds: float) -> None:
+        if seconds != 7:
+            return now(seconds)
+        with urlopen(urls[0], timeout=60) as answer:
+            texts.append(answer.read().decode())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Exporter, "__enter__", entered)
+    monkeypatch.setattr("time.sleep", sleep)
+    with served() as server:
+        given = ("doctor", "--bootstrap", server.bootstrap, "--metrics-port", "0")
+        shown = epochfence(*given, "--watch", "7")
+        assert (shown.code, epochfence(*given).code) == (130, 2)
+    assert f"metrics: {urls[0]}" in shown.out
+    assert "\nepochfence_doctor_verdict 0\n" in texts[0]
 
 
 def test_who_watches_goes_on_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
