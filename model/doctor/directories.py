@@ -17,7 +17,7 @@ from kio.serial.readers import read_unsigned_varint
 
 from ...spec.releases import broker_versions
 from ..judge.segments.directories import NOTHING, folders_in
-from ..judge.segments.folder import PARTITION, files_of
+from ..judge.segments.folder import PARTITION, files_of, topic_of
 from ..judge.segments.transactions import (
     TransactionLog,
     TransactionLogReader,
@@ -30,6 +30,7 @@ from ..records.codec.codec import read
 from ..records.files import Kind, Row, read_file
 from .diagnosis import Diagnosis, diagnose
 from .evidence import Evidence, Open, Partition, Place, Problem, place_of
+from .group_offsets import TOPIC, GroupOffsets
 from .logs import Scan, add_log, add_rivals
 
 TRIES: Final = 3
@@ -42,6 +43,8 @@ _REPLICAS: Final = 2
 MOST_READ: Final = 256 << 20
 """So many bytes are read for the batches of what is open."""
 _FEATURE: Final = "transaction.version"
+_USUAL: Final = 50
+"""Partitions of `__consumer_offsets` by default (offsets.topic.num.partitions)."""
 
 
 @dataclass
@@ -107,6 +110,7 @@ def look(
     if not given:
         found.problems.append(Problem("not-seen", NOTHING))
     _read_more(found, {place: copy.folder for place, copy in copies.items()})
+    _read_groups(found, [copy.folder for copy in copies.values()])
     found.seen = {case.key: 1 for case in diagnose(found).cases}
     return diagnose(found)
 
@@ -250,6 +254,30 @@ def _read_more(found: Evidence, folders: Mapping[Place, Path]) -> None:
         if not copy.errors:
             part.spans = copy.scan.spans
             part.markers = copy.scan.markers if not start else {}
+
+
+def _read_groups(found: Evidence, folders: Iterable[Path]) -> None:
+    """The groups that wait at a last stable offset, by the copies of `__consumer_offsets` here."""
+    if not found.partitions:
+        return
+    logs = {
+        folder: list(files_of(folder).segments.values())
+        for folder in folders
+        if topic_of(folder.absolute()) == TOPIC
+    }
+    size = sum(log.stat().st_size for those in logs.values() for log in those)
+    if not logs or size > MOST_READ:
+        why = f"{TOPIC} isn't here" if not logs else f"{TOPIC} is larger than {MOST_READ >> 20} MiB"
+        found.notes.append(f"waiting groups aren't known: {why}")
+        return
+    for segments in logs.values():
+        offsets = GroupOffsets()
+        errors = list(filter(None, map(offsets.read, segments)))
+        found.notes += (f"waiting groups may not all be known: {error}" for error in errors[:1])
+        offsets.add_waiting(found.partitions)
+    if len(logs) < _USUAL:
+        has = "1 partition" if len(logs) == 1 else f"{len(logs)} partitions"
+        found.notes.append(f"waiting groups are those of {has} of {TOPIC}; {_USUAL} are usual")
 
 
 # The transaction log ------------------------------------------------------------------------------

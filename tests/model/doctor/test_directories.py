@@ -14,9 +14,18 @@ from epochfence.model.doctor.directories import look
 from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.doctor.report import lines
 from epochfence.model.judge.segments.folder import files_of
-from epochfence.model.records import ProducerEntry, encode_snapshot
+from epochfence.model.records import (
+    Flag,
+    ProducerEntry,
+    Record,
+    decode_group_key,
+    encode_group_key,
+    encode_group_value,
+    encode_snapshot,
+)
+from epochfence.model.records.layouts.offset_layouts import OffsetCommitKey, OffsetCommitValueV3
 from epochfence.tests.cli.test_cli import epochfence
-from epochfence.tests.model.judge.segments.test_directories import PID, Broker, entry
+from epochfence.tests.model.judge.segments.test_directories import PID, Broker, Log, entry
 
 HANGS, UNKNOWN, HEALTHY = Verdict.HANGS, Verdict.UNKNOWN, Verdict.HEALTHY
 
@@ -200,6 +209,51 @@ def test_a_folder_whose_name_is_no_partitions_leaves_doubt(tmp_path: Path) -> No
     assert found.verdict is UNKNOWN
     [judged] = files_of(folder).findings
     assert any(str(judged) in line for line in lines(found))
+
+
+def commit(log: Log, group: str, offset: int | None, producer: int = -1) -> None:
+    """A group's offset of orders-0; None removes it."""
+    key = encode_group_key(1, OffsetCommitKey(group=group, topic="orders", partition=0))
+    kind, _ = decode_group_key(key)
+    value = None
+    if offset is not None:
+        committed = OffsetCommitValueV3(
+            offset=offset, leader_epoch=-1, metadata="", commit_timestamp=0
+        )
+        value = encode_group_value(kind, committed, 3)
+    record = Record(offset_delta=0, key=key, value=value)
+    flags = Flag.TRANSACTIONAL if producer >= 0 else Flag(0)
+    log.add((record,), 1, 0, flags, producer)
+
+
+def test_groups_that_wait_are_named_from_the_offsets_that_are_here(tmp_path: Path) -> None:
+    """An offset of a transaction counts from its commit marker on."""
+    late_batch(broker := Broker(tmp_path))
+    written(broker)
+    offsets = Log()
+    commit(offsets, "waits", 5)
+    commit(offsets, "has read on", 5)
+    commit(offsets, "has read on", 6)
+    commit(offsets, "is removed", 5)
+    commit(offsets, "is removed", None)
+    commit(offsets, "open", 5, producer=PID)
+    commit(offsets, "committed", 5, producer=PID + 1)
+    commit(offsets, "aborted", 5, producer=PID + 2)
+    offsets.marker(1, "COMMIT", producer=PID + 1)
+    offsets.marker(1, "ABORT", producer=PID + 2)
+    path = offsets.write(tmp_path / "__consumer_offsets-7")
+    found = found_in(tmp_path)
+    (case,) = [case for case in found.cases if case.partition.place.topic == "orders"]
+    assert case.partition.groups == ["committed", "waits"]
+    assert "  groups at this offset: committed, waits" in list(lines(found))
+    path.write_bytes(path.read_bytes()[:-1])
+    assert any(
+        "waiting groups may not all be known: " in line for line in lines(found_in(tmp_path))
+    )
+    path.unlink()
+    path.parent.rmdir()
+    told = list(lines(found_in(tmp_path)))
+    assert "note: waiting groups aren't known: __consumer_offsets isn't here" in told
 
 
 def vars_of(given: ProducerEntry) -> dict[str, int]:

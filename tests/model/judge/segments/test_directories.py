@@ -44,13 +44,13 @@ class Log:
     def data(self, epoch: int, sequence: int, count: int = 1, *, producer: int = PID) -> None:
         """A transactional batch."""
         records = tuple(Record(offset_delta=at, value=b"v") for at in range(count))
-        self._add(records, epoch, sequence, Flag.TRANSACTIONAL, producer)
+        self.add(records, epoch, sequence, Flag.TRANSACTIONAL, producer)
 
     def marker(self, epoch: int, result: str, *, producer: int = PID) -> None:
         """What ends a transaction."""
         key, value = encode_marker(result, 0)
         record = Record(offset_delta=0, key=key, value=value)
-        self._add((record,), epoch, -1, Flag.TRANSACTIONAL | Flag.CONTROL, producer)
+        self.add((record,), epoch, -1, Flag.TRANSACTIONAL | Flag.CONTROL, producer)
 
     def state(self, name: str, state: str, epoch: int, *partitions: str) -> None:
         """A record of the transaction log."""
@@ -60,11 +60,12 @@ class Log:
             timeout_ms=60_000, last_update_ms=0, start_ms=0,
         )  # fmt: skip
         record = Record(offset_delta=0, key=encode_key(name), value=value)
-        self._add((record,), -1, -1, Flag(0), -1)
+        self.add((record,), -1, -1, Flag(0), -1)
 
-    def _add(
+    def add(
         self, records: tuple[Record, ...], epoch: int, sequence: int, flags: Flag, producer: int
     ) -> None:
+        """A batch of these records."""
         last = len(records) - 1
         batch = RecordBatch(
             base_offset=self.end, records=records, last_offset_delta=last, attributes=int(flags),
