@@ -200,7 +200,9 @@ def _so_far(result: Result) -> str:
     whole = result.levels[:-1]
     if not whole:
         return "no level was finished"
-    return f"every property holds in the {sum(whole):,} states up to level {len(whole) - 1}"
+    states = "1 state" if sum(whole) == 1 else f"{sum(whole):,} states"
+    steps = _count(len(whole) - 1, "step", "steps")
+    return f"every property holds within {steps} ({states})"
 
 
 # What was checked ---------------------------------------------------------------------------------

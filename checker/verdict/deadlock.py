@@ -45,11 +45,18 @@ class Waiting:
 
 
 def waiting(instance: Instance, state: FullState) -> list[Waiting]:
-    """The machines with work left in a state without a next step. Those have work left that are in
-    a part of `terminal` that is false, and those to which a message travels."""
+    """The machines with work left in a state without a next step. A machine has work left if a
+    false part of `terminal` names it, if a message travels to it, or if an event of its own would
+    send the message that another one with work left waits for."""
     found = _Search(instance, state)
     every = found.machines()
     left = found.with_work_left() | {who for who, near in found.nearest.items() if near.in_flight}
+    pending = [*left]
+    while pending:
+        for name in found.of(pending.pop()).awaited:
+            senders = found.senders.get(name, set()) - left
+            left |= senders
+            pending += senders
     named = [who for who in every if who in left] or every
     return [found.of(who) for who in named]
 
@@ -79,6 +86,7 @@ class _Search:
         self.values = Values.of(instance, state, None)
         self.nearest: dict[str, _Near] = {}
         self.awaited: dict[str, list[str]] = {}
+        self.senders: dict[str, set[str]] = {}
         self.tables = {table.name: table for table in instance.system.tables}
         faults = {event for events in instance.system.budgets for event in events_of(events)}
         stepper = Stepper(instance)
@@ -89,11 +97,14 @@ class _Search:
             if truth(action.when, instance.constants, instance.features) is False:
                 continue
             arrived: set[str] = set()
+            sent = {message.name for row in action.rows for message, _ in row.rooms}
             for bound in stepper.bindings(index, state):
                 who = self.actor(action, bound)
                 if self.travels(action, bound):
                     arrived.add(who)
                     self.note(who, self.near(action, bound))
+                    for name in sent:
+                        self.senders.setdefault(name, set()).add(who)
             if isinstance(table.on, Message):
                 for who in self.instances(action):
                     if who not in arrived:

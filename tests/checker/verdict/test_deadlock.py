@@ -75,6 +75,39 @@ def test_a_machine_that_nothing_travels_to_waits_for_its_message(tmp_path: Path)
     ]
 
 
+PEERS = """\
+from epochfence.language import *
+left, right = Machine("left"), Machine("right")
+sent, got = left.field("sent", Int(0, 2)), left.field("got", Int(0, 2))
+taken = right.field("taken", Int(0, 2))
+ToLeft, ToRight = message("ToLeft", left), message("ToRight", right)
+system = System(
+    name="peers",
+    tables=(
+        Table(left, event("begin"), rows=(
+            Row("begin", when=sent == 0, set={sent: 1}, send=(ToRight(),)),
+        )),
+        Table(right, event("answer"), rows=(Row("answer", when=taken > 1, send=(ToLeft(),)),)),
+        Table(left, ToLeft, rows=(Row("get", set={got: got + 1}),)),
+        Table(right, ToRight, rows=(Row("take", set={taken: taken + 1}),)),
+    ),
+    properties=(invariant("Few", got <= 2, "At most two."),),
+    channels=(Channel(ToLeft, 1), Channel(ToRight, 1)),
+    terminal=got == 1,
+)
+"""
+
+
+def test_who_would_send_the_awaited_message_is_named_too(tmp_path: Path) -> None:
+    """`terminal` names only the left one, which waits for the right one."""
+    assert _why(tmp_path, PEERS) == (
+        "left can't take begin [begin] (no ToLeft is in flight to it):",
+        "  sent = 1, not 0",
+        "right can't take answer [answer] (no ToRight is in flight to it):",
+        "  taken = 1, not above 1",
+    )
+
+
 def test_a_full_channel_is_named(tmp_path: Path) -> None:
     full = LINES.replace("Channel(Answer, 1)", "Channel(Answer, 0)").replace("~busy & ", "")
     assert _why(tmp_path, full)[-1] == "  no room for Answer"
