@@ -50,6 +50,20 @@ def _redpanda_group_offsets() -> System:
 
 
 @cache
+def _offset_removal() -> System:
+    from .offset_removal import offset_removal
+
+    return shipped("group-offsets") + offset_removal
+
+
+@cache
+def _replay() -> System:
+    from .replay import replayed
+
+    return shipped("transactions") + replayed
+
+
+@cache
 def _kfake() -> System:
     from .kfake import kfake
 
@@ -91,6 +105,8 @@ VARIED: dict[str, Callable[[], System]] = {
     "transactions+redpanda": _redpanda,
     "transactions+kfake": _kfake,
     "group-offsets+redpanda": _redpanda_group_offsets,
+    "group-offsets+removal": _offset_removal,
+    "transactions+replay": _replay,
     "transactions+upgrade": _upgrade,
     "transactions+replication": _replication,
     "reading+retention": _retention,
