@@ -317,7 +317,7 @@ question_lost = Table(
             "An earlier leader asked: nobody waits for the answer",
             when=lost_question.producer.is_in(orphaned),
             set={orphaned: orphaned - set_of(lost_question.producer)},
-            source="AddPartitionsToTxnHandler.onComplete, on a broker that no longer leads",
+            source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete",
         ),
         Row(
             "network-exception",
@@ -352,7 +352,7 @@ answer_lost = Table(
             "An earlier leader asked: nobody waits for the answer",
             when=lost_answer.producer.is_in(orphaned),
             set={orphaned: orphaned - set_of(lost_answer.producer)},
-            source="AddPartitionsToTxnHandler.onComplete, on a broker that no longer leads",
+            source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete",
         ),
         Row(
             "network-exception",

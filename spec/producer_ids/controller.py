@@ -212,7 +212,8 @@ records_committed = Table(
                     ),
                 ),
             ),
-            source="QuorumMetaLogListener.handleCommit, ControllerPurgatory.completeUpTo",
+            source="QuorumController.QuorumMetaLogListener.handleCommit, "
+            "ControllerPurgatory.completeUpTo",
         ),
     ),
 )

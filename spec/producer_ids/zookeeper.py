@@ -244,7 +244,7 @@ write = Table(
                 SetData.connection,
                 code=Code.BADVERSION,
             ),
-            source="PrepRequestProcessor.checkAndIncVersion (ZooKeeper)",
+            source="PrepRequestProcessor.checkAndIncVersion (of ZooKeeper)",
         ),
         Row(
             "write",
@@ -257,7 +257,7 @@ write = Table(
             reply=answer_on(
                 connection.at(SetData.broker), SetDataResponse, SetData.connection, code=Code.OK
             ),
-            source="DataTree.setData (ZooKeeper)",
+            source="DataTree.setData (of ZooKeeper)",
         ),
     ),
 )

@@ -195,7 +195,7 @@ VERIFIED: tuple[Reduction, ...] = (
                 when=verification.answer.producer.is_in(orphaned),
                 set={orphaned: orphaned - set_of(verification.answer.producer)},
                 during=leader.asks_coordinator,
-                source="AddPartitionsToTxnHandler.onComplete, on a broker that no longer leads",
+                source="AddPartitionsToTxnManager.AddPartitionsToTxnHandler.onComplete",
             ),
         ),
         because="The network of a system has the answers to an earlier leader, too.",
