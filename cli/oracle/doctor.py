@@ -20,7 +20,7 @@ from .conform import security_of
 
 if TYPE_CHECKING:
     from ...model.doctor.diagnosis import Diagnosis
-    from ...model.doctor.exporter import Exporter
+    from ...model.doctor.output.exporter import Exporter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ def doctor(
 ) -> None:
     """Find transactions that hang, with cause, remedy and risk. It only reads."""
     with needing("broker"):
-        from ...model.doctor.report import as_json, lines, prometheus
+        from ...model.doctor.output.report import as_json, lines, prometheus
     if bool(directories) == (cluster.bootstrap is not None):
         fail("give --bootstrap HOST:PORT, or data directories")
     if directories and (cluster.config is not None or cluster.topics):
@@ -131,7 +131,7 @@ def _exporter(port: int | None) -> Generator[Exporter | None]:
         yield None
         return
     with needing("explore"):
-        from ...model.doctor.exporter import Exporter
+        from ...model.doctor.output.exporter import Exporter
     from ...model.wire.listener import CantListenError
 
     try:

@@ -14,7 +14,7 @@ from epochfence.model.doctor.diagnosis import Case
 from epochfence.model.doctor.directories import look
 from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.doctor.live import VERIFICATION, Cluster
-from epochfence.model.doctor.report import lines
+from epochfence.model.doctor.output.report import lines
 from epochfence.model.wire.connection import Connection, Security
 from epochfence.spec.releases.broker_versions import newest_of
 from epochfence.tests.brokers.doctor import cases_of, doctor, only_case, verdict_of

@@ -15,7 +15,7 @@ from epochfence.model.doctor.evidence import (
     Problem,
     Verdict,
 )
-from epochfence.model.doctor.report import as_json, prometheus
+from epochfence.model.doctor.output.report import as_json, prometheus
 
 NOW, MINUTE = 1_790_000_000_000, 60_000
 ORDERS, OTHERS = Place("orders", 0), Place("others", 1)

@@ -12,7 +12,7 @@ import pytest
 from epochfence.model.doctor.diagnosis import Diagnosis
 from epochfence.model.doctor.directories import look
 from epochfence.model.doctor.evidence import Verdict
-from epochfence.model.doctor.report import lines
+from epochfence.model.doctor.output.report import lines
 from epochfence.model.judge.segments.folder import files_of
 from epochfence.model.records import (
     Flag,

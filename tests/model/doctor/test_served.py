@@ -19,9 +19,9 @@ from epochfence.model.broker.transactions.transaction_log import partition_for
 from epochfence.model.doctor.diagnosis import Diagnosis
 from epochfence.model.doctor.evidence import Verdict
 from epochfence.model.doctor.examination import examine
-from epochfence.model.doctor.exporter import Exporter
 from epochfence.model.doctor.live import Cluster
-from epochfence.model.doctor.report import as_json, lines
+from epochfence.model.doctor.output.exporter import Exporter
+from epochfence.model.doctor.output.report import as_json, lines
 from epochfence.model.serve.faults.faults import fault_of
 from epochfence.model.serve.server import Server
 from epochfence.model.serve.users import ANONYMOUS

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ..judge.segments.across_partitions import time_of
-from .causes import CAUSES
-from .diagnosis import Case, Diagnosis
-from .evidence import Evidence, Verdict
+from ...judge.segments.across_partitions import time_of
+from ..causes import CAUSES
+from ..diagnosis import Case, Diagnosis
+from ..evidence import Evidence, Verdict
 
 _MOST: Final = 50
 """So many cases of a kind are printed; --json has all."""

@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from ...loopback import guard, http_server
-from ...sockets import HOST, listening
-from ..wire.listener import CantListenError
+from ....loopback import guard, http_server
+from ....sockets import HOST, listening
+from ...wire.listener import CantListenError
 
 PATH: Final = "/metrics"
 _TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
