@@ -17,7 +17,7 @@ BUGS = (
         takes=("session expires/failure", "generateProducerId/id"),
         source="KAFKA-12620, ProducerIdManager.getNewProducerIdBlock",
         system="producer-ids",
-        since="2.0",
+        since="2.0.0",
     ),
     Bug(
         "KAFKA-14694",
