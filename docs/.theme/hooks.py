@@ -9,7 +9,35 @@ from mkdocs.structure.files import File, Files
 
 from epochfence.diagrams.playground.pyodide import FetchError
 from epochfence.diagrams.playground.site import site
+from epochfence.diagrams.reference import sections
 from epochfence.tests.generated import generated
+
+LONG = (
+    "bugs.md",
+    "configuration.md",
+    "conformance.md",
+    "examples.md",
+    "findings.md",
+    "judge.md",
+    "language.md",
+    "model.md",
+    "modules.md",
+    "performance.md",
+    "proofs.md",
+    "protocol.md",
+    "semantics.md",
+    "systems.md",
+    "tour.md",
+    "zh/tour.md",
+    *(
+        f"protocol/{machine}.md"
+        for machine in (
+            "authorizer", "group", "partition", "producer", "replica", "rpc_manager", "store",
+            "transaction",
+        )
+    ),
+)  # fmt: skip
+"""Pages of more than twelve screens, whose sections have pages of their own."""
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -33,6 +61,11 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
         if (old := files.get_file_from_path(name)) is not None:
             files.remove(old)
         files.append(File.generated(config, name, content=content))
+    texts = {each.src_uri: each.content_string for each in files.documentation_pages()}
+    for name, text in sections.cut(texts, LONG).items():
+        if (old := files.get_file_from_path(name)) is not None:
+            files.remove(old)
+        files.append(File.generated(config, name, content=text))
     for name, content in _playground() if config.extra.get("playground", True) else ():
         files.append(File.generated(config, f"play/{name}", content=content))
 
