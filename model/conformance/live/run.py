@@ -179,7 +179,8 @@ class Run:
         if alters_features and cluster.transaction_version not in LEVELS:
             raise BrokerError(
                 f"{cluster.place} has transaction.version {cluster.transaction_version}: "
-                "--alter-features needs 1 or 2"
+                "--alter-features needs 1 or 2, as a coordinator at 0 can't log a transaction of "
+                "version 2"
             )
         oracle = Cluster(protocol=protocol, transaction_version=cluster.transaction_version)
         gone = None

@@ -53,6 +53,12 @@ class Lacking(NamedTuple):
     why: str
 
 
+OF_VERSION_2: Final = {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5, "AddPartitionsToTxn": 4}
+"""The first version of each API by which a client or leader asks for a transaction of version 2.
+At transaction.version 0 a coordinator can't log such a transaction: it answers UNSUPPORTED_VERSION,
+then CONCURRENT_TRANSACTIONS (TransactionLog.valueToBytes). No client sends them there."""
+
+
 def limits(without: Iterable[str], caps: Iterable[str]) -> dict[str, int]:
     """The newest version of each named API: -1 for those in `without`, and the version in each of
     `caps` (REQUEST=VERSION). Raises BrokerError for an invalid one."""

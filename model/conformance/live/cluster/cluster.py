@@ -31,9 +31,9 @@ from ....wire.connection import (
     UnreachableError,
 )
 from ..answers import only
-from .apis import NEEDED, NEWEST, OLDEST, OPTIONAL, Lacking, sent
+from .apis import NEEDED, NEWEST, OF_VERSION_2, OLDEST, OPTIONAL, Lacking, sent
 from .missing_permissions import MissingPermissionError, refusal
-from .settings import LOG, Settings
+from .settings import LOG, TRANSACTION_VERSION, Settings
 
 _TRANSACTION, _GROUP = 1, 0
 PREFIX: Final = "epochfence-"
@@ -120,6 +120,8 @@ class LiveCluster:
         self._aside = threading.local()
         self._numbers: set[int] = set()
         self._lock = threading.Lock()
+        self._of_version_2: dict[str, int] = {}
+        """The newest versions that are sent at transaction.version 0."""
         self.meanwhile: Callable[[], object] | None = None
         """Asks for something else before the next request is answered, over one connection."""
         self._early: Callable[[], dict[str, Any]] | None = None
@@ -169,7 +171,13 @@ class LiveCluster:
         )
         self.levels = {name: one["max_version"] for name, one in known.items()}
         features = {name: one["max_version_level"] for name, one in final.items()}
-        found = sent(self.offered, self._limited)
+        limited = dict(self._limited)
+        knows_version_2 = self.supported.get("EndTxn", 0) >= OF_VERSION_2["EndTxn"]
+        if knows_version_2 and not features.get(TRANSACTION_VERSION):
+            self._of_version_2 = {name: first - 1 for name, first in OF_VERSION_2.items()}
+        for name, newest in self._of_version_2.items():
+            limited[name] = min(newest, limited.get(name, newest))
+        found = sent(self.offered, limited)
         for name in NEEDED:
             if name not in found:
                 span = f"{OLDEST.get(name, 0)} to {NEWEST[name]}"
@@ -184,13 +192,14 @@ class LiveCluster:
     def level_at(self, node: int) -> int:
         """The level of transaction.version that a broker has now."""
         told = self.connection(node).api_versions()
-        levels = {one["name"]: one["max_version_level"] for one in told["finalized_features"]}
-        return levels.get("transaction.version", 0)
+        final = told.get("finalized_features") or ()
+        levels = {one["name"]: one["max_version_level"] for one in final}
+        return levels.get(TRANSACTION_VERSION, 0)
 
     @property
     def transaction_version(self) -> int:
         """The finalized feature level."""
-        return self.features.get("transaction.version", 0)
+        return self.features.get(TRANSACTION_VERSION, 0)
 
     def _described(self, may_be_shared: bool) -> dict[int, tuple[str, int]]:
         told = self._first.ask("Metadata", self.newest("Metadata"), {"topics": None})
@@ -231,6 +240,8 @@ class LiveCluster:
                 why = OPTIONAL[name]
             elif self._limited.get(name, newest) < min(newest, self.supported[name]):
                 why = "--cap"
+            elif self._of_version_2.get(name, newest) < min(newest, self.supported[name]):
+                why = f"no client sends them at {TRANSACTION_VERSION} 0"
             else:
                 continue
             found.append(Lacking(name, offered, now, why))

@@ -238,6 +238,35 @@ def test_requests_are_left_out_and_capped(tmp_path: Path) -> None:
     assert lacking["WriteTxnMarkers"]["sent"] is None
 
 
+def test_nothing_of_version_2_is_sent_at_level_0(tmp_path: Path) -> None:
+    """No client does so, and Kafka's coordinator can't log it: UNSUPPORTED_VERSION."""
+    found, seen = tmp_path / "found.json", dict[str, int]()
+
+    def fault(request: Request, told: Told) -> Told:
+        seen[request.name] = max(request.version, seen.get(request.name, 0))
+        return told
+
+    broker = OracleBroker("4.3", fault=fault)
+    broker.kafka.update_features(transaction_version=0)
+    with running(broker, features={"metadata.version": 30}) as place:
+        done = conform(
+            place,
+            "--suite",
+            "random",
+            "--seconds",
+            "0.5",
+            "--json",
+            str(found),
+            "--cap",
+            "EndTxn=3",
+        )
+    assert done.exit_code == 0, done.output
+    assert (seen["EndTxn"], seen["Produce"], seen["AddPartitionsToTxn"]) == (3, 11, 3)
+    why = {one["name"]: one["why"] for one in json.loads(found.read_text())["lacking"]}
+    assert why["EndTxn"] == "--cap"
+    assert why["Produce"] == "no client sends them at transaction.version 0"
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
