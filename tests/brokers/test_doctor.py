@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from epochfence.model.broker.transactions.transaction_log import partition_for
 from epochfence.model.doctor.diagnosis import Case
 from epochfence.model.doctor.directories import look
 from epochfence.model.doctor.evidence import Verdict
-from epochfence.model.doctor.live import VERIFICATION, Cluster
+from epochfence.model.doctor.live import LOG, VERIFICATION, Cluster
 from epochfence.model.doctor.output.report import lines
+from epochfence.model.records import encode_as_coordinator, encode_key
 from epochfence.model.wire.connection import Connection, Security
 from epochfence.spec.releases.broker_versions import newest_of
 from epochfence.tests.brokers.doctor import cases_of, doctor, only_case, verdict_of
@@ -22,7 +26,12 @@ from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.test_findings import behind_a_proxy, configure, let_go
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.doctor.hand import Hand
-from epochfence.tests.model.serve.clients import eventually, in_transactions, read
+from epochfence.tests.model.serve.clients import (
+    TIMEOUT_S,
+    eventually,
+    in_transactions,
+    read,
+)
 
 HANGS, UNKNOWN, HEALTHY = Verdict.HANGS, Verdict.UNKNOWN, Verdict.HEALTHY
 pytestmark = pytest.mark.sample(4, of="doctor on brokers")
@@ -92,6 +101,50 @@ def test_a_late_batch_hangs_until_its_remedy(broker: Broker, orders: str, tmp_pa
         if broker.release != "2.5":  # whose version of WriteTxnMarkers isn't known here
             abort(orders, case)
             eventually(lambda: verdict_of(doctor(orders), "orders") is HEALTHY)
+
+
+def test_the_end_of_a_transaction_comes_late(broker: Broker, orders: str) -> None:
+    """KIP-890c: an EndTxn that is sent again ends the next transaction, whose client goes on."""
+    with unverified(broker):
+        hand = Hand(orders, "twice")
+        hand.begin()
+        assert hand.end(commits=False) == "NONE"
+        assert hand.add() == "NONE"
+        assert hand.write() == "NONE"
+        assert hand.end(commits=False) == "NONE"  # the first one, again
+        eventually(lambda: not cases_of(doctor(orders), "orders"))
+        eventually(lambda: hand.write() == "NONE")  # the leader soon has the setting
+        case = only_case(orders, "orders")
+        assert case.cause == "hanging"
+        assert "KIP-890c" in [bug.name for bug in case.bugs]
+
+
+def test_epochs_that_are_nearly_used_up(broker: Broker, orders: str) -> None:
+    """By a record of the transaction log, which the coordinator reads when its broker starts."""
+    hand = Hand(orders, "old")
+    assert hand.init() == "NONE"
+    value = encode_as_coordinator(
+        state="EMPTY", partitions=(), producer_id=hand.pair["producer_id"], producer_epoch=32_500,
+        timeout_ms=60_000, last_update_ms=round(time.time() * 1000), start_ms=-1,
+        protocol=broker.release,
+    )  # fmt: skip
+    with Cluster(orders) as cluster:
+        cluster.look()
+        number = partition_for("old", len(cluster.log_partitions))
+    admin = Producer({"bootstrap.servers": orders, "client.id": "__admin_client"})
+    admin.produce(LOG, key=encode_key("old"), value=value, partition=number)
+    assert admin.flush(TIMEOUT_S) == 0
+    if not broker.has_zookeeper:  # before 3.0 doctor reads the log itself
+        broker.end()
+        broker.start()
+
+    def is_named() -> bool:
+        found = doctor(orders).problems
+        return any(
+            one.cause == "epochs-nearly-used-up" and one.says.startswith("old: ") for one in found
+        )
+
+    eventually(is_named)
 
 
 def test_a_fenced_instance_still_writes(broker: Broker, orders: str) -> None:

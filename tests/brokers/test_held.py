@@ -57,15 +57,15 @@ class Requests:
         (producer,) = self.ask("DescribeProducers", partition="t-0")["producers"]
         return producer[3] >= 0 and self.state() == "CompleteAbort"
 
-    def bugs(self) -> list[str]:
-        """The bugs that doctor names for the only transaction, which hangs."""
+    def bugs(self, cause: str = "hanging") -> list[str]:
+        """The bugs that doctor names for the only transaction, which has this cause."""
         cluster = self.system.cluster
         (case,) = [
             case
             for case in doctor(cluster.place).cases
             if case.partition.place.topic.startswith(cluster.prefix)
         ]
-        assert case.cause == "hanging"
+        assert case.cause == cause
         return [bug.name for bug in case.bugs]
 
 
@@ -118,6 +118,8 @@ def test_8_the_end_of_a_fence_ends_a_later_transaction(requests: Requests) -> No
     assert requests.ask("EndTxn", result="ABORT")["error"] == "NONE"
     requests.system.settle()
     requests.add()  # to its next transaction
+    told = requests.ask("Produce", **PLACE, api_version=9)
+    assert told["error"] == "NONE"
     assert requests.system.resume("fence")["error"] == "PRODUCER_FENCED"
     assert requests.state() == "PrepareAbort"
     for result, told in (("ABORT", "CONCURRENT_TRANSACTIONS"), ("COMMIT", "INVALID_TXN_STATE")):
@@ -126,6 +128,7 @@ def test_8_the_end_of_a_fence_ends_a_later_transaction(requests: Requests) -> No
     assert told is not None
     assert told["error"] == "CONCURRENT_TRANSACTIONS"
     assert requests.state() == "PrepareAbort"  # and so it stays
+    assert "finding 8" in requests.bugs("late-marker")
 
 
 @with_version_2
