@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -33,6 +34,10 @@ class ClusterOptions:
         list[str] | None,
         typer.Option("--topic", metavar="T", help="Look at this topic only (repeatable)."),
     ] = None
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Look at all partitions, not at a sample of 20,000."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +98,8 @@ def doctor(
         from ...model.doctor.output.report import as_json, lines, prometheus
     if bool(directories) == (cluster.bootstrap is not None):
         fail("give --bootstrap HOST:PORT, or data directories")
-    if directories and (cluster.config is not None or cluster.topics):
-        fail("--config and --topic need --bootstrap")
+    if directories and (cluster.config is not None or cluster.topics or cluster.every):
+        fail("--config, --topic and --all need --bootstrap")
     if not directories and (files.complete or files.protocol is not None):
         fail("--complete and --protocol are for data directories")
     watch, metrics = watching.watch, watching.metrics
@@ -157,13 +162,14 @@ def _of_files(directories: list[Path], files: FilesOptions) -> Diagnosis:
 def _of_cluster(options: ClusterOptions, *, watches: bool) -> Diagnosis:
     """What is wrong with a cluster; who watches it goes on where it doesn't answer."""
     from ...model.doctor.examination import examine, unseen
-    from ...model.doctor.live import Cluster
+    from ...model.doctor.live import MOST, Cluster
     from ...model.wire.connection import BrokerError
 
     assert options.bootstrap is not None
     try:
         how = security_of(options.config)
-        with Cluster(options.bootstrap, how, topics=options.topics or ()) as cluster:
+        topics, most = options.topics or (), sys.maxsize if options.every else MOST
+        with Cluster(options.bootstrap, how, topics=topics, most=most) as cluster:
             return examine(cluster)
     except BrokerError as error:
         if not watches:

@@ -109,6 +109,11 @@ CAUSES: Final[Mapping[str, Cause]] = {
         "something couldn't be seen",
         "an error in an answer, or in a file",
     ),
+    "sample": Cause(
+        _OPEN,
+        "a sample was looked at: the other partitions aren't known",
+        "more than 20,000 partitions, without --all",
+    ),
     "epochs-nearly-used-up": Cause(
         _FINE,
         "the epochs of a producer id are nearly used up: a new producer id follows",

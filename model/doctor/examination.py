@@ -66,7 +66,7 @@ def _is_awaited(found: Diagnosis, key: Any, evidence: Evidence, patience_ms: int
 def _keep(evidence: Evidence, first: Evidence) -> None:
     """What the first look found of all, where later ones are about some partitions alone."""
     for problem in first.problems:
-        if problem.cause == "not-seen" and problem not in evidence.problems:
+        if problem.cause in ("not-seen", "sample") and problem not in evidence.problems:
             evidence.problems.append(problem)
     evidence.notes = first.notes
     now_open = {of.producer_id for part in evidence.partitions for of in part.open}

@@ -34,7 +34,7 @@ OLDEST: Final = {
 """The oldest versions that are sent, where it isn't 0."""
 LOG: Final = "__transaction_state"
 MOST: Final = 20_000
-"""So many partitions are looked at; of more, a sample."""
+"""So many partitions are looked at unless all are asked for; of more, a sample."""
 _AT_ONCE: Final = 500
 """So many partitions, or ids, a request asks about."""
 _PIECE: Final = 1 << 20
@@ -154,9 +154,8 @@ class Cluster:
         every = sorted(self._leaders)
         wanted = every if only is None else [place for place in only if place in self._leaders]
         if len(wanted) > self._most:
-            found.notes.append(
-                f"a sample: {self._most:,} of {len(wanted):,} partitions, drawn at random"
-            )
+            says = f"{self._most:,} of {len(wanted):,} partitions, drawn at random"
+            found.problems.append(Problem("sample", says))
             wanted = sorted(random.Random(self._seed).sample(wanted, self._most))
         found.looked_at = len(wanted)
         self._is_again = only is not None
