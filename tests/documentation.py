@@ -419,8 +419,8 @@ def _findings() -> str:
         for number in re.findall(r"^\d+|(?<=, )\d+$", of):
             seen.setdefault(int(number), releases.rpartition(" ")[2])
     rows = [
-        "| | what happens | severity | releases | needs | seen at |",
-        "|---|---|---|---|---|---|",
+        "| | what happens | severity | releases | needs | seen at | ticket |",
+        "|---|---|---|---|---|---|---|",
     ]
     for one in FINDINGS:
         title = f"[{one.title}](#{link[one.number]})"
@@ -431,6 +431,7 @@ def _findings() -> str:
             one.affected,
             one.needs,
             seen.get(one.number, "–"),
+            f"[{one.bug}](https://issues.apache.org/jira/browse/{one.bug})" if one.bug else "–",
         )
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)

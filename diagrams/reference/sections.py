@@ -20,7 +20,7 @@ LARGEST = 350
 _FENCE = re.compile(r"^```[^\n]*\n.*?^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^(?P<marks>#{2,6}) (?P<title>.+)$", re.MULTILINE)
 _ROW = re.compile(r"^\*\*(?P<number>\d+)\. ", re.MULTILINE)
-_LINK = re.compile(r"(?<=\]\()[^)\s]+")
+_LINK = re.compile(r"(?P<before>\]\(|^\[[^\]\n]+\]: )(?P<target>[^)\s]+)", re.MULTILINE)
 _MARKUP = re.compile(r"[`*]|\]\([^)]*\)|\[|<[^>]*>")
 
 
@@ -196,8 +196,8 @@ def _written(
     for before, each, behind in _neighbours(part.inside):
         mine = _written(each, old, text, places)
         way = [f"[{title}]({_to(part.name, each.name)})"]
-        way += [f"[← {_name(before)}]({_to(before.name, each.name)})"] if before else []
-        way += [f"[{_name(behind)} →]({_to(behind.name, each.name)})"] if behind else []
+        way += [f"[← {_brief(before)}]({_to(before.name, each.name)})"] if before else []
+        way += [f"[{_brief(behind)} →]({_to(behind.name, each.name)})"] if behind else []
         alone = not _headings(mine[each.name])
         page = f"{' · '.join(way)}\n\n{mine[each.name].rstrip()}\n\n{' · '.join(way)}\n"
         pages |= mine | {each.name: f"{_WIDE if alone else ''}{page}"}
@@ -219,6 +219,12 @@ def _listed(part: _Part, text: str) -> str:
 
 def _name(part: _Part) -> str:
     return part.heading.title if part.heading else part.name
+
+
+def _brief(part: _Part) -> str:
+    """The title, or the number of a long one."""
+    number = re.match(r"(\d+)\. .{40}", _name(part))
+    return number[1] if number else _name(part)
 
 
 def _anchor(part: _Part) -> str:
@@ -243,14 +249,14 @@ def _mended(text: str, old: str, new: str, places: Mapping[tuple[str, str], str]
     """The links of a text from the page `old`, as the page `new` needs them."""
 
     def mend(match: re.Match[str]) -> str:
-        path, hash_, anchor = match[0].partition("#")
+        path, hash_, anchor = match["target"].partition("#")
         if "://" in path or path.startswith(("/", "mailto:")):
             return match[0]
         target = normpath(join(dirname(old), path)) if path else old
         place = places.get((target, anchor), target)
         if place == target and old == new:
             return match[0]
-        return f"{'' if place == new else _to(place, new)}{hash_}{anchor}"
+        return f"{match['before']}{'' if place == new else _to(place, new)}{hash_}{anchor}"
 
     rest: list[str] = []
     at = 0

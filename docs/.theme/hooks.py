@@ -9,7 +9,7 @@ from mkdocs.structure.files import File, Files
 
 from epochfence.diagrams.playground.pyodide import FetchError
 from epochfence.diagrams.playground.site import site
-from epochfence.diagrams.reference import sections
+from epochfence.diagrams.reference import finding_pages, sections
 from epochfence.tests.generated import generated
 
 LONG = (
@@ -40,6 +40,9 @@ LONG = (
 """Pages of more than twelve screens, whose sections have pages of their own."""
 
 
+EMPTY_SITEMAP = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"></urlset>\n'
+
+
 def on_config(config: MkDocsConfig) -> None:
     """Lists the machines' pages in the navigation, below `protocol.md`."""
     pages = [name for name in generated() if name.startswith("protocol") and name.endswith(".md")]
@@ -62,10 +65,13 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
             files.remove(old)
         files.append(File.generated(config, name, content=content))
     texts = {each.src_uri: each.content_string for each in files.documentation_pages()}
-    for name, text in sections.cut(texts, LONG).items():
+    cut = sections.cut(texts, LONG)
+    for name, text in (cut | finding_pages.decorated(cut)).items():
         if (old := files.get_file_from_path(name)) is not None:
             files.remove(old)
         files.append(File.generated(config, name, content=text))
+    # the switch of language asks for it
+    files.append(File.generated(config, "zh/sitemap.xml", content=EMPTY_SITEMAP))
     for name, content in _playground() if config.extra.get("playground", True) else ():
         files.append(File.generated(config, f"play/{name}", content=content))
 

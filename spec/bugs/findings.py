@@ -191,8 +191,7 @@ FINDINGS: Final = (
     ),
     Finding(
         12,
-        "An old and a new client library under one transactional id: the fenced one commits, and "
-        "the newest is fenced for good",
+        "Old and new client libraries share a transactional id: the fenced one commits",
         Damage.WRONG_OUTCOME,
         part=BROKER,
         since="4.0.0",
@@ -204,7 +203,7 @@ FINDINGS: Final = (
     ),
     Finding(
         13,
-        "A marker is left out while a partition has no leader: the transaction hangs or is torn",
+        "A partition without a leader gets no marker: its transaction hangs or is torn",
         Damage.TORN,
         part=BROKER,
         since="4.3",
@@ -246,7 +245,7 @@ FINDINGS: Final = (
     ),
     Finding(
         17,
-        "Deleting records within a batch moves the last stable offset below the log's start",
+        "Deleting within a batch moves the last stable offset below the log's start",
         Damage.MISREAD,
         part=BROKER,
         since="4.0.0",

@@ -54,7 +54,10 @@ def _by_bug(name: str, releases: tuple[str, ...], *properties: str) -> Broken:
     return Broken(f"`{name}`", properties or (bug.property,), releases, bug.constants)
 
 
-_ENDS_LATE = "[finding 8](findings.md#8-the-end-of-a-fence-comes-late-and-ends-a-later-transaction)"
+_ENDS_LATE = (
+    "[finding 8](findings.md"
+    "#8-the-late-end-of-a-fence-ends-a-later-transaction-it-hangs-or-it-is-torn)"
+)
 _LATE_MARKER = "[late marker](findings.md#in-older-releases)"
 _OF_MARKERS = ("MarkersMatchDecision", "NoLostAcknowledgement", "OutcomeAsReported")
 _TWO_PARTITIONS = transactions(partitions=2, transactions=2, faults=1, delays=1)

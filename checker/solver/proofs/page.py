@@ -94,10 +94,12 @@ would have to say how sequences go on within it, as those of `idempotence` do.
 All properties of `idempotence` are proved with the features that mend findings 1 to 3: for any
 epoch, any number of faults, of late requests and of partitions, and the numbers of records and of
 batches in flight that the section says. It is of one producer id, as `Order` doesn't hold across
-two ([finding 4](findings.md#4-a-new-producer-id-doesnt-fence-the-one-before)), and a leader doesn't
-forget a producer ([finding 5](findings.md#5-a-request-that-outlives-the-producers-state)). At 2.7
-and 3.6 the proof is for one partition. At 2.5 a partition with nothing in flight takes a new epoch
-in mid-sequence (KAFKA-12152), and the lemmas don't hold.
+two ([finding
+4](findings.md#4-a-late-batch-of-the-producer-id-before-is-appended-behind-newer-ones)), and a
+leader doesn't forget a producer ([finding
+5](findings.md#5-a-request-that-outlives-the-producers-state-is-appended-again)). At 2.7 and 3.6 the
+proof is for one partition. At 2.5 a partition with nothing in flight takes a new epoch in
+mid-sequence (KAFKA-12152), and the lemmas don't hold.
 
 A section has a digest of the rows, properties and lemmas that it is of, however they are named. A
 test computes all of them anew, and names each section that isn't of today's.
