@@ -9,7 +9,7 @@ from mkdocs.structure.files import File, Files
 
 from epochfence.diagrams.playground.pyodide import FetchError
 from epochfence.diagrams.playground.site import site
-from epochfence.diagrams.reference import finding_pages, sections
+from epochfence.diagrams.reference import bug_pages, finding_pages, sections
 from epochfence.tests.generated import generated
 
 LONG = (
@@ -66,7 +66,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> None:
         files.append(File.generated(config, name, content=content))
     texts = {each.src_uri: each.content_string for each in files.documentation_pages()}
     cut = sections.cut(texts, LONG)
-    for name, text in (cut | finding_pages.decorated(cut)).items():
+    for name, text in (cut | finding_pages.decorated(cut) | bug_pages.added(cut)).items():
         if (old := files.get_file_from_path(name)) is not None:
             files.remove(old)
         files.append(File.generated(config, name, content=text))
