@@ -72,6 +72,7 @@ def _page(bug: Bug, cells: list[str], remark: str) -> str:
         "fixed": f"at {bug.fixed_at} ({fixed} states), by "
         + ", ".join(f"`{name}`" for name in bug.fix),
         "system": f"`{bug.system}`",
+        "ticket": _ticket(bug.id) if _TICKET.match(bug.id) else "",
         "source": _ticket(bug.source),
     }
     rows = [f"| {name} | {value} |" for name, value in facts.items() if value]

@@ -37,5 +37,5 @@ def test_the_overview_links_the_page(bug: Bug) -> None:
 def test_a_page_has_the_facts() -> None:
     page = the_pages()[f"bugs/{bug_pages.address(bug_of('KAFKA-18019'))}.md"]
     assert "| releases | 2.5 to 3.9 |" in page
-    assert "](https://issues.apache.org/jira/browse/" in page
+    assert "| ticket | [KAFKA-18019](https://issues.apache.org/jira/browse/KAFKA-18019) |" in page
     assert "needs version 1 of transactions" in page
