@@ -15,7 +15,6 @@ from ..garbage import nothing_to_collect
 from ..language import DeclarationError, Instance
 from ..language.instances.instance import ending_anywhere, ends_anywhere
 from ..model.engine.interpreter import Interpreter
-from .limits import spilled, why_stopped
 from .named_systems import place_of
 from .native.codegen.sharing import DEADLOCK, RANGE, Flags
 from .native.jit.memory import fair_limit
@@ -29,6 +28,8 @@ from .native.search.explore import (
     Explorer,
     Progress,
     search,
+    spilled,
+    why_stopped,
 )
 from .native.search.vectors import in_ranges
 from .native.search.worker import MOST_KEPT

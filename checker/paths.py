@@ -18,10 +18,9 @@ from ..language.instances.instantiation import with_constants
 from ..model.engine.interpreter import Interpreter
 from .check import explorer_of, insert_initials
 from .ground import Aim
-from .limits import why_stopped
 from .liveness import LivenessSearch
 from .native.search.components import BEGINS, WITHIN
-from .native.search.explore import search
+from .native.search.explore import search, why_stopped
 from .native.search.transitions import BLOCK_BITS
 from .prepare import Options, Prepared, prepare
 from .trace.lasso import Lasso, followed

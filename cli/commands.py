@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
 from importlib import import_module
-from inspect import cleandoc
-from typing import Any, NoReturn
+from inspect import Parameter, Signature, cleandoc, signature
+from typing import Any, NoReturn, get_type_hints
 
 import typer
 from typer.core import TyperGroup
@@ -15,7 +18,6 @@ from ..files import CantWriteError
 from ..language.declaration.errors import TOO_DEEP
 from .examples import shown
 from .exits import INTERRUPTED, USAGE, in_a_line
-from .help_groups import grouped
 from .screen import Command, WrongUsage, heed_in_help, hide_kinds
 
 PANELS: dict[str, dict[str, str]] = {
@@ -141,3 +143,36 @@ def loaded(name: str) -> Any:
         grouped(function)
     )
     return typer.main.get_command(alone)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as Typer takes it. A dataclass among its parameters stands for options that
+    belong together: each of its fields becomes a parameter, with the type and default of its
+    option."""
+    groups: dict[str, Any] = {}
+    options: list[Parameter] = []
+    types = get_type_hints(command, include_extras=True)
+    for name, parameter in signature(command).parameters.items():
+        kind = types[name]
+        if is_dataclass(kind):
+            groups[name] = kind
+            own = get_type_hints(kind, include_extras=True)
+            options += [_option(f.name, own[f.name], f.default) for f in fields(kind)]
+        else:
+            options.append(_option(name, kind, parameter.default))
+
+    @wraps(command)
+    def flat(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        command(**given)
+
+    flat.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    flat.__annotations__ = {option.name: option.annotation for option in options}
+    return flat
+
+
+def _option(name: str, kind: Any, default: Any) -> Parameter:
+    """The parameter; no matter which of them have a default."""
+    given = Parameter.empty if default is MISSING else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=given, annotation=kind)

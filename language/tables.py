@@ -23,6 +23,7 @@ from .expressions import (
 from .machines import Event, Machine
 from .messages import SENDER, TO, Dropping, Loss, Message, Sending, fields_of, instance_field
 from .protocols import Protocols
+from .terms.implication import implied
 from .terms.scopes import check_scopes, free_variables
 from .types import Bool, Sequence
 
@@ -117,7 +118,8 @@ def check_hidden(table: str, rows: tuple[Row, ...], only: Collection[Row] | None
     all that the earlier one asks for, in the same releases or fewer. `only` are the rows that are
     checked (default: all).
 
-    Rows are compared condition by condition. `lint` finds more, with a solver.
+    Rows are compared condition by condition, and comparisons of one expression with constants by
+    their values. `lint` finds more, with a solver.
     """
     seen: list[tuple[Row, frozenset[Expression], frozenset[Expression]]] = []
     for row in rows:
@@ -125,7 +127,7 @@ def check_hidden(table: str, rows: tuple[Row, ...], only: Collection[Row] | None
         for earlier, asked, asked_during in seen:
             if only is not None and row not in only:
                 break
-            if asked <= asks and asked_during <= during:
+            if asked_during <= during and all(implied(part, asks) for part in asked - asks):
                 always = not asked and not asked_during
                 why = "always holds" if always else "holds wherever this one does"
                 raise DeclarationError(

@@ -73,7 +73,9 @@ def _run(path: str) -> ModuleType:
     try:
         exec(compiled(Path(path).read_bytes(), path), vars(module))
     except DeclarationError as error:
-        raise DeclarationError(f"{_place(error, path)}: {error}") from None
+        where = _place(error, path)
+        is_there = error.place is not None and str(error.place) == where
+        raise DeclarationError(str(error) if is_there else f"{where}: {error}") from None
     except MemoryError as error:
         where = _place(error, path)
         raise DeclarationError(f"{where}: takes more memory than it may, see --memory") from None

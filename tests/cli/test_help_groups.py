@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from epochfence.cli.help_groups import grouped
+from epochfence.cli.commands import grouped
 
 
 @dataclass(frozen=True, kw_only=True)

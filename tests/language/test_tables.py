@@ -47,3 +47,21 @@ def test_a_row_cannot_set_what_its_table_sets() -> None:
 def test_a_tables_condition_is_of_features_alone() -> None:
     with pytest.raises(DeclarationError, match="not made of features alone"):
         Table(light, on=press, during=on, rows=(Row("on"),))
+
+
+WIDE = {
+    "x < 3": (turns < 3, turns < 2, turns < 4),
+    "x >= 1": (turns >= 1, turns == 2, turns == 0),
+    "x != 1": (turns != 1, turns > 1, turns < 2),
+    "x in 1, 2": (turns.is_in(1, 2), turns.is_in(2, 1), turns.is_in(2, 3)),
+    "x in 1, 2 is wider than one": (turns.is_in(1, 2), turns == 1, turns <= 2),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_a_row_behind_a_wider_comparison_is_refused(name: str) -> None:
+    wide, narrow, other = WIDE[name]
+    first = Row("first", when=wide, set={turns: 0})
+    Table(light, press, (first, Row("second", when=other, set={turns: 1})))
+    with pytest.raises(DeclarationError, match=r"test_tables.py:\d+: table .*'second' is never"):
+        Table(light, press, (first, Row("second", when=narrow, set={turns: 1})))
