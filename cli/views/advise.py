@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,6 +16,7 @@ from ...language.declaration.errors import DeclarationError
 from ...spec.releases.features import KAFKA
 from ..exits import fail, write_json
 from ..options import Json
+from ..oracle.conform import properties_of, security_of
 from ..screen import indented, screen
 
 if TYPE_CHECKING:
@@ -77,6 +78,17 @@ class AdviseOptions:
         str | None,
         typer.Option("--to-client", metavar="NAME-VERSION", help="The client after the change."),
     ] = None
+    to_features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to-features", metavar="NAME=LEVEL", help="A finalized feature after the change."
+        ),
+    ] = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether a change is planned."""
+        return any(each is not None for each in (self.to, self.to_client, self.to_features))
 
 
 def advise(options: AdviseOptions, output: Json = None) -> None:
@@ -89,23 +101,25 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
         if options.bootstrap is not None:
             if broker is not None:
                 fail("--bootstrap and --broker: choose one")
-            broker, version = _asked(options.bootstrap)
-            setting = replace(setting, version_2=setting.version_2 and version >= 2)
+            broker, setting = _asked(options.bootstrap, options.config, setting)
         client = advice.client_of(options.client or f"{advice.JAVA}-{KAFKA.newest}")
         release = KAFKA.one_release(broker or KAFKA.newest)
         found = advice.advice(client, release, setting)
         told: dict[str, Any] = {"client": str(client), "broker": release, "found": _json(found)}
         console = screen()
-        if options.to is None and options.to_client is None:
+        if not options.changes:
             _print(f"{client} with brokers {release}", found, console)
         else:
             later = client if options.to_client is None else advice.client_of(options.to_client)
             target = release if options.to is None else KAFKA.one_release(options.to)
-            then = advice.advice(later, target, setting)
+            later_setting = _with_features(setting, options.to_features, "--to-features")
+            then = advice.advice(later, target, later_setting)
             told["then"] = {"client": str(later), "broker": target, "found": _json(then)}
             _print_change(found, then, console, f"{later} with brokers {target}")
-            if _index(target) < _index(SINCE) <= _index(release):
+            can_go_down = _index(release) >= _index(SINCE) and setting.version_2
+            if can_go_down and not (_index(target) >= _index(SINCE) and later_setting.version_2):
                 console.print(_WITH_DOWNGRADE)
+                told["downgrade"] = {"safe": False, "findings": [9, 11]}
         told["notes"] = _notes(options, release)
         for note in told["notes"]:
             console.print(f"\nnote: {note}")
@@ -115,8 +129,9 @@ def advise(options: AdviseOptions, output: Json = None) -> None:
 
 
 _WITH_DOWNGRADE: Final = (
-    "\nBefore such a downgrade transaction.version has to go down. Kafka's documentation calls that"
-    "\nsafe; findings 9 and 11 say otherwise: transactions that run meanwhile may hang."
+    "\nHere transaction.version goes down. Kafka's documentation calls that safe. Findings 9 and 11"
+    "\nsay otherwise: transactions that run meanwhile may hang. End all of them before; afterwards"
+    "\nepochfence doctor shows whether one hangs."
 )
 
 
@@ -135,16 +150,21 @@ def _index(release: str) -> int:
     return KAFKA.releases.index(release)
 
 
+def _with_features(setting: Setting, features: list[str] | None, option: str) -> Setting:
+    """The setting with these levels of features."""
+    for feature in features or ():
+        name, _, level = feature.partition("=")
+        if name != FEATURE or level not in LEVELS:
+            fail(f"{option} {feature}: write {FEATURE}=LEVEL, with a level of 0, 1 or 2")
+        setting = replace(setting, version_2=int(level) >= 2)
+    return setting
+
+
 def _setting(options: AdviseOptions) -> Setting:
     from ...spec.bugs.advice import APPLICATIONS, IDEMPOTENCE, TRANSACTIONS, USES, Setting
 
-    setting = Setting()
-    for feature in options.features or ():
-        name, _, level = feature.partition("=")
-        if name != FEATURE or level not in LEVELS:
-            fail(f"--features {feature}: write {FEATURE}=LEVEL, with a level of 0, 1 or 2")
-        setting = replace(setting, version_2=int(level) >= 2)
-    given = _properties(options.config)
+    setting = _with_features(Setting(), options.features, "--features")
+    given = {} if options.config is None else properties_of(options.config)
     if given.get("enable.idempotence") == "false" and "transactional.id" not in given:
         fail(f"{options.config}: enable.idempotence=false: this producer has no exactly-once")
     if given.get(IN_FLIGHT) == "1":
@@ -163,29 +183,19 @@ def _setting(options: AdviseOptions) -> Setting:
     return setting
 
 
-def _properties(path: Path | None) -> Mapping[str, str]:
-    from ...model.client.config import read_properties
-
-    if path is None:
-        return {}
-    try:
-        return read_properties(path)
-    except OSError as error:
-        fail(f"can't read {path}: {error.strerror}")
-    except ValueError as error:
-        fail(f"{path}: {error}")
-
-
-def _asked(bootstrap: str) -> tuple[str, int]:
-    """The release of a broker, and its transaction.version."""
+def _asked(bootstrap: str, config: Path | None, setting: Setting) -> tuple[str, Setting]:
+    """The release of a broker, and the setting as the cluster has it."""
     from ...model.doctor.live import Cluster
     from ...model.wire.connection import BrokerError
 
     try:
-        with Cluster(bootstrap) as cluster:
+        with Cluster(bootstrap, security_of(config)) as cluster:
             if cluster.release is None:
                 fail(f"{bootstrap} is of no known release: give --broker R")
-            return cluster.release, cluster.transaction_version
+            version_2 = setting.version_2 and cluster.transaction_version >= 2
+            verification = cluster.look(()).verifies
+            setting = replace(setting, version_2=version_2, verification=verification)
+            return cluster.release, setting
     except BrokerError as error:
         fail(error)
 
