@@ -261,6 +261,12 @@ def _rename(random: Random, files: Files, name: str) -> bool | None:
     return True
 
 
+def _add_suffix(random: Random, files: Files, name: str) -> bool | None:
+    """A file of another kind, which a broker makes again where it is of an index."""
+    files[name + random.choice((".bak", ".swap", ".1", "~"))] = files.pop(name)
+    return True
+
+
 def _add_index(random: Random, files: Files, name: str) -> bool | None:
     added = f"{name.rpartition('/')[0]}/{10**15:020}.{random.choice(('index', 'timeindex'))}"
     files[added] = b""
@@ -331,9 +337,20 @@ def _bytes(random: Random, files: Files, name: str) -> bool | None:
 
 
 DAMAGE: tuple[Damage, ...] = (
-    _lose_batches, _lose_batches, _lose_record, _lose_file, _lose_folder, _rename, _add_index,
-    _entries, _entries, _index_entries, _other_header, _bytes,
-)  # fmt: skip
+    _lose_batches,
+    _lose_batches,
+    _lose_record,
+    _lose_file,
+    _lose_folder,
+    _rename,
+    _add_suffix,
+    _add_index,
+    _entries,
+    _entries,
+    _index_entries,
+    _other_header,
+    _bytes,
+)
 
 
 # Directories that aren't explained, by a folder that no damage touches.

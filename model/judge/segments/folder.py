@@ -16,6 +16,13 @@ INDEXES: Final = (".index", ".timeindex", ".txnindex")
 PARTITION: Final = re.compile(r".+-\d+")
 CLEAN: Final = ".kafka_cleanshutdown"
 _NAME: Final = re.compile(r"[0-9]{20}")
+_BY_OFFSET: Final = re.compile(r"[0-9]{20}\..*")
+_DROPPED: Final = re.compile(
+    r"[0-9]{20}\.((log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned)|\w*index\.swap)"
+)
+"""Files that a broker deletes, or makes again from a segment, when it starts
+(LogLoader.removeTempFilesAndCollectSwapFiles)."""
+SWAP: Final = ".log.swap"
 COMPACT, DELETE = "compact", "delete"
 _POLICIES: Final = {
     "__consumer_offsets": COMPACT, "__transaction_state": COMPACT, "__cluster_metadata": DELETE,
@@ -69,6 +76,8 @@ def files_of(folder: Path) -> Files:
         return found
     for path in sorted(folder.iterdir()):
         if path.suffix not in (*JUDGED, *INDEXES):
+            if _BY_OFFSET.fullmatch(path.name) and not _DROPPED.fullmatch(path.name):
+                found.findings.append(_misnamed(path))
             continue
         if not path.is_file():
             if lexists(path):  # a folder, or a broken link; a running broker deletes files
@@ -93,6 +102,14 @@ def files_of(folder: Path) -> Files:
             what = f"is an index without its segment {path.stem}.log"
             found.findings.append(Finding(path, None, what, is_damage=True))
     return found
+
+
+def _misnamed(path: Path) -> Finding:
+    """The sentence about a file with an offset in its name that may be a segment."""
+    what = "isn't read: no broker gives a file this name"
+    if path.name.endswith(SWAP):
+        what = "isn't read: a broker that starts puts it in the place of the segments in its range"
+    return Finding(path, None, what, is_damage=True)
 
 
 def lacks_last_snapshot(files: Files, folder: Path, end: int) -> Iterator[Finding]:

@@ -328,6 +328,30 @@ def test_a_rolled_log_is_explained(tmp_path: Path) -> None:
     assert (found.every, found.outcome.name) == ([], "EXPLAINED")
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        (".log.bak", 20, "isn't read: no broker gives a file this name"),
+        (".LOG", 20, "isn't read: no broker gives a file this name"),
+        (".log.swap", 20, "isn't read: a broker that starts puts it in the place of the segments"),
+        (".log.deleted", 0, "EXPLAINED"),
+        (".log.cleaned", 0, "EXPLAINED"),
+    ],
+)
+def test_a_segment_of_another_name(name: str, code: int, told: str, tmp_path: Path) -> None:
+    """A broker that starts removes what it was about to delete or hadn't finished to clean; the log
+    begins behind it then, as after a deletion. It takes no other file for a segment."""
+    honest(broker := Broker(tmp_path))
+    broker.judge()
+    _split(tmp_path)
+    for index in (tmp_path / ORDERS).glob(f"{0:020}.*index"):
+        index.unlink()
+    log_of(tmp_path).rename(tmp_path / ORDERS / f"{0:020}{name}")
+    ended = epochfence("judge", "--segments", tmp_path)
+    assert (ended.code, ended.err) == (code, "")
+    assert told in ended.out
+
+
 @pytest.mark.parametrize("release", ["0.11.0.0", "2.5", "3.5", "4.1", None])
 def test_no_release_has_a_batch_without_epoch(release: str | None, tmp_path: Path) -> None:
     """Nobody writes it, whatever the batches behind it are."""
