@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from epochfence.diagrams.pages import pages
-from epochfence.diagrams.reference import affected, error_pages
+from epochfence.diagrams.reference import affected, error_pages, rule_pages
 from epochfence.spec.systems import SHIPPED, shipped
 from epochfence.tests import house
 from epochfence.tests.model.serve import apis_page
@@ -29,6 +29,7 @@ def generated() -> dict[str, bytes]:
     return {
         **pages(map(shipped, SHIPPED)),
         **error_pages.pages(),
+        **rule_pages.pages(),
         **affected.pages(),
         house.PAGE: house.page().encode(),
         house.PICTURE: house.picture(),

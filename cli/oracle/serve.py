@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import threading
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -20,8 +21,8 @@ from ...language.declaration.arguments import one_of
 from ...language.declaration.errors import DeclarationError
 from ...spec.releases.features import NEWEST, RELEASED
 from ..checking.traces import schedule_in, scheduled
-from ..exits import INCONCLUSIVE, fail, internal, needing
-from ..options import a_number, output_of, seconds_option
+from ..exits import BROKEN, INCONCLUSIVE, fail, internal, needing, write_json
+from ..options import Json, a_number, output_of, seconds_option
 from .conform import properties_of, restarts, security_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ...model.serve.base import Served
     from ...model.serve.control import Control
     from ...model.serve.faults.faults import Faults
+    from ...model.serve.rules.suite import Finding
     from ...model.serve.server import Server
 
 
@@ -104,6 +106,34 @@ class FaultOptions:
         ),
     ] = None
     seconds: Annotated[float | None, seconds_option("Stop after this time.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleOptions:
+    """The rules that a client's program is tried on."""
+
+    rules: Annotated[
+        str | None,
+        typer.Option(
+            "--rules",
+            metavar="COMMAND",
+            help="Try this program of a client on each rule of docs/rules.md, and exit.",
+        ),
+    ] = None
+    rule: Annotated[
+        list[str] | None,
+        typer.Option("--rule", metavar="RULE", help="Only this rule (repeatable)."),
+    ] = None
+    junit: Annotated[
+        Output | None,
+        typer.Option(
+            "--junit",
+            metavar="FILE.xml",
+            parser=output_of,
+            help="Write a JUnit report with a test case for each rule.",
+        ),
+    ] = None
+    output: Json = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,10 +267,47 @@ def _list_scripts() -> None:
         print(f"{'':27} {faults or 'no fault'}")
 
 
-def serve(cluster: ClusterOptions, wanted: FaultOptions) -> None:
+def _try_rules(command: str, wanted: RuleOptions) -> NoReturn:
+    """Prints a verdict for each rule, and exits: 12 if a rule is broken."""
+    from ...model.serve.rules.book import RULES, number_of
+    from ...model.serve.rules.program import NoProgramError
+    from ...model.serve.rules.suite import Verdict, to_junit, tried
+
+    known = {rule.id: rule for rule in RULES}
+    if unknown := [name for name in wanted.rule or [] if name not in known]:
+        fail(f"--rule {unknown[0]}: {one_of(unknown[0], known)}")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        fail(f"--rules {command}: {error}")
+    if not words:
+        fail(f"--rules {command!r}: name a program")
+    chosen = [known[name] for name in dict.fromkeys(wanted.rule or known)]
+    findings: list[Finding] = []
+    try:
+        for finding in tried(words, chosen):
+            findings.append(finding)
+            print(f"{number_of(finding.rule):2} {finding.rule.id:28} {finding.verdict.value}")
+            if finding.why:
+                print(f"   {finding.why}")
+    except NoProgramError as error:
+        fail(f"--rules {command}: {error}")
+    counts = {each: sum(one.verdict is each for one in findings) for each in Verdict}
+    print(", ".join(f"{count} {each.value}" for each, count in counts.items()))
+    if wanted.junit is not None:
+        wanted.junit.write(to_junit(command, findings))
+    write_json(wanted.output, {"command": command, "rules": [one.as_json() for one in findings]})
+    raise typer.Exit(BROKEN if counts[Verdict.FAILED] else 0)
+
+
+def serve(cluster: ClusterOptions, wanted: FaultOptions, suite: RuleOptions) -> None:
     """Run a cluster in memory for Kafka's clients, answered by the oracle, until Ctrl-C."""
     with needing("broker"):
         from ...model.serve.server import Server
+    if suite.rules is not None:
+        _try_rules(suite.rules, suite)
+    if suite.rule or suite.junit is not None or suite.output is not None:
+        fail("--rule, --junit and --json need --rules COMMAND")
     if cluster.list_scripts:
         return _list_scripts()
     schedule: Schedule | None = None

@@ -7,7 +7,6 @@ from typing import Final
 from ...spec.bugs.advice import Client, Item, advice, client_of
 from ...spec.bugs.damage import Damage
 from ..drawing.decision_table import plain
-from .chinese import TITLES, releases_in_chinese
 
 PAGE, CHINESE = "affected.md", "zh/affected.md"
 CLIENTS: Final = (
@@ -57,7 +56,6 @@ _DAMAGES: Final = {
     Damage.STOPPED: ("failing producer", "生产者失败"),
     Damage.WASTED: ("wasted epochs", "浪费 epoch"),
 }
-_EN, _ZH = range(2)
 _HEADS: Final = (("client", "brokers"), ("客户端", "broker"))
 
 
@@ -66,8 +64,8 @@ def pages() -> dict[str, bytes]:
     clients = [client_of(text) for text in CLIENTS]
     found = {(client, broker): advice(client, broker) for client in clients for broker in BROKERS}
     return {
-        PAGE: (_ENGLISH + _tables(found, _EN)).encode(),
-        CHINESE: (_IN_CHINESE + _tables(found, _ZH)).encode(),
+        PAGE: (_ENGLISH + _tables(found, 0)).encode(),
+        CHINESE: (_IN_CHINESE + _tables(found, 1)).encode(),
     }
 
 
@@ -87,11 +85,7 @@ def _tables(found: dict[tuple[Client, str], tuple[Item, ...]], language: int) ->
         damage = _DAMAGES[item.damage][language]
         if (heading := f"\n## {damage}\n") not in lines:
             lines.append(heading)
-        title, affected = item.title, item.affected
-        if language == _ZH:
-            title = TITLES.get(item.id, title)
-            affected = releases_in_chinese(affected)
-        lines.append(f"* **{item.id}**: {plain(title)} ({plain(affected)})")
+        lines.append(f"* **{item.id}**: {plain(item.title)} ({plain(item.affected)})")
     return "\n".join(lines) + "\n"
 
 

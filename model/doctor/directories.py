@@ -132,9 +132,6 @@ def _partition(
     first = min(of.first_offset for of in scan.open.values())
     part = Partition(place, first, scan.end, tuple(both), scan.spans)
     part.doubts += copy.errors
-    part.doubts += (
-        f"{place}: {scan.unknown[of.producer_id]}" for of in both if of.producer_id in scan.unknown
-    )
     if not is_complete and not known.is_only(place):
         part.doubts.append(f"{place}: {_NOT_ALL}")
     return part

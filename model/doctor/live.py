@@ -337,7 +337,6 @@ class Cluster:
         part.is_whole = offset >= part.end
         if not found.describes_producers:
             part.open = tuple(scan.open.values())
-            part.doubts += (scan.unknown[each] for each in scan.open if each in scan.unknown)
         part.spans = scan.spans
 
     def _fetched(self, place: Place, offset: int) -> tuple[bytes, str | None]:

@@ -60,8 +60,6 @@ class Scan:
         self.markers: dict[int, int] = {}
         self.marked_ms = -1
         self.spans: dict[int, Span] = {}
-        self.unknown: dict[int, str] = {}
-        """By producer id: a control record of a type that isn't known. It may be an end."""
         self._terms: dict[int, int] = {}
 
     def take(self, data: bytes) -> int:
@@ -79,10 +77,6 @@ class Scan:
             self._batch(item.fields)
         elif item.what == "marker":
             self._marker(item)
-        elif item.what == "control":
-            number, offset = item.fields["type"], item.fields["offset"]
-            says = f"offset {offset} has a control record of type {number}, which isn't known"
-            self.unknown[item.fields["producer_id"]] = says
 
     def _marker(self, item: Row) -> None:
         producer_id = item.fields["producer_id"]
@@ -97,8 +91,6 @@ class Scan:
             return
         producer_id, last = fields["producer_id"], fields["last_offset"]
         known = self.open.get(producer_id)
-        if known is None:
-            self.unknown.pop(producer_id, None)
         first = fields["offset"] if known is None else known.first_offset
         self.open[producer_id] = Open(
             producer_id, fields["producer_epoch"], first, fields["max_timestamp"],

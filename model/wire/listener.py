@@ -350,11 +350,14 @@ class Brokers:
         name = NAMES.get(key, "")
         low, high = self.versions.get(name, (0, -1))
         if not low <= version <= high:
-            if name == "ApiVersions":  # clients then take a version of the answer's list
+            if name == "ApiVersions":
                 header, _ = _header(OldHeader, data)
-                return self._response(
-                    key, 0, header.correlation_id, self._versions("UNSUPPORTED_VERSION")
-                )
+                # only its own versions, from which the client repeats it (KIP-511)
+                unsupported = {
+                    "error_code": "UNSUPPORTED_VERSION",
+                    "api_keys": [{"api_key": key, "min_version": low, "max_version": high}],
+                }
+                return self._response(key, 0, header.correlation_id, unsupported)
             raise NoRequestError(f"API {key} {name} in version {version}, which isn't offered")
         schema, _ = schemas(name, version)
         header, at = _header(schema.__header_schema__, data)
@@ -363,7 +366,7 @@ class Brokers:
         if name == "ApiVersions":
             if self.features_of is not None:
                 await self.features_of(node)
-            return self._response(key, version, header.correlation_id, self._versions("NONE"))
+            return self._response(key, version, header.correlation_id, self._versions())
         body = _body(schema, data, at, f"{name} {version}")
         answer = self.handle(
             Request(
@@ -381,9 +384,9 @@ class Brokers:
             return answer.data
         return self._response(key, version, header.correlation_id, answer.fields)
 
-    def _versions(self, error: str) -> dict[str, Any]:
+    def _versions(self) -> dict[str, Any]:
         return {
-            "error_code": error,
+            "error_code": "NONE",
             "api_keys": [
                 {"api_key": KEYS[name], "min_version": low, "max_version": high}
                 for name, (low, high) in self.versions.items()

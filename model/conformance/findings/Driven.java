@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -22,6 +23,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /** A producer that makes the calls of standard input, one in each line, and prints their outcomes. */
 public class Driven {
     private static String topic = "orders";
+
+    /** The first error of a record since the last flush. */
+    private static final AtomicReference<Exception> failed = new AtomicReference<>();
 
     /** So many batches wait at once: enough for a client to have the most of them in flight. */
     private static final int WAITING = 20;
@@ -101,8 +105,17 @@ public class Driven {
                     return Integer.toString(refused(
                         producer, Integer.parseInt(call[1]), call[2], Integer.parseInt(call[3])));
                 }
-                default -> producer.send(
-                    new ProducerRecord<>(topic, Integer.parseInt(call[1]), null, call[2]));
+                case "flush" -> {
+                    producer.flush();
+                    Exception error = failed.getAndSet(null);
+                    if (error != null) return name(error);
+                }
+                case "send", "drain" -> producer.send(
+                    new ProducerRecord<>(topic, Integer.parseInt(call[1]), null, call[2]),
+                    (to, error) -> failed.compareAndSet(null, error));
+                default -> {
+                    return "unsupported";
+                }
             }
             return "ok";
         } catch (KafkaException | IllegalStateException error) {

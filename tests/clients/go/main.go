@@ -2,6 +2,7 @@
 //
 // A test passes with exit code 0. Otherwise the reason is the last line on standard error.
 // NAME begins the names of its topics, groups and transactional ids.
+// `clients CLIENT rules NAME=VALUE...` makes the calls of standard input (docs/rules.md).
 package main
 
 import (
@@ -50,6 +51,12 @@ var tests = map[string]func(ctx context.Context, client Client, name string) err
 }
 
 func main() {
+	if len(os.Args) > 3 && os.Args[2] == "rules" {
+		if err := drive(os.Args[1], os.Args[3:]); err != nil {
+			fail(err)
+		}
+		return
+	}
 	if len(os.Args) != 5 {
 		fail(fmt.Errorf("usage: clients CLIENT TEST BOOTSTRAP NAME"))
 	}

@@ -2,13 +2,21 @@
 //
 // A test passes with exit code 0. Otherwise the reason is the last line on standard error.
 // NAME begins the names of its topics, groups and transactional ids. Topics have one partition.
+// `node kafkajs.js rules NAME=VALUE...` makes the calls of standard input (docs/rules.md).
 import assert from "node:assert/strict";
+import { createInterface } from "node:readline";
 import { Kafka, logLevel } from "kafkajs";
 
 const PATIENCE_MS = 20_000;
-const [test, bootstrap, name] = process.argv.slice(2);
+const isDriven = process.argv[2] === "rules";
+const settings = Object.fromEntries(
+  process.argv.slice(3).map((each) => each.split("=", 2)),
+);
+const [test, bootstrap, name] = isDriven
+  ? ["rules", settings["bootstrap.servers"], settings["transactional.id"]]
+  : process.argv.slice(2);
 const kafka = new Kafka({
-  clientId: "kafkajs",
+  clientId: isDriven ? settings["client.id"] : "kafkajs",
   brokers: bootstrap.split(","),
   logLevel: logLevel.NOTHING,
 });
@@ -126,6 +134,87 @@ const tests = {
     assert.equal(found.partitions[0].offset, "5"); // x and its marker are 0 and 1
   },
 };
+
+/** Makes the calls of standard input, one in each line, and prints their outcomes. */
+async function drive() {
+  const { topic } = settings;
+  const producer = kafka.producer({
+    transactionalId: name,
+    idempotent: true,
+    maxInFlightRequests: 1,
+  });
+  // without a transactional id there is no initTransactions
+  if (name === undefined) await producer.connect();
+  let transaction;
+  let sent = [];
+  const calls = {
+    initTransactions: () => producer.connect(),
+    async beginTransaction() {
+      transaction = await producer.transaction();
+    },
+    async send(partition, value) {
+      const one = (transaction ?? producer).send({
+        topic,
+        messages: [{ partition: Number(partition), value }],
+      });
+      one.catch(() => {});
+      sent.push(one);
+    },
+    async flush() {
+      const all = sent;
+      sent = [];
+      await Promise.all(all);
+    },
+    async commitTransaction() {
+      await Promise.allSettled(sent); // kafkajs commits without them
+      await transaction.commit();
+    },
+    async abortTransaction() {
+      await Promise.allSettled(sent);
+      sent = [];
+      await transaction.abort();
+    },
+    async values(partition) {
+      return (await readAll(topic, Number(partition))).join(",");
+    },
+  };
+  console.log("ready");
+  for await (const line of createInterface({ input: process.stdin })) {
+    const [call, ...given] = line.split(" ");
+    try {
+      const said = calls[call] ? await calls[call](...given) : "unsupported";
+      console.log(typeof said === "string" ? said : "ok");
+    } catch (error) {
+      console.log(`${error.name} ${error.message}`.replaceAll("\n", " "));
+    }
+  }
+}
+
+/** The committed values of a partition: all that come before 2 s pass without one. */
+async function readAll(topic, wanted) {
+  const groupId = `${topic}-reader-${Math.random()}`;
+  const consumer = kafka.consumer({ groupId, readUncommitted: false });
+  await consumer.connect();
+  await consumer.subscribe({ topic, fromBeginning: true });
+  const found = [];
+  let last = Date.now() + 4000; // it has to join the group first
+  await consumer.run({
+    eachMessage: async ({ partition, message }) => {
+      last = Date.now();
+      if (partition === wanted) found.push(message.value.toString());
+    },
+  });
+  while (Date.now() < last + 2000)
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  await consumer.disconnect();
+  return found;
+}
+
+if (isDriven) {
+  process.on("unhandledRejection", () => {}); // outside of the call that it belongs to
+  await drive();
+  process.exit(0);
+}
 
 const late = setTimeout(() => fail(new Error("it takes too long")), PATIENCE_MS);
 

@@ -21,7 +21,6 @@ from epochfence.model.records import (
     decode_group_key,
     encode_group_key,
     encode_group_value,
-    encode_key,
     encode_snapshot,
 )
 from epochfence.model.records.layouts.offset_layouts import OffsetCommitKey, OffsetCommitValueV3
@@ -271,40 +270,6 @@ def test_a_half_copied_segment_leaves_doubt(cut: int, tmp_path: Path) -> None:
     found = found_in(tmp_path)
     assert (found.verdict, [case.cause for case in found.cases]) == (UNKNOWN, ["not-known"])
     assert any("can't be read" in line for line in lines(found))
-
-
-def unknown_value(broker: Broker) -> None:
-    record = Record(offset_delta=0, key=encode_key("t"), value=b"\0\x07abc")
-    broker.transactions.add((record,), -1, -1, Flag(0), -1)
-
-
-def unknown_key(broker: Broker) -> None:
-    record = Record(offset_delta=0, key=b"\0\x09abc", value=b"\0\0")
-    broker.transactions.add((record,), -1, -1, Flag(0), -1)
-
-
-def unknown_control_record(broker: Broker) -> None:
-    record = Record(offset_delta=0, key=b"\0\0\0\x09", value=b"\0\0")
-    broker.orders.add((record,), 1, -1, Flag.TRANSACTIONAL | Flag.CONTROL, PID)
-
-
-@pytest.mark.parametrize(
-    ("add", "says"),
-    [
-        (unknown_value, "no value of version 7 is known"),
-        (unknown_key, "no key of version 9 is known"),
-        (unknown_control_record, "a control record of type 9, which isn't known"),
-    ],
-)
-def test_a_record_of_a_newer_broker_may_be_the_end(
-    add: Callable[[Broker], None], says: str, tmp_path: Path
-) -> None:
-    late_batch(broker := Broker(tmp_path))
-    add(broker)
-    written(broker)
-    found = found_in(tmp_path)
-    assert (found.verdict, [case.cause for case in found.cases]) == (UNKNOWN, ["not-known"])
-    assert any(says in line for line in lines(found))
 
 
 def test_a_transaction_log_that_is_not_all_here_leaves_doubt(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 //!
 //! A test passes with exit code 0. Otherwise the reason is the last line on standard error.
 //! NAME begins the names of its topics, groups and transactional ids. Topics have one partition.
+//! `clients rules NAME=VALUE...` makes the calls of standard input (docs/rules.md).
+
+mod driven;
 
 use std::error::Error;
 use std::time::Duration;
@@ -18,7 +21,10 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 #[tokio::main]
 async fn main() {
     let given: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = tokio::time::timeout(PATIENCE, run(&given)).await;
+    let outcome = match given.split_first() {
+        Some((test, settings)) if test == "rules" => Ok(driven::drive(settings).await),
+        _ => tokio::time::timeout(PATIENCE, run(&given)).await,
+    };
     let reason = match outcome {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),

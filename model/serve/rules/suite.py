@@ -1,0 +1,259 @@
+"""Tries a client's program on each rule, on a served cluster of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final, NamedTuple
+from xml.etree import ElementTree
+
+from ....junit import suite_text
+from ...records import Flag, RecordBatch, decode_batch, decode_control_type
+from ..history import History
+from ..server import Server
+from .book import RULES, Rule, Step, Wanted, number_of
+from .checks import Line, broken
+from .program import OK, UNSUPPORTED, HungError, Program
+
+TOPIC: Final = "orders"
+PARTITIONS: Final = 2
+WAIT_S: Final = 0.1
+SETTLING_S: Final = 5.0
+"""So long faults that still wait, and markers, have time behind the last call."""
+_COMMIT: Final = 1
+
+
+class Verdict(Enum):
+    """The outcome of a rule."""
+
+    PASSED = "pass"
+    FAILED = "fail"
+    SKIPPED = "not tried"
+
+
+class Finding(NamedTuple):
+    """A rule with its verdict, and why it isn't a pass."""
+
+    rule: Rule
+    verdict: Verdict
+    why: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The finding for other programs."""
+        return {
+            "number": number_of(self.rule), "rule": self.rule.id, "verdict": self.verdict.value,
+            "why": self.why,
+        }  # fmt: skip
+
+
+class NoOccasionError(Exception):
+    """A client doesn't do what the rule is about."""
+
+
+@dataclass
+class _Transaction:
+    """The records of a transaction, and how the client reported its end."""
+
+    sent: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    told: str | None = None
+
+
+@dataclass
+class _Run:
+    """What the application knows of its run."""
+
+    programs: Mapping[str, Program]
+    transactions: dict[str, list[_Transaction]]
+    wrong: list[str] = field(default_factory=list[str])
+    read: list[tuple[int, list[str]]] = field(default_factory=list[tuple[int, list[str]]])
+    """The answers to `values`, each with how many values were committed by then."""
+    loose: list[tuple[int, str, bool]] = field(default_factory=list[tuple[int, str, bool]])
+    """The records without a transaction, and whether their `flush` said ok."""
+
+
+def tried(command: Sequence[str], wanted: Sequence[Rule] = RULES) -> Iterator[Finding]:
+    """The findings of a program on these rules, one after another. Raises NoProgramError if it
+    doesn't start."""
+    for rule in wanted:
+        yield _tried(command, rule) if rule.steps else Finding(rule, Verdict.SKIPPED, rule.untried)
+
+
+def _tried(command: Sequence[str], rule: Rule) -> Finding:
+    recorded = io.BytesIO()
+    with ExitStack() as stack:
+        server = stack.enter_context(
+            Server(rule.release, brokers=2, topics={TOPIC: PARTITIONS}, settings=rule.settings)
+        )
+        server.record_in(History(recorded))
+        for fault in rule.faults:
+            server.faults.add(dict(fault))
+        names = dict.fromkeys(step.by for step in rule.steps)
+        programs = {name: stack.enter_context(_program(command, server, rule, name))
+                    for name in names}  # fmt: skip
+        run = _Run(programs, {name: [] for name in names})
+        try:
+            for step in rule.steps:
+                _make(run, step, server)
+        except NoOccasionError as error:
+            return Finding(rule, Verdict.SKIPPED, str(error))
+        except HungError as error:
+            return Finding(rule, Verdict.FAILED, str(error))
+        _settle(server)
+        for program in programs.values():
+            program.end()
+        unfired = [fault for fault in server.faults.unfired if not fault.waiting]
+        for fault in server.faults.all.values():
+            fault.release()
+        lines: list[Line] = [json.loads(line) for line in recorded.getvalue().splitlines()]
+        why = [*run.wrong, *broken(lines, rule.checks), *_in_the_log(run, server)]
+    if why:
+        return Finding(rule, Verdict.FAILED, "; ".join(dict.fromkeys(why)))
+    if unfired:
+        return Finding(rule, Verdict.SKIPPED, "the fault has no occasion: " + unfired[0].text())
+    return Finding(rule, Verdict.PASSED)
+
+
+def _program(command: Sequence[str], server: Server, rule: Rule, name: str) -> Program:
+    settings = [f"bootstrap.servers={server.bootstrap}", f"topic={TOPIC}", f"client.id={name}"]
+    if rule.is_transactional:
+        settings.append(f"transactional.id=id-{name}")
+    return Program(command, settings)
+
+
+def _make(run: _Run, step: Step, server: Server) -> None:
+    """Makes a call, and keeps what was reported. Raises HungError, NoOccasionError."""
+    name, _, rest = step.call.partition(" ")
+    if name == "wait":
+        time.sleep(WAIT_S)
+        return
+    mine = run.transactions[step.by]
+    if name == "beginTransaction":
+        mine.append(_Transaction())
+    if name == "send":
+        partition, _, value = rest.partition(" ")
+        if mine:
+            mine[-1].sent.append((int(partition), value))
+        else:
+            run.loose.append((int(partition), value, False))
+    try:
+        said = run.programs[step.by].call(step.call)
+    except HungError as error:
+        raise HungError(f"{name}: {error}") from None
+    if said == UNSUPPORTED:
+        raise NoOccasionError(f"the program has no {name}")
+    if name == "values":
+        known = [value for _, value in _committed(server, int(rest))[0]]
+        if [value for value in said.split(",") if value] != known:
+            run.wrong.append(f"a reader gets {said!r}, and committed are {','.join(known)!r}")
+        return
+    if name == "flush" and said == OK:
+        run.loose = [(partition, value, True) for partition, value, _ in run.loose]
+    if name in ("commitTransaction", "abortTransaction") and mine and mine[-1].told is None:
+        mine[-1].told = {"commitTransaction": "committed", "abortTransaction": "aborted"}[name]
+        if said != OK:
+            mine[-1].told = "unknown" if name == "commitTransaction" else None
+    if step.wanted is Wanted.OK and said != OK:
+        run.wrong.append(f"{name} fails: {said[:200]}")
+    if step.wanted is Wanted.FAILS and said == OK:
+        run.wrong.append(f"{name} says ok, and it can't have been done")
+
+
+def _settle(server: Server) -> None:
+    """Waits for faults that still wait, and until no ended transaction is open at a leader."""
+    until = time.monotonic() + SETTLING_S
+    while time.monotonic() < until:
+        if not any(fault.waiting for fault in server.faults.all.values()) and not any(
+            _committed(server, number)[1] for number in range(PARTITIONS)
+        ):
+            return
+        time.sleep(0.05)
+
+
+def _batches(server: Server, partition: int) -> Iterator[RecordBatch]:
+    """The batches of a partition up to its end."""
+    end = server.partitions.leader(TOPIC, partition).log_end_offset
+    data = server.partitions.read(TOPIC, partition, 0, end, 2**30, at_least_one=True).data
+    at = 0
+    while at < len(data):
+        batch, at = decode_batch(data, at)
+        yield batch
+
+
+def _committed(server: Server, partition: int) -> tuple[list[tuple[int, str]], set[int]]:
+    """The committed records by offset, and the producer ids with an open transaction."""
+
+    async def look() -> list[RecordBatch]:
+        return list(_batches(server, partition))
+
+    found: dict[int, str] = {}
+    pending: dict[int, dict[int, str]] = {}
+    for batch in server.brokers.do(look()):
+        if batch.attributes & Flag.CONTROL:
+            ended = pending.pop(batch.producer_id, {})
+            if decode_control_type(batch.records[0].key or b"") == _COMMIT:
+                found |= ended
+            continue
+        values = {
+            batch.base_offset + record.offset_delta: (record.value or b"").decode()
+            for record in batch.records
+        }
+        if batch.attributes & Flag.TRANSACTIONAL:
+            pending.setdefault(batch.producer_id, {}).update(values)
+        else:
+            found |= values
+    return sorted(found.items()), set(pending)
+
+
+def _in_the_log(run: _Run, server: Server) -> Iterator[str]:
+    """What the log has otherwise than the client reported it."""
+    committed: dict[int, list[str]] = {}
+    is_open = False
+    for partition in range(PARTITIONS):
+        there, pending = _committed(server, partition)
+        committed[partition] = [value for _, value in there]
+        is_open = is_open or bool(pending)
+    every = [each for those in run.transactions.values() for each in those]
+    for partition, values in committed.items():
+        for value in dict.fromkeys(values):
+            if values.count(value) > 1:
+                yield f"record {value[:20]} is in the log {values.count(value)} times"
+        sent = [value for each in every for place, value in each.sent if place == partition]
+        sent += [value for place, value, _ in run.loose if place == partition]
+        ranks = [sent.index(value) for value in dict.fromkeys(values) if value in sent]
+        if ranks != sorted(ranks) and len(run.transactions) == 1:
+            yield "the records aren't in the order of sending"
+    for one in every:
+        there = [value in committed[partition] for partition, value in one.sent]
+        names = ", ".join(value[:20] for _, value in one.sent)
+        if one.told == "committed" and not all(there):
+            yield f"a transaction is reported committed, and not all of it is read ({names})"
+        if one.told == "aborted" and any(there):
+            yield f"a transaction is reported aborted, and is read ({names})"
+        if any(there) and not all(there):
+            yield f"a transaction is committed in part ({names})"
+        if one.told is None and any(there):
+            yield f"a transaction that the application didn't commit is read ({names})"
+    for partition, value, is_acknowledged in run.loose:
+        if is_acknowledged and value not in committed[partition]:
+            yield f"record {value[:20]} is acknowledged, and isn't in the log"
+    if is_open and all(each.told in ("committed", "aborted") for each in every):
+        yield "a transaction hangs: its end is reported, and a leader has it open"
+
+
+def to_junit(command: str, findings: Sequence[Finding]) -> bytes:
+    """The findings as a JUnit report with a test case for each rule."""
+    suite = ElementTree.Element("testsuite", name=f"rules: {command}")
+    for each in findings:
+        name = f"{number_of(each.rule)} {each.rule.id}"
+        case = ElementTree.SubElement(suite, "testcase", classname="rules", name=name, time="0")
+        if each.verdict is Verdict.FAILED:
+            text = ElementTree.SubElement(case, "failure", message=each.why, type="FAILED")
+            text.text = each.rule.text
+        elif each.verdict is Verdict.SKIPPED:
+            ElementTree.SubElement(case, "skipped", message=each.why)
+    return suite_text(suite).encode()

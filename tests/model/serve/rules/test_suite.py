@@ -1,0 +1,176 @@
+"""The rule book, and the suite with clients that keep a rule and that break one."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.verdict.result import Verdict as Checked
+from epochfence.model.client.producer import TABLES
+from epochfence.model.serve.faults.faults import fault_of
+from epochfence.model.serve.rules import program as client_program
+from epochfence.model.serve.rules.book import RULES, Rule
+from epochfence.model.serve.rules.checks import CHECKS, broken
+from epochfence.model.serve.rules.suite import Verdict, to_junit, tried
+from epochfence.spec.bugs import bug_of
+from epochfence.spec.coordinator.tables import DRIVEN as COORDINATOR
+from epochfence.spec.leader.tables import DRIVEN as LEADER
+from epochfence.spec.systems import shipped
+from epochfence.tests.cli.test_cli import epochfence
+from epochfence.tests.clients.rules import python
+
+BY_ID: Final = {rule.id: rule for rule in RULES}
+IDS: Final = list(BY_ID)
+STEADY: Final = ("commit-until-answered", "same-batch-again", "fenced-for-good")
+"""Rules on which a client's own threads have no part in the outcome."""
+SILENT: Final = (
+    "import sys\n"
+    "print('ready', flush=True)\n"
+    "for line in sys.stdin: print('', 'ok', sep='', flush=True)\n"
+)
+"""A program that says ok to everything, and does nothing."""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=IDS)
+def test_a_rule_names_what_is_there(rule: Rule) -> None:
+    tables = (*TABLES, *shipped("reading").tables)
+    labels = {f"{table.name}/{row.id}" for table in tables for row in table.rows}
+    assert set(rule.rows) <= labels
+    answers = {f"{table.name}/{r.id}" for table in (*COORDINATOR, *LEADER) for r in table.rows}
+    assert rule.vector in answers
+    assert set(rule.checks) <= CHECKS.keys()
+    assert bool(rule.steps) != bool(rule.untried)
+    for fault in rule.faults:
+        fault_of(dict(fault), name="one")
+    assert bool(rule.breaks) == bool(rule.bug or rule.without)
+    if rule.bug:
+        assert bug_of(rule.bug).property == rule.breaks
+
+
+@pytest.mark.long
+@pytest.mark.slow(20)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.without], ids=lambda r: r.id)
+def test_the_property_breaks_without_the_row(rule: Rule) -> None:
+    assert rule.run is not None
+    assert check(rule.run).verdict is Checked.BROKEN
+
+
+@pytest.mark.slow(5)
+@pytest.mark.parametrize("name", STEADY)
+def test_librdkafka_keeps_a_rule(name: str) -> None:
+    (finding,) = tried(python("librdkafka"), [BY_ID[name]])
+    assert finding.verdict is Verdict.PASSED, finding.why
+
+
+@pytest.mark.slow(5)
+def test_aiokafka_commits_a_failed_record() -> None:
+    (finding,) = tried(python("aiokafka"), [BY_ID["failed-record-fails-commit"]])
+    assert finding.verdict is Verdict.FAILED
+    assert "not all of it is read" in finding.why
+
+
+@pytest.mark.slow(2)
+def test_a_program_that_only_says_so_fails(tmp_path: Path) -> None:
+    program = tmp_path / "silent.py"
+    program.write_text(SILENT)
+    junit, result = tmp_path / "rules.xml", tmp_path / "rules.json"
+    command = shlex.join([sys.executable, str(program)])
+    options = ("--rule", "commit-until-answered", "--junit", str(junit), "--json", str(result))
+    said = epochfence("serve", "--rules", command, *options)
+    assert said.code == 12
+    (found,) = json.loads(result.read_text())["rules"]
+    assert found["verdict"] == "fail"
+    assert "reported committed" in found["why"]
+    suite = ElementTree.fromstring(junit.read_bytes())
+    assert suite.get("failures") == "1"
+
+
+@pytest.mark.slow(2)
+def test_answers_of_more_lines_are_refused(tmp_path: Path) -> None:
+    program = tmp_path / "loud.py"
+    program.write_text(SILENT.replace("'ok', sep=''", "'ok', 'more', sep='\\n'"))
+    command = shlex.join([sys.executable, str(program)])
+    said = epochfence("serve", "--rules", command, "--rule", "fenced-for-good")
+    assert said.code == 2
+    assert "each call has one line of answer" in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.slow(2)
+def test_a_call_without_an_answer_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "hanging.py"
+    program.write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    monkeypatch.setattr(client_program, "LIMIT_S", 3.0)
+    (finding,) = tried([sys.executable, str(program)], [BY_ID["fenced-for-good"]])
+    assert (finding.verdict, finding.why) == (
+        Verdict.FAILED, "initTransactions: no answer in 3 s"
+    )  # fmt: skip
+
+
+def test_a_rule_that_is_not_tried_is_skipped() -> None:
+    findings = list(tried(["no-such-program"], [BY_ID["offsets-of-members"]]))
+    assert [one.verdict for one in findings] == [Verdict.SKIPPED]
+    assert ElementTree.fromstring(to_junit("it", findings)).get("skipped") == "1"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--rules", "no-such-program"), "--rules no-such-program: no-such-program: No such file"),
+        (("--rules", "true"), "--rules true: the program's first line should be ready"),
+        (("--rules", "'"), "--rules ': No closing quotation"),
+        (("--rules", "true", "--rule", "x"), "--rule x: choose one of"),
+        (("--junit", "x.xml"), "--rule, --junit and --json need --rules COMMAND"),
+    ],
+)
+def test_wrong_words_are_refused_in_a_line(options: tuple[str, ...], message: str) -> None:
+    said = epochfence("serve", *options)
+    assert said.code == 2
+    assert said.err.startswith(f"epochfence: {message}")
+    assert said.err.count("\n") == 1
+
+
+PRODUCE: Final = {
+    "request": "Produce", "partition": "orders-0", "producer_id": 1, "producer_epoch": 0,
+    "base_sequence": 0, "count": 1, "transactional": True, "start": 1, "end": 2,
+    "response": {"error": "NONE"},
+}  # fmt: skip
+END: Final = {"request": "EndTxn", "result": "COMMIT", "producer_id": 1, "start": 3}
+
+
+@pytest.mark.parametrize(
+    ("check_name", "lines", "message"),
+    [
+        ("initialized_first", [PRODUCE], "Produce comes before InitProducerId"),
+        ("added_first", [PRODUCE], "which isn't in the transaction"),
+        ("ended_behind_batches", [PRODUCE | {"end": 5}, END], "EndTxn comes before the answer"),
+        ("same_end", [END, PRODUCE | {"start": 4}], "Produce follows an EndTxn"),
+        ("same_end", [END, END | {"result": "ABORT", "start": 4}], "ABORT follows COMMIT"),
+        (
+            "no_epoch_within",
+            [PRODUCE, {"request": "InitProducerId", "start": 2}],
+            "in the middle of a transaction",
+        ),
+        (
+            "same_batch",
+            [
+                {k: v for k, v in PRODUCE.items() if k != "response"},
+                PRODUCE | {"base_sequence": 1, "start": 2},
+            ],
+            "comes again with other",
+        ),
+        ("epochs_from_0", [PRODUCE | {"base_sequence": 3}], "at sequence 3"),
+    ],
+)
+def test_a_check_finds_what_breaks_it(
+    check_name: str, lines: list[dict[str, object]], message: str
+) -> None:
+    (said,) = broken(lines, [check_name])
+    assert message in said
