@@ -87,6 +87,15 @@ def test_the_mistake_breaks_the_property(example: Example) -> None:
     assert set(broken) == {example.breaks}
     assert result.trace is not None
     assert len(result.trace.steps) == example.steps
+    when = "in step" if example.breaks == "NoStaleWrite" else "after"
+    assert result.reason.startswith(f"{example.breaks} doesn't hold: {when} {example.steps} ")
+    assert "{" not in result.reason
+
+
+@pytest.mark.parametrize("example", [*COURSE, Example("retry", "", 0)], ids=str)
+def test_each_property_says_how_it_fails(example: Example) -> None:
+    instance = example.instance({})
+    assert not [p.name for p in (*instance.properties, *instance.progress) if not p.failures]
 
 
 @pytest.mark.slow

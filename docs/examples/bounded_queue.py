@@ -17,6 +17,7 @@ from epochfence.language import (
     any_of,
     constant,
     event,
+    failure,
     feature,
     invariant,
     position,
@@ -68,7 +69,12 @@ system = System(
     doc="Producers and consumers that share a bounded queue.",
     tables=TABLES,
     properties=(
-        invariant("SomebodyIsAwake", any_of(t, ~t.is_in(asleep)), "Not all threads sleep at once."),
+        invariant(
+            "SomebodyIsAwake",
+            any_of(t, ~t.is_in(asleep)),
+            "Not all threads sleep at once.",
+            failure=failure("{} sleep, and the queue holds {} of {} items", asleep, held, CAPACITY),
+        ),
     ),
     constants=(PRODUCERS, CONSUMERS, CAPACITY),
     protocols=Protocols(("1", "2"), (wakes_all,)),

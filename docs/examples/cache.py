@@ -21,6 +21,7 @@ from epochfence.language import (
     constant,
     enum,
     event,
+    failure,
     feature,
     in_flight,
     invariant,
@@ -105,6 +106,10 @@ system = System(
         invariant(
             "NotStaleForGood", is_stale.implies(any_of(delete, True)),
             "The cache has an old value only while the delete of it is on its way.",
+            failure=failure(
+                "the cache has version {}, the database {}, and no delete is on its way",
+                cached, stored,
+            ),
         ),
     ),
     constants=(READERS, WRITES, MISSES),

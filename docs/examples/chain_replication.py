@@ -23,6 +23,7 @@ from epochfence.language import (
     append,
     constant,
     event,
+    failure,
     feature,
     invariant,
     is_prefix,
@@ -114,6 +115,10 @@ system = System(
             ))),
             "A server has no write that one before it in the chain lacks, nor another order.",
             "van Renesse and Schneider: Update Propagation Invariant",
+            failure=failure(
+                "{} has the writes {}, and {} before it {}",
+                other, history.at(other), one, history.at(one),
+            ),
         ),
     ),
     constants=(SERVERS, WRITES, FAILURES),

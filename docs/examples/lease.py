@@ -20,6 +20,7 @@ from epochfence.language import (
     constant,
     enum,
     event,
+    failure,
     feature,
     in_flight,
     invariant,
@@ -117,15 +118,22 @@ system = System(
     doc="Clients that write to a storage under a lease from a lock service.",
     tables=TABLES,
     properties=(
-        invariant("OneHolder", size(holders) <= 1, "At most one lease is open at a time."),
+        invariant(
+            "OneHolder", size(holders) <= 1, "At most one lease is open at a time.",
+            failure=failure("the leases of {} are open", holders),
+        ),
         invariant(
             "OwnLease", all_of(i, all_of(j, (i != j).implies(~is_same))),
             "No two clients hold the same lease.",
+            failure=failure("{} and {} hold lease {}", i, j, lease.at(i)),
         ),
         step_property(
             "NoStaleWrite", after(written) >= written,
             "A write under an older lease never comes after one under a newer lease.",
             "M. Kleppmann, How to do distributed locking (2016)",
+            failure=failure(
+                "a write under lease {} comes after one under lease {}", after(written), written
+            ),
         ),
     ),
     constants=(CLIENTS, LEASES, EXPIRIES),

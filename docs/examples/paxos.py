@@ -22,6 +22,7 @@ from epochfence.language import (
     any_of,
     constant,
     event,
+    failure,
     feature,
     invariant,
     majority,
@@ -121,6 +122,7 @@ system = System(
         invariant(
             "OneValue", all_of(b, all_of(d, all_of(v, all_of(w, both.implies(v == w))))),
             "At most one value is ever chosen.", "Lamport, Paxos Made Simple (2001)",
+            failure=failure("{} is chosen in {}, and {} in {}", v, b, w, d),
         ),
     ),
     constants=(ACCEPTORS, VALUES, BALLOTS),

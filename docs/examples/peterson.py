@@ -16,6 +16,7 @@ from epochfence.language import (
     all_of,
     enum,
     event,
+    failure,
     feature,
     invariant,
     leads_to,
@@ -75,12 +76,14 @@ system = System(
             all_of(i, all_of(j, (i != j).implies(~(is_inside.at(i) & is_inside.at(j))))),
             "No two processes are in the critical section.",
             "G. L. Peterson, Myths about the mutual exclusion problem (1981)",
+            failure=failure("{} and {} are both in it", i, j),
         ),
     ),
     progress=(
         leads_to(
             "GetsIn", at.at(i) == Step.FIRST, at.at(i) == Step.CRITICAL,
             "A process that wants to get in does so at last.", each=(i,),
+            failure=failure("{} stays at {}", i, at.at(i)),
         ),
     ),
     # a process may stay outside for ever, but doesn't stop inside

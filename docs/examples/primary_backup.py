@@ -25,6 +25,7 @@ from epochfence.language import (
     count_of,
     element,
     event,
+    failure,
     feature,
     if_,
     invariant,
@@ -128,6 +129,10 @@ system = System(
             "NothingLost", is_prefix(acknowledged, log.at(leader)),
             "The leader has every entry that was acknowledged.",
             "KIP-101, scenario 1: high watermark truncation followed by immediate leader election",
+            failure=failure(
+                "the acknowledged entries are {}, and {}, which leads, has {}",
+                acknowledged, leader, log.at(leader),
+            ),
         ),
     ),
     constants=(ENTRIES, CRASHES),

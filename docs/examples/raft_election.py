@@ -22,6 +22,7 @@ from epochfence.language import (
     constant,
     enum,
     event,
+    failure,
     feature,
     invariant,
     majority,
@@ -109,9 +110,11 @@ system = System(
         invariant(
             "OneLeader", all_of(i, all_of(j, both_lead.implies(i == j))),
             "A term has at most one leader.", "Ongaro and Ousterhout, Raft (2014): Election Safety",
+            failure=failure("{} and {} lead in term {}", i, j, term.at(i)),
         ),
         step_property(
             "TermForward", all_of(i, after(term.at(i)) >= term.at(i)), "A term never goes back.",
+            failure=failure("{} goes from term {} to {}", i, term.at(i), after(term.at(i))),
         ),
     ),
     constants=(SERVERS, TERMS, CRASHES),

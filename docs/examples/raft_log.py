@@ -23,6 +23,7 @@ from epochfence.language import (
     constant,
     count_of,
     event,
+    failure,
     feature,
     if_,
     invariant,
@@ -132,6 +133,10 @@ system = System(
             "CommittedAgree", all_of(s, all_of(other, agree)),
             "What two servers have committed is the same as far as both have it.",
             "Ongaro and Ousterhout, Raft (2014): State Machine Safety",
+            failure=failure(
+                "{} has committed {}, and {} has committed {}",
+                s, settled(s), other, settled(other),
+            ),
         ),
     ),
     constants=(TERMS, ENTRIES),

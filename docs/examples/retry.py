@@ -15,6 +15,7 @@ from epochfence.language import (
     always_possible,
     enum,
     event,
+    failure,
     feature,
     helps,
     invariant,
@@ -61,11 +62,27 @@ system = System(
     doc="A client that asks until it is answered, and a server.",
     tables=TABLES,
     properties=(
-        invariant("DoneIsDone", (state == State.DONE).implies(seen), "What is answered was done."),
+        invariant(
+            "DoneIsDone",
+            (state == State.DONE).implies(seen),
+            "What is answered was done.",
+            failure=failure("the client has its answer, and the server hasn't seen the call"),
+        ),
     ),
     progress=(
-        leads_to("Answered", state == State.WAITING, state == State.DONE, "A call is answered."),
-        always_possible("CanBeAnswered", state == State.DONE, "A call can still be answered."),
+        leads_to(
+            "Answered",
+            state == State.WAITING,
+            state == State.DONE,
+            "A call is answered.",
+            failure=failure("the client stays {}", state),
+        ),
+        always_possible(
+            "CanBeAnswered",
+            state == State.DONE,
+            "A call can still be answered.",
+            failure=failure("the client stays {}", state),
+        ),
     ),
     # who waits asks again, and what is sent again and again arrives
     fairness=weak_fairness(retry) + strong_fairness(Ask, Answer),

@@ -20,6 +20,7 @@ from epochfence.language import (
     constant,
     count_of,
     event,
+    failure,
     invariant,
     minimum,
     position,
@@ -64,12 +65,23 @@ system = System(
     doc="Nodes in a ring that pass tokens on.",
     tables=TABLES,
     properties=(
-        invariant("SomeToken", tokens >= 1, "Some node can always move."),
-        step_property("NoNewToken", after(tokens) <= tokens, "Tokens become fewer, never more."),
+        invariant(
+            "SomeToken",
+            tokens >= 1,
+            "Some node can always move.",
+            failure=failure("no node has a token: the counters are {}", counter),
+        ),
+        step_property(
+            "NoNewToken",
+            after(tokens) <= tokens,
+            "Tokens become fewer, never more.",
+            failure=failure("{} tokens become {}", tokens, after(tokens)),
+        ),
         invariant(
             "Stabilizes", (moves == MOVES).implies(tokens == 1),
             "After so many moves, in whatever order, one token is left.",
             "E. W. Dijkstra, Self-stabilizing systems in spite of distributed control (1974)",
+            failure=failure("{} tokens are left: the counters are {}", tokens, counter),
         ),
     ),
     constants=(NODES, VALUES, MOVES),

@@ -31,7 +31,10 @@ def test_what_it_writes_runs_as_it_says(here: Path) -> None:
     assert "all 5 rows are taken" in holds.out
     broken = epochfence("check", "counting.py", "--protocol", "1")
     assert broken.code == 12
-    assert "CountedOnce doesn't hold after 4 steps" in broken.out
+    assert (
+        "CountedOnce doesn't hold: after 4 steps the counter is at 2, and the last request is 1"
+        in broken.out
+    )
     assert epochfence("lint", "counting.py").code == 0
     assert epochfence("prove", "counting.py", "--property", "CountedOnce", "--jobs", "1").code in (
         0,
@@ -50,7 +53,7 @@ def test_it_is_short_and_in_our_own_style(here: Path) -> None:
     epochfence("new", "counting")
     for name in ("counting.py", "test_counting.py"):
         lines = (here / name).read_text().splitlines()
-        assert len(lines) <= 60
+        assert len(lines) <= 65
         assert max(map(len, lines)) <= 100
         assert not any("$" in line for line in lines)
     settings = Path(__file__).parents[2] / "pyproject.toml"

@@ -29,7 +29,7 @@ def test_a_trace_that_tlc_dumped_is_taken_again(around: bool) -> None:
     found = replay(instance, read_trace(text))
     assert found.verdict is Verdict.BROKEN
     assert found.depth == 11
-    assert found.reason.startswith("NoStaleWrite doesn't hold in step")
+    assert found.reason.startswith("NoStaleWrite doesn't hold: in step")
 
 
 def test_one_that_was_changed_is_refused() -> None:

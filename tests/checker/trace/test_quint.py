@@ -19,10 +19,10 @@ FOLDER = Path(__file__).with_name("quint")
 SYSTEMS = {"lease": "docs/examples/lease.py", "chain": "docs/examples/chain_replication.py"}
 WRITTEN = {
     # quint test --backend typescript --out-itf FILE lease.qnt (Quint 0.33.1)
-    "lease-test": (11, "NoStaleWrite doesn't hold in step 11"),
+    "lease-test": (11, "NoStaleWrite doesn't hold: in step 11"),
     # quint run --backend typescript --mbt --seed 7 --max-steps 12 --invariant updatePropagation
     #   --out-itf FILE chain.qnt (Quint 0.33.1)
-    "chain-run": (9, "UpdatePropagation doesn't hold after 9 steps"),
+    "chain-run": (9, "UpdatePropagation doesn't hold: after 9 steps"),
 }
 State = enum("State", "IDLE", "ASKING")
 
