@@ -136,6 +136,8 @@ class Evidence:
     describes_producers: bool = True
     verifies: bool = True
     """Whether leaders ask coordinators, where their release does (KIP-890)."""
+    knows_settings: bool = True
+    """Whether the brokers' settings may be read."""
     log_epochs: dict[int, int] = field(default_factory=dict[int, int])
     """The coordinator epochs by partitions of the transaction log."""
     looked_at: int = 0

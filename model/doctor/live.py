@@ -86,6 +86,7 @@ class Cluster:
         self._of_log: dict[int, tuple[int, int]] = {}
         self._is_again = False
         self._is_verifying: bool | None = None
+        self._hides_settings = False
 
     def _negotiate(self) -> None:
         told = self._first.api_versions()
@@ -151,6 +152,7 @@ class Cluster:
         self._metadata(found)
         found.log_epochs = {number: epoch for number, (_, epoch) in self._of_log.items()}
         found.verifies = self._verifies()
+        found.knows_settings = not self._hides_settings
         every = sorted(self._leaders)
         wanted = every if only is None else [place for place in only if place in self._leaders]
         if len(wanted) > self._most:
@@ -233,6 +235,8 @@ class Cluster:
             told = self._ask(node, "DescribeConfigs", {"resources": [one]})["results"]
         except BrokerError:
             return None
+        if told and told[0]["error_code"] == "CLUSTER_AUTHORIZATION_FAILED":
+            self._hides_settings = True
         configs = told[0]["configs"] or () if told else ()
         return next((each["value"] for each in configs if each["name"] == name), None)
 
@@ -373,7 +377,7 @@ class Cluster:
         for topic, number in by_place:
             topics.setdefault(topic, []).append(number)
         asked = [{"name": name, "partition_indexes": those} for name, those in topics.items()]
-        left, why = MOST_GROUPS, None
+        left, why = MOST_GROUPS, self._hidden_groups(asked)
         for node in self.brokers:
             told = self._ask(node, "ListGroups", {"states_filter": []})
             if told["error_code"] != "NONE":
@@ -391,6 +395,16 @@ class Cluster:
             if left < 0:
                 return f"the first {MOST_GROUPS} groups were asked for their offsets alone"
         return why
+
+    def _hidden_groups(self, topics: list[dict[str, Any]]) -> str | None:
+        """Why some groups may be hidden from the user, if they may: brokers list only those that
+        it may describe (KafkaApis.handleListGroupsRequest)."""
+        name = f"epochfence-doctor-{secrets.token_hex(8)}"
+        fields = {"group_id": name, "topics": topics, "require_stable": False}
+        answer = self._ask(next(iter(self.brokers)), "OffsetFetch", fields)
+        if answer.get("error_code") == "GROUP_AUTHORIZATION_FAILED":
+            return "the user needs DESCRIBE on all groups to see every group"
+        return None
 
     # Coordinators -------------------------------------------------------------------------------
 

@@ -23,10 +23,16 @@ def lines(found: Diagnosis) -> Iterator[str]:
         yield f"note: {note}"
     if not evidence.verifies:
         yield "note: transaction.partition.verification.enable is false on a broker"
+    if not evidence.knows_settings:
+        yield (
+            "note: whether transaction.partition.verification.enable is false isn't known: the "
+            "user needs DESCRIBE_CONFIGS on the cluster"
+        )
     for verdict in (Verdict.HANGS, Verdict.UNKNOWN, Verdict.HEALTHY):
         cases = [case for case in found.cases if case.verdict is verdict]
         for case in cases[:_MOST]:
-            yield from _of_case(case, is_known=evidence.release is not None)
+            is_known = evidence.release is not None and evidence.knows_settings
+            yield from _of_case(case, is_known=is_known)
         if len(cases) > _MOST:
             yield f"{len(cases) - _MOST} more (--json)"
         for problem in found.problems:

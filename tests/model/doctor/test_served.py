@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from epochfence.model.broker.transactions.transaction_log import partition_for
-from epochfence.model.doctor.diagnosis import Diagnosis
-from epochfence.model.doctor.evidence import Verdict
+from epochfence.model.doctor.diagnosis import Diagnosis, diagnose
+from epochfence.model.doctor.evidence import Evidence, Open, Partition, Place, Verdict
 from epochfence.model.doctor.examination import examine
 from epochfence.model.doctor.live import Cluster
 from epochfence.model.doctor.output.exporter import Exporter
@@ -346,6 +346,32 @@ def test_groups_that_wait_are_named() -> None:
         found = doctor(server)
         assert found.cases[0].partition.groups == ["waits"]
         assert "  groups at this offset: waits" in list(lines(found))
+
+
+def test_groups_that_may_be_hidden_are_said_to_be() -> None:
+    with served() as server:
+        Hand(server.bootstrap).begin()
+        assert "waiting groups" not in "\n".join(lines(doctor(server)))
+        server.cluster.acls = may(*MAY_ALL, "DESCRIBE GROUP other")
+        told = list(lines(doctor(server)))
+        needs = "the user needs DESCRIBE on all groups to see every group"
+        assert f"note: waiting groups aren't all known: {needs}" in told
+
+
+def test_settings_that_may_not_be_read_leave_the_bugs_open() -> None:
+    """Without verification brokers of 3.9 have the bugs of before 3.6."""
+    none_known = "nothing that these brokers have"
+    with served("3.9") as server:
+        server.cluster.acls = may(*MAY_ALL, "DESCRIBE_CONFIGS CLUSTER kafka-cluster")
+        assert "DESCRIBE_CONFIGS" not in "\n".join(lines(doctor(server)))
+        server.cluster.acls = may(*MAY_ALL)
+        told = "\n".join(lines(doctor(server)))
+        assert "the user needs DESCRIBE_CONFIGS on the cluster" in told
+    part = Partition(Place("orders", 0), 5, 9, (Open(7, 3, 5, 0, 0),))
+    given = Evidence("here", 0, "3.9", 0, partitions=[part])
+    assert none_known in "\n".join(lines(diagnose(given)))
+    given.knows_settings = False
+    assert none_known not in "\n".join(lines(diagnose(given)))
 
 
 def test_groups_are_listed_where_they_may_be_described() -> None:
