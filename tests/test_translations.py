@@ -11,7 +11,13 @@ from posixpath import normpath
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TRANSLATED = {"docs/zh/README.md": "README.md", "docs/zh/tour.md": "docs/tour.md"}
+TRANSLATED = {
+    "docs/zh/README.md": "README.md",
+    "docs/zh/explore.md": "docs/explore.md",
+    "docs/zh/glossary.md": "docs/glossary.md",
+    "docs/zh/tour.md": "docs/tour.md",
+}
+FINDINGS_IN_CHINESE = "docs/zh/findings.md"  # headlines and summaries alone
 # what is beside docs/ and so can't be linked from there, and the link to the translation itself
 NOT_LINKED = {"SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/zh/README.md"}
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -56,6 +62,16 @@ def test_a_translation_has_the_same_sections_commands_links_and_figures(page: st
     assert ours == original
 
 
+def test_the_findings_in_chinese_are_those_of_the_page() -> None:
+    row = re.compile(r"^\| (\d+) \| \[[^]]*\]\((?:\.\./findings\.md)?(#[^)]*)\)", re.MULTILINE)
+    ours, original = (
+        row.findall((ROOT / page).read_text(encoding="utf-8"))
+        for page in (FINDINGS_IN_CHINESE, "docs/findings.md")
+    )
+    assert original
+    assert ours == original
+
+
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -71,7 +87,7 @@ def test_what_is_out_of_step_is_seen(right: str, wrong: str) -> None:
     assert told(page, text.replace(right, wrong, 1)) != told(page, text)
 
 
-@pytest.mark.parametrize("page", TRANSLATED)
+@pytest.mark.parametrize("page", [*TRANSLATED, FINDINGS_IN_CHINESE])
 def test_chinese_is_set_as_chinese_is(page: str) -> None:
     """Signs between Chinese words are full width. A line of a paragraph ends only where a space
     may stand: browsers show its end as one."""

@@ -10,6 +10,7 @@ from ...spec.bugs import BUGS, Bug
 from ...spec.bugs.damage import DAMAGES
 from ...spec.bugs.findings import FINDINGS
 from ..playground.puzzles import PUZZLES
+from .chinese import TITLES
 
 OVERVIEW = "bugs.md"
 _ROW = re.compile(r"^\| `([^`]+)`", re.MULTILINE)
@@ -48,7 +49,24 @@ def added(pages: dict[str, str]) -> dict[str, str]:
         anchor = slugify(match[1], "-")
         return f"| [`{match[1]}`](bugs/{anchor}.md){{ #{anchor} }}"
 
-    return {OVERVIEW: _ROW.sub(linked, overview), **found}
+    return {OVERVIEW: _ROW.sub(linked, overview), **found, "zh/bugs.md": _in_chinese(cells)}
+
+
+def _in_chinese(cells: dict[str, list[str]]) -> str:
+    """The table in Chinese, with links to the pages."""
+    rows = [
+        f"| [`{bug.id}`](../bugs/{address(bug)}.md) | {TITLES.get(bug.id, bug.title)} "
+        f"| {bug.affected} | `{bug.property}` | {cells[bug.id][4]} |"
+        for bug in BUGS
+    ]
+    return (
+        f"# 已知缺陷\n\n{len(BUGS)} 个已公开的缺陷，属于 Kafka 的协议、它的客户端和其他产品。"
+        "每一个都有违反某个性质的最短执行。`epochfence bugs ID` 运行三次："
+        "有缺陷的版本、修复后的版本，以及去掉修复的修复版本。\n\n"
+        "| 缺陷 | 出了什么错 | 受影响的版本 | 违反的性质 | 步数 |\n|---|---|---|---|--:|\n"
+        + "\n".join(rows)
+        + "\n"
+    )
 
 
 def _page(bug: Bug, cells: list[str], remark: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from epochfence.diagrams.reference import bug_pages, sections
+from epochfence.diagrams.reference.chinese import TITLES
 from epochfence.spec.bugs import BUGS, Bug, bug_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "bugs.md"
@@ -20,7 +21,7 @@ def the_pages() -> dict[str, str]:
 
 
 def test_each_bug_has_one_page() -> None:
-    assert len(the_pages()) == len(BUGS) + 1
+    assert len(the_pages()) == len(BUGS) + 2
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.id)
@@ -39,3 +40,12 @@ def test_a_page_has_the_facts() -> None:
     assert "| releases | 2.5 to 3.9 |" in page
     assert "| ticket | [KAFKA-18019](https://issues.apache.org/jira/browse/KAFKA-18019) |" in page
     assert "needs version 1 of transactions" in page
+
+
+def test_the_chinese_table_has_each_bug() -> None:
+    page = the_pages()["zh/bugs.md"]
+    assert TITLES.keys() <= {bug.id for bug in BUGS}
+    assert all(f"| {title} |" in page for title in TITLES.values())
+    assert [line.split("`")[1] for line in page.splitlines() if line.startswith("| [")] == [
+        bug.id for bug in BUGS
+    ]
