@@ -33,7 +33,7 @@ A request with `held_at` is held on its way, until a line releases it (see `Clus
     {"request": "InitProducerId", "transactional_id": "a", "held_at": "fence"}
     {"release": "fence"}
 
-What brokers may do by their settings, or by another's request:
+The choices of brokers by their settings, or by another's request:
 
     {"log_refuses": true}
     {"withhold_ids": true}

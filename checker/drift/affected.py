@@ -23,7 +23,7 @@ FINDINGS = Path(__file__).parents[2] / "docs" / "findings.md"
 
 @dataclass(frozen=True)
 class Affected:
-    """What a change of methods concerns.
+    """The rows, properties and bugs that a change of methods concerns.
 
     `rows` have the methods that they cite. `uncited` are changed methods that no row cites, of
     classes that rows cite. `properties` are `system.property`. `commands` check the rows again.

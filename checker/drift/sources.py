@@ -37,7 +37,7 @@ _COMMENTS = {"line_comment", "block_comment", "comment"}
 
 
 class SourceError(Exception):
-    """Sources that can't be read; the message says which and what to do."""
+    """Sources that can't be read; the message names them and the remedy."""
 
 
 @dataclass(frozen=True)

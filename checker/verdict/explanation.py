@@ -49,9 +49,9 @@ def failure_sentence(
     bound: Scope | None = None,
     and_then: str = "",
 ) -> str:
-    """What happened where a property doesn't hold, filled with the values of the state `after` so
-    many steps, or of the step from it to the `following` one; the rule follows in brackets. The
-    `bound` variables are those of a progress property, and `and_then` ends its sentence."""
+    """An account of a failed property, filled with the values of the state `after` so many steps,
+    or of the step from it to the `following` one; the rule follows in brackets. The `bound`
+    variables are those of a progress property, and `and_then` ends its sentence."""
     steps = "1 step" if after == 1 else f"{after} steps"
     when = f"after {steps}" if after else "in the initial state"
     if following is not None:

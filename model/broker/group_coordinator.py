@@ -36,7 +36,7 @@ DEFAULT_SESSION_MS = 45_000
 
 @dataclass
 class Member:
-    """A member: what it can be assigned by, how long it may be silent, and what it waits for."""
+    """A member: its protocols, how long it may be silent, and the answer that it waits for."""
 
     member_id: str
     instance_id: str | None
@@ -55,7 +55,7 @@ def _copies(machines: Mapping[Hashable, Machine]) -> dict[Hashable, Machine]:
 
 @dataclass
 class Group:
-    """A group: the machine that decides, and beside it what that leaves open."""
+    """A group: the machine that decides, and the choices that the machine leaves open."""
 
     machine: Machine
     stored: Machine
@@ -404,7 +404,7 @@ class GroupCoordinator:
         return self.now_ms > member.seen_ms + member.session_ms
 
     def restart(self) -> None:
-        """The broker starts again: of each group there is what its log has, and nobody waits."""
+        """The broker starts again: each group has the state of its log, and nobody waits."""
         self.answered.clear()
         self.loading.clear()
         for group in self.groups.values():

@@ -262,9 +262,9 @@ class PartitionLeader:
         return self._marker(batch, "COORDINATOR", transaction_version)
 
     def read_again(self, batch: Batch, origin: str = "CLIENT") -> str:
-        """A batch as it lies in a log, at its own offsets: it is taken, and so is what it does. The
-        error is that with which the leader would have refused it as one of this origin, whatever
-        the transaction version; NONE where it would have been taken."""
+        """A batch as it lies in a log, at its own offsets: it is taken with its effects. The error
+        is that with which the leader would have refused it as one of this origin, whatever the
+        transaction version; NONE where it would have been taken."""
         error = ""
         for version in (2, 0):
             answer = self._apply(batch, origin, version)

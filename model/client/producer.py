@@ -347,7 +347,7 @@ class ProducerClient:
     # The sending loop -------------------------------------------------------------------------
 
     def run(self) -> list[Request | Produce]:
-        """Works until there is nothing to do without an answer; what was sent."""
+        """Works until every further step needs an answer. Returns the requests that it sent."""
         self._sent = []
         while not self._is_stopped:
             if not (self._iterate() or self._shut_down() or self._back_off()):

@@ -284,7 +284,7 @@ class Machine:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """What it does, as declared."""
+        """Its updates, as declared."""
         return tuple(self._program.tables.values())
 
     def rows_of(self, event: str, *, switch_off: tuple[str, ...] = ()) -> tuple[Row, ...]:

@@ -203,7 +203,7 @@ def kind_of(line: Line) -> str:
 
 def operation_of(path: Path | str, number: int, line: Line) -> tuple[str, Operation]:
     """A valid line of a history as its key and an operation. Raises BadLineError where its answer
-    is there by half, or before it was asked. What it takes from the line is gone there."""
+    is there by half, or before it was asked. It removes the fields that it reads from the line."""
     kind = kind_of(line)
     key = f"{kind} {line.pop(kind)}"
     if kind == "group_id":

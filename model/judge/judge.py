@@ -1,4 +1,5 @@
-"""Whether some order explains what was seen: a linearizability search over one key's history.
+"""Whether some order explains the recorded answers: a linearizability search over one key's
+history.
 
 A history holds the requests of clients to a transactional id's coordinator or a partition's leader,
 with their answers and times. `judge` looks for an order in which the executable machine gives these
@@ -25,9 +26,8 @@ from .search import Budget, Carried, LimitError, Search, Way
 
 
 class Finding(Enum):
-    """What a judgement comes to, the worst first. `INTERRUPTED` is what Ctrl-C leaves: not all keys
-    were judged. `UNJUDGED` is what there was nothing to judge by:
-    of a key, that no answer was recorded which a machine decides on."""
+    """The verdict of a judgement, the worst first. `INTERRUPTED`: Ctrl-C came before all keys were
+    judged. `UNJUDGED`: the key has no recorded answer that a machine decides on."""
 
     UNEXPLAINED = "UNEXPLAINED"
     INTERRUPTED = "INTERRUPTED"
@@ -49,14 +49,14 @@ def worst(findings: Iterable[Finding]) -> Finding:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is found of one key's history. `answers` counts the operations whose answers were
-    judged: the other ones' were lost, or say nothing of what the request has done.
+    """The result for one key's history. `answers` counts the operations whose answers were judged.
+    The other answers were lost, or don't show the request's effect.
 
     `operation` is the first, by the times of the answers, that no order explains, and `allowed` are
     the responses to it that some order would, each with its `reasons` (see `model.engine.reasons`);
-    `note` is what wasn't found of these, if anything, and `against` what speaks against the
-    operation in any state: another key, or that no broker answers so. `configurations` counts the
-    steps of all searches (see `Budget`).
+    `note` names those that weren't found, if any, and `against` the evidence against the operation
+    in any state: another key, or that no broker answers so. `configurations` counts the steps of
+    all searches (see `Budget`).
     """
 
     finding: Finding
@@ -89,10 +89,10 @@ def judge(
 ) -> Judgement:
     """Judges the history of one key: requests of one transactional id or to one partition.
 
-    `limit` bounds the steps of all searches that it takes; `budget` is what is left of those, where
+    `limit` bounds the steps of all searches that it takes; `budget` is the rest of them, where
     earlier parts of the history took some. With `carried` the operations are what follows there.
-    `about` is what the transactional ids of the run tell of a partition.
-    Raises ModelError for fields that can't be, and DeclarationError for a release that there isn't.
+    `about` has the evidence of the run's transactional ids about a partition. Raises ModelError for
+    fields that can't be, and DeclarationError for a release that there isn't.
     """
     given = list(operations)
     carried = carried or begin(given, settings, about)
@@ -110,8 +110,8 @@ def judge(
 
 
 def judging(carried: Carried) -> Callable[[Operation], bool]:
-    """What tells of operations, in the order of their starts, whether they have an answer that is
-    judged; of an excerpt, by a known state."""
+    """A function that answers, for operations in the order of their starts, whether they have an
+    answer that is judged; for an excerpt, by a known state."""
     from .excerpts import Shown
 
     return Shown().is_judged if carried.is_excerpt else lambda operation: operation.end is not None
@@ -138,7 +138,7 @@ def _is_impossible(operation: Operation, errors: Collection[str]) -> bool:
 
 
 def _judge(history: Sequence[Operation], carried: Carried, budget: Budget) -> Judgement:
-    """The judgement, but for what is counted."""
+    """The judgement without its counts."""
     answered = sorted((o for o in history if o.end is not None), key=lambda o: (o.end or 0, o.line))
     whole_budget = budget
     # The first `good` answers are explained, and the first `bad` aren't.
@@ -205,8 +205,8 @@ def begin(
     operations: Iterable[Operation], settings: Settings | None = None,
     about: AtPartition | None = None,
 ) -> Carried:  # fmt: skip
-    """Where a history begins. `operations` is the history, or what tells as much of it: each
-    producer id and epoch that a kind of request has. Raises as `judge` does."""
+    """Where a history begins. `operations` is the history, or its summary: each producer id and
+    epoch that a kind of request has. Raises as `judge` does."""
     from .excerpts import unknown_machine_for
     from .machines.canonical import machine_for
 
@@ -272,8 +272,8 @@ def decided(operation: Operation, carried: Carried) -> Operation:
 
 
 def _until(history: Sequence[Operation], answered: Sequence[Operation]) -> dict[int, Operation]:
-    """A history up to the last of these answers, by places. What is answered later need not have
-    taken effect by then; if it has, then as it says later."""
+    """A history up to the last of these answers, by places. An operation with a later answer need
+    not have taken effect by then. If it has, its effect is that of its later answer."""
     known = {id(operation) for operation in answered}
     now = answered[-1].end or 0
     return {

@@ -13,8 +13,8 @@ from ..engine.machine import Taken
 
 
 class Operation(NamedTuple):
-    """A request and its answer. Times are in ms; `end` and `response` are None where the answer
-    was lost. A response has only what is to be compared. `line` and `file` say where it was."""
+    """A request and its answer. Times are in ms; `end` and `response` are None where the answer was
+    lost. A response has only the fields that are compared. `line` and `file` say where it was."""
 
     request: str
     fields: Mapping[str, Any]
@@ -72,8 +72,8 @@ class Judged(Protocol):
         ...
 
     def outcomes(self, operation: Any, /) -> Iterable[tuple[Judged, bool]]:
-        """All that the operation can do now where it is answered as it was, or later; what is
-        likely first. With each, whether it is answered by then."""
+        """All that the operation can do now where it is answered as it was, or later; the likely
+        ones first. With each, whether it is answered by then."""
         ...
 
     def answers(self, operation: Any, /) -> Iterable[Mapping[str, Any]]:
@@ -88,10 +88,10 @@ class Judged(Protocol):
     def events(
         self, since: float, until: float, rest: Rest | None
     ) -> Iterable[tuple[Judged, Mapping[str, Any] | None] | None]:
-        """What can happen by itself between these times, with the answer to the operation that
-        waits for one, if it comes with that: all of it, but for what makes no difference to the
-        rest. Each happens as early as it can, as time only allows more and more. None stands for
-        what was tried and doesn't happen."""
+        """The machine's own steps between these times, with the answer to the operation that waits
+        for one, if it comes with that: all of them, except those that make no difference to the
+        rest. Each happens as early as it can, as time only allows more and more. None stands for a
+        step that was tried and isn't possible."""
         ...
 
     @property
@@ -147,8 +147,8 @@ def sole_names(operations: Iterable[Operation]) -> frozenset[Hashable]:
 
 
 def content(operation: Operation, names: frozenset[Hashable] = frozenset()) -> Hashable:
-    """What is the same of two operations where one is as good as the other: all but their times,
-    with these names, that nothing else has, taken for one. With such names the start counts."""
+    """The key of interchangeable operations: all but their times, with these names, which occur
+    nowhere else, taken for one. With such names the start counts."""
     fields, response = dict(operation.fields), dict(operation.response or {})
     is_sole = False
     for given in (fields, response):

@@ -81,9 +81,9 @@ class LimitError(Exception):
 
 
 class Budget:
-    """The steps that the searches of one history may take in all: each time that a machine is asked
-    for what an operation does, or for what happens by itself, is one. It is more where the machine
-    has much in its state, and where many operations are looked through (`PER_STEP`)."""
+    """The steps that the searches of one history may take in all: each computation of an
+    operation's effects, or of the machine's own steps, is one. It is more where the machine has
+    much in its state, and where many operations are looked through (`PER_STEP`)."""
 
     def __init__(self, limit: int) -> None:
         self.left, self.spent = limit, 0
@@ -124,8 +124,8 @@ class _Rest:
 class Search:
     """A search for an order of operations, given by their places, that follows one of these ways.
 
-    `asked` is an operation that may be answered with anything. Nothing is known of what comes after
-    the time `horizon`. `most` bounds the configurations gone on from.
+    `asked` is an operation that may be answered with anything. Nothing is known of events after the
+    time `horizon`. `most` bounds the configurations gone on from.
     """
 
     def __init__(
@@ -228,11 +228,11 @@ class Search:
         return self._arrivals(goal, map(self._config, self.ways))
 
     def allowed(self) -> Iterator[tuple[Mapping[str, Any], Sequence[Taken]]]:
-        """What `asked` may be answered with, so that there is such an order, and the rows that
-        answer so. Raises LimitError.
+        """The answers to `asked` for which there is such an order, and the rows that give them.
+        Raises LimitError.
 
-        What follows an answer depends on the state alone that it left: what one answer has shown to
-        lead nowhere leads nowhere after another one.
+        The successors of an answer depend only on the state after it: a state that led nowhere
+        after one answer leads nowhere after another one.
         """
         for _ in self.arrivals(len(self.known)):
             pass  # with `asked` put aside in `answered`
@@ -287,8 +287,8 @@ class Search:
         return type(error)(f"{place}: {error}", error.field)
 
     def _config(self, way: Way) -> Config:
-        """A way as a configuration of this search. What is done in a way and isn't given here
-        came after all that is."""
+        """A way as a configuration of this search. Operations of a way that aren't given here came
+        after all that are."""
         ahead = {at for at, place in enumerate(self.known_places) if place in way.done}
         base = 0
         while base in ahead:
@@ -471,7 +471,7 @@ class Search:
         return made
 
     def _answer(self, config: Config, at: int) -> None:
-        """Puts aside what may follow if `asked` is answered now, with each of its answers."""
+        """Puts aside the successors if `asked` is answered now, with each of its answers."""
         known = self.known[at]
         for answer in config.machine.answers(self.known_asked[at]):
             self.budget.take(config.machine.size)

@@ -3,7 +3,8 @@
 A window ends where nothing is in flight, if it has such a place; all ways in which it may have gone
 are carried on to the next (`judge.carry`). So a history takes the memory of a window, and comes to
 the finding of `judge.judge`, but that it may give up: where there are more than `WAYS` ways, they
-are no longer followed all, and what the others don't explain isn't known to be unexplained.
+are no longer followed all, and a history that the others don't explain isn't known to be
+unexplained.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Record:
     """A record. `offset_delta` and `timestamp_delta` count from its batch's base.
 
     `places` are the offsets of the record, its key and its value among its batch's records, where
-    it was decoded from such; they are no part of what it is.
+    it was decoded from such; they are no part of the record.
     """
 
     offset_delta: int
@@ -202,7 +202,7 @@ def read_frame(stream: Stream, limit: int = LIMIT) -> bytearray:
 
 
 def decode_framed(framed: bytes | bytearray, start: int = 0, limit: int = LIMIT) -> RecordBatch:
-    """The batch that these bytes are; `start` is where they stand, for what an error tells.
+    """The batch that these bytes are; `start` is their offset, for errors.
 
     Raises RecordError where the CRC, the message format or a record is wrong, BatchTooLargeError
     where its records are larger than `limit`.

@@ -1,7 +1,7 @@
 """A broker's files, decoded as they are read: rows as long as they are good, then the error.
 
-Log segments, those of `__transaction_state`, `__consumer_offsets` and `__cluster_metadata` with
-what the records mean, producer state snapshots and transaction indexes.
+Log segments, those of `__transaction_state`, `__consumer_offsets` and `__cluster_metadata` with the
+meaning of their records, producer state snapshots and transaction indexes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Kind(Enum):
 class Row:
     """Something good: its kind, the offset of its first byte in the file, and its fields.
 
-    What a compressed batch holds stands where the batch's records begin.
+    The contents of a compressed batch stand where the batch's records begin.
     """
 
     byte: int

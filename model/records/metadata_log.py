@@ -72,7 +72,7 @@ _SECRET: Final = frozenset((10, 11))  # tokens and what passwords are checked by
 
 def decode_metadata(data: bytes) -> dict[str, Any]:
     """The type and version of a record's value, and its fields, or its bytes where they aren't
-    decoded here; what users are known by isn't shown. Raises UnknownVersionError for a frame that
+    decoded here; the users' credentials aren't shown. Raises UnknownVersionError for a frame that
     isn't known, and RecordError for wrong bytes."""
     frame, at = read(read_unsigned_varint, data, 0, "frame version")
     if frame != _FRAME_VERSION:
@@ -86,7 +86,7 @@ def decode_metadata(data: bytes) -> dict[str, Any]:
 
 
 def decode_config(found: Mapping[str, Any]) -> ConfigRecord | None:
-    """The setting in what `decode_metadata` has of a record, if it is one. Raises RecordError."""
+    """The setting in a record that `decode_metadata` decoded, if it is one. Raises RecordError."""
     if found.get("type") != TYPES[4] or found.get("version") != 0:
         return None
     return decode(ConfigRecord, found["value"], 0).entity

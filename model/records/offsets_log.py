@@ -1,9 +1,9 @@
 """Records of `__consumer_offsets`: a group coordinator's groups and their offsets.
 
-The number before a key says what kind of record it is, the number before a value its version; no
-value (a tombstone) says that it is gone. Values of groups in which the broker assigns have one
-version, whose layouts changed while these groups were previews (consumer groups before 3.8, share
-groups before 4.1): such a value has bytes that don't fit.
+The number before a key is the kind of the record, the number before a value its version; no value
+(a tombstone) says that it is gone. Values of groups in which the broker assigns have one version,
+whose layouts changed while these groups were previews (consumer groups before 3.8, share groups
+before 4.1): such a value has bytes that don't fit.
 
 Source: GroupMetadataManager, GroupCoordinatorRecordSerde, CoordinatorRecordType.
 """

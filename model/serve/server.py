@@ -60,7 +60,7 @@ class Server(Served):
     `settings` are those of the brokers (`BROKER` of `model.serve.settings`), `racks` theirs, in
     turn. With `acls` they have an authorizer (`cluster.acls` changes it). With `passwords` by
     users' names they want SASL (PLAIN, SCRAM), and with `unsecured_tokens` OAUTHBEARER. Raises
-    CantListenError, ModelError for a wrong ACL, and ValueError for what can be no topic or setting,
+    CantListenError, ModelError for a wrong ACL, and ValueError for an impossible topic or setting,
     or where brokers of the release know no such users.
     """
 

@@ -1,9 +1,9 @@
 """Brokers that speak Kafka's protocol over TCP and leave the answers to a function.
 
 The function gets each request as a plain dictionary, whatever its version, and answers with one
-(see `model.wire.shapes`), at once or later. It is called from one thread, so that what stands
-behind it needs no locks; of a connection, a request is taken when the one before it is answered.
-ApiVersions is answered here. Bytes that are no request close their connection, as with Kafka.
+(see `model.wire.shapes`), at once or later. It is called from one thread, so that its handlers need
+no locks; of a connection, a request is taken when the one before it is answered. ApiVersions is
+answered here. Bytes that are no request close their connection, as with Kafka.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     expand_lanes(states, count, out, rows, bad, bad_count) -> successors written
 
-does what `expand` does (see `lower`), in less than half of the time. Each of eight states is a lane
-of the processor's vectors, and every row is tried for all of them without a branch: those of
+does the work of `expand` (see `lower`) in less than half of the time. Each of eight states is a
+lane of the processor's vectors, and every row is tried for all of them without a branch: those of
 `expand` are mispredicted often. Successors come row by row, not state by state, and `rows` needs
 room for LANES more.
 """

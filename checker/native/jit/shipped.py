@@ -77,12 +77,12 @@ def shipped(function: Compiled, kinds: tuple[str, ...]) -> tuple[int, str] | Non
 
 @cache
 def contents() -> dict[str, Any]:
-    """What the package has: `target`, the `versions` that made it, and the `functions`."""
+    """The contents of the package: `target`, the `versions` that made it, and the `functions`."""
     return json.loads(lzma.decompress(FILE.read_bytes()))
 
 
 def target() -> str:
-    """What can compile the IR."""
+    """The compiler of the IR."""
     return f"{platform.machine()}, LLVM {llvm.llvm_version_info[0]}"
 
 

@@ -251,7 +251,7 @@ def seek(
     """Takes a NEW walk of up to `budget` steps, by the weights of rows or not. Where all successors
     are known it takes up to `patience` steps to these, and then goes back to the last state on its
     path that had others. Arguments and result are those of `walk`, but `trail` and `places` have
-    only what is on the path."""
+    only the path's entries."""
     alike, balanced = weights.size - faults.size, draws & uint64(1) == uint64(0)
     copy_exactly(start, path, stride)
     steps, level, many, fresh, first = 0, 0, 0, 0, before

@@ -104,7 +104,8 @@ class Chart:
 
 
 def in_brief(chart: Chart, system: System) -> Chart:
-    """The chart in brief: who does what. Of the changes only the machines' new states are left."""
+    """The chart in brief: the actors and their steps. Of the changes only the machines' new states
+    are left."""
     states = {
         machine.name: machine.state.data.name
         for machine in system.machines

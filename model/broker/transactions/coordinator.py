@@ -44,7 +44,7 @@ class IllegalArgumentError(ModelError):
 
 
 class Held(NamedTuple):
-    """A thread that is held in a request about an id: what it needs to go on."""
+    """A thread that is held in a request about an id, with the values that it needs to go on."""
 
     transactional_id: str
     token: int

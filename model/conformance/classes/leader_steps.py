@@ -4,8 +4,8 @@ The partition has one producer id. Its environment sends every batch and marker 
 drawn from the partition's state: the epochs around the producer's and the extreme ones, the
 sequences around its last one and those of its cached batches. A step begins at the log's end.
 
-Reductions: the log has at most `LONGEST` records, and records have one timestamp; what is older
-than producer.id.expiration.ms is so only where ids expire.
+Reductions: the log has at most `LONGEST` records, and records have one timestamp; records are older
+than producer.id.expiration.ms only where ids expire.
 """
 
 from __future__ import annotations

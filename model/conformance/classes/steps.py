@@ -20,7 +20,7 @@ class Way(NamedTuple):
 
 
 class LocalStep(NamedTuple):
-    """A step of one machine: what the host is given, and what should come of it."""
+    """A step of one machine: the host's input, and the expected result."""
 
     given: tuple[int, ...]
     """The numbers of the host's input: the event, its arguments, the state before."""

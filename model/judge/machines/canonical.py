@@ -1,11 +1,10 @@
-"""States of a coordinator up to what things are called in them, so that no step is taken twice.
+"""States of a coordinator up to renaming, so that no step is computed twice.
 
-What a transactional id's coordinator does is the same whatever its producer ids, its partitions and
-the times are, and in any epoch: rows look whether two ids are equal, put partitions into sets, copy
-times, count epochs up and ask which of two is higher. So a state is kept as a `Form`, in which ids
-and partitions are numbered as the history has them and epochs are counted from `MIDDLE`, and beside
-it what is called how. What a request does in a form, `judged.Coordinator` works out once for all
-histories.
+A transactional id's coordinator takes the same steps for any producer ids, partitions, times and
+epochs: rows look whether two ids are equal, put partitions into sets, copy times, count epochs up
+and ask which of two is higher. So a state is kept as a `Form`, in which ids and partitions are
+numbered as the history has them and epochs are counted from `MIDDLE`, with a map of the names.
+`judged.Coordinator` computes a request's effect in a form once for all histories.
 
 Two things need the real values. Whether a timeout is over is asked each time. And epochs near the
 ends of their range, which rows look at, are not shifted: `LOWEST` to `HIGHEST` are those that are.
@@ -47,8 +46,8 @@ MOST = 100_000
 def machine_for(
     operations: Sequence[Operation], settings: Settings, about: AtPartition | None = None
 ) -> Judged:
-    """The machine that judges these operations of one key, in its initial state. `about` is what
-    the transactional ids of its run say about a partition."""
+    """The machine that judges these operations of one key, in its initial state. `about` has the
+    evidence of its run's transactional ids about a partition."""
     requests = {operation.request for operation in operations}
     if requests <= {*COORDINATOR_REQUESTS}:
         memory = _memory(settings)
@@ -62,7 +61,7 @@ def machine_for(
 
 class Form:
     """A state without names. `epochs` are those in it, if they are shifted, and `outcomes` and
-    `steps` what follows, as far as that was asked; None where it depends on the real epochs."""
+    `steps` are the successors that were computed; None where it depends on the real epochs."""
 
     __slots__ = (
         "entry", "highest", "is_shifted", "lowest", "outcomes", "producer_epoch", "producer_id",
@@ -82,9 +81,10 @@ class Form:
 
 
 class _Change(NamedTuple):
-    """What follows in a form: the next one, how much further its epochs are shifted, which ones
+    """The successor of a form: the next one, how much further its epochs are shifted, which ones
     its times are of those before, now and never (None: those before), and the answer (None: not
-    yet). `step` is the step that it is, if that depends on the time or on what clients know."""
+    yet). `step` is the step that it is, if that depends on the time or on the clients'
+    knowledge."""
 
     form: Form
     shift: int
@@ -285,7 +285,7 @@ class _Request:
 
 
 class Coordinator:
-    """The coordinator of one transactional id: a form, and what is called how in it."""
+    """The coordinator of one transactional id: a form, and the names in it."""
 
     __slots__ = ("form", "memory", "names", "shift", "times", "told")
 

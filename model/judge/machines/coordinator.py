@@ -1,8 +1,8 @@
-"""The coordinator that histories of a transactional id are judged by, with what happens to it
-between requests.
+"""The coordinator that histories of a transactional id are judged by, with its own steps between
+requests.
 
-What Kafka does is the rows'. Said here is what a history leaves open, and how wide: which answers
-come from around the machine, and which of its own steps may have happened at a time.
+The rows state Kafka's behaviour. This module states the choices that a history leaves open: which
+answers come from around the machine, and which of its own steps may have happened at a time.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Coordinator:
     """The coordinator of one transactional id, in the state of its entry.
 
     By itself it appends to the log at once or later, or the log refuses; it writes markers, aborts
-    what has timed out, forgets ids, fails over, and (version 2) has partitions added by leaders.
+    transactions that have timed out, forgets ids, fails over, and (version 2) has partitions added
+    by leaders.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -157,7 +158,7 @@ class Coordinator:
     def outcomes(
         self, operation: Operation, ids: Iterable[int]
     ) -> Iterator[tuple[Coordinator, Mapping[str, Any] | None]]:
-        """What the operation can do and is answered (None: not yet), with each of these producer
+        """The operation's possible effects and answers (None: not yet), with each of these producer
         ids that it may be given, if it needs one."""
         asks_log = False
         for after, answer in self._ask(operation, ids, "NONE"):
@@ -188,7 +189,7 @@ class Coordinator:
     def take(
         self, step: Step, until: float, new_id: int = 0
     ) -> tuple[Coordinator, Mapping[str, Any] | None] | None:
-        """What it becomes with a step of its own by this time, and the answer to the operation that
+        """Its state after a step of its own by this time, and the answer to the operation that
         waits for one; None where it can't take the step, or nothing comes of it."""
         after = self.at(self.entry, until, new_id)
         if after.entry is None or not step.can(after.coordinator):
@@ -283,8 +284,8 @@ Sent = Iterable[Any]
 
 
 class Step(NamedTuple):
-    """Something that a coordinator does by itself: whether it can, what it then does, whether only
-    if enough time has passed, and whether only where a client knows the epoch."""
+    """A coordinator's own step: its condition, its effect, whether it needs enough time to have
+    passed, and whether a client must know the epoch."""
 
     can: Callable[[TransactionCoordinator], bool]
     happen: Callable[[TransactionCoordinator], Sent]

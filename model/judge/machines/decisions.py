@@ -1,9 +1,9 @@
-"""What the transactional ids of a run tell of its partitions: which ends may have been decided by a
-time, and which partitions may be in a transaction.
+"""The evidence of a run's transactional ids about its partitions: which ends may have been decided
+by a time, and which partitions may be in a transaction.
 
-Keys are judged one by one. What one tells of another is taken here from requests and their times
-alone, and only what no order of them has otherwise: a marker comes of a decision, and a leader
-that asks about a client's first batch is told of an AddPartitionsToTxn.
+Keys are judged one by one. The evidence comes from requests and their times alone, and holds in
+every order of them: a marker comes of a decision, and a leader that asks about a client's first
+batch is told of an AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Decisions:
         self._adding: dict[str, list[Epoch]] | None = None
 
     def at(self, partition: str) -> AtPartition:
-        """What they tell of a partition."""
+        """Their evidence about a partition."""
         return AtPartition(self, partition)
 
     def id_of(self, producer_id: int) -> _Id | None:
@@ -157,7 +157,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class AtPartition:
-    """What the transactional ids of its run say about a partition."""
+    """The evidence of its run's transactional ids about a partition."""
 
     decisions: Decisions
     partition: str
@@ -199,8 +199,8 @@ class AtPartition:
         return Counter({each: len(starts[each]) - len(written[each]) for each in starts})
 
     def transactions(self) -> Callable[[Operation], int]:
-        """What tells of a batch behind how many requests that may have added the partition for its
-        producer it comes; 0 for none."""
+        """A function that counts, for a batch, the earlier requests that may have added the
+        partition for its producer."""
         starts = self._starts()
 
         def number_of(operation: Operation) -> int:

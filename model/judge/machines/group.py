@@ -1,8 +1,8 @@
-"""The coordinator that histories of a group's offset of one partition are judged by, with what
-happens to it between requests.
+"""The coordinator that histories of a group's offset of one partition are judged by, with its own
+steps between requests.
 
-What Kafka does is the rows'. Left open is who is in the group, and what else is in its log: offsets
-of other partitions and groups, which a producer may have committed before.
+The rows state Kafka's behaviour. A history leaves open who is in the group, and the other entries
+of its log: offsets of other partitions and groups, which a producer may have committed before.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class Offset:
     """A group's offset of one partition, as its coordinator has it.
 
     By itself markers end transactions, a thread completes their offsets, another broker takes over,
-    and what is old is forgotten: producers, and the offset of a group without members. A request
-    may be `staged`: its offset is on the way into the log, and OffsetFetch sees that it is.
+    and old entries expire: producers, and the offset of a group without members. A request may be
+    `staged`: its offset is on the way into the log, and OffsetFetch sees that it is.
     """
 
     def __init__(
@@ -298,7 +298,8 @@ class Offset:
         ).error  # fmt: skip
 
     def _may_be_fenced(self, operation: Operation) -> bool:
-        """Whether the leader may know the producer by a later epoch, of what this key lacks."""
+        """Whether the leader may know the producer by a later epoch, of a request that this key
+        lacks."""
         fields = operation.fields
         held = fields["producer_id"], fields["producer_epoch"]
         if held[1] >= LARGEST_EPOCH:

@@ -1,6 +1,7 @@
-"""The leader that histories of a partition are judged by, with what happens to it between requests.
+"""The leader that histories of a partition are judged by, with its own steps between requests.
 
-As with the coordinator, what Kafka does is the rows', and said here is what a history leaves open.
+As with the coordinator, the rows state Kafka's behaviour, and this module states the choices that a
+history leaves open.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LEADER_REQUESTS = ("Produce", "WriteTxnMarkers")
 @cache
 def _relayed(protocol: str) -> list[str]:
     """The answers of a leader that asked the coordinator about a batch and was refused. From here
-    it doesn't matter what comes from around the coordinator."""
+    on, steps around the coordinator don't matter."""
     leader = PartitionLeader(protocol=protocol)
     refusals = answers_of(tables.DRIVEN, protocol, "Produce", "AddPartitionsByLeader") - {"NONE"}
     versions = versions_of("Produce", leader.machine.features)
@@ -39,10 +40,10 @@ class Leader:
     """The leader of one partition.
 
     By itself it forgets producers that are idle for long, or whose batches were deleted. Markers
-    come at any time, where the history has none of its own: for a transaction that is open with
-    the producer's epoch or a later one, and else one for a producer between two of its batches.
-    With `about` they come of what the run's transactional ids may have decided, as many more as
-    there are transactions in which a producer has the partition and doesn't write.
+    come at any time, where the history has none of its own: for a transaction that is open with the
+    producer's epoch or a later one, and else one for a producer between two of its batches. With
+    `about` they are those that the run's transactional ids may have decided, as many more as there
+    are transactions in which a producer has the partition and doesn't write.
     """
 
     def __init__(
@@ -103,14 +104,14 @@ class Leader:
         )
 
     def may_still(self, operations: Iterable[Operation]) -> bool:
-        """See Judged. The log's end doesn't go back, and what lies before it is told again only as
-        long as it is remembered."""
+        """See Judged. The log's end doesn't go back, and an earlier offset is answered again only
+        as long as its batch is remembered."""
         end = self.leader.log_end_offset
         return all(_told(o) >= end or self._may_be_at(o) for o in operations)
 
     def _may_be_at(self, operation: Operation) -> bool:
-        """Whether a batch may be acknowledged where it was, now: what is appended lies at the end,
-        and what is repeated lies where it is remembered."""
+        """Whether a batch may be acknowledged now at its offset: a new batch is at the end, and a
+        duplicate is where it is remembered."""
         offset, end = _told(operation), self.leader.log_end_offset
         if offset in (-1, end) or operation.fields["producer_id"] < 0:
             return offset in (-1, end)
@@ -302,7 +303,7 @@ class Leader:
     def _started_again(self, producer_id: int, offset: int) -> Leader | None:
         """The leader as it is if it has started again since, so that it no longer remembers the
         producer's batch at this offset: a snapshot has the last batch of each producer alone. It
-        did so right behind the producer's next batch: what came then, it remembers."""
+        did so right behind the producer's next batch, and remembers the batches after that."""
         known = self.producers
         batches = known[producer_id].batch_metadata
         behind = [b for b in batches if b.last_offset - b.offset_delta > offset]

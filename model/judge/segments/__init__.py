@@ -1,2 +1,2 @@
-"""A broker's data directories as a history: what lies in them, against the leader's rows and the
+"""A broker's data directories as a history: their contents, against the leader's rows and the
 coordinator's decisions."""

@@ -17,8 +17,8 @@ from .transactions import Decision, Newest, TransactionLog
 
 @dataclass
 class OfProducer:
-    """What all folders have of a producer id: markers, open transactions, and the first batch of
-    each epoch, with the partition's folder; and what the transaction log has of it: decisions,
+    """All folders' evidence about a producer id: markers, open transactions, and the first batch of
+    each epoch, with the partition's folder; and the transaction log's evidence about it: decisions,
     epochs, the newest record, and the partitions of what is ongoing."""
 
     producer_id: int
@@ -38,9 +38,9 @@ class OfProducer:
 
 @dataclass(frozen=True)
 class Scope:
-    """What may be compared: the folders of partitions that are there from their start, by name;
-    folders that another copy is ahead of; whether the transaction log is whole, whether it has the
-    newest record of each transactional id, and whether all its partitions are here."""
+    """The parts that may be compared: the folders of partitions that are there from their start, by
+    name; folders that another copy is ahead of; whether the transaction log is whole, whether it
+    has the newest record of each transactional id, and whether all its partitions are here."""
 
     from_start: Mapping[str, Sequence[Path]]
     behind: frozenset[Path]
@@ -51,8 +51,8 @@ class Scope:
 
 @dataclass
 class Between:
-    """What comes of it: markers with a decision, those with nothing to compare them with, and what
-    is wrong."""
+    """The result: markers with a decision, those with nothing to compare them with, and the
+    findings."""
 
     matched: int = 0
     unknown: int = 0
@@ -107,7 +107,8 @@ def is_from_start(part: Partition) -> bool:
 
 
 def compare(of: OfProducer, scope: Scope) -> Between:
-    """Markers beside decisions, both ways, batches beside epochs, and what is open for ever."""
+    """Markers beside decisions, both ways, batches beside epochs, and transactions that are open
+    for ever."""
     found = Between()
     may_judge = scope.is_whole and (of.is_known or scope.has_all)
     for folder, marker in of.markers:
@@ -136,8 +137,8 @@ def order(finding: Finding) -> tuple[str, int, str]:
 
 
 def outcome(*, contradicts: bool, complains: bool, is_whole: bool, is_there: bool) -> Outcome:
-    """What findings come to. What can't be read is judged by nobody, and so is what lacks something
-    to be compared with."""
+    """The verdict of findings. Files that can't be read, and those with nothing to compare them
+    with, aren't judged."""
     if contradicts:
         return Outcome.UNEXPLAINED
     return Outcome.EXPLAINED if is_there and is_whole and not complains else Outcome.UNJUDGED
@@ -185,8 +186,8 @@ def _ends(of: OfProducer, name: str) -> bool:
 
 
 def _open(of: OfProducer, folder: Path, begun: Begun, scope: Scope) -> Finding:
-    """A transaction whose end isn't in sight: which it is, when it was written, what the
-    coordinator has done since, and the known bugs that leave it so."""
+    """A transaction whose end isn't in sight: its identity, when it was written, the coordinator's
+    later records, and the known bugs that leave it so."""
     what = f"producer {of.producer_id}'s transaction from offset {begun.offset}"
     when = f"epoch {begun.producer_epoch}, last written at {time_of(begun.timestamp)}"
     if not (scope.has_newest and (of.is_known or scope.has_all)):

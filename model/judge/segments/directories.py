@@ -42,8 +42,8 @@ NOTHING = "no partition is there: a data directory has a folder for each, TOPIC-
 
 @dataclass
 class Segments:
-    """What directories hold: partitions, the transaction log's partitions, and what is between
-    them. `unknown` markers are of producers of which no decision is known any more."""
+    """The contents of directories: partitions, the transaction log's partitions, and the comparison
+    of both. `unknown` markers are of producers of which no decision is known any more."""
 
     partitions: list[Partition] = field(default_factory=list[Partition])
     transactions: list[TransactionLog] = field(default_factory=list[TransactionLog])
@@ -59,7 +59,7 @@ class Segments:
 
     @property
     def outcome(self) -> Outcome:
-        """What they come to."""
+        """Their verdict."""
         every = self.every
         return outcome(
             contradicts=any(not finding.is_damage for finding in every),
@@ -203,7 +203,7 @@ def copies_behind(copies: Iterable[tuple[str, Path, int]]) -> frozenset[Path]:
 
 
 def _join(found: Segments) -> None:
-    """What is between partitions."""
+    """The comparison of partitions."""
     logs = found.transactions
     from_start: dict[str, list[Path]] = {}
     for part in filter(is_from_start, found.partitions):

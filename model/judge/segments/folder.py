@@ -33,8 +33,8 @@ _POLICIES: Final = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that no run of the protocol explains, or that can't be read or compared: where, and
-    what. `byte` is where in the file it begins, none where it is about the whole."""
+    """Something that no run of the protocol explains, or that can't be read or compared: its place
+    and a sentence. `byte` is where in the file it begins, none where it is about the whole."""
 
     file: Path
     byte: int | None
@@ -48,8 +48,8 @@ class Finding:
 
 @dataclass
 class Files:
-    """Segments, snapshots and transaction indexes by their offsets, in order, and what is wrong
-    with names. All of them are files: a FIFO or a device may have no end."""
+    """Segments, snapshots and transaction indexes by their offsets, in order, and the findings
+    about names. All of them are files: a FIFO or a device may have no end."""
 
     segments: dict[int, Path] = field(default_factory=dict[int, Path])
     snapshots: dict[int, Path] = field(default_factory=dict[int, Path])
@@ -157,8 +157,8 @@ class Gaps:
     first: tuple[Path, int | None, str] | None = None
 
     def lack(self, file: Path, byte: int | None, what: str) -> Finding | None:
-        """What is missing here, as a contradiction, or None where compaction may have removed it:
-        then `finding` says so of all such places."""
+        """A gap here as a contradiction, or None where compaction may have removed it: then
+        `finding` says so of all such places."""
         if self.policy == DELETE or (self.policy is None and self.is_keyless):
             why = "a leader leaves out no offset, and this log isn't compacted"
             return Finding(file, byte, f"{what} missing: {why}")
@@ -167,7 +167,7 @@ class Gaps:
         return None
 
     def finding(self) -> Iterator[Finding]:
-        """What compaction may have removed, in one sentence."""
+        """The gaps that compaction may have left, in one sentence."""
         if self.first is None:
             return
         file, byte, what = self.first

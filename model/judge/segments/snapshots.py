@@ -19,8 +19,8 @@ class Known(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A difference: the place of the snapshot's entry (none: of the whole), what, and whether it
-    may have a reason that no file shows."""
+    """A difference: the place of the snapshot's entry (none: of the whole), a sentence, and whether
+    it may have a reason that no file shows."""
 
     byte: int | None
     what: str

@@ -210,7 +210,7 @@ class TransactionLogReader:
 
 
 def _of_snapshot(path: Path) -> Iterator[Finding]:
-    """What is wrong with a producer snapshot: coordinators write without a producer id."""
+    """The findings about a producer snapshot: coordinators write without a producer id."""
     with suppress(FileNotFoundError):  # a running broker deletes old ones
         for item in read_file(path, Kind.SNAPSHOT):
             if isinstance(item, RecordError):

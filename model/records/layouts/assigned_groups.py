@@ -1,8 +1,8 @@
 """The layouts of `__consumer_offsets` of groups in which the broker assigns, declared as `schema`.
 
 Consumer groups (KIP-848), share groups (KIP-932) and streams groups (KIP-1071) keep the same: the
-group, its members, the target assignment, and each member's present one. What a tag holds that
-isn't there is the default; null is written.
+group, its members, the target assignment, and each member's present one. A tag that is missing has
+the default; null is written.
 
 Source: ConsumerGroup*Value.json, ShareGroup*Value.json and StreamsGroup*Value.json of Kafka 4.3.
 What is called state: MemberState of each kind of group.

@@ -68,8 +68,8 @@ class TransactionPartitions(TransactionPartitionsV0):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionLogValue(TransactionLogValueV0):
-    """The value, version 1: what version 0 has, and tagged fields, which are left out where they
-    hold their default."""
+    """The value, version 1: the fields of version 0, and tagged fields, which are left out where
+    they hold their default."""
 
     __version__: ClassVar[i16] = i16(1)
     __flexible__: ClassVar[bool] = True

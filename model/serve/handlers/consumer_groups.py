@@ -31,8 +31,8 @@ Place = tuple[str, int]
 
 @dataclass
 class Member:
-    """A member: what it subscribes to, and the partitions that it is to have (`assigned`) and still
-    has to give up (`revoking`)."""
+    """A member: its subscription, and the partitions that it is to have (`assigned`) and still has
+    to give up (`revoking`)."""
 
     member_id: str
     client_id: str
@@ -239,7 +239,7 @@ class ConsumerGroupApis:
         )
 
     def _assign(self, group: Group) -> None:
-        """A new target in a new epoch: each member keeps what it has, up to its fair share, and
+        """A new target in a new epoch: each member keeps its partitions, up to its fair share, and
         those with the least get the rest."""
         group.epoch += 1
         group.places = self._places(group)
@@ -265,8 +265,9 @@ class ConsumerGroupApis:
     def _reconcile(
         self, group: Group, member: Member, given: Iterable[Mapping[str, Any]] | None
     ) -> None:
-        """A member goes towards its target (CurrentAssignmentBuilder.build): it gives up what it
-        isn't to have, then takes the group's epoch, and gets what others have given up."""
+        """A member goes towards its target (CurrentAssignmentBuilder.build): it gives up the
+        partitions outside of its target, takes the group's epoch, and gets partitions that others
+        have given up."""
         target, owned = group.target[member.member_id], self._owned(given)
         surplus = member.assigned - target
         member.assigned -= surplus

@@ -61,8 +61,9 @@ def _error(cluster: LiveCluster, name: str, fields: Mapping[str, Any]) -> str:
 
 
 def _leave_out(cluster: LiveCluster) -> None:
-    """Has what brokers alone ask no versions, where the user isn't one of them: their markers and
-    their questions. Of a topic and an id that nobody knows all that is asked does nothing."""
+    """Leaves out the versions of requests that brokers alone send, where the user isn't one of
+    them: their markers and their questions. Of a topic and an id that nobody knows all that is
+    asked does nothing."""
     nowhere, who = f"{cluster.prefix}-nowhere", {"producer_id": 0, "producer_epoch": 0}
     marker = {**who, "topics": [{"name": nowhere, "partition_indexes": [0]}]}
     question = {

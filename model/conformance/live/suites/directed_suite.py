@@ -138,8 +138,8 @@ class Node:
         return made, {RowName.of(*one) for one in taken}
 
     def length(self) -> int:
-        """The number of its lines. Where a thread is held or was it is less, as what is looked for
-        lies behind, and a restart counts more."""
+        """The number of its lines. Where a thread is held or was it is less, as the goal lies
+        behind, and a restart counts more."""
         holds = sum("held_at" in line for line in self.lines)
         lines = sum("release" not in line for line in self.lines)
         if holds:
