@@ -119,6 +119,17 @@ def test_the_end_of_a_transaction_comes_late(broker: Broker, orders: str) -> Non
         assert "KIP-890c" in [bug.name for bug in case.bugs]
 
 
+def test_a_partition_that_was_never_added(broker: Broker, orders: str) -> None:
+    """KAFKA-12671. The transaction that is open in the other partition is an ordinary one."""
+    with unverified(broker):
+        hand = Hand(orders, "unadded")
+        hand.begin()
+        eventually(lambda: hand.write(1) == "NONE")  # the leader soon has the setting
+        cases = {case.partition.place.number: case for case in cases_of(doctor(orders), "orders")}
+        assert {number: case.cause for number, case in cases.items()} == {0: "open", 1: "hanging"}
+        assert "KAFKA-12671" in [bug.name for bug in cases[1].bugs]
+
+
 def test_epochs_that_are_nearly_used_up(broker: Broker, orders: str) -> None:
     """By a record of the transaction log, which the coordinator reads when its broker starts."""
     hand = Hand(orders, "old")
