@@ -24,13 +24,12 @@ from epochfence.model.conformance.findings.reproductions import (
 from epochfence.model.serve.proxy import Proxy
 from epochfence.model.wire.connection import Security
 from epochfence.tests.brokers.kafka import SLOWEST_START_S, Broker, Listener, bring, free_port
-from epochfence.tests.brokers.topics import make_orders, with_orders
+from epochfence.tests.brokers.topics import make_orders
 from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
     eventually,
     in_transactions,
-    librdkafka,
     read,
 )
 from epochfence.tests.model.serve.driven import JavaProducer
@@ -39,13 +38,6 @@ with_kraft = pytest.mark.releases("3.6", "3.9", "4.0.1", "4.3", "4.4")
 with_version_2 = pytest.mark.releases("4.0.1", "4.3", "4.4")
 DAY_MS: Final = 86_400_000
 pytestmark = pytest.mark.sample(4, of="findings on brokers")
-
-
-@pytest.fixture
-def orders(broker: Broker) -> Iterator[str]:
-    """A broker with an empty topic `orders` of two partitions, and none afterwards."""
-    with with_orders(broker.bootstrap, 2) as bootstrap:
-        yield bootstrap
 
 
 def configure(bootstrap: str, name: str, value: int | str) -> None:
@@ -99,21 +91,26 @@ def test_2_and_7_an_unknown_producer_starts_in_mid_sequence(broker: Broker, numb
 
 
 @with_kraft
-def test_5_a_request_that_outlives_the_producer_s_state(broker: Broker, orders: str) -> None:
+def test_5_a_request_that_outlives_the_producer_s_state(broker: Broker) -> None:
     """From KIP-854 on, which lets brokers forget producers sooner than in a day."""
-    configure(orders, "producer.id.expiration.ms", 500)
+    with pytest.raises(InconclusiveError, match="the run waits for 60 s at most"):
+        REPRODUCTIONS[5].run(reproduced(broker))
+    configure(broker.bootstrap, "producer.id.expiration.ms", 500)
     try:
-        with Proxy(orders) as proxy:
-            on = {"request": "Produce"}
-            proxy.faults.add({"do": "duplicate", "on": on, "until": {"ms": 2500}})
-            producer = librdkafka(proxy.bootstrap)
-            producer.produce("orders", "once", partition=0)
-            assert producer.flush(TIMEOUT_S) == 0
-            assert read(orders, "orders") == ["once"]
-            fired(proxy)
-        assert read(orders, "orders") == ["once", "once"]
+        assert REPRODUCTIONS[5].run(reproduced(broker)).observed == "A, A"
     finally:
-        configure(orders, "producer.id.expiration.ms", DAY_MS)
+        configure(broker.bootstrap, "producer.id.expiration.ms", DAY_MS)
+
+
+@with_kraft
+def test_14_a_record_of_another_thread_takes_the_answer_of_a_commit(broker: Broker) -> None:
+    assert REPRODUCTIONS[14].run(reproduced(broker)).is_there
+
+
+def test_16_a_refused_offset_takes_the_pending_one_away(broker: Broker) -> None:
+    found = REPRODUCTIONS[16].run(reproduced(broker))
+    is_there = not broker.release.startswith("4")
+    assert (found.observed, found.is_there) == (f"offset {5 if is_there else 7}", is_there)
 
 
 def test_6_a_bump_to_the_last_epoch_is_answered_once(broker: Broker) -> None:

@@ -1,10 +1,12 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.io.PrintStream;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -27,10 +29,15 @@ public class Driven {
     /** The first error of a record since the last flush. */
     private static final AtomicReference<Exception> failed = new AtomicReference<>();
 
+    /** The outcome of the commit in another thread. */
+    private static CompletableFuture<String> commit;
+
     /** So many batches wait at once: enough for a client to have the most of them in flight. */
     private static final int WAITING = 20;
 
     public static void main(String[] arguments) throws Exception {
+        PrintStream out = System.out;
+        System.setOut(System.err); // of a logger, whose default is standard output
         Properties settings = new Properties();
         for (String each : arguments) {
             String[] parts = each.split("=", 2);
@@ -41,10 +48,10 @@ public class Driven {
         var in = new BufferedReader(new InputStreamReader(System.in));
         try (var producer =
                 new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
-            System.out.println("ready");
+            out.println("ready");
             for (String line = in.readLine(); line != null; line = in.readLine()) {
-                System.out.println(told(producer, line.split(" "), settings));
-                System.out.flush();
+                out.println(told(producer, line.split(" "), settings));
+                out.flush();
             }
             producer.close(Duration.ZERO);
         }
@@ -86,6 +93,15 @@ public class Driven {
         return String.join(",", values);
     }
 
+    private static String committed(KafkaProducer<String, String> producer) {
+        try {
+            producer.commitTransaction();
+            return "ok";
+        } catch (KafkaException | IllegalStateException error) {
+            return name(error);
+        }
+    }
+
     private static String told(
             KafkaProducer<String, String> producer, String[] call, Properties settings)
             throws InterruptedException {
@@ -98,6 +114,11 @@ public class Driven {
                 case "sendOffsetsToTransaction" -> producer.sendOffsetsToTransaction(
                     Map.of(new TopicPartition(topic, Integer.parseInt(call[1])),
                         new OffsetAndMetadata(1)), new ConsumerGroupMetadata(call[2]));
+                case "commitAside" -> commit = CompletableFuture.supplyAsync(
+                    () -> committed(producer));
+                case "outcome" -> {
+                    return commit.join();
+                }
                 case "values" -> {
                     return values(settings, Integer.parseInt(call[1]));
                 }

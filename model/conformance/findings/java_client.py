@@ -46,7 +46,8 @@ class JavaClient:
 
     def do(self, call: str, partition: int = 0, value: str = "") -> str:
         """The outcome of a call: ok, or the name of its exception. `send` returns at once. `values`
-        returns the committed records of the partition, separated by commas."""
+        returns the committed records of the partition, separated by commas. `commitAside` commits
+        in another thread, and `outcome` waits for that."""
         requests, outcomes = self._process.stdin, self._process.stdout
         assert requests is not None
         assert outcomes is not None

@@ -15,20 +15,27 @@ from typing import Any, Final, NamedTuple
 
 from ...serve.proxy import Proxy
 from ...wire.connection import BrokerError, Security
-from ..live.broker import BrokerSystem
+from ..live.broker import EXPIRY_CHECK_MS, EXPIRY_CHECKS, BrokerSystem
 from ..live.cluster.cluster import LiveCluster
 from ..live.cluster.setup import warm_up
 from .java_client import JavaClient
 
-LAST_EPOCH: Final = 32_766
+LARGEST_EPOCH: Final = 32_767
+LAST_EPOCH: Final = LARGEST_EPOCH - 1
 """The last epoch that a client may have."""
 PATIENCE_S: Final = 60
+EXPIRY_MS: Final = "producer.id.expiration.ms"
 LONGEST: Final = 500
 """The topic's max.message.bytes, in bytes."""
+TOO_LARGE: Final = "c" * 2 * LONGEST
 A, B = "a" * 50, "b" * 50
 """Two values that no batch holds both of, if a batch holds one record."""
 _MANY: Final = 20
 """A client that sends so many requests in this run sends them until delivery.timeout.ms is over."""
+_PASSING: Final = (
+    "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+    "CONCURRENT_TRANSACTIONS",
+)  # fmt: skip
 _OF_COMMITS: Final = {"delivery_timeout_ms": 4000, "request_timeout_ms": 1500}
 
 
@@ -247,11 +254,215 @@ def _unknown_producer(brokers: Brokers) -> _Unknown:
         requests, values = proxy.answered["Produce"] - 2, producer.do("values")
         brokers.say(f"the log has {_shown(values)}, after {requests} requests with A")
         if "," not in values:
-            _ok(producer, "send", 0, "c" * 2 * LONGEST)
+            _ok(producer, "send", 0, TOO_LARGE)
             brokers.say("a record that is too large is refused, and the client bumps its epoch")
             _until(lambda: "," in producer.do("values"), "A is never appended")
             values = producer.do("values")
         return _Unknown(requests, values)
+
+
+@contextmanager
+def _at_the_last_epoch(brokers: Brokers, **settings: Any) -> Generator[tuple[Proxy, JavaClient]]:
+    """A producer behind a proxy, after as many refused batches as a producer id has epochs."""
+    with (
+        brokers.cluster() as cluster,
+        brokers.topic(cluster) as topic,
+        Proxy(brokers.bootstrap, how=brokers.security) as proxy,
+        brokers.producer(proxy, topic, **settings) as producer,
+    ):
+        brokers.say(f"{LARGEST_EPOCH} batches that are too large; the client bumps after each")
+        refused = producer.do("refused", 1, f"{TOO_LARGE} {LARGEST_EPOCH}")
+        if refused != str(LARGEST_EPOCH):
+            raise InconclusiveError(f"{refused} of {LARGEST_EPOCH} batches are refused")
+        yield proxy, producer
+
+
+def without_producer_id(brokers: Brokers) -> Observation:
+    """Finding 3."""
+    with _at_the_last_epoch(brokers) as (proxy, producer):
+        faults: tuple[dict[str, Any], ...] = (
+            {"do": "hold", "until": {"ms": 500}},
+            {"do": "lose_request"},
+            {"do": "lose_answer"},
+        )
+        for nth, fault in enumerate(faults, 1):
+            proxy.faults.add({**fault, "on": {"request": "Produce", "nth": nth}})
+        brokers.say("one more is refused while A is on its way, which is lost")
+        for value in (TOO_LARGE, A):
+            _ok(producer, "send", 0, value)
+        seen = proxy.answered["Produce"]
+        _until(lambda: proxy.faults.all_fired, "a fault had no occasion")
+        brokers.say("A goes out again, its answer is lost, and it goes out once more")
+        _until(lambda: proxy.answered["Produce"] > seen + 2, "A isn't sent again")
+        time.sleep(1)
+        found = producer.do("values")
+    return Observation("A", _shown(found), found != A)
+
+
+def id_before(brokers: Brokers) -> Observation:
+    """Finding 4."""
+    patient = {"delivery_timeout_ms": 4000, "request_timeout_ms": 2000}
+    patient |= {"retry_backoff_ms": 6000, "retry_backoff_max_ms": 6000}
+    with _at_the_last_epoch(brokers, **patient) as (proxy, producer):
+        on = {"request": "Produce"}
+        proxy.faults.add({"do": "delay", "on": on, "until": {"ms": 8000}})
+        brokers.say("A is late, and expires while it waits to be sent again")
+        _ok(producer, "send", 0, A)
+        time.sleep(3)
+        _ok(producer, "send", 0, B)
+        _until(lambda: producer.do("values") != "", "B isn't appended")
+        brokers.say("B goes out with a new producer id; then A arrives")
+        _until(lambda: proxy.faults.all_fired, "A never arrives")
+        time.sleep(1)
+        found = producer.do("values")
+    return Observation("B", _shown(found), found != B)
+
+
+def outlived_state(brokers: Brokers) -> Observation:
+    """Finding 5."""
+    with (
+        brokers.cluster() as cluster,
+        brokers.topic(cluster) as topic,
+        Proxy(brokers.bootstrap, how=brokers.security) as proxy,
+        brokers.producer(proxy, topic) as producer,
+    ):
+        expiry_ms = cluster.settings.value(EXPIRY_MS)
+        forgotten_ms = expiry_ms + EXPIRY_CHECKS * cluster.settings.value(EXPIRY_CHECK_MS)
+        if forgotten_ms > 1000 * PATIENCE_S:
+            raise InconclusiveError(
+                f"a broker forgets a producer after {EXPIRY_MS}={expiry_ms} and "
+                f"{EXPIRY_CHECKS} times {EXPIRY_CHECK_MS}: {forgotten_ms // 1000} s here, and the "
+                f"run waits for {PATIENCE_S} s at most"
+            )
+        late = {"request": "Produce"}
+        proxy.faults.add({"do": "duplicate", "on": late, "until": {"ms": forgotten_ms + 1000}})
+        _ok(producer, "send", 0, A)
+        _answered(proxy, 1)
+        brokers.say(f"A is appended; the request comes again after {forgotten_ms // 1000 + 1} s")
+        _until(lambda: proxy.faults.all_fired, "the request doesn't come again")
+        time.sleep(1)
+        found = producer.do("values")
+    return Observation("A", _shown(found), found != A)
+
+
+def send_beside_commit(brokers: Brokers) -> Observation:
+    """Finding 14."""
+    with (
+        brokers.cluster() as cluster,
+        brokers.topic(cluster) as topic,
+        Proxy(brokers.bootstrap, how=brokers.security) as proxy,
+        brokers.producer(
+            proxy, topic, transactional_id=f"{cluster.prefix}-threads", max_block_ms=10_000,
+            max_request_size=LONGEST,
+        ) as producer,
+    ):  # fmt: skip
+        _until(lambda: producer.do("initTransactions") == "ok", "initTransactions() fails")
+        for call in ("beginTransaction", "send", "commitTransaction", "beginTransaction"):
+            _ok(producer, call, 0, B)
+        _ok(producer, "send", 0, A)
+        ended = proxy.answered["EndTxn"]
+        on = {"request": "EndTxn"}
+        proxy.faults.add({"do": "hold_answer", "on": on, "until": {"ms": 3000}})
+        brokers.say("one thread commits, and the answer to EndTxn takes 3 s")
+        _ok(producer, "commitAside")
+        _until(lambda: proxy.answered["EndTxn"] > ended, "the client sends no EndTxn")
+        brokers.say("another thread sends a record above max.request.size, which fails")
+        producer.do("send", 0, TOO_LARGE)
+        first = producer.do("outcome")
+        brokers.say(f"commitTransaction(): {first}; it is called again")
+        found = "ok" if first == "ok" else producer.do("commitTransaction")
+        values = producer.do("values")
+    if values != f"{B},{A}":
+        raise InconclusiveError(f"the transaction isn't committed: {_shown(values)}")
+    observed = f"commitTransaction(): {found}, and its record is read"
+    return Observation("commitTransaction(): ok", observed, found != "ok")
+
+
+@dataclass(frozen=True)
+class _OffsetsOfAnId:
+    """The offsets of a group, committed under one transactional id that names no member."""
+
+    cluster: LiveCluster
+    topic: str
+    name: str
+
+    def _ask(self, request: str, version: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            of_group = request in ("TxnOffsetCommit", "OffsetFetch")
+            coordinator = self.cluster.group_coordinator if of_group else self.cluster.coordinator
+            answer = self.cluster.ask(coordinator(self.name), request, fields, version)
+            error = answer.get("error_code", "NONE")
+            if error == "NONE":
+                return answer
+            if error not in _PASSING or time.monotonic() > until:
+                raise InconclusiveError(f"{request} is refused: {error}")
+            self.cluster.forget_places()
+            time.sleep(0.02)
+
+    def begin(self) -> dict[str, Any]:
+        """The producer id and epoch of a new instance, whose transaction has the group."""
+        asked = {"transactional_id": self.name, "transaction_timeout": 60_000}
+        answer = self._ask("InitProducerId", 1, asked)
+        own = {name: answer[name] for name in ("producer_id", "producer_epoch")}
+        own["transactional_id"] = self.name
+        self._ask("AddOffsetsToTxn", 1, {**own, "group_id": self.name})
+        return own
+
+    def commit(self, own: Mapping[str, Any], offset: int) -> str:
+        """The error of a TxnOffsetCommit."""
+        part = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+        topics = [{"name": self.topic, "partitions": [part]}]
+        nobody = {"member_id": "", "generation_id": -1, "group_instance_id": None}
+        asked = {**own, **nobody, "group_id": self.name, "topics": topics}
+        errors: list[str] = []
+
+        def is_there() -> bool:
+            answer = self._ask("TxnOffsetCommit", 3, asked)
+            errors.append(answer["topics"][0]["partitions"][0]["error_code"])
+            return errors[-1] not in _PASSING
+
+        _until(is_there, "the group has no coordinator")
+        return errors[-1]
+
+    def end(self, own: Mapping[str, Any]) -> None:
+        """Commits the transaction."""
+        self._ask("EndTxn", 1, {**own, "committed": True})
+
+    def fetch(self) -> int:
+        """The offset, once it is stable."""
+        asked = {
+            "group_id": self.name,
+            "require_stable": True,
+            "topics": [{"name": self.topic, "partition_indexes": [0]}],
+        }
+        found: list[Mapping[str, Any]] = []
+
+        def is_stable() -> bool:
+            (part,) = self._ask("OffsetFetch", 7, asked)["topics"][0]["partitions"]
+            found.append(part)
+            return part["error_code"] == "NONE"
+
+        _until(is_stable, "the offset isn't stable")
+        return found[-1]["committed_offset"]
+
+
+def refused_offset(brokers: Brokers) -> Observation:
+    """Finding 16."""
+    with brokers.cluster() as cluster, brokers.topic(cluster) as topic:
+        offsets = _OffsetsOfAnId(cluster, topic, f"{cluster.prefix}-offsets")
+        older = offsets.begin()
+        if (error := offsets.commit(older, 5)) != "NONE":
+            raise InconclusiveError(f"an offset is refused: {error}")
+        offsets.end(older)
+        brokers.say(f"offset {offsets.fetch()} is committed; a newer instance takes over")
+        newer = offsets.begin()
+        for own, offset in ((newer, 7), (older, 6)):
+            error = offsets.commit(own, offset)
+            brokers.say(f"offset {offset} of epoch {own['producer_epoch']}: {error}")
+        offsets.end(newer)
+        found = offsets.fetch()
+    return Observation("offset 7 after the commit", f"offset {found}", found != 7)
 
 
 def first_batches(brokers: Brokers) -> Observation:
@@ -400,10 +611,15 @@ class Reproduction:
 REPRODUCTIONS: Final[Mapping[int, Reproduction]] = {
     1: Reproduction(local_bump, restarts=True),
     2: Reproduction(first_batches),
+    3: Reproduction(without_producer_id),
+    4: Reproduction(id_before),
+    5: Reproduction(outlived_state),
     6: Reproduction(last_bump),
     7: Reproduction(endless_retries),
     9: Reproduction(commit_in_downgrade, alters_features=True),
     10: Reproduction(largest_epoch, alters_features=True),
     12: Reproduction(ends_of_another),
+    14: Reproduction(send_beside_commit),
+    16: Reproduction(refused_offset),
     17: Reproduction(stable_below_start),
 }
