@@ -546,6 +546,7 @@ def _bugs_that_leave_transactions() -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "figures": _figures,
+    "figures of the site": lambda: _figures().replace("](docs/", "]("),
     "findings": _findings,
     "a row": _row,
     "properties": _properties,
