@@ -121,8 +121,6 @@ _FROM_BROKER: Final = {
     "message.timestamp.type": "log.message.timestamp.type",
 }
 """The settings of a broker that are the defaults of topics."""
-HEEDED: Final = ("max.message.bytes", "message.timestamp.type", "retention.bytes", "segment.bytes")
-"""The settings of topics that a served cluster heeds; the others are kept and told."""
 
 
 def topic_settings(release: str) -> dict[str, Setting]:

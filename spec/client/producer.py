@@ -332,7 +332,6 @@ end_response_lost = Table(
 )
 
 REQUESTS = (InitProducerId, AddPartitionsToTxn, EndTxn)
-ANSWERS = (InitProducerIdResponse, AddPartitionsToTxnResponse, EndTxnResponse)
 FAULTY_EVENTS = (
     request_overtaken,
     crash,

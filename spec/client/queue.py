@@ -56,7 +56,6 @@ sought = producer.field(
     Set(Coordinator),
     doc="The coordinators that FindCoordinator looks for.",
 )
-QUEUE_FIELDS = (queued, current, answered, sought)
 
 
 def is_first(request: Expression, bump_asked: Expression) -> Expression:

@@ -18,12 +18,7 @@ from .state import (
     generation,
     has_member,
     has_static_member,
-    have_instances,
-    is_known,
-    leader,
     members,
-    promised,
-    static,
     status,
 )
 
@@ -192,13 +187,4 @@ REQUESTS = (
     offset_metadata.offset_commit,
     offset_metadata.txn_offset_commit,
     offset_metadata.delete_group,
-)
-REAL_FIELDS = (
-    is_known,
-    status,
-    leader,
-    promised,
-    classic_group.joined,
-    static,
-    have_instances,
 )

@@ -38,7 +38,6 @@ class Flags:
         self.of = {name: FIRST << at for (name, _), at in zip(kinds, places, strict=True)}
         self.of_invariants = [self.of[name] for name, kind in kinds if kind == "invariant"]
         self.of_steps = [self.of[name] for name, kind in kinds if kind == "step"]
-        self.told_apart = len(kinds) <= MOST_PROPERTIES
 
     @property
     def invariants(self) -> int:
