@@ -97,7 +97,7 @@ def test_a_command_does_what_is_shown(shown: Command, workplace: Workplace) -> N
 @pytest.mark.parametrize("page", PICTURES, ids=lambda page: page.name)
 def test_pictures_that_commands_draw_are_current(page: Path, workplace: Workplace) -> None:
     for shown in commands(page):
-        if "--trace" in shown.text or "--chart" in shown.text:
+        if re.search(r"--(trace|chart|animate)\b", shown.text):
             workplace.run(shown.text)
     for name, picture in PICTURES[page].items():
         assert picture.read_bytes() == (workplace.folder / name).read_bytes(), RENEW
