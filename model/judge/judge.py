@@ -95,7 +95,7 @@ def judge(
     fields that can't be, and DeclarationError for a release that there isn't.
     """
     given = list(operations)
-    carried = carried or begin(given, settings, about)
+    carried = carried or begin(given, settings, about, latest_time(given))
     given = [decided(operation, carried) for operation in given]
     budget = budget or Budget(limit)
     found = _judge([*carried.operations, *given], carried, budget)
@@ -202,18 +202,25 @@ NOT_ALL = "there may be others: the search for them took too many steps"
 
 
 def begin(
-    operations: Iterable[Operation], settings: Settings | None = None,
+    operations: Iterable[Operation],
+    settings: Settings | None = None,
     about: AtPartition | None = None,
-) -> Carried:  # fmt: skip
+    latest: float = float("inf"),
+) -> Carried:
     """Where a history begins. `operations` is the history, or its summary: each producer id and
-    epoch that a kind of request has. Raises as `judge` does."""
+    epoch that a kind of request has. None starts or ends after `latest`. Raises as `judge` does."""
     from .excerpts import unknown_machine_for
     from .machines.canonical import machine_for
 
     given, settings = list(operations), settings or Settings()
     if settings.excerpt:
         return Carried((Way(unknown_machine_for(given, settings)),), is_excerpt=True)
-    return Carried((Way(machine_for(given, settings, about)),))
+    return Carried((Way(machine_for(given, settings, about, latest)),))
+
+
+def latest_time(operations: Iterable[Operation]) -> float:
+    """The time of the last start or end; 0 without operations."""
+    return max((max(o.start, o.end or 0) for o in operations), default=0)
 
 
 def carry(

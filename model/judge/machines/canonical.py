@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import repeat
+from math import ceil, isfinite
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,19 +45,34 @@ MOST = 100_000
 
 
 def machine_for(
-    operations: Sequence[Operation], settings: Settings, about: AtPartition | None = None
+    operations: Sequence[Operation],
+    settings: Settings,
+    about: AtPartition | None = None,
+    latest: float = float("inf"),
 ) -> Judged:
     """The machine that judges these operations of one key, in its initial state. `about` has the
-    evidence of its run's transactional ids about a partition."""
+    evidence of its run's transactional ids about a partition. No operation starts or ends after
+    `latest`."""
     requests = {operation.request for operation in operations}
     if requests <= {*COORDINATOR_REQUESTS}:
         memory = _memory(settings)
-        return Coordinator(_Names(operations), memory, memory.unknown, 0, (NEVER,) * len(TIMES))
+        names = _Names(operations, latest - shortest_ms(operations, settings) + 1)
+        return Coordinator(names, memory, memory.unknown, 0, (NEVER,) * len(TIMES))
     if requests <= {*LEADER_REQUESTS}:
-        return Leader(operations, settings, about)
+        return Leader(operations, settings, about, latest)
     if requests <= {*GROUP_REQUESTS}:
         return Offset(operations, settings, about)
     raise WrongTypeError(f"no key has all of {', '.join(sorted(requests))}", "request")
+
+
+def shortest_ms(operations: Iterable[Operation], settings: Settings) -> int:
+    """The shortest time after which anything that these operations begin is over."""
+    timeouts = (
+        operation.fields.get("transaction_timeout_ms", SHORTEST_MS)
+        for operation in operations
+        if operation.request == "InitProducerId"
+    )
+    return min([settings.transactional_id_expiration_ms, *timeouts])
 
 
 class Form:
@@ -217,9 +233,14 @@ def _moved(entry: Machine, by: int) -> Machine:
 
 
 class _Names:
-    """How a history's producer ids and partitions are numbered. Id 0 is one that nobody has."""
+    """How a history's producer ids and partitions are numbered. Id 0 is one that nobody has.
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
+    No timeout that begins at `never_over_from` or later is over by the end of the history. So this
+    time stands for all later ones.
+    """
+
+    def __init__(self, operations: Sequence[Operation], never_over_from: float) -> None:
+        self.never_over_from = max(0, ceil(never_over_from)) if isfinite(never_over_from) else None
         held = {
             found["producer_id"]
             for operation in operations
@@ -432,6 +453,8 @@ class Coordinator:
     def _after(self, change: _Change, now: int) -> Coordinator:
         form, shift, pick, answer, _ = change
         shift += self.shift
+        if self.names.never_over_from is not None:
+            now = min(now, self.names.never_over_from)
         times = self.times if pick is None else pick((*self.times, now, NEVER))
         is_same = form is self.form and shift == self.shift and times == self.times
         if is_same and (answer is None or self.told == self.held):

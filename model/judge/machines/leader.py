@@ -44,12 +44,20 @@ class Leader:
     producer's epoch or a later one, and else one for a producer between two of its batches. With
     `about` they are those that the run's transactional ids may have decided, as many more as there
     are transactions in which a producer has the partition and doesn't write.
+
+    No operation starts or ends after `latest`. So a producer that writes in the last
+    `producer.id.expiration.ms` before it never expires, and all times in there are as one.
     """
 
     def __init__(
-        self, operations: Sequence[Operation], settings: Settings, about: AtPartition | None = None
+        self,
+        operations: Sequence[Operation],
+        settings: Settings,
+        about: AtPartition | None = None,
+        latest: float = float("inf"),
     ) -> None:
         self.about = about
+        self.never_expires_from = max(0, latest - settings.producer_id_expiration_ms + 1)
         self.leader = PartitionLeader(
             protocol=settings.protocol, verification=settings.verification,
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
@@ -154,7 +162,7 @@ class Leader:
             leader.index.copy(),
         )
         leader.batches = []  # nothing reads the log again here
-        leader.now_ms = int(now)
+        leader.now_ms = int(min(now, self.never_expires_from))
         return made
 
     def outcomes(self, operation: Operation) -> Iterator[tuple[Leader, bool]]:
@@ -324,6 +332,7 @@ class Leader:
 
         def at(now: int) -> Leader:
             after = self._copy(now)
+            after.leader.now_ms = now
             after.leader.remove_expired_producers()
             return after
 

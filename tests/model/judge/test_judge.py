@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -344,6 +345,59 @@ def test_the_search_finds_what_trying_every_order_finds(
     spoil(history, random, wrong)
     found = judge(history, Settings(protocol=release)).finding
     assert (found is Finding.EXPLAINED) == is_explained(history, release)
+
+
+@pytest.mark.slow(1)
+@each_machine
+@given(random=seeds, release=releases, wrong=st.sampled_from([None, *WRONG]))
+@settings(max_examples=30, deadline=None)
+def test_times_are_as_one_where_nothing_is_over_by_the_end(
+    machine: str, random: Random, release: str, wrong: str | None
+) -> None:
+    """Timeouts and expirations are over within the history, at its end, or just behind it."""
+    history = RUNS[machine](Recorder(random, overlap=2, losses=0.1), release, 5)
+    spoil(history, random, wrong)
+    times = [time for o in history for time in (o.start, o.end or o.start)]
+
+    def around_the_end() -> int:
+        return max(1, int(max(times) - min(times)) + random.randint(-3, 2))
+
+    for at, operation in enumerate(history):
+        if operation.request == "InitProducerId":
+            brief = {"transaction_timeout_ms": around_the_end()}
+            history[at] = operation._replace(fields={**operation.fields, **brief})
+    brokers = Settings(
+        protocol=release,
+        producer_id_expiration_ms=around_the_end(),
+        transactional_id_expiration_ms=around_the_end(),
+    )
+    found = judge(history, brokers, limit=5_000)
+    apart = judge(history, brokers, limit=5_000, carried=begin(history, brokers))
+    if Finding.GAVE_UP in (found.finding, apart.finding) or found.note or apart.note:
+        return
+    assert (found.finding, found.operation) == (apart.finding, apart.operation)
+    assert Counter(map(str, found.allowed)) == Counter(map(str, apart.allowed))
+
+
+@pytest.mark.parametrize(("end", "finding"), [(11, "UNEXPLAINED"), (12, "EXPLAINED")])
+@pytest.mark.parametrize("begun", [0, 1_800_000_000_000])
+def test_a_transaction_times_out_in_its_ms(begun: int, end: int, finding: str) -> None:
+    """A client is fenced by the timeout of a transaction that it began at 1, for 10 ms."""
+    held = {"producer_id": 7, "producer_epoch": 0}
+    timeout = {"transaction_timeout_ms": 10}
+    none = {"error": "NONE"}
+    history = [
+        Operation("InitProducerId", timeout, begun, begun, {**none, **held}),
+        Operation("AddPartitionsToTxn", {**held, "partitions": ["p"]}, begun + 1, begun + 1, none),
+        Operation(
+            "EndTxn",
+            {**held, "result": "COMMIT"},
+            begun + end,
+            begun + end,
+            {"error": "PRODUCER_FENCED"},
+        ),
+    ]
+    assert judge(history, Settings(protocol="3.6")).finding.name == finding
 
 
 def produce(at: int, start: float, end: float | None, offset: int, producer: int = 0) -> Operation:
