@@ -89,9 +89,9 @@ def _shown(rule: Rule) -> str:
         bounds = f", with {constants}" if constants else ""
         return (
             f"Breaks {rule.breaks}, if the system {rule.without.system} has no row "
-            f"`{rule.without.row}`{bounds}."
+            f"`{rule.without.row}` (at {rule.without.release}{bounds})."
         )
-    return "No run of the checker breaks a property without it alone: brokers refuse the rest."
+    return "No small run of the checker breaks a property without its row."
 
 
 def _calls(steps: tuple[Step, ...]) -> str:
@@ -115,7 +115,7 @@ def as_json(rule: Rule) -> dict[str, Any]:
     elif rule.without is not None:
         run = {
             "system": rule.without.system, "without_row": rule.without.row,
-            "constants": dict(rule.without.constants),
+            "constants": dict(rule.without.constants), "release": rule.without.release,
         }  # fmt: skip
     return {
         "number": number_of(rule), "id": rule.id, "text": rule.text, "otherwise": rule.why,

@@ -60,13 +60,16 @@ class Without(NamedTuple):
     row: str
     system: str
     constants: Mapping[str, int]
+    release: str = "4.3"
 
     def instance(self, broken: str) -> Instance:
         """The run, with the property that it breaks."""
         table, _, row = self.row.rpartition("/")
         change = Change("without-a-rule").table(table).without(row)
         return ending_anywhere(
-            instantiate(shipped(self.system) + change, "4.3", self.constants, properties=[broken])
+            instantiate(
+                shipped(self.system) + change, self.release, self.constants, properties=[broken]
+            )
         )
 
 
@@ -151,6 +154,11 @@ RULES: Final = (
         "coordinator knows, or joins the next one.",
         rows=("producer.next request/wait-for-batches",),
         source="TransactionManager.nextRequest",
+        breaks="NoHangingTransaction",
+        without=Without(
+            "producer.commitTransaction/wait-for-batches", "transactions",
+            transactions(early_ends=1), "3.5",
+        ),
         vector="partition.Produce/verify",
         steps=(INIT, BEGIN, send("t0"), COMMIT, BEGIN, send("t1"), FLUSH, COMMIT),
         faults=({"do": "hold", "on": {"request": "Produce"}, "until": {"ms": 400}},),
