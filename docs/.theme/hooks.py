@@ -13,7 +13,9 @@ from epochfence.diagrams.reference import bug_pages, finding_pages, sections
 from epochfence.tests.generated import generated
 
 LONG = (
+    "brokers.md",
     "bugs.md",
+    "clients.md",
     "configuration.md",
     "conformance.md",
     "examples.md",
