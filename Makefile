@@ -16,7 +16,7 @@ COMPILE := $(VENV)-lock/bin/uv pip compile --quiet pyproject.toml - --universal 
   --python-version 3.11 --generate-hashes --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check test expectations drawn brokers classes clients others soak fuzz agreement cases crosscheck mutation proofs refinements kill slips lint bench docs dist audit lock clean python
+.PHONY: help setup check test expectations drawn brokers classes clients cluster others soak fuzz agreement cases crosscheck mutation proofs refinements kill slips lint bench docs dist audit lock clean python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ classes: $(READY) ## Kafka's own classes take all local steps, by Java and Maven
 
 clients: $(READY) ## programs of other clients on served clusters, to docs/clients.md, by Go, Node.js, Rust, Java and Maven; CLIENTS="franz-go" takes some
 	$(BIN)/python tests/clients/run.py --kafka $(CLIENTS)
+
+cluster: $(READY) ## a search on Spark in nine network namespaces, disturbed, to docs/cluster.md, by root, Linux and Java; ARGS='--run worker' is one run
+	$(BIN)/python tests/cluster/run.py $(or $(ARGS),--record)
 
 others: $(READY) ## conform on kfake, klite and Tansu, to docs/brokers.md, by Go and Rust; OTHERS="kfake" takes some
 	$(BIN)/python tests/brokers/others.py $(OTHERS)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
@@ -18,9 +19,11 @@ def executed(path: Path) -> Any:
     """The notebook after a run of all its cells. Of an output, the text is kept; of a plot, that
     there is one. Raises CellExecutionError if a cell fails."""
     notebook = nbformat.read(path, as_version=4)
-    # Sockets of a folder of its own, which no other user reaches.
-    kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
-    NotebookClient(notebook, km=kernel, timeout=600).execute()
+    with TemporaryDirectory() as folder:  # for sockets, which no other user reaches
+        kernel = AsyncKernelManager(
+            kernel_name="python3", transport="ipc", ip=str(Path(folder, "kernel"))
+        )
+        NotebookClient(notebook, km=kernel, timeout=600).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)  # times
         for output in cell.get("outputs", []):
