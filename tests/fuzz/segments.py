@@ -223,6 +223,8 @@ def _lose_record(random: Random, files: Files, name: str) -> bool | None:
     if not every:
         return None
     at = random.randrange(len(every))
+    if not every[at].records:  # it has lost its only one
+        return None
     gone = random.randrange(len(every[at].records))
     records = tuple(each for number, each in enumerate(every[at].records) if number != gone)
     every[at] = replace(every[at], records=records)
