@@ -85,11 +85,9 @@ def _shown(rule: Rule) -> str:
         shown = f"`epochfence bugs {bug.id}` prints the shortest run"
         return f"Breaks {rule.breaks}: {shown} ({bug.title})."
     if rule.without is not None:
-        constants = ", ".join(f"{name}={n}" for name, n in rule.without.constants.items() if n)
-        bounds = f", with {constants}" if constants else ""
         return (
             f"Breaks {rule.breaks}, if the system {rule.without.system} has no row "
-            f"`{rule.without.row}` (at {rule.without.release}{bounds})."
+            f"`{rule.without.row}`. This prints the shortest run: `{rule.command}`."
         )
     return "No small run of the checker breaks a property without its row."
 
@@ -111,11 +109,12 @@ def as_json(rule: Rule) -> dict[str, Any]:
     """A rule for other programs."""
     run: dict[str, Any] | None = None
     if rule.bug:
-        run = {"bug": rule.bug, "command": f"epochfence bugs {rule.bug}"}
+        run = {"bug": rule.bug, "command": rule.command}
     elif rule.without is not None:
         run = {
             "system": rule.without.system, "without_row": rule.without.row,
             "constants": dict(rule.without.constants), "release": rule.without.release,
+            "command": rule.command,
         }  # fmt: skip
     return {
         "number": number_of(rule), "id": rule.id, "text": rule.text, "otherwise": rule.why,

@@ -166,6 +166,7 @@ class Cluster:
     processes: dict[int, subprocess.Popen[bytes]] = field(
         default_factory=dict[int, subprocess.Popen[bytes]]
     )
+    drivers: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
 
     def start(self, host: int, words: Sequence[str], **more: str) -> subprocess.Popen[bytes]:
         """Starts a program in a host's namespace, with a user and a home of its own."""
@@ -250,7 +251,7 @@ class Cluster:
         """Starts `epochfence check` on the cluster. Its result goes to NAME.json in its home."""
         storage = f"s3://runs/{name}?endpoint_override={address(S3)}:5000&scheme=http"
         where = ["--resume", storage] if "--resume" in more else ["--storage", storage]
-        return self.start(
+        process = self.start(
             host,
             [
                 *(str(self.environment.bin / "epochfence"), "check", *SYSTEM, "--engine", "spark"),
@@ -260,6 +261,8 @@ class Cluster:
             PYSPARK_PYTHON="./environment/bin/python",
             PYSPARK_SUBMIT_ARGS=f"--archives {self.environment.archive}#environment pyspark-shell",
         )
+        self.drivers.append(process)
+        return process
 
     def result(self, host: int, name: str) -> dict[str, object]:
         """The figures of a run, or an empty dictionary."""
@@ -268,8 +271,15 @@ class Cluster:
 
     def end(self) -> None:
         """Ends all processes."""
-        for process in self.processes.values():
+        for process in (*self.drivers, *self.processes.values()):
             stop(process)
+        for host in (DRIVER, SECOND, *workers()):  # what has left its group: Spark's JVMs
+            subprocess.run(["pkill", "-9", "-U", str(user(host))], check=False)
+
+    def clear(self) -> None:
+        """Deletes the copies of the environment that executors unpacked."""
+        for host in workers():
+            shutil.rmtree(self.folder / f"home-{host}" / "work", ignore_errors=True)
 
 
 def workers() -> range:
@@ -279,12 +289,9 @@ def workers() -> range:
 
 def stop(process: subprocess.Popen[bytes]) -> None:
     """Kills a process and its children."""
-    with ExitStack() as stack:
-        stack.callback(process.wait)
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def wait(until: Callable[[], bool], seconds: float) -> None:
@@ -424,6 +431,7 @@ def main() -> None:
             except (TimeoutError, subprocess.TimeoutExpired) as problem:
                 found = {"problem": str(problem)}
             seconds = time.monotonic() - began
+            cluster.clear()
             print(f"{name}: {found or 'no result'}, {seconds:.0f} s", flush=True)
             wrong += found != expected
             lines.append(

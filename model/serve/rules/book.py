@@ -47,6 +47,7 @@ LARGE: Final = "".join(sha256(bytes([number])).hexdigest() for number in range(6
 """A record that brokers with SMALL_MESSAGES refuse, also if a client compresses it."""
 SMALL_MESSAGES: Final = {"message.max.bytes": "1000"}
 PAGE: Final = "docs/rules.md"
+EXAMPLE: Final = "docs/examples/without_rows.py"
 
 
 def send(value: str, partition: int = 0, by: str = "a") -> Step:
@@ -55,7 +56,8 @@ def send(value: str, partition: int = 0, by: str = "a") -> Step:
 
 
 class Without(NamedTuple):
-    """A run of a shipped system without one row, named as `machine.event/id`."""
+    """A run of a shipped system without one row, named as `machine.event/id`. The system is in
+    EXAMPLE, too."""
 
     row: str
     system: str
@@ -111,6 +113,18 @@ class Rule:
         if self.bug:
             return bug_of(self.bug).broken()
         return None if self.without is None else self.without.instance(self.breaks)
+
+    @property
+    def command(self) -> str:
+        """The command that prints the shortest run, or an empty text."""
+        if self.bug or self.without is None:
+            return f"epochfence bugs {self.bug}" if self.bug else ""
+        system = f"{EXAMPLE}:{self.id.replace('-', '_')}"
+        constants = "".join(f" --set {name}={n}" for name, n in self.without.constants.items())
+        return (
+            f"epochfence check {system} --property {self.breaks} --protocol {self.without.release}"
+            f"{constants} --no-deadlock"
+        )
 
 
 RULES: Final = (

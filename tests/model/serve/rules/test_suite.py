@@ -59,7 +59,13 @@ def test_a_rule_names_what_is_there(rule: Rule) -> None:
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.without], ids=lambda r: r.id)
 def test_the_property_breaks_without_the_row(rule: Rule) -> None:
     assert rule.run is not None
-    assert check(rule.run).verdict is Checked.BROKEN
+    result = check(rule.run)
+    assert result.verdict is Checked.BROKEN
+    shown = epochfence(*shlex.split(rule.command)[1:])
+    assert shown.code == 12
+    assert result.trace is not None
+    steps = len(result.trace.steps)
+    assert f"{rule.breaks} doesn't hold after {steps} steps" in " ".join(shown.out.split())
 
 
 @pytest.mark.slow(5)
