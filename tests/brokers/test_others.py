@@ -13,6 +13,7 @@ from epochfence.model.cluster import Cluster
 from epochfence.model.conformance.live.causes import RANKS
 from epochfence.model.conformance.live.cluster.apis import NEWEST, OLDEST, OPTIONAL
 from epochfence.model.conformance.live.suites.directed_suite import existing
+from epochfence.spec.groups.classic_group import TABLES as GROUP
 from epochfence.tests.brokers import others
 from epochfence.tests.brokers.others import LEVELS, OTHERS, PAGE, section, sections
 
@@ -62,6 +63,9 @@ def test_the_page_tells_of_each_broker_and_names_rows_that_there_are(other: othe
     for level in levels:
         cluster = Cluster(protocol=other.protocol, transaction_version=level)
         rows |= {f"{r.machine}: {r.event}, row {r.row}" for r in existing(cluster, versions)}
+    rows |= {
+        f"{t.machine.name}: {t.name.partition('.')[2]}, row {r.id}" for t in GROUP for r in t.rows
+    }
     lines = sections(PAGE.read_text(encoding="utf-8"))[other.name].splitlines()
     assert any(line.startswith(f"{other.name} {other.version}, ") for line in lines)
     assert sum(line.startswith(tuple(f"| {level} |" for level in LEVELS)) for line in lines) == 2

@@ -63,7 +63,7 @@ def test_a_run_that_goes_on_keeps_what_is_broken() -> None:
 def test_the_command_takes_both() -> None:
     run = CliRunner().invoke(app, ["check", LEASE, "--depth", "3"])
     assert run.exit_code == 20
-    assert "every property holds in the" in run.output
+    assert "every property holds within 3 steps" in run.output
     for wrong in (["--deadline", "0"], ["--depth", "3", "--engine", "spark"]):
         assert CliRunner().invoke(app, ["check", LEASE, *wrong]).exit_code == 2
 

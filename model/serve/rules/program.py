@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import subprocess
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 LIMIT_S: Final = 40.0
 """So long a call may take."""
 MOST: Final = 2**16
-"""The most characters of an answer."""
+"""The most bytes of an answer."""
 OK, UNSUPPORTED, READY = "ok", "unsupported", "ready"
 
 
@@ -26,6 +26,10 @@ class HungError(Exception):
     """A call that isn't answered in time."""
 
 
+def _more(line: str) -> NoProgramError:
+    return NoProgramError(f"each call has one line of answer; behind it is {line[:200]!r}")
+
+
 class Program:
     """A running program: `command`, with its settings as `name=value` behind it. A context manager.
 
@@ -35,12 +39,15 @@ class Program:
     def __init__(self, command: Sequence[str], settings: Sequence[str]) -> None:
         try:
             self._process = subprocess.Popen(
-                [*command, *settings], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL, text=True, encoding="utf-8", errors="replace",
-            )  # fmt: skip
+                [*command, *settings],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+            )
         except OSError as error:
             raise NoProgramError(f"{command[0]}: {error.strerror}") from None
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         try:
@@ -53,26 +60,38 @@ class Program:
             raise NoProgramError(f"the program's first line should be {READY}; it said {what}")
 
     def _read(self) -> None:
+        """Puts the lines that come at once together: more than one is no answer to a call."""
         assert self._process.stdout is not None
-        for line in iter(partial(self._process.stdout.readline, MOST), ""):
-            self._lines.put(line.strip())
+        rest = b""
+        while chunk := os.read(self._process.stdout.fileno(), MOST):
+            *lines, rest = (rest + chunk).split(b"\n")
+            if len(rest) >= MOST:
+                lines, rest = [*lines, rest], b""
+            if lines:
+                self._lines.put([line.decode(errors="replace").strip() for line in lines])
+        if rest:
+            self._lines.put([rest.decode(errors="replace").strip()])
         self._lines.put(None)
 
     def _line(self) -> str | None:
         try:
-            return self._lines.get(timeout=LIMIT_S)
+            lines = self._lines.get(timeout=LIMIT_S)
         except queue.Empty:
             raise HungError(f"no answer in {LIMIT_S:g} s") from None
+        if lines is None:
+            return None
+        if len(lines) > 1:
+            raise _more(lines[1])
+        return lines[0]
 
     def call(self, call: str) -> str:
         """The answer to a call: ok, an error, or unsupported. Raises HungError, and NoProgramError
-        if the call before had more than one line of answer."""
+        if this one, or the one before, has more than one line of answer."""
         assert self._process.stdin is not None
         if not self._lines.empty():
             self._check_rest()
         try:
-            self._process.stdin.write(f"{call}\n")
-            self._process.stdin.flush()
+            self._process.stdin.write(f"{call}\n".encode())
         except OSError:
             return "the program has ended"
         said = self._line()
@@ -81,7 +100,7 @@ class Program:
     def _check_rest(self) -> None:
         """Raises NoProgramError if there is a line that no call asked for."""
         if (more := self._lines.get()) is not None:
-            raise NoProgramError(f"each call has one line of answer; behind it is {more[:200]!r}")
+            raise _more(more[0])
         self._lines.put(None)  # the program has ended
 
     def end(self) -> None:
