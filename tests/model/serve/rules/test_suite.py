@@ -101,7 +101,9 @@ def test_a_program_that_only_says_so_fails(tmp_path: Path) -> None:
 @pytest.mark.slow(2)
 def test_answers_of_more_lines_are_refused(tmp_path: Path) -> None:
     program = tmp_path / "loud.py"
-    program.write_text(SILENT.replace("'ok', sep=''", "'ok', 'more', sep='\\n'"))
+    # In one write: lines that come one by one are seen at the next call, or at the end.
+    answer = "sys.stdout.write('ok\\nmore\\n'); sys.stdout.flush()"
+    program.write_text(SILENT.replace("print('', 'ok', sep='', flush=True)", answer))
     command = shlex.join([sys.executable, str(program)])
     said = epochfence("serve", "--rules", command, "--rule", "fenced-for-good")
     assert said.code == 2
