@@ -229,7 +229,10 @@ def test_on_random_systems(instance: Instance) -> None:
     found = simulate(instance, Walks(seed="3", steps=100_000, depth=60))
     if found.trace is not None:
         assert wanted.steps is not None
-        assert len(found.trace.steps) >= wanted.steps
+        assert found.within is not None  # which may have smaller constants, and shorter runs
+        shortest = expected(search(found.within, 400), found.within).steps
+        assert shortest is not None
+        assert len(found.trace.steps) >= shortest
     else:
         assert wanted.steps is None or wanted.steps > 1
 
