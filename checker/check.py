@@ -38,6 +38,7 @@ from .output.state_tables import Found
 from .prepare import Options, Prepared, prepare
 from .spark.options import SparkOptions
 from .trace.counterexamples import Tried, broken_by, enumerate_from
+from .verdict.probes import Probe
 from .verdict.property_results import check_number, judge, tell_each
 from .verdict.result import Outcome, PropertyVerdict, Result, Verdict, counterexample_of, described
 from .verdict.vacuity import could_say_more, untaken, vacuities, vacuously, waits, wrongly_unreached
@@ -398,21 +399,35 @@ def _result(
 
 
 def _tell_vacuity(prepared: Prepared, carrier: Carrier, taken: list[int], result: Result) -> None:
-    """Looks once more at the properties that hold: whether something could have broken it."""
-    instance, grounded = prepared.instance, prepared.grounded
-    with nothing_to_collect():
-        answers = carrier.met(sought(grounded, prepared.packing), prepared.packing)
-    unmet = [x for (x, _), is_met in zip(grounded.probes, answers, strict=True) if not is_met]
-    met = [x for (x, _), is_met in zip(grounded.probes, answers, strict=True) if is_met]
+    """Looks once more at the properties that hold: whether something could have broken it. Whether
+    they could say more is asked only where nothing is vacuous, which may be the reason: a part that
+    no state meets takes a look at all of them."""
+    instance = prepared.instance
+    met, unmet = _asked(prepared, carrier, taken, lambda probe: not probe.asks_for_more)
     result.vacuous = vacuities(instance, taken, unmet, prepared.unbreakable)
-    if not result.vacuous:  # else what is vacuous may be the reason
-        result.notes += could_say_more(met, unmet)
+    if not result.vacuous:
+        more, less = _asked(prepared, carrier, taken, lambda probe: probe.asks_for_more)
+        result.notes += could_say_more([*met, *more], [*unmet, *less])
     result.vacuous += waits(met)
     result.notes += untaken(met)
     result.notes += [
         f"{row} is declared unreached, but a run takes it"
         for row in wrongly_unreached(instance, taken)
     ]
+
+
+def _asked(
+    prepared: Prepared, carrier: Carrier, taken: list[int], wanted: Callable[[Probe], bool]
+) -> tuple[list[Probe], list[Probe]]:
+    """The probes that are wanted: those that the run met, and the others."""
+    grounded = prepared.grounded
+    some = [(probe, node) for probe, node in grounded.probes if wanted(probe)]
+    if not some:
+        return [], []
+    with nothing_to_collect():
+        answers = carrier.met(sought(grounded, some, taken, prepared.packing), prepared.packing)
+    found = [(probe, is_met) for (probe, _), is_met in zip(some, answers, strict=True)]
+    return [probe for probe, is_met in found if is_met], [x for x, is_met in found if not is_met]
 
 
 def set_shortest(

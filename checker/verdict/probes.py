@@ -56,6 +56,11 @@ class Probe:
     of: Literal["state", "step", "start", "end", "way"]
     behind: Expression | None = None
 
+    @property
+    def asks_for_more(self) -> bool:
+        """Whether it asks if a property, or `terminal`, could say more, not if it says anything."""
+        return self.kind in ("part", "end", "way") or self.of == "end"
+
 
 def probes(instance: Instance) -> tuple[Probe, ...]:
     """Everything that a run of the instance should meet, each once."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...ground import GroundAction, Grounded, Steps, choice_leaf
-from ...ground.graph import Node
+from ...ground.graph import Node, leaves_of
 from ...verdict.probes import Probe
 from ..store.pack import Packing
 from .pair_conditions import Seeker
@@ -41,10 +41,17 @@ class Sought:
         return False
 
 
-def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
-    """The states that meet each probe of the system, or from which a step leads that meets it."""
+def sought(
+    grounded: Grounded,
+    probes: Sequence[tuple[Probe, Node]],
+    taken: Sequence[int],
+    packing: Packing,
+) -> list[Sought]:
+    """The states that meet each of these probes, or from which a step leads that meets it. `taken`
+    counts how often each row was taken: none is sought with a message that no such row sends."""
     always = formula(grounded.graph.true, packing)
-    of_steps = [node for probe, node in grounded.probes if probe.of == "step"]
+    of_steps = [node for probe, node in probes if probe.of == "step"]
+    sent = _changed(grounded, taken)
     choices = Choices(grounded)
     by_step = iter(_before_steps(grounded, choices, of_steps, packing))
     by_table = _enabled(grounded, choices)
@@ -55,6 +62,8 @@ def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
         """The states in which a node holds, of those that the probe is about."""
         if node is grounded.graph.false or (probe.of == "way" and probe.about not in by_table):
             return Sought(())
+        if probe.kind == "message" and leaves_of([node]).isdisjoint(sent):
+            return Sought(())  # a channel is empty at first
         if node not in conditions:
             conditions[node] = formula(node, packing)
         if probe.of == "state":
@@ -67,9 +76,13 @@ def sought(grounded: Grounded, packing: Packing) -> list[Sought]:
         return Sought(((conditions[node], enabled[where]),))
 
     graph = grounded.graph
-    return [
-        next(by_step) if probe.of == "step" else of(probe, node) for probe, node in grounded.probes
-    ]
+    return [next(by_step) if probe.of == "step" else of(probe, node) for probe, node in probes]
+
+
+def _changed(grounded: Grounded, taken: Sequence[int]) -> set[int]:
+    """The leaves that some row changes that was taken."""
+    rows = (row for action in grounded.actions for row in action.rows if taken[row.row])
+    return set(chain.from_iterable(row.updates for row in rows))
 
 
 def _enabled(grounded: Grounded, choices: Choices) -> dict[str, Node]:
