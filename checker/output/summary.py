@@ -74,6 +74,20 @@ def show_walks(console: Console) -> Callable[[Walked], None]:
     return show
 
 
+def show_seeds(count: int, console: Console) -> Callable[[Mapping[str, Any]], None]:
+    """Prints the progress of the walks of so many seeds every five seconds."""
+    is_due, done, steps = every_five_seconds(), 0, 0
+
+    def show(result: Mapping[str, Any]) -> None:
+        nonlocal done, steps
+        done, steps = done + 1, steps + result["steps"]
+        if is_due():
+            line = f"{done:,} of {count:,} seeds, {steps:,} steps"
+            console.print(line, highlight=False, soft_wrap=True)
+
+    return show
+
+
 def print_simulated(result: Simulation, console: Console, *, coverage: bool = False) -> None:
     """Prints the result of random walks; with `coverage` how often each row was taken."""
     if result.trace is not None:
@@ -107,7 +121,13 @@ def _walked(result: Simulation) -> Iterator[str]:
         f"{result.walks:,} walks of up to {result.depth:,} steps: {result.steps:,} steps, "
         f"{result.seconds:.2f} s ({rate:,.0f} steps/s on {threads})"
     )
-    yield f"--seed {result.seed} repeats them"
+    again = ""
+    if result.seeds is not None:
+        first, asked, walked = (result.seeds[name] for name in ("first", "asked", "walked"))
+        where = "on Spark" if result.engine["spark"] else "in processes"
+        yield f"walks of {walked:,} of the {asked:,} seeds {first} to {first + asked - 1}, {where}"
+        again = f" --seeds {asked}" * (result.trace is None)
+    yield f"--seed {result.seed}{again} repeats them"
     if result.trace is not None:
         steps = _count(result.found_after or 0, "step", "steps")
         yield f"found by walk {result.found_in} after {steps}, shown in {len(result.trace.steps)}"

@@ -116,7 +116,8 @@ class Simulation(Covered):
     `seed` repeats the walks. `rows` says how often the walks took each row, `curve` how many rows
     had been taken after how many steps. A counterexample was `found_in` the walk of that number,
     with `found_after` steps before it was shrunk; it is a run of the instance `within`, whose
-    constants may be smaller; `is_shortest` says that no run of that is shorter.
+    constants may be smaller; `is_shortest` says that no run of that is shorter. Walks of several
+    seeds have in `seeds` the `first` one, how many were `asked` for, and how many were `walked`.
     """
 
     seed: str
@@ -128,6 +129,7 @@ class Simulation(Covered):
     within: Instance | None = None
     is_shortest: bool = False
     strict: bool = False
+    seeds: dict[str, int] | None = None
 
     @property
     def exit_code(self) -> int:
@@ -154,6 +156,7 @@ class Simulation(Covered):
             "found_after_steps": self.found_after,
             "found_within": None if self.within is None else self.within.chosen,
             "is_shortest": self.is_shortest,
+            "seeds": self.seeds,
         }
 
 
@@ -171,8 +174,8 @@ def simulate(
     if not options.deadlock:
         instance = ending_anywhere(instance)
     prepared = prepare(instance, symmetry=False, slicing=options.slicing)
-    number, seed = _seed(prepared, options.seed)
-    outcome = _begun(instance, prepared, options, seed)
+    number, seed = seed_of(prepared, options.seed)
+    outcome = begun(instance, prepared, options, seed)
     try:
         with _Run(prepared, options, number) as run:
             found = run.walk(outcome, on_round)
@@ -182,11 +185,11 @@ def simulate(
         if outcome.trace is None:
             outcome.verdict = Verdict.INTERRUPTED
     if outcome.trace is None:
-        outcome.reason = _nothing(outcome)
+        outcome.reason = nothing_found(outcome)
     return outcome
 
 
-def _seed(prepared: Prepared, given: str | None) -> tuple[int, str]:
+def seed_of(prepared: Prepared, given: str | None) -> tuple[int, str]:
     """The number of a seed, and the seed with the declaration that it is for. Raises
     DeclarationError."""
     settings = json.dumps(identity(prepared), sort_keys=True).encode()
@@ -205,7 +208,8 @@ def _seed(prepared: Prepared, given: str | None) -> tuple[int, str]:
     return int(number), f"{int(number)}-{digest}"
 
 
-def _begun(instance: Instance, prepared: Prepared, options: Walks, seed: str) -> Simulation:
+def begun(instance: Instance, prepared: Prepared, options: Walks, seed: str) -> Simulation:
+    """The result of walks before the first one."""
     return Simulation(
         **described(instance),
         verdict=Verdict.INCONCLUSIVE,
@@ -223,7 +227,8 @@ def _begun(instance: Instance, prepared: Prepared, options: Walks, seed: str) ->
     )
 
 
-def _nothing(outcome: Simulation) -> str:
+def nothing_found(outcome: Simulation) -> str:
+    """The sentence about walks that found nothing."""
     taken, every = len(outcome.rows) - len(outcome.never_taken), len(outcome.rows)
     walks = f"{outcome.walks:,} walk{'s' * (outcome.walks != 1)}"
     if outcome.verdict is Verdict.INCONCLUSIVE and outcome.walks and not outcome.steps:

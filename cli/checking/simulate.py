@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...language import DeclarationError
+from ...language import DeclarationError, Instance
 from ..exits import fail, internal, needing, write_json
 from ..options import (
     CheckOptions,
+    EngineOptions,
     Json,
     JUnitFile,
     NoDeadlock,
     ReportFile,
+    Results,
     SarifFile,
     SystemName,
     TraceFile,
     a_number,
+    constants_of,
     memory_of,
     seconds_option,
 )
 from ..results import needed_for, write_pages
 from ..screen import beside, screen
 from .traces import numbered, write_traces
+
+if TYPE_CHECKING:
+    from ...checker.many.sweep import Piece
+    from ...checker.simulation.simulate import Simulation, Walks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +43,15 @@ class WalkOptions:
     seed: Annotated[
         str | None,
         typer.Option("--seed", metavar="N", help="Repeat this seed's walks (default: random)."),
+    ] = None
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            min=1,
+            help="Take the walks of N seeds, each in one process, up to --steps or --idle.",
+        ),
     ] = None
     steps: Annotated[
         int | None,
@@ -101,13 +119,27 @@ class FoundOptions:
     page: ReportFile = None
     junit: JUnitFile = None
     sarif: SarifFile = None
+    results: Results = None
     output: Json = None
 
 
 def simulate(
-    system: SystemName, asked: CheckOptions, walks: WalkOptions, wanted: FoundOptions
+    system: SystemName,
+    asked: CheckOptions,
+    walks: WalkOptions,
+    where: EngineOptions,
+    wanted: FoundOptions,
 ) -> None:
     """Walk through SYSTEM at random on all cores, and check each state on the way."""
+    where.heed()
+    for option, value in {
+        "--engine spark": where.on_spark or None,
+        "--results": wanted.results,
+    }.items():
+        if value is not None and walks.seeds is None:
+            fail(f"{option} needs --seeds")
+    if walks.seeds is not None and walks.steps is None and walks.idle is None:
+        fail("--seeds needs --steps or --idle, which end the walks of each seed")
     memory = memory_of(wanted.memory)
     instance = asked.checked(system, memory)
     with needing("check"):
@@ -133,7 +165,10 @@ def simulate(
     )
     places = numbered(wanted.trace, 1)
     try:
-        result = run(instance, options, summary.show_walks(beside()))
+        if walks.seeds is None:
+            result = run(instance, options, summary.show_walks(beside()))
+        else:
+            result = _of_seeds(_piece(instance, asked), options, walks.seeds, where, wanted.results)
     except DeclarationError as error:
         fail(error)
     except ReplayError as error:
@@ -144,3 +179,38 @@ def simulate(
     write_pages(wanted.page, wanted.junit, wanted.sarif, result, shown)
     write_json(wanted.output, result.as_json())
     raise typer.Exit(result.exit_code)
+
+
+def _piece(instance: Instance, asked: CheckOptions) -> Piece:
+    """The instance in a form that can be sent to other processes."""
+    from ...checker.many.sweep import Piece
+
+    return Piece(
+        instance.system,
+        instance.protocol,
+        tuple(constants_of(asked.constants).items()),
+        bounds=asked.bounds,
+        switch_on=tuple(asked.with_ or ()),
+        switch_off=tuple(asked.without or ()),
+        properties=tuple(asked.properties) if asked.properties else None,
+    )
+
+
+def _of_seeds(
+    piece: Piece, options: Walks, seeds: int, where: EngineOptions, results: Path | None
+) -> Simulation:
+    """The walks of several seeds, in processes or on Spark; exits with one line where they can't
+    be taken. Raises DeclarationError, ReplayError."""
+    from ...checker.many.journal import Journal, JournalError
+    from ...checker.many.sweep import digest
+    from ...checker.output import summary
+    from ...checker.simulation.seeds import simulate_seeds
+    from ...checker.spark.options import SparkError
+
+    try:
+        file = None if results is None else Journal(results, digest(piece))
+        with needing("check", "spark"), closing(file) if file else nullcontext() as journal:
+            workers, show = where.workers(options.threads), summary.show_seeds(seeds, beside())
+            return simulate_seeds(piece, options, seeds, workers, journal, show)
+    except (JournalError, SparkError) as error:
+        fail(error)
