@@ -205,6 +205,8 @@ class Table:
                 for collection in chosen.args:
                     self._owned(collection)
             self._condition(self.guard)
+            if self.response is not None:
+                self._check_response(self.response, is_named=True)
         except DeclarationError as error:
             raise DeclarationError(f"table {self.name}: {error}") from None
         where = (self.machine, self.on, self.response, *self.others)
@@ -214,7 +216,7 @@ class Table:
             try:
                 self._check(row)
             except DeclarationError as error:
-                raise DeclarationError(f"table {self.name}, row {row.id!r}: {error}") from None
+                raise error.within(f"table {self.name}, row {row.id!r}", row.declared) from None
             object.__setattr__(row, "fits_in", where)
         for row in self.rows:
             if ids.count(row.id) > 1 and any(
@@ -311,10 +313,32 @@ class Table:
                 raise DeclarationError("a reply, but the table names no response")
             sent.insert(0, self.response(error=row.reply))
         elif row.reply is not None:
+            self._check_response(row.reply.message)
             if row.reply.message.comes_from is not None and TO in dict(row.reply.fields):
                 raise DeclarationError(f"{row.reply.message.name} is a reply: leave to= out")
             sent.insert(0, row.reply)
         return tuple(self._addressed(sending) for sending in sent)
+
+    def _check_response(self, message: Message, is_named: bool = False) -> None:
+        """Raises DeclarationError for a reply that isn't the table's response and answers no
+        request, or answers another one than the table is on. A table on an event or a response may
+        answer a request that waited for it."""
+        request = self.on.message if isinstance(self.on, Loss) else self.on
+        assert request is not None
+        if message.answers is None:
+            if self.response is not None and message.name == self.response.name:
+                return
+            raise DeclarationError(
+                f"{message.name} is a reply, but isn't declared as a response: say answers= in "
+                "it, name it as the table's response, or send= it"
+            )
+        waits = not isinstance(request, Message) or request.answers is not None
+        if not waits and message.answers.name != request.name:
+            called = "the response" if is_named else "a reply"
+            raise DeclarationError(
+                f"{message.name} is {called} to {request.name}, but answers "
+                f"{message.answers.name}: take the message that answers {request.name}, or send= it"
+            )
 
     def droppings(self, row: Row) -> Iterator[Dropping]:
         """The messages that the row drops, one by one for each end that its own instance may be."""

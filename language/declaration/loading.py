@@ -73,9 +73,9 @@ def _run(path: str) -> ModuleType:
     try:
         exec(compiled(Path(path).read_bytes(), path), vars(module))
     except DeclarationError as error:
-        where = _place(error, path)
-        is_there = error.place is not None and str(error.place) == where
-        raise DeclarationError(str(error) if is_there else f"{where}: {error}") from None
+        is_there = error.place is not None and error.place.file == path
+        where = "" if is_there else f"{_place(error, path)}: "
+        raise DeclarationError(f"{where}{error}") from None
     except MemoryError as error:
         where = _place(error, path)
         raise DeclarationError(f"{where}: takes more memory than it may, see --memory") from None

@@ -37,10 +37,7 @@ from ..client.state import (
     txn,
 )
 from ..client.transaction_manager import (
-    CallResponse,
-    ClientStep,
     finalized_version,
-    react,
     transaction_version,
 )
 from ..errors import Errors
@@ -173,7 +170,6 @@ franz_go = (
                 adding: set_of(),
                 added: set_of(),
             },
-            reply=CallResponse(raises=None, cause=None, continues=False),
             source="twmb/franz-go de5af46a",
         ),
     )
@@ -202,7 +198,6 @@ franz_go = (
                 must_bump: False,
                 transaction_version: if_(downgrade_waits, finalized_version, transaction_version),
             },
-            reply=react(ClientStep.DONE),
             source="twmb/franz-go 07525c50, f25fe060, 42b3d833 and 351dd40a",
         ),
     )

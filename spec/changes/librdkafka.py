@@ -26,7 +26,6 @@ from ..client.state import (
     txn,
     unresolved,
 )
-from ..client.transaction_manager import ClientStep, react
 from ..errors import Errors
 from ..messages import (
     NO_EPOCH,
@@ -76,7 +75,6 @@ transactional = (
             during=~bumps_after_abort,
             goto=INITIALIZING,
             set={batches: each(q, s, if_(is_open(batch), replace(batch, status=UNSENT), batch))},
-            reply=react(ClientStep.RETRY),
             send=(
                 InitProducerId(
                     producer=producer.this,
@@ -110,7 +108,6 @@ transactional = (
                 entry_epoch: each(q, NO_EPOCH),
                 unresolved: each(q, None),
             },
-            reply=react(ClientStep.GO_ON),
             source="confluentinc/librdkafka issue 3575, 1.8.2 and 1.6.2",
         ),
     )

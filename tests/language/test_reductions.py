@@ -67,6 +67,7 @@ has_room = size(entries) < 2
 wrote = Table(
     log,
     on=write,
+    response=Reply,
     when=has_room,
     rows=(
         Row("large", when=write.delta > 1, set={end_offset: end_offset}),

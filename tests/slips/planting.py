@@ -322,6 +322,14 @@ def _(s: Source) -> Iterator[Place]:
     return _without(s, "send", "reply")
 
 
+@kind("answers left out")
+def _(s: Source) -> Iterator[Place]:
+    for call in s.calls("message"):
+        for each in call.keywords:
+            if each.arg == "answers":
+                yield lambda call=call, each=each: call.keywords.remove(each)
+
+
 @kind("goto left out")
 def _(s: Source) -> Iterator[Place]:
     return _without(s, "goto")
