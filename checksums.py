@@ -1,7 +1,7 @@
 """Data that shows when it was damaged: a checksum over it, and the shape that it must have.
 
 A checksum finds what a disk, a write that was broken off, or an editor has changed. It is no
-signature: whoever changes data can make its checksum anew.
+signature: whoever changes data can also change its checksum.
 """
 
 from __future__ import annotations

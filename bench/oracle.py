@@ -185,8 +185,8 @@ def contended_history(seed: int, clients: int) -> list[Operation]:
 
 
 def instance(random: Random) -> Generator[tuple[float, str, dict[str, Any]], dict[str, Any]]:
-    """What an instance of an application asks, and how many ms after the answer before. It repeats
-    what is told to wait, and starts anew when it was fenced."""
+    """The requests of an application's instance, with the ms since the answer before. It repeats
+    those that have to wait, and restarts after it was fenced."""
     while True:
         wait, answer = 300 * random.random(), {"error": "CONCURRENT_TRANSACTIONS"}
         while answer["error"] == "CONCURRENT_TRANSACTIONS":

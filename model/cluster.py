@@ -506,10 +506,13 @@ class Cluster(GroupRequests):
     # Threads that are held --------------------------------------------------------------------
 
     def hold(self, place: str, request: str) -> None:
-        """The thread of the next request, which is called so, is held at this place, if it comes
-        there. See TransactionCoordinator.holds; at a "verification" the coordinator has told the
-        leader of a batch, and the leader hasn't heard of it; "unasked": the leader
-        asks nobody about a batch, as its transaction is open, and hasn't appended it yet."""
+        """Holds the thread of the next `request` at this place, if it comes there.
+
+        Places are those of TransactionCoordinator.holds; "verification": the coordinator has
+        answered the leader's question about a batch, and the leader hasn't received the answer;
+        "unasked": the transaction is open, so the leader asks nobody, and it hasn't appended the
+        batch yet.
+        """
         if place in OF_BATCHES:
             self._holds = place
         else:

@@ -143,8 +143,8 @@ class Grounded:
     themselves, that nothing writes: `open` gives their names, and `limits` those that types are
     bounded by. `probes` are conditions that a run should meet; those of steps read the state after
     a step as the leaves `next_leaves`, each with its value where a step leaves it alone. `aims` are
-    the properties of progress, `rankings` why they are come to. `read` grounds a further expression
-    over the state, where names stand for shapes; no slicing is done to it.
+    the properties of progress, `rankings` the arguments that runs reach them. `read` grounds a
+    further expression over the state, where names stand for shapes; no slicing is done to it.
     """
 
     instance: Instance

@@ -162,8 +162,8 @@ def _end_with_parent() -> None:
 
 
 def _is_served(pool: Executor) -> bool:
-    """Whether the thread still lives that brings a pool's results: for want of memory it ends, and
-    nobody is told."""
+    """Whether the thread that brings a pool's results still lives. Without memory it ends, and no
+    exception says so."""
     thread: Thread | None = getattr(pool, _MANAGER, None)
     return thread is None or thread.is_alive()
 

@@ -94,7 +94,7 @@ class Obligation:
         return _digest((self.subject, self.case, str(self.k), self.claim[0].digest))
 
     def needs(self, used: Iterable[str]) -> frozenset[str]:
-        """The other assertions besides the claim; of facts only those that are used."""
+        """The assertions without the claim; of facts only those that are used."""
         wanted = {*used}
         pieces = (piece for name, pieces in self.facts if name in wanted for piece in pieces)
         return frozenset(piece.digest for piece in (*self.claim[1:], *pieces))
@@ -231,8 +231,8 @@ def settle_all(items: Iterable[Obligation], timeout: float, workers: Workers) ->
 
 
 class Answers:
-    """Answers to obligations, told as they come; in a file also those of earlier runs by this Z3,
-    except unknown ones, which are asked again.
+    """Answers to obligations, reported as they come. A file keeps those of earlier runs by this Z3;
+    unknown ones are asked again.
 
     An obligation that is unsatisfiable from some facts is also unsatisfiable from more. So after a
     lemma was added, only obligations that use a changed fact are asked again. Raises JournalError
@@ -280,7 +280,7 @@ class Answers:
             self.proved.setdefault(question, []).append((needs, answer))
 
     def close(self) -> None:
-        """Leaves the file to other processes."""
+        """Closes the file, so that other processes can write it."""
         if self.kept is not None:
             self.kept.close()
 

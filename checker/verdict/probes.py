@@ -41,7 +41,7 @@ class Probe:
 
     A conclusion behind all premises isn't checked: its condition is that of the last one. Otherwise
     `about` is the property's or message's name, or `terminal`; `shown` is the premise as it was
-    declared, the collection that must have an element, or what is told of a `part` of a property
+    declared, the collection that must have an element, or the note on a `part` of a property
     that could say more. `behind` is the condition of the probe around it, without which this one
     can't be met.
 

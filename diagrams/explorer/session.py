@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Broken:
-    """A property that a state or the step to it breaks, `told` in a sentence, and why."""
+    """A property that a state or the step to it breaks, as a sentence (`told`), and why."""
 
     item: Property
     told: str

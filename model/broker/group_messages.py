@@ -15,8 +15,8 @@ def offsets_partition(group_id: str) -> str:
 
 
 class JoinGroupResponse(NamedTuple):
-    """The answer to JoinGroup; its `leader` is told the `members` with their instance ids and their
-    metadata in the protocol that was chosen. Where the request `waits`, it has the member id."""
+    """The answer to JoinGroup; the `leader` gets the `members` with their instance ids and their
+    metadata in the protocol that was chosen. If the request `waits`, only the member id is set."""
 
     error: str
     generation_id: int = NO_GENERATION

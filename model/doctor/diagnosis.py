@@ -332,8 +332,8 @@ def _risk_of_abort(evidence: Evidence, case: Case) -> str:
 
 
 def _told(evidence: Evidence, case: Case) -> str | None:
-    """The result that the producer was told, where one decision alone can be this transaction's: in
-    version 2 each transaction has an epoch of its own, and its decision has the next one."""
+    """The result that the producer received, if only one decision can be this transaction's. In
+    version 2 each transaction has its own epoch, and its decision has the next one."""
     found = [
         each
         for each in _decided_here(evidence, case)

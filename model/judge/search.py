@@ -366,7 +366,7 @@ class Search:
 
     def _outcomes(self, config: Config, asked: Any) -> Iterator[tuple[Judged, bool]]:
         """The possible effects of an operation in a configuration. It takes a step, and one for
-        each effect besides the first. Raises LimitError."""
+        each further effect. Raises LimitError."""
         size = config.machine.size
         self.budget.take(size)
         for number, found in enumerate(config.machine.outcomes(asked)):

@@ -1,4 +1,4 @@
-"""Kafka's records on disk, byte for byte: encoded, decoded, and told from wrong bytes.
+"""Kafka's records on disk, byte for byte: encoding, decoding, and the detection of wrong bytes.
 
 Needs the extra `broker`, which has kio, crc32c and cramjam; `epochfence.model` never imports it.
 """

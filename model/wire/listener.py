@@ -134,8 +134,8 @@ class Brokers:
 
     They listen on ports of their own, from `port` on where one is given. `versions` are the first
     and last of each API that is taken, `features` finalized features and their levels
-    (`transaction.version`), told from ApiVersions 3 on, and `supported` levels that are known only;
-    `features_of` renews them before a broker tells them, and their epoch.
+    (`transaction.version`), which ApiVersions returns from version 3 on, and `supported` the levels
+    that a broker knows; `features_of` renews them and their epoch before each such answer.
     `left` is called for each connection that has ended. An exception in `handle` closes its
     connection, and is raised at the end. `log` gets a line for the first connection of each client
     that is closed because it sent no request. Raises CantListenError.

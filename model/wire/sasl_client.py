@@ -46,7 +46,7 @@ def exchange(mechanism: str, username: str, password: str, nonce: str | None = N
     told = attributes(answer)
     salt, iterations = _base64(told.get("s", "")), told.get("i", "")
     if not told.get("r", "").startswith(nonce) or not iterations.isdecimal() or not salt:
-        raise AuthenticationError("its answer isn't one of SCRAM")
+        raise AuthenticationError("its answer isn't a SCRAM message")
     if not FEWEST <= int(iterations) <= MOST:
         raise AuthenticationError(
             f"it asks for {iterations[:12]} iterations, not {FEWEST:,} to {MOST:,}"

@@ -250,7 +250,7 @@ BUGS = (
         ),
         source="redpanda-data/redpanda pull requests 23131 and 23152",
         system=_REDPANDA,
-        note="KAFKA-6119 again, after a coordinator was written anew.",
+        note="KAFKA-6119 again, after a coordinator was rewritten.",
     ),
     Bug(
         "redpanda-17880",

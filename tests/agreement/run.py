@@ -130,7 +130,7 @@ def figures(seed: int, found: Sequence[dict[str, Any]]) -> list[str]:
             f"together {sum(states):,}.",
             f"Verdicts: {', '.join(f'{name} {n:,}' for name, n in verdicts.most_common())}; "
             f"counterexamples of {min(steps)} to {max(steps)} steps, median {median(steps):.0f}.",
-            f"Drawn besides, and not of the size or kind wanted: "
+            f"Also drawn, but of another size or kind than wanted: "
             f"{sum(item['draws'] for item in agreed):,}.",
             f"Processor time: {seconds:,.0f} s, {seconds / len(agreed):.2f} s for a system.",
         ]

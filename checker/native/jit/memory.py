@@ -1,4 +1,4 @@
-"""Raw memory: operations of compiled functions at addresses (`intrinsics`), and regions.
+"""Raw memory: loads, stores and copies at addresses for compiled functions, and regions.
 
 Packed states are byte strings of any length from 8 on, read as whole words where they fit and as
 one word that ends where the state ends.

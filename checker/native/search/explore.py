@@ -500,9 +500,9 @@ def search(
     """Expands level after level until nothing is new, something is wrong or memory runs out, or
     all states are expanded that `depth` steps lead to, or at the moment `until` of time.monotonic.
 
-    With `leave_out` it goes on where something is wrong, but for a step that leaves a range: it is
-    told the flags of all that is found by then, has the carrier look for the rest, and says whether
-    there is none.
+    With `leave_out` it goes on after a violation, except for a step that leaves a range: it takes
+    the flags of all violations so far, has the carrier look for the others, and returns whether
+    there are none.
 
     The last level inserted must be open for expansion. The result is in the carrier's `found`;
     counts are those of whole levels. Ctrl-C ends it as a limit does. Returns False where a level

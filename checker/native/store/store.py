@@ -183,7 +183,7 @@ def insert(incoming, count, width, states, found, most, table, groups):
 
 @compiled
 def index_states(width, states, found, table, groups):
-    """Fills a table anew with the entries of `found` different states."""
+    """Clears a table and fills it with the entries of `found` different states."""
     for word in range(0, GROUP * groups, 8):
         store64(table + word, uint64(0))
     hashes = scratch(BLOCK)
@@ -483,8 +483,8 @@ class Store:
         return True
 
     def looked_at(self, size: int) -> None:
-        """Is told that up to so many bytes of records and tables were looked at, of which those on
-        disk came into memory: they go where these are too many."""
+        """Counts up to `size` bytes of records and tables that a worker has read. Reading brings
+        those on disk into memory; too many of them leave it again."""
         self.fresh += size
         if self.disk is not None and self.fresh > self.most_fresh:
             self.fresh = 0
@@ -530,7 +530,7 @@ class Store:
             self.looked_at(self.held // SHARDS)
 
     def index(self, shard: int) -> None:
-        """Fills a shard's table anew, as large as it has to be for the shard's states."""
+        """Replaces a shard's table by one that is large enough for the shard's states."""
         count = int(self.counts[shard])
         groups = LEAST_GROUPS
         while groups * self.room < count + BLOCK and groups < self.most_groups:

@@ -31,9 +31,9 @@ from ..store.store import SLACK
 
 GAMMA = uint64(0x9E3779B97F4A7C15)
 UNIFORM, RARE, SCHEDULED, PRIORITY, NEW = range(5)
-"""How a walk chooses a step: each successor alike; rarely taken pairs of rows more often; faults at
-drawn steps only; or, besides, tables in a drawn order of priority; or states that no round before
-came to, if there are any."""
+"""How a walk chooses a step: each successor with the same probability; rarely taken pairs of rows
+more often; faults at drawn steps only; the same, with tables in a drawn order of priority; or new
+states first."""
 MOST_FAULTS = 8  # in the schedule of a walk
 CHANGES = 3  # steps at which a walk draws a new order of priority
 SEEN_BITS = 28  # bits of a hash that choose a bit of the table of states seen

@@ -3,8 +3,8 @@ by a run:
 
 python -m epochfence.checker.solver.proofs.page docs/proofs.md
 
-With names of systems behind it, or numbers of sections, only those are written anew. With
-`--answers FILE` Z3's answers are kept there, so an interrupted run can continue.
+With names of systems or numbers of sections behind it, the run renews only those. `--answers FILE`
+keeps Z3's answers in a file, so an interrupted run can continue.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ events that lower them. [Progress](progress.md#proved-without-bounds) has the ru
 with any number of faults, as long as there is a last one.
 
 *Not inductive* means that there is a state in which the property and all lemmas hold and from which
-a step breaks it. Perhaps no run reaches that state. Nothing follows for the property but that
+a step breaks it. Perhaps no run reaches that state. This says nothing about the property: only
 lemmas are missing; [`--suggest`](language.md#lemmas-suggested) looks for them.
 
 Of `producer-ids`, `HandedOutOnce` is proved at each release from 3.5 to the newest (with two
@@ -102,7 +102,7 @@ proof is for one partition. At 2.5 a partition with nothing in flight takes a ne
 mid-sequence (KAFKA-12152), and the lemmas don't hold.
 
 A section has a digest of the rows, properties and lemmas that it is of, however they are named. A
-test computes all of them anew, and names each section that isn't of today's.
+test computes all of them and names each section that isn't of today's rows.
 
 On 28 November 2026 the tables were rewritten as literal rows. That changed the form of most
 conditions, and so the digests, but was meant to change no behaviour. Some proofs have not been
@@ -110,8 +110,7 @@ repeated since. The last line of such a section says so, and has the digest of t
 What the first tables and the text above say of these sections was proved of the earlier tables.
 
 This page is written by `make proofs`; `make proofs SECTIONS="5 6"` writes the fifth and the sixth
-of its sections anew, `SECTIONS=transactions` those of a system. Times are of the machine that wrote
-it.
+of its sections, `SECTIONS=transactions` those of a system. Times are of the machine that wrote it.
 """
 
 
@@ -405,7 +404,7 @@ def _is_wanted(at: int, case: Case, sections: list[str]) -> bool:
 
 def _kept(page: Path, wanted: Sequence[int]) -> dict[int, str]:
     """The sections of the page, under the numbers that they have now; the page may lack those that
-    are written anew."""
+    the run renews."""
     unwanted = [at for at in range(len(CASES)) if at not in wanted]
     text = page.read_text(encoding="utf-8") if unwanted or page.exists() else ""
     _, *before = text.split("\n## ")

@@ -201,8 +201,8 @@ class _Search:
             self.names = [name for name in self.names if name not in broken]
 
     def _is_enough(self, states: States, most: int) -> bool:
-        """Whether clauses of so many literals are enough for all that was asked; at the last
-        attempt, whatever they are enough for is told."""
+        """Whether clauses of at most `most` literals prove all properties in question. The last
+        attempt also reports those that they prove if it isn't all."""
         result = self.result
         mine = Mine(states, Grammar(states.prepared.instance, states.names), most, self.until)
         mined = mine.candidates()

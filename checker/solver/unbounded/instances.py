@@ -114,7 +114,7 @@ class _Projected:
 
     @property
     def mentioned(self) -> int:
-        """The number of instances that a part of a property is about; for a step, besides those
+        """The number of instances that a part of a property is about; for a step, without those
         that act."""
         of_states = (len(self.about(part)) for part in self.parts)
         of_steps = (

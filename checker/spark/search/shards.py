@@ -3,8 +3,8 @@
 The files are a cache: the run's manifest is the truth, and missing states are read from the shard's
 runs. They hold the states in the order in which they were found, whole or by their parts (see
 `native.parts`), their table, and the states that were sent to other shards. A worker that dies
-half-way leaves no index behind: the next one makes the table anew of the whole states that count,
-or the set anew of the runs, as contents of parts may be half-written.
+half-way leaves no index behind. The next one rebuilds the table from the whole states that count,
+or the set from the runs, as contents of parts may be half-written.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -242,7 +242,7 @@ class ShardSet:
         )
 
     def _forget_files(self) -> None:
-        """The content of files is gone: they are opened anew, as other processes see them."""
+        """Replaces files whose content is gone by new ones, which other processes see."""
         for name in self._sizes:
             os.close(self._files.pop(name))
         self._sizes.clear()

@@ -79,12 +79,12 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
     tried; `records` lists all records since it was cleared, where `keeps_records` is set.
 
     Where `log_refuses`, no record of a request is taken, as it is too large; where it `lacks_ids`,
-    there is no producer id to be had.
+    its manager has no producer id to give out.
 
-    `holds` is where the thread of the next request is to be held, if it comes there: between a
-    "fence" and its end; in an "append", whose record is in the log; after a "decision", before its
-    completion begins. The request raises ThreadHeldError then, and `release` goes on with it. At
-    "completion" the answer isn't held, but the record that the end is complete.
+    `holds` names the place at which the thread of the next request stops, if it comes there:
+    between a "fence" and its end; in an "append", whose record is in the log; after a "decision",
+    before its completion begins. The request then raises ThreadHeldError, and `release` goes on
+    with it. At "completion" the record that the end is complete is held, and not the answer.
     """
 
     def __init__(

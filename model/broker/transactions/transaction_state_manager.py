@@ -53,7 +53,7 @@ class TransactionStateManager:
     tables: ClassVar = tables.DRIVEN
     """What an entry does."""
     features: ClassVar[tuple[str, ...]] = ()
-    """Those that it has besides its release's."""
+    """The features that are added to those of its release."""
 
     def __init__(
         self, *, protocol: str | None, transaction_version: int | None, now_ms: int,

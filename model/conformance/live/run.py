@@ -324,8 +324,8 @@ class Run:
         self.report.missed[row] = _RACE if way.races else _OTHERWISE
 
     def _go_together(self, found: Mapping[RowName, Way]) -> None:
-        """Goes ways on which something takes long, which is done for all of them at once. Those
-        that come to nothing are gone once more, alone."""
+        """Takes ways with a long wait, and waits once for all of them. Ways that fail are tried
+        again, one by one."""
         shared = None if self.restarts is None else Shared(self.restarts)
         going: list[Going] = []
         try:

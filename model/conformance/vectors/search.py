@@ -56,7 +56,7 @@ ERRORS: Final = (
 )
 """The answers of a log, a leader or a coordinator: success, retriable, fatal, and none of these."""
 OUTSIDE: Final = {"clock__now": (FAR_MS,), "producer_id_manager__offered_id": (7, None)}
-"""The values that rows read from other machines, and the possible ones besides."""
+"""Further possible values of fields that rows read from other machines."""
 FROM_OUTSIDE: Final = ("Produce", "WriteTxnMarkers")
 """Events that need no other way."""
 WHO: Final = ("producer", "connection")

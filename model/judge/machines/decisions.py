@@ -2,8 +2,8 @@
 by a time, and which partitions may be in a transaction.
 
 Keys are judged one by one. The evidence comes from requests and their times alone, and holds in
-every order of them: a marker comes of a decision, and a leader that asks about a client's first
-batch is told of an AddPartitionsToTxn.
+every order of them: a marker follows a decision, and a leader that verifies a client's first
+batch gets a yes only after an AddPartitionsToTxn.
 """
 
 from __future__ import annotations
@@ -254,7 +254,8 @@ def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
 
 
 def _partitions(added: Operation) -> Iterator[str]:
-    """The partitions that a request adds; those of groups' offsets go by one name besides."""
+    """The partitions that a request adds. All partitions of groups' offsets also have one
+    common name."""
     for part in map(str, added.fields["partitions"]):
         yield part
         if part.startswith(OFFSETS):

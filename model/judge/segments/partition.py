@@ -22,7 +22,7 @@ SEQUENCES = 2**31
 SNAPSHOT_FOR_EACH_SEGMENT: Final = "2.8"
 """From this release on a snapshot is kept as long as its segment (KAFKA-9393)."""
 _WITHOUT_PRODUCERS: Final = "__cluster_metadata"
-"""The controllers' log, which starts anew from a snapshot of another kind."""
+"""The controllers' log, which begins again from a snapshot of another kind."""
 
 
 @dataclass(frozen=True)

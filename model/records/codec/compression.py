@@ -73,7 +73,7 @@ def compress(codec: int, data: bytes) -> bytes:
 def decompress(codec: int, data: memoryview, most: int) -> memoryview:
     """The decompressed bytes: at most `most` bytes, whatever it says of itself.
 
-    Raises TooLargeError where it has more, ValueError where it can't be told.
+    Raises TooLargeError where it has more, ValueError where the data is damaged.
     """
     if codec == 0:
         return data

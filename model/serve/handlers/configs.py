@@ -32,7 +32,7 @@ class ConfigApis:
         }
 
     def _refusal(self, request: Request, resource: Mapping[str, Any], operation: str) -> _Told:
-        """Why the settings of a resource are neither told nor changed (NONE if they are)."""
+        """Why the settings of a resource are neither returned nor changed (NONE if they are)."""
         kind, name = resource["resource_type"], resource["resource_name"]
         if kind == _TOPIC:
             if not self._may.allows(request.principal, operation, "TOPIC", name):

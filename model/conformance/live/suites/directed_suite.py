@@ -1,7 +1,7 @@
 """The shortest requests that reach each row of a coordinator and a leader from outside.
 
-They are searched for on the oracle: breadth first over a client's next requests, right or wrong. Of
-states that differ in numbers alone one is gone on from.
+A breadth-first search on the oracle finds them: over a client's next requests, right or wrong. Of
+several states that differ only in numbers, the search continues from one.
 """
 
 from __future__ import annotations
