@@ -17,9 +17,8 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from textwrap import wrap
@@ -28,7 +27,7 @@ from typing import Any
 from epochfence.checker.prepare import available_threads
 from epochfence.tests.agreement.systems import agree
 from epochfence.tests.agreement.ways import NAMES
-from epochfence.tests.recording import options, record
+from epochfence.tests.driver import in_processes, lines, options, record
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / ".fuzz" / "agreement.jsonl"
@@ -37,8 +36,6 @@ PAGE = ROOT / "docs" / "reliability.md"
 PATIENCE = 30  # seconds of processor time for a system
 PER_PROCESS = 250  # systems, then another process takes over: what LLVM takes isn't given back
 LEFT_OUT = 0.05  # the share of systems that may be passed over
-
-Compared = Callable[[int], dict[str, Any]]
 
 
 class TooLong(BaseException):
@@ -64,21 +61,10 @@ def compared(seed: int, number: int) -> dict[str, Any]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def in_processes(processes: int, work: Compared, numbers: Iterable[int]) -> Iterator[Any]:
-    """The systems compared in so many processes, each as it is done."""
-    pool = get_context("spawn").Pool(processes, maxtasksperchild=PER_PROCESS)
-    with pool:
-        yield from pool.imap_unordered(work, numbers)
-
-
 def done(results: Path) -> tuple[int | None, list[dict[str, Any]]]:
-    """The seed and the systems of a file of results; half a line at its end is left out."""
-    text = results.read_text() if results.exists() else ""
-    lines = [line for line in text.splitlines(keepends=True) if line[-1] == "\n"]
-    if not lines:
-        return None, []
-    head, *lines = lines
-    return json.loads(head)["seed"], [json.loads(line) for line in lines]
+    """The seed and the systems of a file of results."""
+    head, *systems = lines(results) or [{"seed": None}]
+    return head["seed"], systems
 
 
 def run(
@@ -92,13 +78,16 @@ def run(
     print(f"SEED={seed}, {len(found)} systems done before", flush=True)
     missing = {*range(first, count)} - {item["number"] for item in found}
     numbers = sorted(missing) if seconds > 0 else []
-    each = partial(in_processes, processes) if processes and numbers else map
+    work = partial(compared, seed)
+    results_of = (
+        in_processes(work, numbers, processes, PER_PROCESS) if processes else map(work, numbers)
+    )
     end = time.monotonic() + seconds
     with results.open("w") as file:
         for line in ({"seed": seed}, *found):
             file.write(json.dumps(line) + "\n")
         file.flush()
-        for told in each(partial(compared, seed), numbers):
+        for told in results_of:
             if "error" in told:
                 print(f"system {told['number']} of seed {seed}: {told['error']}", flush=True)
             found.append(told)

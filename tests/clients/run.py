@@ -29,7 +29,7 @@ from epochfence.cli import app
 from epochfence.model.serve.history import History
 from epochfence.model.serve.server import Server
 from epochfence.tests.brokers.kafka import VERSIONS, Broker, Missing, java, needed
-from epochfence.tests.recording import record, recorded
+from epochfence.tests.driver import record, recorded
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parents[1] / "docs" / "clients.md"

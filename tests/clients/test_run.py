@@ -10,7 +10,7 @@ import pytest
 
 from epochfence.tests.clients import run
 from epochfence.tests.clients.run import CLIENTS, FAULTS, PAGE, PASS, RELEASES, Client
-from epochfence.tests.recording import recorded
+from epochfence.tests.driver import recorded
 
 
 def table() -> list[list[str]]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from epochfence.tests.driver import options
 from epochfence.tests.fuzz import (
     checkpoints,
     commands,
@@ -25,7 +26,6 @@ from epochfence.tests.fuzz import (
 )
 from epochfence.tests.fuzz.harness import Case, Surface, write_failure
 from epochfence.tests.fuzz.workers import Figures, run_case, run_for
-from epochfence.tests.recording import options
 
 ROOMS = (decoding, histories, segments, traces, declarations, commands, checkpoints, sizes)
 SURFACES = {room.SURFACE.name: room.SURFACE for room in ROOMS}

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 
+from epochfence.tests.driver import options, record, recorded
 from epochfence.tests.kill.disturb import DISTURBANCES, Usual, usual
 from epochfence.tests.kill.surfaces import ROOT, SURFACES, Surface
-from epochfence.tests.recording import options, record, recorded
 
 PAGE = ROOT / "docs" / "reliability.md"
 WHOLE = {"kill": 20, "full": 10, "short": 5}

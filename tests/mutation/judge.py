@@ -24,6 +24,7 @@ from typing import Literal, TypeAlias
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.language import DeclarationError
 from epochfence.tests.mutation.answers import Answers
+from epochfence.tests.mutation.engine import Outcome
 from epochfence.tests.mutation.mutants import Mutant
 from epochfence.tests.mutation.scenarios import Counts, TooLargeError, Trial, found, run
 from epochfence.tests.mutation.together import AT_ONCE, Compiled
@@ -35,17 +36,6 @@ BLOW_UP = 10  # times the states of the original: more is another behaviour for 
 
 Fate: TypeAlias = Literal["properties", "coverage", "answers", "counts", "equivalent", "survivor"]
 KILLED: tuple[Fate, ...] = ("properties", "coverage", "answers", "counts")
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A mutant's fate, and by what: the property and scenario, the scenario whose counts differ,
-    or whether a survivor's row is taken at all."""
-
-    name: str
-    machine: str
-    fate: Fate
-    by: str = ""
 
 
 @dataclass

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
 from epochfence.files import write_whole
 from epochfence.tests.mutation.answers import ROOT
-from epochfence.tests.mutation.judge import KILLED, Outcome
+from epochfence.tests.mutation.engine import EQUIVALENT, SURVIVOR, Score, rows, written
+from epochfence.tests.mutation.judge import KILLED
 from epochfence.tests.mutation.mutants import every_mutant
 from epochfence.tests.spec import test_producer_ids, test_transactions
 
@@ -65,44 +66,6 @@ def reason(mutant: str) -> str | None:
     return reasons().get(mutant, reasons().get(row))
 
 
-@dataclass(frozen=True)
-class Score:
-    """The fates of a machine's mutants: the number of each, and the survivors, each with its effect
-    on the runs."""
-
-    fates: dict[str, int]
-    survivors: dict[str, str]
-
-    @property
-    def mutants(self) -> int:
-        """How many there are."""
-        return sum(self.fates.values())
-
-    @property
-    def killed(self) -> float:
-        """The share of killed mutants, in 100, of those that aren't equivalent."""
-        different = self.mutants - self.fates.get("equivalent", 0)
-        killed = sum(self.fates.get(fate, 0) for fate in KILLED)
-        return 100 * killed / different if different else 100.0
-
-
-def score(outcomes: Iterable[Outcome]) -> Score:
-    """The score of mutants with these outcomes."""
-    every = list(outcomes)
-    return Score(
-        dict(Counter(outcome.fate for outcome in every)),
-        {each.name: each.by for each in every if each.fate == "survivor"},
-    )
-
-
-def scores(outcomes: Iterable[Outcome]) -> dict[str, Score]:
-    """The score of each machine, in the order in which machines come first."""
-    grouped: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        grouped.setdefault(outcome.machine, []).append(outcome)
-    return {machine: score(group) for machine, group in grouped.items()}
-
-
 @cache
 def machines() -> Counter[str]:
     """How many mutants each machine has, in the order in which machines come first."""
@@ -133,27 +96,13 @@ def record(found: Mapping[str, Score]) -> None:
     write_whole(PAGE, page(every))
 
 
-COLUMNS = ("machine", "mutants", "score", *KILLED, "survivor", "equivalent")
-
-
-def table(found: Mapping[str, Score]) -> list[tuple[str, ...]]:
-    """A row for each machine, and one for all, under COLUMNS."""
-    total = Counter[str]()
-    for one in found.values():
-        total.update(one.fates)
-    return [_row(name, one) for name, one in {**found, "all": Score(total, {})}.items()]
-
-
-def _row(name: str, found: Score) -> tuple[str, ...]:
-    counts = (found.fates.get(fate, 0) for fate in COLUMNS[3:])
-    return (name, str(found.mutants), f"{found.killed:.1f}", *map(str, counts))
+FATES = (*KILLED, SURVIVOR, EQUIVALENT)
+COLUMNS = ("machine", "mutants", "score", *FATES)
 
 
 def page(found: Mapping[str, Score]) -> str:
     """The page on these machines."""
-    lines = [_HEAD]
-    lines += [f"| {' | '.join(COLUMNS)} |", "|---" + "|---:" * (len(COLUMNS) - 1) + "|"]
-    lines += [f"| {' | '.join(row)} |" for row in table(found)]
+    lines = [_HEAD, written(COLUMNS, rows(found, FATES))]
     survivors = (name for one in found.values() for name in one.survivors)
     counted = Counter(reason(name) or UNEXPLAINED for name in survivors)
     alive = [f"| {why} | {count} |" for why, count in counted.most_common()]

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from epochfence.tests.mutation import report
-from epochfence.tests.mutation import run as running
 from epochfence.tests.mutation.answers import Answers
 from epochfence.tests.mutation.crossing import answer, system
-from epochfence.tests.mutation.judge import Outcome, judge
+from epochfence.tests.mutation.engine import Kept, Outcome, Records, rows, scores
+from epochfence.tests.mutation.judge import judge
 from epochfence.tests.mutation.mutants import every_mutant, mutants
-from epochfence.tests.mutation.run import Kept, chunks, kept, sample
+from epochfence.tests.mutation.run import chunks, sample
 from epochfence.tests.mutation.scenarios import Scenario, Trial, counted
 
 MUTANTS = {m.name: m for table in system.tables for m in mutants(table, [system])}
@@ -153,28 +153,29 @@ def test_quick_takes_what_kills_first(trials: list[Trial], nothing_said: Answers
 # What was judged before ---------------------------------------------------------------------------
 
 
-def test_what_was_judged_stands_while_nothing_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_judged_stands_while_nothing_changes(tmp_path: Path) -> None:
     """Tests of answers don't change what a run has told."""
-    monkeypatch.setattr(running, "KEPT", tmp_path / "build" / "mutation.jsonl")
-    by_run, by_test = OUTCOMES[0], OUTCOMES[2]
-    assert kept("runs", "tests") == {}
+    path, by_run, by_test = tmp_path / "build" / "mutation.jsonl", OUTCOMES[0], OUTCOMES[2]
+
+    def standing(runs: str, tests: str) -> dict[str, Outcome]:
+        return Records(path, runs, tests, by_run=frozenset(("properties",))).standing()
+
+    assert standing("runs", "tests") == {}
     lines = [json.dumps(asdict(Kept("runs", "tests", one))) for one in (by_run, by_test)]
     for now, left in (
         (("runs", "tests"), {by_run.name: by_run, by_test.name: by_test}),
         (("runs", "others"), {by_run.name: by_run}),
         (("others", "tests"), {}),
     ):
-        running.KEPT.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        assert kept(*now) == left
-        assert kept("runs", "tests") == left  # what doesn't stand is not kept
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        assert standing(*now) == left
+        assert standing("runs", "tests") == left  # what doesn't stand is not kept
 
 
 @pytest.mark.slow(2)
 def test_groups_have_their_systems_in_common() -> None:
     names = list(every_mutant())
-    groups = chunks(names, 7)
+    groups = chunks(names, len(names) // 7)
     assert sorted(name for group in groups for name in group) == sorted(names)
     for group in groups:
         assert len(group) <= 7
@@ -193,7 +194,7 @@ OUTCOMES = [
 
 
 def test_equivalents_stand_apart_from_the_score() -> None:
-    assert report.table(report.scores(OUTCOMES)) == [
+    assert rows(scores(OUTCOMES), report.FATES) == [
         ("a", "4", "66.7", "1", "0", "0", "1", "1", "1"),
         ("b", "1", "0.0", "0", "0", "0", "0", "1", "0"),
         ("all", "5", "50.0", "1", "0", "0", "1", "2", "1"),
@@ -202,7 +203,7 @@ def test_equivalents_stand_apart_from_the_score() -> None:
 
 def test_the_page_counts_survivors_by_their_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "reasons", lambda: {"b.e/r": "Nobody looks.", "a.e/s": "No."})
-    text = report.page(report.scores(OUTCOMES))
+    text = report.page(scores(OUTCOMES))
     assert "| not explained yet | 1 |\n| Nobody looks. | 1 |\n" in text
     assert "No." not in text
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from random import Random
 
 import pytest
 
 from epochfence.spec.systems import SHIPPED, shipped
+from epochfence.tests.driver import in_processes
 from epochfence.tests.mutation import report
 from epochfence.tests.mutation.judge import KILLED, matters, seen
 from epochfence.tests.mutation.mutants import every_mutant
-from epochfence.tests.mutation.run import judged, sample
+from epochfence.tests.mutation.run import judge_named, sample
 from epochfence.tests.mutation.scenarios import trials
 
 SMALL, MUTANTS = 60_000, 20  # states of a small run, and mutants that are put into one
@@ -27,9 +29,11 @@ def test_a_mutant_is_killed_or_a_reason_says_why_not(seed: int) -> None:
         for name, mutant in every_mutant().items()
         if system in [each.name for each in mutant.systems()]
     ]
+    quick = partial(judge_named, quick=True)
+    judged = in_processes(quick, [sample(names, SAMPLE, seed)], 1, 1)
     alive = [
         outcome
-        for outcome in judged(sample(names, SAMPLE, seed), 1, quick=True)
+        for outcome in chain.from_iterable(judged)
         if outcome.fate not in (*KILLED, "equivalent") and report.reason(outcome.name) is None
     ]
     # one may be new, as long as not all have been judged: see the page

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import re
 import tempfile
-from collections import Counter
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,6 +35,7 @@ from epochfence.language.types import (
     initial_value,
 )
 from epochfence.model.engine.interpreter import FullState, Interpreter
+from epochfence.tests.mutation.engine import Outcome
 from epochfence.tests.slips.families import draw
 from epochfence.tests.slips.planting import KINDS, plant
 
@@ -42,7 +43,7 @@ PLACE = re.compile(r"^\S*drawn\.py:\d+: ")
 DRAWS = 3_000  # values of the fields, for which properties are compared
 
 
-class Fate(Enum):
+class Fate(StrEnum):
     """What became of a slip."""
 
     REFUSED = "refused"
@@ -51,7 +52,7 @@ class Fate(Enum):
     LINTED = "reported by lint"
     INCONCLUSIVE = "inconclusive"
     EQUIVALENT = "equivalent"
-    UNNOTICED = "unnoticed"
+    SURVIVOR = "survivor"
 
 
 def _alike(one: str, other: str) -> int:
@@ -62,14 +63,16 @@ def _alike(one: str, other: str) -> int:
 
 @dataclass(frozen=True)
 class Slip:
-    """A slip, and what became of it: `told` is the line that a user sees."""
+    """A slip of a kind, planted into a declaration of a family: the sources before and after."""
 
+    name: str
     kind: str
     family: str
     before: str
     after: str
-    fate: Fate
-    told: str
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def difference(self) -> str:
@@ -82,44 +85,26 @@ class Slip:
         return f"...{left}[{was} -> {became}]{right}..."
 
 
-@dataclass
-class Tally:
-    """How many slips of each kind came to what."""
-
-    kinds: dict[str, Counter[Fate]] = field(default_factory=dict[str, Counter[Fate]])
-    unnoticed: list[Slip] = field(default_factory=list[Slip])
-
-    def add(self, slip: Slip) -> None:
-        """Counts one."""
-        self.kinds.setdefault(slip.kind, Counter())[slip.fate] += 1
-        if slip.fate is Fate.UNNOTICED:
-            self.unnoticed.append(slip)
-
-    @property
-    def counted(self) -> int:
-        """The slips that change something."""
-        return self.total.total() - self.total[Fate.EQUIVALENT]
-
-    @property
-    def rate(self) -> float:
-        """Of these, how many nothing notices."""
-        return len(self.unnoticed) / max(1, self.counted)
-
-    @property
-    def total(self) -> Counter[Fate]:
-        """All kinds together."""
-        return sum(self.kinds.values(), Counter[Fate]())
-
-
-def one(random: Random, folder: Path) -> Slip:
-    """A declaration drawn, a slip planted into it, and what becomes of it."""
-    while True:
+def slips(count: int, seed: int) -> Iterator[Slip]:
+    """So many slips, each planted into a declaration, all drawn with a seed."""
+    random, number = Random(seed), 0
+    while number < count:
         family, source = draw(random)
         kind = random.choice(sorted(KINDS))
         slipped = plant(source, kind, random)
         if slipped is not None:
-            fate, told = judged(source, slipped, folder)
-            return Slip(kind, family, source, slipped, fate, told)
+            number += 1
+            yield Slip(f"slip {number} of seed {seed}", kind, family, source, slipped)
+
+
+def judge(those: list[Slip]) -> list[Outcome]:
+    """What becomes of slips. Of a survivor the outcome tells what the slip changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        fates = [judged(slip.before, slip.after, Path(folder)) for slip in those]
+    return [
+        Outcome(slip.name, slip.kind, fate, slip.difference if fate is Fate.SURVIVOR else said)
+        for slip, (fate, said) in zip(those, fates, strict=True)
+    ]
 
 
 def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
@@ -145,7 +130,7 @@ def judged(source: str, slipped: str, folder: Path) -> tuple[Fate, str]:
     if is_equivalent(instantiate(meant, progress=True), instance):
         return Fate.EQUIVALENT, ""
     told = faults(system) - faults(meant)
-    return (Fate.LINTED, "; ".join(sorted(told))) if told else (Fate.UNNOTICED, "")
+    return (Fate.LINTED, "; ".join(sorted(told))) if told else (Fate.SURVIVOR, "")
 
 
 def could_say_more(result: Result) -> list[str]:
@@ -233,13 +218,3 @@ def any_value(kind: Type, instance: Instance, random: Random) -> Any:
             return None if random.random() < 0.5 else any_value(of, instance, random)
         case _:
             return random.choice(choices(kind, instance.constants))
-
-
-def run(count: int, seed: int) -> Tally:
-    """So many slips, drawn with a seed."""
-    random = Random(seed)
-    tally = Tally()
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(count):
-            tally.add(one(random, Path(folder)))
-    return tally

@@ -39,8 +39,8 @@ from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import Broker, java, needed
+from epochfence.tests.driver import options, record
 from epochfence.tests.model.serve.clients import read
-from epochfence.tests.recording import options, record
 from epochfence.tests.soak.worker import CLIENTS, TOPIC, TRANSACTION_TIMEOUT_MS
 
 HERE: Final = Path(__file__).parent

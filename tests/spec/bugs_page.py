@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from epochfence.spec.bugs import BUGS, Bug
-from epochfence.tests.recording import record, recorded
+from epochfence.tests.driver import record, recorded
 
 PAGE = Path(__file__).parents[2] / "docs" / "bugs.md"
 HEAD = (

@@ -21,7 +21,7 @@ from epochfence.cli.checking.semantics import COLUMNS, pieces, sign, window_piec
 from epochfence.spec.delivery.cells import Cell, every_cell
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT
 from epochfence.spec.releases.features import NEWEST
-from epochfence.tests.recording import record
+from epochfence.tests.driver import record
 
 _ALONE = Workers()
 PAGE = Path(__file__).parents[2] / "docs" / "semantics.md"

@@ -16,7 +16,7 @@ from epochfence.spec.changes import VARIED
 from epochfence.spec.releases.features import RELEASED
 from epochfence.spec.systems import shipped
 from epochfence.tests.cli.test_cli import epochfence
-from epochfence.tests.recording import recorded
+from epochfence.tests.driver import recorded
 from epochfence.tests.spec.bugs_page import PAGE, line_of
 
 RENEW = "python tests/spec/bugs_page.py renews docs/bugs.md"

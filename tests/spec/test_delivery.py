@@ -26,7 +26,7 @@ from epochfence.spec.delivery.cells import (
 from epochfence.spec.delivery.promised import MOST_CACHED, MOST_IN_FLIGHT, NOT_PROMISED
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
-from epochfence.tests.recording import recorded
+from epochfence.tests.driver import recorded
 from epochfence.tests.spec.alterations import altered
 from epochfence.tests.spec.semantics_page import PAGE, shown, tell, window_line
 

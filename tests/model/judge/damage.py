@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from epochfence.tests.driver import record
 from epochfence.tests.model.judge.honest import (
     PARTITIONS,
     Line,
@@ -20,7 +21,6 @@ from epochfence.tests.model.judge.honest import (
     unexplained,
     without_markers,
 )
-from epochfence.tests.recording import record
 
 PAGE = Path(__file__).parents[3] / "docs" / "judge.md"
 RELEASES: Final = ("2.5", "3.6", "4.3")

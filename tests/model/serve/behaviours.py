@@ -20,8 +20,8 @@ import kafka.errors
 from epochfence.model.serve.server import Server
 from epochfence.spec.releases.features import NEWEST
 from epochfence.tests.brokers.kafka import VERSIONS, bring, java
+from epochfence.tests.driver import record
 from epochfence.tests.model.serve.clients import librdkafka, read
-from epochfence.tests.recording import record
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "serve.md"

@@ -20,8 +20,8 @@ from epochfence.files import write_whole
 from epochfence.model.serve.faults import scripts
 from epochfence.spec.bugs import BUGS, bug_of
 from epochfence.spec.bugs.bug import Bug
+from epochfence.tests.driver import record
 from epochfence.tests.model.serve.driven import CLIENTS, outcome
-from epochfence.tests.recording import record
 
 HERE: Final = Path(__file__).parent
 FILE: Final = HERE.parents[2] / "model" / "serve" / "faults" / scripts.FILE

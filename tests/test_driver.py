@@ -1,12 +1,14 @@
-"""A recorded result replaces the one before, and nothing else of its page."""
+"""A recorded result replaces the one before, and nothing else of its page. A run goes on."""
 
 from __future__ import annotations
 
+import os
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
-from epochfence.tests.recording import options, record, recorded
+from epochfence.tests.driver import in_processes, lines, options, record, recorded
 
 BEGIN, END = "<!-- soak: begin -->\n", "<!-- soak: end -->\n"
 OTHER = "<!-- kills: begin -->\nkept\n<!-- kills: end -->\n"
@@ -33,3 +35,19 @@ def test_a_program_has_the_options_that_it_can_use(tmp_path: Path) -> None:
     given = options("", seconds=60, page=tmp_path / "soak.md").parse_args(["--seed", "7"])
     assert vars(given) == {"seed": 7, "seconds": 60, "record": False}
     assert {*vars(options("").parse_args([]))} == {"seed"}
+
+
+def test_half_a_line_at_the_end_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    assert lines(file) == []
+    file.write_text('{"a": 1}\n[2]\n{"a"')
+    assert lines(file) == [{"a": 1}, [2]]
+
+
+@pytest.mark.slow(3)
+def test_others_go_on_for_a_process_that_dies(tmp_path: Path) -> None:
+    died = f"__import__('os').path.exists({str(tmp_path / 'died')!r})"
+    dies = f"{died} or (open({str(tmp_path / 'died')!r}, 'w').close(), __import__('os')._exit(9))"
+    assert list(in_processes(eval, ["0", dies, "2"], 1, 6)) == [0, True, 2]
+    with pytest.raises(BrokenProcessPool):
+        list(in_processes(os._exit, [9], 1, 6))
