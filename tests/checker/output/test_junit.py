@@ -6,21 +6,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.output.junit import to_junit
-from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
+from epochfence.language import Row, invariant
+from epochfence.tests.systems.counter import Ticker
 
 
 def suite(most: int, *, terminal: bool = True, strict: bool = False) -> ElementTree.Element:
     """Of a system that counts to 3, and says that it stays below `most`."""
-    counter = Machine("counter")
-    x = counter.field("x", lang.Int(0, 3))
-    up = Table(counter, event("tick"), (Row("up \x01 <b>", set={x: x + 1}),), when=x < 3)
-    small = invariant("Small", x <= 3, "x is small.")
+    counter = Ticker()
+    x = counter.x
     low = invariant("Low", x < most, "x stays <low> \x00.")
-    system = System("counting", (up,), (small, low), terminal=terminal)
-    instance = instantiate(system)
+    rows = (Row("up \x01 <b>", set={x: x + 1}),)
+    instance = counter.instance(counter.small, low, to=3, rows=rows, terminal=terminal)
     (found,) = ElementTree.fromstring(to_junit(instance, check(instance, Options(strict=strict))))
     return found
 
@@ -50,11 +48,9 @@ def test_each_property_is_a_test_case(
 
 
 def test_what_holds_vacuously_is_no_test_that_has_passed() -> None:
-    counter = Machine("counter")
-    x = counter.field("x", lang.Int(0, 3))
-    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 2)
-    low, far = invariant("Low", x < 3, "x is low."), invariant("Far", (x > 2).implies(x > 3), "No.")
-    instance = instantiate(System("counting", (up,), (low, far), terminal=True))
+    counter = Ticker()
+    far = invariant("Far", (counter.x > 2).implies(counter.x > 3), "No.")
+    instance = counter.instance(counter.below(3, "Low"), far, to=2)
     (found,) = ElementTree.fromstring(to_junit(instance, check(instance)))
     assert outcomes(found) == {"Low": "", "Far": "skipped"}
 
@@ -71,11 +67,9 @@ def test_a_failure_has_the_counterexample_as_a_chart() -> None:
 def _counting(*, beyond: bool) -> ElementTree.Element:
     """A system of two properties that are broken, one that holds, and a deadlock, in a run that
     goes on; its counter may go `beyond` its range."""
-    counter = Machine("counter")
-    x = counter.field("x", lang.Int(0, 3))
-    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=beyond | (x < 3))
-    every = [invariant(name, x < most, "S.") for name, most in (("A", 2), ("B", 3), ("C", 9))]
-    instance = instantiate(System("counting", (up,), tuple(every)))
+    counter = Ticker()
+    every = [counter.below(most, name) for name, most in (("A", 2), ("B", 3), ("C", 9))]
+    instance = counter.instance(*every, to=None if beyond else 3, terminal=False)
     result = check(instance, Options(keep_going=True))
     (found,) = ElementTree.fromstring(to_junit(instance, result))
     return found

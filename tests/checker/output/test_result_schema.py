@@ -13,7 +13,8 @@ import pytest
 from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
-from epochfence.language import Machine, Row, System, Table, event, instantiate, invariant
+from epochfence.language import instantiate
+from epochfence.tests.systems.counter import Ticker
 
 SCHEMA = json.loads((files("epochfence.checker.output") / "result.schema.json").read_text("utf-8"))
 is_valid: Callable[[Any], Any] = fastjsonschema.compile(SCHEMA)  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
@@ -25,11 +26,7 @@ def as_read(result: Any) -> dict[str, Any]:
 
 
 def counting(*, terminal: bool = True) -> lang.Instance:
-    counter = Machine("counter")
-    x = counter.field("x", lang.Int(0, 3), any_initial=True)
-    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 3)
-    small = invariant("Small", x <= 3, "x is small.")
-    return instantiate(System("counting", (up,), (small,), terminal=terminal))
+    return Ticker(any_initial=True).instance(to=3, terminal=terminal)
 
 
 def lease(protocol: str) -> lang.Instance:

@@ -18,18 +18,12 @@ from epochfence.checker.trace.plain_data import state_as_data
 from epochfence.files import CantWriteError
 from epochfence.language import (
     Instance,
-    Int,
-    Machine,
-    Row,
-    System,
-    Table,
-    event,
     instantiate,
-    invariant,
 )
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.cli.test_cli import epochfence
+from epochfence.tests.systems.counter import Ticker
 
 WHOLE = Options(keep_states=True, symmetry=False, slicing=False)
 
@@ -173,12 +167,7 @@ def test_a_counterexample_as_a_table() -> None:
 
 
 def test_a_step_that_leads_to_no_state_has_none_in_the_table() -> None:
-    counter = Machine("counter")
-    x = counter.field("x", Int(0, 1))
-    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),))
-    small = invariant("Small", x <= 1, "x is small.")
-    system = System("counting", (up,), (small,), terminal=True)
-    rows = check(instantiate(system), WHOLE).data.trace().to_pylist()
+    rows = check(Ticker(1).instance(), WHOLE).data.trace().to_pylist()
     assert [(row["step"], row["row"], row["counter.x"]) for row in rows] == [
         (0, None, 0),
         (1, "up", 1),

@@ -57,6 +57,7 @@ from epochfence.model.engine.interpreter import FullState, Interpreter
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.plain_search import search
 from epochfence.tests.checker.test_random_systems import expected
+from epochfence.tests.systems.counter import Ticker
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 SMALL = Walks(seed="1", steps=20_000, shorter=0)
@@ -68,11 +69,8 @@ def example(name: str, protocol: str | None = None) -> Instance:
 
 def counting(*, most: int = 20) -> Instance:
     """A counter from 0 to 15."""
-    counter = Machine("counter")
-    x = counter.field("x", Int(0, 20))
-    table = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 15)
-    small = invariant("Small", x <= most, "x is small.")
-    return instantiate(System("counting", (table,), (small,), terminal=x == 15))
+    counter = Ticker(20)
+    return counter.instance(counter.below(most + 1), to=15, terminal=counter.x == 15)
 
 
 def reachable(instance: Instance) -> set[FullState]:
@@ -245,29 +243,22 @@ def test_a_broken_system_is_found() -> None:
 
 
 def test_a_long_walk_is_shrunk() -> None:
-    counter = Machine("counter")
-    x, y = counter.field("x", Int(0, 3)), counter.field("y", Int(0, 9))
-    table = Table(
-        counter,
-        event("tick"),
-        (Row("up", when=(x < 3) & (y == 9), set={x: x + 1, y: 0}), Row("other", set={y: (y + 1)})),
-        when=y < 10,
-    )
+    counter = Ticker()
+    x, y = counter.x, counter.machine.field("y", Int(0, 9))
+    rows = (Row("up", when=(x < 3) & (y == 9), set={x: x + 1, y: 0}), Row("other", set={y: y + 1}))
     # only two of ten steps matter: those with which `x` grows need the others
-    small = invariant("Small", x < 2, "x is small.")
-    result = simulate(instantiate(System("counting", (table,), (small,))), SMALL)
+    result = simulate(counter.instance(counter.below(2), rows=rows, terminal=False), SMALL)
     assert result.verdict is Verdict.BROKEN
     assert result.trace is not None
     assert len(result.trace.steps) == 20
 
 
 def test_detours_are_left_out() -> None:
-    counter = Machine("counter")
-    x, y = counter.field("x", Int(0, 3)), counter.field("y", Int(0, 1))
-    up = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 3)
-    turn = Table(counter, event("turn"), (Row("turn", set={y: 1 - y}),))
-    small = invariant("Small", x < 3, "x is small.")
-    instance = instantiate(System("counting", (up, turn), (small,)))
+    counter = Ticker()
+    y = counter.machine.field("y", Int(0, 1))
+    turn = Table(counter.machine, event("turn"), (Row("turn", set={y: 1 - y}),))
+    tables = (counter.table(when=counter.x < 3), turn)
+    instance = counter.instance(counter.below(3), tables=tables, terminal=False)
     results = [simulate(instance, Walks(seed=str(n), steps=5_000, shorter=0)) for n in range(5)]
     assert [len(r.trace.steps) if r.trace else 0 for r in results] == [3] * 5
     assert any((r.found_after or 0) > 3 for r in results)
@@ -300,24 +291,16 @@ def test_seconds_end_walks() -> None:
 
 
 def test_a_deadlock_and_a_value_out_of_range_are_found() -> None:
-    counter = Machine("counter")
-    x = counter.field("x", Int(0, 5))
-    fine = invariant("Small", x <= 5, "x is small.")
-    stuck = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < 4)
-    result = simulate(instantiate(System("stuck", (stuck,), (fine,), terminal=x == 5)), SMALL)
+    counter = Ticker(5)
+    result = simulate(counter.instance(to=4, terminal=counter.x == 5), SMALL)
     assert (result.verdict, result.exit_code) == (Verdict.DEADLOCK, 11)
-    leaving = Table(counter, event("tick"), (Row("up", set={x: x + 1}),))
-    result = simulate(instantiate(System("leaving", (leaving,), (fine,))), SMALL)
+    result = simulate(counter.instance(terminal=False), SMALL)
     assert result.verdict is Verdict.BROKEN
     assert "out of range" in result.reason
 
 
 def test_where_nothing_can_happen_is_said() -> None:
-    counter = Machine("counter")
-    x = counter.field("x", Int(0, 5))
-    never = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x > 4)
-    fine = invariant("Small", x <= 5, "x is small.")
-    result = simulate(instantiate(System("still", (never,), (fine,), terminal=True)), SMALL)
+    result = simulate(Ticker().instance(to=0), SMALL)
     assert result.reason.startswith("nothing can happen")
     assert result.exit_code == 20
 
@@ -370,13 +353,15 @@ def test_a_counterexample_has_the_smallest_constants_that_show_it() -> None:
 @pytest.mark.parametrize("kind", ["range", "deadlock", "step"])
 def test_bounds_are_smaller_for_each_kind_of_violation(kind: str) -> None:
     spare = constant("spare", 5, 1, 5)
-    counter = Machine("counter")
-    x = counter.field("x", Int(0, 3))
-    most = 3 if kind == "deadlock" else 4
-    table = Table(counter, event("tick"), (Row("up", set={x: x + 1}),), when=x < most)
-    properties = (step_property("Low", after(x) < 2, "x stays low."),) if kind == "step" else ()
-    system = System("counting", (table,), properties, constants=(spare,))
-    result = simulate(instantiate(system), Walks(seed="1", steps=1_000))
+    counter = Ticker()
+    low = step_property("Low", after(counter.x) < 2, "x stays low.")
+    instance = counter.instance(
+        low if kind == "step" else counter.small,
+        to=3 if kind == "deadlock" else 4,
+        constants=(spare,),
+        terminal=False,
+    )
+    result = simulate(instance, Walks(seed="1", steps=1_000))
     assert result.verdict is (Verdict.DEADLOCK if kind == "deadlock" else Verdict.BROKEN)
     assert result.smaller == {"spare": 1}
     assert (result.trace and len(result.trace.steps)) == {"range": 4, "deadlock": 3, "step": 2}[

@@ -11,34 +11,28 @@ from epochfence.checker.solver.obligations import settle
 from epochfence.checker.solver.unbounded.numbers import lifted
 from epochfence.language import (
     Expression,
-    Int,
     Key,
-    Machine,
     Property,
     Row,
-    System,
     Table,
     all_of,
-    constant,
     event,
     invariant,
     position,
 )
-
-CLIENTS = constant("clients", 3, 1, 5)
-LIMIT = constant("limit", 3, 1, 9)
-CLIENT = Key("client", CLIENTS)
-store, client = Machine("store"), Machine("client", CLIENT)
-newest = store.field("newest", Int(0, LIMIT))
-held = client.field("held", Int(0, LIMIT))
-a, b, to = CLIENT.variable("a"), CLIENT.variable("b"), CLIENT.variable("to")
-take, give = event("take"), event("give", to)
-APART = invariant(
-    "Apart",
-    all_of(a, all_of(b, (a != b).implies((held.at(a) != held.at(b)) | (held.at(a) == 0)))),
-    "No two hold the same number.",
+from epochfence.tests.systems.tickets import (
+    APART,
+    BELOW,
+    CLIENT,
+    a,
+    b,
+    client,
+    held,
+    tickets,
 )
-BELOW = invariant("Below", all_of(a, held.at(a) <= newest), "What is held was given out.")
+
+to = CLIENT.variable("to")
+give = event("give", to)
 FIRST_ALONE = invariant(
     "FirstAlone",
     all_of(a, all_of(b, (position(a) < position(b)).implies(held.at(b) == 0))),
@@ -46,24 +40,11 @@ FIRST_ALONE = invariant(
 )
 
 
-def tickets(*properties: Property, gives: Expression = held == 0) -> System:
-    """Clients that take numbers from a store, and give them to each other."""
-    takes = Row("take", set={newest: newest + 1, held: newest + 1})
-    given = Row("give", when=gives, set={held.at(to): held, held: 0})
-    tables = Table(client, take, (takes,), others=(store,)), Table(client, give, (given,))
-    return System(
-        "tickets",
-        tables,
-        properties,
-        constants=(CLIENTS, LIMIT),
-        terminal=True,
-        interchangeable=(CLIENT,),
-    )
-
-
 def induction(*properties: Property, gives: Expression = held == 0) -> Induction:
+    """Of clients that also give numbers to each other."""
+    given = Table(client, give, (Row("give", when=gives, set={held.at(to): held, held: 0}),))
     names = [item.name for item in properties]
-    return Induction(lifted(tickets(*properties, gives=gives), properties=names))
+    return Induction(lifted(tickets(True, *properties, more=(given,)), properties=names))
 
 
 def answers(of: Induction, name: str, assumed: Iterable[str]) -> dict[str, str]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from epochfence import language as lang
 from epochfence.checker.check import Options, check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.search.checkpoint import CheckpointError
 from epochfence.checker.native.search.explore import Progress
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.checksums import checksum, seal
-from epochfence.language import Instance, Row, System, Table, instantiate
+from epochfence.language import Instance, instantiate
+from epochfence.tests.systems.counter import Ticker
 
 ROOT = Path(__file__).parents[4]
 KTX = ROOT / "bench" / "ktx.py"
@@ -153,14 +153,9 @@ def test_another_slicing_is_refused(run: Path, tmp_path: Path) -> None:
         check(one, Options(resume=tmp_path / "one", slicing=False))
 
 
-def one_row(**row: Any) -> Instance:
+def one_row(below: int = 3) -> Instance:
     """A system with a row that counts to three."""
-    machine = lang.Machine("m")
-    x = machine.field("x", lang.Int(0, 3))
-    up = Row("up", when=x < row.pop("below", 3), set={x: x + 1})
-    small = lang.invariant("Small", x <= 3, "x is small.")
-    table = Table(machine, lang.event("tick"), (up,))
-    return instantiate(System("one row", (table,), (small,), terminal=True))
+    return Ticker().instance(to=below)
 
 
 def test_another_declaration_of_the_same_name_is_refused(tmp_path: Path) -> None:

@@ -7,20 +7,12 @@ import pytest
 from epochfence.checker.solver.unbounded.instances import cutoff
 from epochfence.language import (
     Expression,
-    Int,
-    Key,
-    Machine,
     Property,
-    Row,
-    System,
-    Table,
     after,
     all_of,
     all_true,
     any_of,
-    constant,
     count_of,
-    event,
     invariant,
     step_property,
 )
@@ -30,37 +22,16 @@ from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems.idempotence import system as idempotence
 from epochfence.spec.systems.producer_ids import system as producer_ids
 from epochfence.spec.systems.transactions import system as transactions
+from epochfence.tests.systems.tickets import (
+    CLIENT,
+    a,
+    b,
+    held,
+    newest,
+    tickets,
+)
 
 SETTLED = ("bump_when_settled", "idempotent_starts_at_0", "renumbered_under_new_id")
-CLIENTS = constant("clients", 2, 1, 5)
-LIMIT = constant("limit", 3, 1, 9)
-CLIENT = Key("client", CLIENTS)
-store = Machine("store")
-newest = store.field("newest", Int(0, LIMIT))
-client = Machine("client", CLIENT)
-held = client.field("held", Int(0, LIMIT))
-a, b = CLIENT.variable("a"), CLIENT.variable("b")
-take = event("take")
-APART = invariant(
-    "Apart",
-    all_of(a, all_of(b, (a != b).implies((held.at(a) != held.at(b)) | (held.at(a) == 0)))),
-    "No two hold the same number.",
-)
-BELOW = invariant("Below", all_of(a, held.at(a) <= newest), "What is held was given out.")
-
-
-def tickets(when: Expression, *properties: Property) -> System:
-    """Clients that take numbers from a store."""
-    rows = (Row("take", when=when, set={newest: newest + 1, held: newest + 1}),)
-    table = Table(client, take, rows, others=(store,))
-    return System(
-        "tickets",
-        (table,),
-        properties or (APART, BELOW),
-        constants=(CLIENTS, LIMIT),
-        terminal=True,
-        interchangeable=(CLIENT,),
-    )
 
 
 @pytest.mark.slow(10)

@@ -20,7 +20,6 @@ from unittest import mock
 
 import pytest
 
-from epochfence import language as lang
 from epochfence.checker.check import check
 from epochfence.checker.named_systems import load_system
 from epochfence.checker.native.search.checkpoint import CheckpointError
@@ -33,11 +32,12 @@ from epochfence.checker.spark.storage.files import Storage, StorageError
 from epochfence.checker.spark.storage.manifest import Manifest
 from epochfence.checker.verdict.result import Verdict
 from epochfence.checksums import seal
-from epochfence.language import Instance, Row, System, Table, instantiate
+from epochfence.language import Instance, instantiate
 from epochfence.spec.systems import SHIPPED
 from epochfence.tests.checker.spark.conftest import found, on_spark
 from epochfence.tests.checker.spark.in_process import InProcess
 from epochfence.tests.checker.spark.matrix import SHARDS, SIZES, Case, sampled
+from epochfence.tests.systems.counter import Ticker
 
 BENCH = Path(__file__).parents[4] / "bench"
 TWO_PHASE = BENCH.parent / "docs" / "examples" / "two_phase_commit.py"
@@ -49,14 +49,9 @@ def ktx(**constants: int) -> Instance:
     return instantiate(load_system(str(BENCH / "ktx.py")), constants=given)
 
 
-def counting(**row: Any) -> Instance:
+def counting(below: int = 3, *, terminal: Any = False) -> Instance:
     """A row that counts to three: then there is a deadlock, or the range ends."""
-    machine = lang.Machine("m")
-    x = machine.field("x", lang.Int(0, 3))
-    up = Row("up", when=x < row.pop("below", 3), set={x: x + 1})
-    small = lang.invariant("Small", x <= 3, "x is small.")
-    table = Table(machine, lang.event("tick"), (up,))
-    return instantiate(System("counting", (table,), (small,), **row))
+    return Ticker().instance(to=below, terminal=terminal)
 
 
 SMALL: dict[str, Callable[[], Instance]] = {

@@ -1,0 +1,1 @@
+"""Small systems that several tests take."""
