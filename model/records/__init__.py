@@ -18,11 +18,10 @@ except ModuleNotFoundError as missing:
 from .batch import LIMIT, BatchTooLargeError, Flag, Record, RecordBatch, decode_batch, encode_batch
 from .codec.codec import UnknownTag
 from .codec.errors import RecordError
-from .control import decode_control_type, decode_marker, encode_marker
+from .control import EndTransactionMarker, decode_control_type, decode_marker, encode_marker
 from .files import Kind, Row, kind_of, read_file
 from .layouts.schema import (
     AbortedTransaction,
-    EndTransactionMarker,
     ProducerEntry,
     TransactionLogKey,
     TransactionLogValue,

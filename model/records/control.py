@@ -5,12 +5,16 @@ Source: ControlRecordType, EndTransactionMarker.
 
 from __future__ import annotations
 
+from typing import cast
+
+from kio.schema.control_record_type_schema.v0.data import ControlRecordTypeSchema
+from kio.schema.end_txn_marker.v0.data import EndTxnMarker as EndTransactionMarker
 from kio.serial.readers import read_int16
+from kio.static.primitive import i16, i32
 
 from ...spec.messages import Result
 from .codec.codec import decode, encode, read
 from .codec.errors import RecordError
-from .layouts.schema import ControlRecordKey, EndTransactionMarker
 
 VERSION = 0
 TYPES = dict(Result.members)
@@ -22,8 +26,8 @@ def encode_marker(result: str, coordinator_epoch: int) -> tuple[bytes, bytes]:
 
     Raises ValueError for any other result, RecordError for an epoch out of range.
     """
-    key = encode(ControlRecordKey(type=_type_of(result)))
-    value = encode(EndTransactionMarker(coordinator_epoch=coordinator_epoch))
+    key = encode(ControlRecordTypeSchema(type_=cast("i16", _type_of(result))))
+    value = encode(EndTransactionMarker(coordinator_epoch=cast("i32", coordinator_epoch)))
     return VERSION.to_bytes(2) + key, VERSION.to_bytes(2) + value
 
 
@@ -32,7 +36,7 @@ def decode_control_type(key: bytes) -> int:
 
     Raises RecordError for wrong bytes. A newer version is read as version 0, as Kafka does.
     """
-    return decode(ControlRecordKey, key, _behind_version(key)).entity.type
+    return decode(ControlRecordTypeSchema, key, _behind_version(key)).entity.type_
 
 
 def decode_marker(result: str, value: bytes) -> EndTransactionMarker:

@@ -1,4 +1,5 @@
-"""The layouts of Kafka's records on disk, declared as kio declares messages.
+"""The layouts of Kafka's records on disk, declared as kio declares messages. kio has only those of
+control records (`control`).
 
 A field's metadata says how it is written: `kafka_type`, and `tag` for a field of a tagged section.
 No `from __future__ import annotations` here: kio reads the types.
@@ -84,8 +85,7 @@ class TransactionLogValue(TransactionLogValueV0):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerEntry(Layout):
-    """A partition's state of a producer id, in a snapshot (ProducerSnapshot.json). `last_offset` is
-    -1 if no batch is remembered, `current_txn_first_offset` if no transaction is open.
+    """A partition's state of a producer id, in a snapshot (ProducerSnapshot.json).
 
     `last_offset` is -1 where no batch is remembered, `current_txn_first_offset` where no
     transaction is open.
@@ -139,20 +139,3 @@ class BatchHeader(Layout):
     producer_epoch: int = field(metadata=INT16)
     base_sequence: int = field(metadata=INT32)
     records_count: int = field(metadata=INT32)
-
-
-# Control records ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlRecordKey(Layout):
-    """The key of a control record (ControlRecordType)."""
-
-    type: int = field(metadata=INT16)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndTransactionMarker(Layout):
-    """The value of the control record that ends a transaction (EndTransactionMarker)."""
-
-    coordinator_epoch: int = field(metadata=INT32)
