@@ -107,7 +107,7 @@ def shown(columns: Sequence[str], of: Iterable[Sequence[str]]) -> Table:
 def written(columns: Sequence[str], of: Iterable[Sequence[str]]) -> str:
     """A table for a page; the columns but the first have numbers."""
     lines = [f"| {' | '.join(columns)} |", "|---" + "|---:" * (len(columns) - 1) + "|"]
-    lines += (f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in of)
+    lines += ("| " + " | ".join(cell.replace("|", r"\|") for cell in row) + " |" for row in of)
     return "\n".join(lines)
 
 
