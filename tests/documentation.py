@@ -34,6 +34,7 @@ from epochfence.diagrams.drawing.graph import span
 from epochfence.language import Protocols, System, Table, instantiate
 from epochfence.language.instances.instance import ending_anywhere
 from epochfence.model.doctor.causes import CAUSES
+from epochfence.model.records import control
 from epochfence.model.records.codec.codec import shapes
 from epochfence.model.records.layouts import schema
 from epochfence.spec.bugs import BUGS
@@ -456,8 +457,8 @@ LAYOUTS = (
     ("A value in `__transaction_state`, behind its int16 version 0", schema.TransactionLogValueV0),
     ("The same, version 1", schema.TransactionLogValue),
     ("A topic in it", schema.TransactionPartitions),
-    ("A control record's key, behind an int16 version 0", schema.ControlRecordKey),
-    ("A marker's value, behind an int16 version 0", schema.EndTransactionMarker),
+    ("A control record's key, behind an int16 version 0", control.ControlRecordTypeSchema),
+    ("A marker's value, behind an int16 version 0", control.EndTransactionMarker),
     ("A snapshot's head, behind an int16 version 1", schema.SnapshotHeader),
     ("A snapshot's entry", schema.ProducerEntry),
     ("A transaction index's entry, behind an int16 version 0", schema.AbortedTransaction),
