@@ -100,10 +100,13 @@ def bill(requirements: str) -> str:
         purl = PackageURL("pypi", None, name, version)
         bom.components.add(
             Component(
-                name=name, version=version, purl=purl, bom_ref=str(purl),
+                name=name,
+                version=version,
+                purl=purl,
+                bom_ref=str(purl),
                 licenses=[DisjunctiveLicense(name=licence(requirement))],
             )
-        )  # fmt: skip
+        )
     bom.register_dependency(bom.metadata.component, bom.components)
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
@@ -164,8 +167,11 @@ def main(file: str, *more: str) -> int:
     ]
     print("\n".join([*found, f"{len(found)} advisories on {len(known)} packages"]))
     if "--record" in more and len(known) == len(answers):
-        record = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "found": found,
-                  "packages": names(requirements)}  # fmt: skip
+        record = {
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "found": found,
+            "packages": names(requirements),
+        }
         RECORD.write_text(json.dumps(record, indent=1) + "\n")
     return 1 if found else 0
 

@@ -52,9 +52,10 @@ class VerifiedBatch:
     def question(self, leader: PartitionLeader) -> tuple[str, int | None]:
         """An error, or NONE and the guard under which the coordinator is asked, if it is."""
         answer = leader.maybe_start_transaction_verification(
-            **self.producer, base_sequence=self.base_sequence,
+            **self.producer,
+            base_sequence=self.base_sequence,
             transaction_version=self.transaction_version,
-        )  # fmt: skip
+        )
         return answer.error, answer.guard
 
     def verdict(self, leader: PartitionLeader, told: str) -> str:

@@ -57,9 +57,11 @@ class Cluster(GroupRequests):
         now_ms: int = 0, holds_markers: bool = False, acls: Acls | None = None,
     ) -> None:  # fmt: skip
         self.coordinator = TransactionCoordinator(
-            protocol=protocol, transaction_version=transaction_version, now_ms=now_ms,
+            protocol=protocol,
+            transaction_version=transaction_version,
+            now_ms=now_ms,
             holds_completions=holds_markers,
-        )  # fmt: skip
+        )
         for partition in range(STATE_PARTITIONS):
             self.coordinator.elect(partition, 0)
         self.protocol = self.coordinator.protocol
@@ -215,9 +217,12 @@ class Cluster(GroupRequests):
         client is of the release, and of the finalized transaction version. A `coordinator` that is
         named is asked in the place of the cluster's."""
         refusal = self.authorize(
-            principal, "InitProducerId asks", transactional_id=transactional_id,
-            has_id=transactional_id is not None, enable_2pc=enable_2pc,
-        )  # fmt: skip
+            principal,
+            "InitProducerId asks",
+            transactional_id=transactional_id,
+            has_id=transactional_id is not None,
+            enable_2pc=enable_2pc,
+        )
         if refusal != "NONE":
             return ProducerIdAndEpoch(refusal)
         answer = (coordinator or self.coordinator).init_producer_id(
@@ -286,9 +291,11 @@ class Cluster(GroupRequests):
         The leader asks the coordinator about a transaction's first batch, as its release does.
         """
         refusal = self.may_produce(
-            principal, transactional_id, is_transactional=transactional_id is not None,
+            principal,
+            transactional_id,
+            is_transactional=transactional_id is not None,
             is_idempotent=producer_id >= 0,
-        )  # fmt: skip
+        )
         if refusal == "NONE":
             refusal = self.use_of(principal, topic_of(partition), "WRITE")
         if refusal != "NONE":
@@ -404,12 +411,15 @@ class Cluster(GroupRequests):
         """Takes a client's request, and gives it the answer."""
         if isinstance(sent, Produce):
             produced = self.produce(
-                sent.partition, producer_id=sent.producer_id, producer_epoch=sent.producer_epoch,
-                base_sequence=sent.base_sequence, count=len(sent.records),
+                sent.partition,
+                producer_id=sent.producer_id,
+                producer_epoch=sent.producer_epoch,
+                base_sequence=sent.base_sequence,
+                count=len(sent.records),
                 transactional_id=client.transactional_id if sent.is_transactional else None,
                 api_version=_sent_by(client, "Produce", sent.transaction_version),
                 principal=principal,
-            )  # fmt: skip
+            )
             start = self.leader(sent.partition).log_start_offset
             client.answer(
                 sent, produced.error, base_offset=produced.base_offset, log_start_offset=start
@@ -420,9 +430,12 @@ class Cluster(GroupRequests):
         match sent.api:
             case "INIT_PRODUCER_ID":
                 given = self.init_producer_id(
-                    name, fields["transaction_timeout_ms"], held if sent.is_bump else None,
-                    api_version=_sent_by(client, "InitProducerId"), principal=principal,
-                )  # fmt: skip
+                    name,
+                    fields["transaction_timeout_ms"],
+                    held if sent.is_bump else None,
+                    api_version=_sent_by(client, "InitProducerId"),
+                    principal=principal,
+                )
                 client.answer(sent, **given._asdict())
             case "ADD_PARTITIONS_TO_TXN":
                 version = _sent_by(client, "AddPartitionsToTxn")
@@ -452,9 +465,12 @@ class Cluster(GroupRequests):
                 client.answer(sent, self.may_find(principal, fields["key"], of_group=of_group))
 
     def _committed(
-        self, about: tuple[str | None, int, int, str], fields: Mapping[str, Any], version: int,
+        self,
+        about: tuple[str | None, int, int, str],
+        fields: Mapping[str, Any],
+        version: int,
         principal: str | None,
-    ) -> dict[Any, str]:  # fmt: skip
+    ) -> dict[Any, str]:
         """TxnOffsetCommit's answer for each partition of which it has an offset."""
         name, _, _, group_id = about
         offsets = fields["offsets"]
@@ -465,10 +481,13 @@ class Cluster(GroupRequests):
         left = {place: offsets[place] for place, refusal in errors.items() if refusal == "NONE"}
         if left:
             told = self.commit_offsets(
-                *about, offsets=left, member_id=fields["member_id"],
-                generation_id=fields["generation"], group_instance_id=fields["group_instance_id"],
+                *about,
+                offsets=left,
+                member_id=fields["member_id"],
+                generation_id=fields["generation"],
+                group_instance_id=fields["group_instance_id"],
                 api_version=version,
-            )  # fmt: skip
+            )
             errors |= dict.fromkeys(left, told)
         return errors
 
@@ -566,10 +585,13 @@ class Cluster(GroupRequests):
         completed; if not so here, then by `complete`."""
         self._due.remove((marker, partition))
         error = self._append_marker(
-            partition, producer_id=marker.producer_id, producer_epoch=marker.producer_epoch,
-            result=marker.result, coordinator_epoch=marker.coordinator_epoch,
+            partition,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            result=marker.result,
+            coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.transaction_version,
-        )  # fmt: skip
+        )
         is_held = self.coordinator.is_held(marker.transactional_id)
         append = "NONE" if completes and not is_held else PENDING
         self.coordinator.markers_answered(marker, {partition: error}, append=append)

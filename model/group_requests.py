@@ -114,10 +114,13 @@ class GroupRequests(Permissions):
         if refusal != "NONE":
             return JoinGroupResponse(refusal)
         return self.groups.join(
-            group_id, member_id, group_instance_id=group_instance_id,
-            protocols=dict.fromkeys(protocols, b""), session_timeout_ms=session_timeout_ms,
+            group_id,
+            member_id,
+            group_instance_id=group_instance_id,
+            protocols=dict.fromkeys(protocols, b""),
+            session_timeout_ms=session_timeout_ms,
             api_version=api_version,
-        )  # fmt: skip
+        )
 
     def sync_group(
         self, group_id: str, member_id: str, generation_id: int, *,

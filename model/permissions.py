@@ -78,9 +78,12 @@ class Permissions:
     ) -> str:  # fmt: skip
         """Whether a principal may send such batches, whatever their topics."""
         return self.authorize(
-            principal, "Produce asks", transactional_id=transactional_id,
-            transactional=is_transactional, idempotent=is_idempotent,
-        )  # fmt: skip
+            principal,
+            "Produce asks",
+            transactional_id=transactional_id,
+            transactional=is_transactional,
+            idempotent=is_idempotent,
+        )
 
     def may_commit_offsets(
         self, principal: str | None, transactional_id: str | None, group_id: str
@@ -98,14 +101,19 @@ class Permissions:
     ) -> str:
         """Whether a principal may send an AddPartitionsToTxn, whatever its topics."""
         return self.authorize(
-            principal, "AddPartitionsToTxn asks", transactional_id=transactional_id,
+            principal,
+            "AddPartitionsToTxn asks",
+            transactional_id=transactional_id,
             from_broker=api_versions.is_from_broker(api_version),
-        )  # fmt: skip
+        )
 
     def unauthorized(
-        self, principal: str | None, transactional_id: str | None, partitions: Iterable[Any],
+        self,
+        principal: str | None,
+        transactional_id: str | None,
+        partitions: Iterable[Any],
         api_version: int | None,
-    ) -> dict[Any, str]:  # fmt: skip
+    ) -> dict[Any, str]:
         """The errors of an AddPartitionsToTxn that is refused, by partition; none where it isn't.
         The topics that another broker names aren't asked for."""
         wanted = sorted(each_once(partitions), key=str)

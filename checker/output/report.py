@@ -52,9 +52,11 @@ def print_moved(moved: Moved, baseline: str, code: int, console: Console) -> Non
     for what, before, now in moved.changed:
         console.print(f"  {what}: {_side(before)} \u2192 {_side(now)}", markup=False)
     named = {
-        "row now taken": moved.begin, "row no longer taken": moved.cease,
-        "new row, never taken": moved.new, "removed row, was never taken": moved.gone,
-    }  # fmt: skip
+        "row now taken": moved.begin,
+        "row no longer taken": moved.cease,
+        "new row, never taken": moved.new,
+        "removed row, was never taken": moved.gone,
+    }
     for what, rows in named.items():
         for row in rows:
             console.print(f"  {what}: {row}", markup=False)
@@ -62,8 +64,9 @@ def print_moved(moved: Moved, baseline: str, code: int, console: Console) -> Non
         row, before, now = max(moved.counts, key=lambda item: abs(item[2] - item[1]))
         console.print(
             f"  {len(moved.counts)} rows are taken more or less often, most of all {row}: "
-            f"{before:,} \u2192 {now:,}", markup=False,
-        )  # fmt: skip
+            f"{before:,} \u2192 {now:,}",
+            markup=False,
+        )
     console.print(f"(exit {code})")
 
 
@@ -254,8 +257,10 @@ def show_piece(
         console.print(
             f"{f'{done} of {count}' if done <= count else 'with a fix'}: protocol {of}: "
             f"{result['verdict']}, {result['states']:,} states, {result['seconds']:.2f} s",
-            highlight=False, markup=False, soft_wrap=True,
-        )  # fmt: skip
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
 
     return show
 
@@ -278,8 +283,11 @@ def print_sweep(
         table.add_column(name, justify="right")
     table.add_column("verdict")
     for result in results:
-        broken = [f"{p['name']} after {p['trace_length']} steps" for p in result["properties"]
-                  if p["verdict"] == "broken"]  # fmt: skip
+        broken = [
+            f"{p['name']} after {p['trace_length']} steps"
+            for p in result["properties"]
+            if p["verdict"] == "broken"
+        ]
         why = f": {', '.join(broken)}" if broken else ""
         table.add_row(
             result["protocol"], *(str(result["constants"][name]) for name in varied),
@@ -292,8 +300,10 @@ def print_sweep(
     holding = sum(result["exit_code"] == 0 for result in results)
     vacuous = Counter(
         f"{item['subject']} {item['what']}"
-        for result in results for item in result["vacuous"] if not item["explained"]
-    )  # fmt: skip
+        for result in results
+        for item in result["vacuous"]
+        if not item["explained"]
+    )
     colour = "green" if verdict is Verdict.HOLDS else "red"
     console.print(
         f"[bold {colour}]Everything holds in {holding} of {expected} runs.[/] "

@@ -18,9 +18,11 @@ from .report import show_trace
 
 _SIGNS = {"holds": "\u00b7", "vacuous": "-", "inconclusive": "?"}
 _MEANINGS = {
-    "\u00b7": "holds", "-": "holds vacuously within these bounds", "?": "inconclusive",
+    "\u00b7": "holds",
+    "-": "holds vacuously within these bounds",
+    "?": "inconclusive",
     "!": "broken by a run that no listed bug explains",
-}  # fmt: skip
+}
 _LETTERS = ascii_lowercase + ascii_uppercase
 CLIENT = "client="
 _MOST = 4  # so many releases are listed

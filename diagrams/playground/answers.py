@@ -119,9 +119,11 @@ class Playground:
         )  # fmt: skip
         few = len(page["properties"]) < FEW
         return {
-            "about": part("about", **page), "bar": part("bar", **page), "settings": settings,
+            "about": part("about", **page),
+            "bar": part("bar", **page),
+            "settings": settings,
             "few": few,
-        }  # fmt: skip
+        }
 
     def _followed(self, text: str) -> dict[str, Any]:
         """The path of a link, whose settings are taken; or why it isn't followed. Then the page
@@ -164,10 +166,12 @@ class Playground:
     def _puzzled(self, puzzle: Puzzle, path: Path, **more: str) -> dict[str, Any]:
         self._puzzle = puzzle, self._runs[puzzle.of]
         return {
-            "path": as_text(path), "broken": puzzle.bug.property,
-            "puzzle": part("puzzle", HERE, puzzle=puzzle, least=len(self._puzzle[1]) - 1), **more,
+            "path": as_text(path),
+            "broken": puzzle.bug.property,
+            "puzzle": part("puzzle", HERE, puzzle=puzzle, least=len(self._puzzle[1]) - 1),
+            **more,
             **self.opened(),
-        }  # fmt: skip
+        }
 
     def _hint(self, path: Path) -> dict[str, Any]:
         """The number of the next step of the shortest run, if the path is on it; otherwise how far

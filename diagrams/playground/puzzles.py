@@ -47,9 +47,12 @@ class Puzzle:
         bug = self.bug
         on, off = (bug.fix, ()) if mended else ((), bug.fix)
         return instantiate(
-            bug.declared, bug.fixed_at if mended else bug.shown_at, bug.constants,
-            switch_on=(*bug.on, *on), switch_off=(*bug.off, *off),
-        )  # fmt: skip
+            bug.declared,
+            bug.fixed_at if mended else bug.shown_at,
+            bug.constants,
+            switch_on=(*bug.on, *on),
+            switch_off=(*bug.off, *off),
+        )
 
 
 PUZZLES: Final = (

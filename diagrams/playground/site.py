@@ -58,8 +58,11 @@ def _index(puzzles: Sequence[Puzzle]) -> str:
     playground = Playground(examples(), {})
     runs = {puzzle.of: shortest(puzzle) for puzzle in puzzles}
     link = str(playground.explorer.link((0,)))
-    begun = {"answers": _first_answers(playground), "link": link,
-             "runs": {name: as_text(run) for name, run in runs.items()}}  # fmt: skip
+    begun = {
+        "answers": _first_answers(playground),
+        "link": link,
+        "runs": {name: as_text(run) for name, run in runs.items()},
+    }
     scripts = [_own("playground.js"), _own("explorer.js")]
     return part(
         "playground", HERE, style=style() + _own("explorer.css") + _own("playground.css"),

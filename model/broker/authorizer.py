@@ -13,9 +13,11 @@ from ..engine.errors import ModelError, refusal, text
 from ..engine.machine import Machine
 
 _CHOICES = {
-    "operation": OPERATIONS, "resource": RESOURCES, "permission": ("ALLOW", "DENY"),
+    "operation": OPERATIONS,
+    "resource": RESOURCES,
+    "permission": ("ALLOW", "DENY"),
     "pattern": ("LITERAL", "PREFIXED"),
-}  # fmt: skip
+}
 
 
 class Authorizer:
@@ -40,9 +42,11 @@ class Authorizer:
         """An error, or NONE if a principal may send the request, as far as it is about these
         resources. `said` are the request's other parameters."""
         names = {
-            "TRANSACTIONAL_ID": transactional_id, "GROUP": group_id, "TOPIC": topic,
+            "TRANSACTIONAL_ID": transactional_id,
+            "GROUP": group_id,
+            "TOPIC": topic,
             "CLUSTER": CLUSTER_NAME,
-        }  # fmt: skip
+        }
         may: dict[str, bool] = {}
         for parameter in self._machine.fields_of(request):
             if parameter == ANY_TOPIC:

@@ -187,9 +187,11 @@ class GroupCoordinator:
     def validate(self, request: str, group_id: str) -> str:
         """An error, or NONE where a request may be about a group of this id."""
         return self._blank.handle(
-            "validateGroupStatus", request=_KINDS.get(request, "OTHER"), names_group=bool(group_id),
+            "validateGroupStatus",
+            request=_KINDS.get(request, "OTHER"),
+            names_group=bool(group_id),
             is_loading=self.is_loading(group_id),
-        ).reply.error  # fmt: skip
+        ).reply.error
 
     def told(self, error: str, api_version: int | None) -> str:
         """The error that a client gets for an error of TxnOffsetCommit."""
@@ -224,8 +226,11 @@ class GroupCoordinator:
         own = group.members.get(member_id)
         given, before = dict(protocols), group.status
         answer = group.machine.handle(
-            "JoinGroup", member=member_id or None, instance=group_instance_id,
-            new_member=new_member_id or member_id, requires_id=version >= HANDS_OUT_IDS,
+            "JoinGroup",
+            member=member_id or None,
+            instance=group_instance_id,
+            new_member=new_member_id or member_id,
+            requires_id=version >= HANDS_OUT_IDS,
             session_timeout_ms=session_timeout_ms,
             is_consistent=group.fits(protocol_type, given),
             is_same=own is not None and own.protocols == given,
@@ -233,7 +238,7 @@ class GroupCoordinator:
             and group.fits(protocol_type, given)
             and group.chosen({holder: given}) == group.protocol,
             skips_assignment=version >= SKIPS_ASSIGNMENT,
-        ).reply  # fmt: skip
+        ).reply
         name = answer.member or ""
         if answer.error == "MEMBER_ID_REQUIRED":
             group.promised[name] = self.now_ms + session_timeout_ms
@@ -333,7 +338,7 @@ class GroupCoordinator:
         names_other |= protocol_name not in (None, group.protocol)
         answer = group.machine.handle(
             "SyncGroup", **of.fields, names_other_protocol=names_other
-        ).reply  # fmt: skip
+        ).reply
         if answer.error != "NONE":
             return SyncGroupResponse(answer.error)
         member = group.members[of.member_id]
@@ -484,9 +489,12 @@ class GroupCoordinator:
         self._group(group_id).writing |= frozenset(offsets)
 
     def appended(
-        self, group_id: str, offsets: Mapping[Any, int], appended: int,
+        self,
+        group_id: str,
+        offsets: Mapping[Any, int],
+        appended: int,
         producer_id: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Offsets by partition are in the log of offsets, in one batch, which a transaction of this
         producer wrote if there is a producer id."""
         group = self._group(group_id)
@@ -551,6 +559,8 @@ class GroupCoordinator:
 
 
 _KINDS = {
-    "JoinGroup": "JOIN_GROUP", "SyncGroup": "SYNC_GROUP", "Heartbeat": "HEARTBEAT",
+    "JoinGroup": "JOIN_GROUP",
+    "SyncGroup": "SYNC_GROUP",
+    "Heartbeat": "HEARTBEAT",
     **dict.fromkeys(("OffsetCommit", "OffsetFetch", "DeleteGroups"), "MAY_BE_EMPTY"),
-}  # fmt: skip
+}

@@ -82,11 +82,13 @@ class ProducerIdManager:
         if not self.machine["outstanding"]:  # the channel is the caller's
             self.machine.put(outstanding=1)
         self._take(
-            controller.AllocateProducerIdsResponse, broker=self.broker_id,
+            controller.AllocateProducerIdsResponse,
+            broker=self.broker_id,
             connection=self.machine["connection"],
             error=error if error in Errors.names else "UNKNOWN_SERVER_ERROR",
-            producer_id_start=max(first, -1), producer_id_len=max(size, -1),
-        )  # fmt: skip
+            producer_id_start=max(first, -1),
+            producer_id_len=max(size, -1),
+        )
         self._take(rpc_manager.store_answer)
         kept = self.machine["prefetched"]
         return None if kept is None or kept.error != "NONE" else (kept.block.first, kept.block.size)
@@ -146,9 +148,11 @@ class ProducerIdController:
         """AllocateProducerIds: an error, the first id and the size of a block. Its record is
         committed at once."""
         answer = self.machine.handle(
-            controller.AllocateProducerIds.name, broker=broker_id, connection=0,
+            controller.AllocateProducerIds.name,
+            broker=broker_id,
+            connection=0,
             broker_epoch=broker_epoch,
-        ).reply  # fmt: skip
+        ).reply
         if answer is None:
             (answer,) = self.machine.handle(controller.commit.name).sent
         return answer.error, answer.producer_id_start, answer.producer_id_len

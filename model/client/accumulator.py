@@ -340,10 +340,13 @@ class Accumulator:
                     status="QUEUED", base_sequence=sequence, sequence_reset=False, in_retry=False
                 ),
                 details=details._replace(
-                    count=len(part.records), attempts=0, last_attempt_ms=details.created_ms,
-                    backoff_ms=0, is_full=self._written(part) >= part.limit,
+                    count=len(part.records),
+                    attempts=0,
+                    last_attempt_ms=details.created_ms,
+                    backoff_ms=0,
+                    is_full=self._written(part) >= part.limit,
                 ),
-            )  # fmt: skip
+            )
             sequence += len(part.records)
             self._opened += 1
 

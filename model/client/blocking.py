@@ -108,9 +108,11 @@ class Sends:
         record, limits = waiting.record, self.limits
         size = record.size + blocking.BATCH_OVERHEAD
         record.message = blocking.too_large(
-            size, limits.max_request_size, limits.buffer_memory,
+            size,
+            limits.max_request_size,
+            limits.buffer_memory,
             names_limit=self.machine.value(request_limit_named),
-        )  # fmt: skip
+        )
         if record.message is not None:
             return self._fails(record, blocking.TOO_LARGE)
         if not self.machine.value(calls.appends_first):

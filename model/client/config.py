@@ -108,9 +108,11 @@ def resolve_broker(given: Mapping[str, Any], protocol: str | None = None) -> dic
 
 
 def _values(
-    settings: Iterable[Setting], protocols: Protocols, features: frozenset[str],
+    settings: Iterable[Setting],
+    protocols: Protocols,
+    features: frozenset[str],
     given: Mapping[str, Any],
-) -> dict[str, Value]:  # fmt: skip
+) -> dict[str, Value]:
     """The default of each setting in a release, before the rules."""
     return {
         setting.name: _parsed(setting, given.get(setting.name, setting.default))

@@ -105,9 +105,11 @@ class Metrics:
     by the names of metrics."""
 
     def __init__(
-        self, features: frozenset[str], clock: Callable[[], int],
+        self,
+        features: frozenset[str],
+        clock: Callable[[], int],
         gauges: Mapping[str, Callable[[], float]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._declared = metrics_at(features)
         self._clock, self._gauges = clock, gauges
         self._kept = {

@@ -18,7 +18,7 @@ from ...spec.client import (
     expiry,
     failures,
     requests,
-)  # fmt: skip
+)
 from ...spec.client import sender as sending
 from ...spec.client import transaction_manager as manager
 from ...spec.client.metrics import TIMES
@@ -87,14 +87,19 @@ class ProducerClient:
             whole(name, value, 0)
         settings["retry_backoff_max_ms"] = max(retry_backoff_ms, retry_backoff_max_ms)
         self.machine = Machine(
-            TABLES, _PROTOCOLS[transactional_id is not None], protocol=protocol,
-            constants=settings, reductions=CLIENT_ALONE,
-        )  # fmt: skip
+            TABLES,
+            _PROTOCOLS[transactional_id is not None],
+            protocol=protocol,
+            constants=settings,
+            reductions=CLIENT_ALONE,
+        )
         self.machine.put(
-            init_version=init_producer_id_version, offsets_version=txn_offset_commit_version,
-            produce_version=produce_version, finalized_version=transaction_version,
+            init_version=init_producer_id_version,
+            offsets_version=txn_offset_commit_version,
+            produce_version=produce_version,
+            finalized_version=transaction_version,
             keeps_order=max_in_flight == 1,
-        )  # fmt: skip
+        )
         self.transactional_id = transactional_id
         self.queue = RequestQueue(
             self.machine, transactional_id, transaction_timeout_ms, retry_backoff_ms
@@ -188,19 +193,23 @@ class ProducerClient:
         self._react(reaction)
 
     def send_offsets(
-        self, offsets: Mapping[Any, int], group: Mapping[str, Any] | None, *,
+        self,
+        offsets: Mapping[Any, int],
+        group: Mapping[str, Any] | None,
+        *,
         checks_member: bool = True,
-    ) -> CallResult:  # fmt: skip
+    ) -> CallResult:
         """sendOffsetsToTransaction. `group` has group_id, and generation, member_id and
         group_instance_id of a member. Without `checks_member` it is TransactionManager's call by
         itself, which leaves it to KafkaProducer to look whether a generation has its member."""
         held = group or {}
         self._begins(
-            "sendOffsetsToTransaction", names_group=group is not None,
+            "sendOffsetsToTransaction",
+            names_group=group is not None,
             lacks_member=checks_member
             and held.get("generation", -1) > 0
             and not held.get("member_id"),
-        )  # fmt: skip
+        )
         assert group is not None
         result = self._called("sendOffsetsToTransaction", CallResult())
         if self.machine.value(manager.adds_implicitly):
@@ -329,9 +338,10 @@ class ProducerClient:
         self.queue.ask_for_partitions()
         while self.queue.waiting:
             reaction = self.machine.handle(
-                "next request", request=self.queue.waiting[0].api,
+                "next request",
+                request=self.queue.waiting[0].api,
                 has_incomplete_batches=self.accumulator.has_incomplete,
-            ).reply  # fmt: skip
+            ).reply
             if reaction.step == "WAIT":
                 return None
             request = self.queue.waiting.pop(0)
@@ -412,12 +422,14 @@ class ProducerClient:
             return False
         member = request.fields
         reaction = machine.handle(
-            "send request", request=request.api, is_node_up=self.is_node_up,
+            "send request",
+            request=request.api,
+            is_node_up=self.is_node_up,
             names_member=member.get("generation", -1) != -1
             or bool(member.get("member_id"))
             or member.get("group_instance_id") is not None,
             knows_topic_ids=self.knows_topic_ids,
-        ).reply  # fmt: skip
+        ).reply
         if reaction.step != "SEND":
             self._goes_on = self.is_node_up or reaction.step != "RETRY"
             self._react(reaction, request)
@@ -556,11 +568,14 @@ class ProducerClient:
                 outcome = error
         reactions = [
             self.machine.handle(
-                "AddPartitionsToTxnResponse", producer=_ME, connection=0, partition=partition,
+                "AddPartitionsToTxnResponse",
+                producer=_ME,
+                connection=0,
+                partition=partition,
                 error=outcome,
             ).reply
             for partition in errors
-        ]  # fmt: skip
+        ]
         if outcome == "TOPIC_AUTHORIZATION_FAILED":
             self.unauthorized_topics = sorted(
                 {topic_of(p) for p, error in errors.items() if error == outcome}

@@ -21,9 +21,12 @@ class RequestQueue:
     """
 
     def __init__(
-        self, machine: Machine, transactional_id: str | None, transaction_timeout_ms: int,
+        self,
+        machine: Machine,
+        transactional_id: str | None,
+        transaction_timeout_ms: int,
         retry_backoff_ms: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.machine, self.transactional_id = machine, transactional_id
         self.transaction_timeout_ms = transaction_timeout_ms
         self.retry_backoff_ms = retry_backoff_ms
@@ -43,9 +46,11 @@ class RequestQueue:
     def request(self, api: str, result: CallResult, /, **fields: Any) -> Request:
         """A request with the common fields."""
         named: dict[str, Any] = {
-            "producer_id": self.producer_id, "producer_epoch": self.machine["producer_epoch"],
-            "transactional_id": self.transactional_id, "transaction_version": self.version,
-        }  # fmt: skip
+            "producer_id": self.producer_id,
+            "producer_epoch": self.machine["producer_epoch"],
+            "transactional_id": self.transactional_id,
+            "transaction_version": self.version,
+        }
         return Request(api, queue.PRIORITIES[api], result, self.retry_backoff_ms, named | fields)
 
     def init(self, *, is_bump: bool = False) -> Request:

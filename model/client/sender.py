@@ -24,9 +24,12 @@ class Sender:
     """
 
     def __init__(
-        self, accumulator: Accumulator, metrics: Metrics, react: Callable[[Any], None],
+        self,
+        accumulator: Accumulator,
+        metrics: Metrics,
+        react: Callable[[Any], None],
         is_awaited: Callable[[int], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.accumulator = accumulator
         self.metrics = metrics
         self._react = react

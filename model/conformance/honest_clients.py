@@ -164,9 +164,7 @@ class Honest:
 
     def _batch(self, partition: str, count: int, who: Mapping[str, Any]) -> Answer:
         base = self.client.next_sequence(partition)
-        return self._request(
-            "Produce", partition=partition, **who, base_sequence=base, count=count
-        )  # fmt: skip
+        return self._request("Produce", partition=partition, **who, base_sequence=base, count=count)
 
     def _knows(self, request: str) -> bool:
         return self.sends is None or request in self.sends

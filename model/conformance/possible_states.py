@@ -48,9 +48,11 @@ class PossibleState:
     """A cluster, and which of its producer ids are which of the system's."""
 
     def __init__(
-        self, cluster: Cluster, ids: Mapping[int, int] | None = None,
+        self,
+        cluster: Cluster,
+        ids: Mapping[int, int] | None = None,
         rows: frozenset[RowName] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.cluster = cluster
         self.ids = dict(ids or {})  # the system's to the cluster's
         self.rows = rows  # those that it took on its way, where they are kept

@@ -179,9 +179,12 @@ class Session:
     ) -> None:
         self.system = system
         self.possible = PossibleStates(
-            protocol, prompt=system.prompt, passing=system.passing,
-            transaction_version=system.transaction_version, keeps_rows=keeps_rows,
-        )  # fmt: skip
+            protocol,
+            prompt=system.prompt,
+            passing=system.passing,
+            transaction_version=system.transaction_version,
+            keeps_rows=keeps_rows,
+        )
         level = system.transaction_version
         self.guide = PossibleState(Cluster(protocol=protocol, transaction_version=level))
         self.protocol = self.guide.cluster.protocol

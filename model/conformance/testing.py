@@ -118,9 +118,11 @@ def search(of: type[Conformance], settings: Settings) -> None:
     phases = [one for one in settings.phases if one not in (Phase.shrink, Phase.explain)]
     is_loud = settings.verbosity > Verbosity.normal
     quiet = Settings(
-        settings, phases=phases, print_blob=False,
+        settings,
+        phases=phases,
+        print_blob=False,
         verbosity=settings.verbosity if is_loud else Verbosity.quiet,
-    )  # fmt: skip
+    )
     try:
         run_state_machine_as_test(of, settings=quiet)
     except Disagreement as found:
@@ -232,9 +234,12 @@ class Conformance(RuleBasedStateMachine):
         asker = self.client(client)
         if asker.transactional_id is not None:
             answer = self.ask(
-                "InitProducerId", lost, transactional_id=asker.transactional_id,
-                transaction_timeout_ms=60_000, **identity(who, asker, self.clients),
-            )  # fmt: skip
+                "InitProducerId",
+                lost,
+                transactional_id=asker.transactional_id,
+                transaction_timeout_ms=60_000,
+                **identity(who, asker, self.clients),
+            )
             asker.learn(answer)
 
     @precondition(lambda self: self.takes("AddPartitionsToTxn"))
@@ -249,9 +254,11 @@ class Conformance(RuleBasedStateMachine):
 
     def _add(self, asker: Client, partitions: Iterable[str], who: str = "OWN") -> None:
         self.ask(
-            "AddPartitionsToTxn", transactional_id=asker.transactional_id,
-            **identity(who, asker, self.clients), partitions=list(partitions),
-        )  # fmt: skip
+            "AddPartitionsToTxn",
+            transactional_id=asker.transactional_id,
+            **identity(who, asker, self.clients),
+            partitions=list(partitions),
+        )
 
     @precondition(lambda self: self.takes("Produce"))
     @precondition(has_clients)
@@ -314,9 +321,12 @@ class Conformance(RuleBasedStateMachine):
         asker = self.client(client)
         if asker.transactional_id is not None:
             answer = self.ask(
-                "EndTxn", lost, transactional_id=asker.transactional_id,
-                **identity(who, asker, self.clients), result=result,
-            )  # fmt: skip
+                "EndTxn",
+                lost,
+                transactional_id=asker.transactional_id,
+                **identity(who, asker, self.clients),
+                result=result,
+            )
             if who == "OWN":
                 asker.learn(answer)
 
@@ -327,10 +337,11 @@ class Conformance(RuleBasedStateMachine):
         zombie."""
         ids = (None,) if self.idempotent_only else (*self.transactional_ids, None)
         made = Honest.new(
-            ids[transactional_id % len(ids)], can_bump=self.knows_expected,
+            ids[transactional_id % len(ids)],
+            can_bump=self.knows_expected,
             is_version_2=self.session.guide.cluster.transaction_version >= 2,
             timeout_ms=transaction_timeout_ms,
-        )  # fmt: skip
+        )
         self._keep_on(made, made.last)
         self.honest.append(made)
 

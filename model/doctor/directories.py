@@ -231,9 +231,12 @@ def _of_snapshot(path: Path) -> list[Open] | None:
 def _open(item: Row) -> Open:
     fields = item.fields
     return Open(
-        fields["producer_id"], fields["epoch"], fields["current_txn_first_offset"],
-        fields["timestamp"], fields["coordinator_epoch"],
-    )  # fmt: skip
+        fields["producer_id"],
+        fields["epoch"],
+        fields["current_txn_first_offset"],
+        fields["timestamp"],
+        fields["coordinator_epoch"],
+    )
 
 
 def _read_more(found: Evidence, folders: Mapping[Place, Path]) -> None:

@@ -566,9 +566,12 @@ def _with_transaction(one: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _open(told: Mapping[str, Any]) -> Open:
     return Open(
-        told["producer_id"], told["producer_epoch"], told["current_txn_start_offset"],
-        told["last_timestamp"], told["coordinator_epoch"],
-    )  # fmt: skip
+        told["producer_id"],
+        told["producer_epoch"],
+        told["current_txn_start_offset"],
+        told["last_timestamp"],
+        told["coordinator_epoch"],
+    )
 
 
 def _refused(error: str, topic: str, need: str = "DESCRIBE") -> str:

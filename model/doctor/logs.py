@@ -93,9 +93,12 @@ class Scan:
         known = self.open.get(producer_id)
         first = fields["offset"] if known is None else known.first_offset
         self.open[producer_id] = Open(
-            producer_id, fields["producer_epoch"], first, fields["max_timestamp"],
+            producer_id,
+            fields["producer_epoch"],
+            first,
+            fields["max_timestamp"],
             self._terms.get(producer_id, -1),
-        )  # fmt: skip
+        )
         span = self.spans.setdefault(producer_id, Span(first, last, 0, 0, fields["base_timestamp"]))
         span.last, span.batches = last, span.batches + 1
         span.records += fields["records"]

@@ -83,9 +83,12 @@ class UnknownCoordinator(Coordinator):
         """The coordinator with an entry in this epoch, without a transaction."""
         exact = self.memory.exact.at(None, LATER)
         entry = NEW_ENTRY._replace(
-            transactional_id=NAME, producer_id=number, producer_epoch=epoch,
-            txn_timeout_ms=SHORTEST_MS, txn_last_update_timestamp=LATER,
-        )  # fmt: skip
+            transactional_id=NAME,
+            producer_id=number,
+            producer_epoch=epoch,
+            txn_timeout_ms=SHORTEST_MS,
+            txn_last_update_timestamp=LATER,
+        )
         exact.coordinator.put(entry)
         change = self.memory.change(self.form, exact.entry, None)
         assert change is not None

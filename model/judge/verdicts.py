@@ -48,8 +48,11 @@ def print_judgements(
     told = {"operations": operations, "answers": answers, "empty": empty}
     told["excerpt"] = settings.excerpt
     return overall.exit_code, {
-        "finding": overall.name, "protocol": settings.protocol, **told, "keys": by_key
-    }  # fmt: skip
+        "finding": overall.name,
+        "protocol": settings.protocol,
+        **told,
+        "keys": by_key,
+    }
 
 
 def judge_run(

@@ -243,8 +243,10 @@ def _transaction(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any
 _OWN_NAMES = {"offset": "committed_offset", "version": "metadata_version", "timestamp": "found_at"}
 """Of fields of a group's values that a record has as well."""
 _GROUP_ROWS = {
-    "LEGACY_OFFSET_COMMIT": "offset", "OFFSET_COMMIT": "offset", "GROUP_METADATA": "group",
-}  # fmt: skip
+    "LEGACY_OFFSET_COMMIT": "offset",
+    "OFFSET_COMMIT": "offset",
+    "GROUP_METADATA": "group",
+}
 
 
 def _group(batch: RecordBatch, record: Record) -> tuple[str, dict[str, Any]]:

@@ -50,9 +50,11 @@ class Served:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.brokers.__exit__(kind, error, trace)
 
     async def _begin(self) -> None:

@@ -130,10 +130,12 @@ def _produced(
                 line = {
                     "request": "Produce",
                     "partition": partition_name(topic["name"], part["index"]),
-                    "producer_id": batch.producer_id, "producer_epoch": batch.producer_epoch,
-                    "base_sequence": batch.base_sequence, "count": batch.last_offset_delta + 1,
+                    "producer_id": batch.producer_id,
+                    "producer_epoch": batch.producer_epoch,
+                    "base_sequence": batch.base_sequence,
+                    "count": batch.last_offset_delta + 1,
                     "transactional": Flag.TRANSACTIONAL in batch.flags,
-                }  # fmt: skip
+                }
                 answer = answers.get((topic["name"], part["index"]))
                 yield (
                     line,
@@ -189,9 +191,11 @@ def _fetched(
         error = "NONE" if result is None else result.get("error_code", "NONE")
         for place in dict.fromkeys((*asked, *answers)):
             line: Line = {
-                "request": request.name, "group_id": group["group_id"],
-                "partition": partition_name(*place), "require_stable": stable,
-            }  # fmt: skip
+                "request": request.name,
+                "group_id": group["group_id"],
+                "partition": partition_name(*place),
+                "require_stable": stable,
+            }
             answer = answers.get(place)
             if error != "NONE":
                 yield line, {"error": error}

@@ -117,7 +117,9 @@ class Server(Served):
         self.brokers = Brokers(
             self._answer,
             {name: offers[name] for name in ("ApiVersions", *self._answers) if name in offers},
-            count=brokers, host=host, port=port,
+            count=brokers,
+            host=host,
+            port=port,
             features={"transaction.version": version} if version else {},
             supported={"metadata.version": level} if level else {},
             left=lambda connection: self.users and self.users.left(connection),
@@ -127,10 +129,8 @@ class Server(Served):
                 self.settings.number("socket.request.max.bytes"),
                 self.settings.number("queued.max.request.bytes"),
             ),
-        )  # fmt: skip
-        self._faulted = Faulted(
-            self._answer, self._act, self.brokers.failures, marks=self._marks
-        )  # fmt: skip
+        )
+        self._faulted = Faulted(self._answer, self._act, self.brokers.failures, marks=self._marks)
         self.brokers.handle = self._handle
         self.actions = Actions(
             self.cluster, self.nodes, self._rivals, self._faulted.later, self.logs.wake
@@ -207,10 +207,13 @@ class Server(Served):
     def _rivals(self, transactional_id: str, timeout_ms: int) -> str:
         """The answer to a rival's InitProducerId."""
         request = Request(
-            "InitProducerId", self.brokers.versions["InitProducerId"][1],
+            "InitProducerId",
+            self.brokers.versions["InitProducerId"][1],
             {"transactional_id": transactional_id, "transaction_timeout": timeout_ms},
-            client_id="rival", connection=-1, node=self.nodes.coordinator(transactional_id),
-        )  # fmt: skip
+            client_id="rival",
+            connection=-1,
+            node=self.nodes.coordinator(transactional_id),
+        )
         begun = now_ms()
         answer = self.transactions.init_producer_id(request)
         self._faulted.record(request, begun, answer)
@@ -229,8 +232,9 @@ def _users(protocol: str, passwords: Mapping[str, str] | None, takes_tokens: boo
     if passwords is None and not takes_tokens:
         return None
     for is_wanted, what, since in (
-        (True, "SaslAuthenticate", "1.0"), (takes_tokens, "SASL/OAUTHBEARER", "2.0.0"),
-    ):  # fmt: skip
+        (True, "SaslAuthenticate", "1.0"),
+        (takes_tokens, "SASL/OAUTHBEARER", "2.0.0"),
+    ):
         if is_wanted and RELEASED.index(protocol) < RELEASED.index(since):
             raise ValueError(f"brokers of {protocol} take no {what}: from {since} on they do")
     return Users(passwords, takes_tokens=takes_tokens)

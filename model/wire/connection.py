@@ -305,9 +305,11 @@ def request_bytes(name: str, version: int, fields: Mapping[str, Any]) -> bytes:
     request, _ = schemas(name, version)
     header: Any = request.__header_schema__
     values = {
-        "request_api_key": KEYS[name], "request_api_version": version,
-        "correlation_id": CORRELATION_ID, "client_id": _CLIENT_ID,
-    }  # fmt: skip
+        "request_api_key": KEYS[name],
+        "request_api_version": version,
+        "correlation_id": CORRELATION_ID,
+        "client_id": _CLIENT_ID,
+    }
     buffer = io.BytesIO()
     entity_writer(header)(buffer, shaped(header, values))
     entity_writer(request)(buffer, shaped(request, fields))

@@ -18,8 +18,9 @@ CLUSTER_NAME: Final = "kafka-cluster"
 ANYTHING: Final = "*"
 ANYBODY: Final = "User:*"
 _IMPLIED_BY: Final = {
-    "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"), "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",),
-}  # fmt: skip
+    "DESCRIBE": ("READ", "WRITE", "DELETE", "ALTER"),
+    "DESCRIBE_CONFIGS": ("ALTER_CONFIGS",),
+}
 
 
 class Acl(NamedTuple):

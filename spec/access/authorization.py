@@ -92,8 +92,9 @@ CHECKS: Final = {
 }
 """The operation and the type of resource of each parameter."""
 NEEDS: Final = {
-    "PREFIXED": prefixed_acls.data.name, "TWO_PHASE_COMMIT": two_phase_commit_acl.data.name,
-}  # fmt: skip
+    "PREFIXED": prefixed_acls.data.name,
+    "TWO_PHASE_COMMIT": two_phase_commit_acl.data.name,
+}
 """Features that allow an ACL to say more, by release."""
 ANY_TOPIC: Final = "may_write_any_topic"
 """The parameter for WRITE on some topic."""

@@ -83,9 +83,10 @@ first_dirty = retention.field(
     "first_dirty", OFFSET, doc="The start of the part that was never cleaned."
 )
 removable = retention.field(
-    "removable", Set(OFFSET),
+    "removable",
+    Set(OFFSET),
     doc="Markers and tombstones that a cleaning has met, with nothing left to keep them for.",
-)  # fmt: skip
+)
 due = retention.field("due", Set(OFFSET), doc="Those whose delete horizon has passed.")
 overdue = retention.field(
     "overdue", Set(OFFSET), doc="Those that a cleaning has kept all the same."
@@ -135,9 +136,12 @@ _WRITTEN = {
 delete = event("append a tombstone", producer_id=PRODUCER_ID, key=KEY)
 open_transaction = reading.ongoing[delete.producer_id]
 tombstone = partition.Entry(
-    offset=reading.log_end, kind=Kind.DATA, producer_id=delete.producer_id, key=delete.key,
+    offset=reading.log_end,
+    kind=Kind.DATA,
+    producer_id=delete.producer_id,
+    key=delete.key,
     transaction=open_transaction.value,
-)  # fmt: skip
+)
 deletes = Table(
     reading.store,
     on=delete,

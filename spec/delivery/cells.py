@@ -60,8 +60,11 @@ class Cell:
         """The cell's name: its settings, in words."""
         producer = self.producer.replace("=", "").replace(", ", ".").replace(" ", "-")
         words = [
-            producer, f"isr{self.min_isr}", "unclean" if self.unclean else "clean", self.commit,
-        ]  # fmt: skip
+            producer,
+            f"isr{self.min_isr}",
+            "unclean" if self.unclean else "clean",
+            self.commit,
+        ]
         if self.transactions:
             words.insert(1, "read_committed" if self.read_committed else "read_uncommitted")
         return ".".join(words)

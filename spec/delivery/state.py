@@ -30,10 +30,13 @@ TRANSACTIONAL = constant(
 )
 READ_COMMITTED = constant("read_committed", 0, 0, 1, meaning="1: isolation.level is read_committed")
 OFFSETS = constant(
-    "offsets", 0, 0, 2,
+    "offsets",
+    0,
+    0,
+    2,
     meaning="the consumer commits its offset 0: after it has processed a record, 1: before that, "
     "2: with the results of the record, in one step",
-)  # fmt: skip
+)
 AFTER, BEFORE, TOGETHER = 0, 1, 2
 DISCONNECTIONS = constant(
     "disconnections", 1, 0, 3, meaning="connections of the producer that are closed"
@@ -57,10 +60,11 @@ requests = sender.field(
     doc="Requests in flight, in their order.",
 )
 taken = sender.field(
-    "taken", Bool(),
+    "taken",
+    Bool(),
     doc="A leader has taken the first request, and hasn't answered. A broker takes one request of "
     "a connection at a time (SocketServer mutes it).",
-)  # fmt: skip
+)
 succeeded = sender.field("succeeded", Set(RECORD), doc="Records whose send() has succeeded.")
 transaction = sender.field(
     "transaction", Transaction, doc="The records' transaction, if there are transactions."

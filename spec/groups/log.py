@@ -25,9 +25,12 @@ RECORDS = constant("offset_records", 4, 1, 6, meaning="offsets and markers that 
 
 Kind = enum("OffsetKind", "OFFSET", "TRANSACTION_OFFSET", "COMMIT", "ABORT")
 Stored = record(
-    "StoredOffset", kind=Kind, place=OFFSET, offset=COMMITTED_OFFSET,
+    "StoredOffset",
+    kind=Kind,
+    place=OFFSET,
+    offset=COMMITTED_OFFSET,
     producer_id=Optional(PRODUCER_ID),
-)  # fmt: skip
+)
 
 store = Machine("offsets", doc="The partition of __consumer_offsets, as its leader has it.")
 log = store.field("log", Sequence(Stored, RECORDS), doc="Without the group's own records.")

@@ -24,10 +24,12 @@ from .state import (
 )
 
 rebalance = event(
-    "rebalance", member=PRODUCER, others_stay=Bool(),
+    "rebalance",
+    member=PRODUCER,
+    others_stay=Bool(),
     event_doc="The next generation begins, and assigns the input to `member`. The other members "
     "have joined as well, or are removed.",
-)  # fmt: skip
+)
 rebalances = Table(
     group,
     on=rebalance,

@@ -52,9 +52,11 @@ REFUSALS = constant(
     "refusals", 1, 0, 2, meaning="offsets of transactions that the leader doesn't append"
 )
 fetched_unstable = store.field(
-    "fetched_unstable", Bool(), doc="OffsetFetch with require_stable returned an offset while a "
+    "fetched_unstable",
+    Bool(),
+    doc="OffsetFetch with require_stable returned an offset while a "
     "transaction that had one in the log was open.",
-)  # fmt: skip
+)
 
 _e, _f = element("e", log), element("f", log)
 

@@ -51,10 +51,13 @@ LEAST_GENERATION = constant(
 LEAST_OFFSET = constant("least_offset", 0, 0, 0, real=-(2**63), meaning="that a request can commit")
 
 OWN_ID = constant(
-    "own_id", 0, 0, 1,
+    "own_id",
+    0,
+    0,
+    1,
     meaning="1: an instance keeps its producer over rebalances, as one with a transactional id of "
     "its own does (with producers=1)",
-)  # fmt: skip
+)
 
 OUTPUT, OFFSETS = lift(0), lift(1)
 """The partitions that a transaction writes to: the output's, and the group's in
@@ -89,18 +92,21 @@ committed = group.field(
     "committed", Optional(PendingOffset), doc="The offset, and where in the log it stands."
 )
 pending = group.field(
-    "pending", Map(PRODUCER_ID, Optional(PendingOffset)),
+    "pending",
+    Map(PRODUCER_ID, Optional(PendingOffset)),
     doc="Offsets of transactions that haven't ended, by producer id; `appended` is where they "
     "stand in the log, once they do.",
-)  # fmt: skip
+)
 verifying = group.field(
-    "verifying", Map(PRODUCER, Optional(Verified)),
+    "verifying",
+    Map(PRODUCER, Optional(Verified)),
     doc="Producers whose offset waits for an answer of the transaction's coordinator.",
-)  # fmt: skip
+)
 completions = group.field(
-    "completions", Sequence(Completion, TRANSACTIONS),
+    "completions",
+    Sequence(Completion, TRANSACTIONS),
     doc="Markers whose offsets a thread has yet to put in place.",
-)  # fmt: skip
+)
 
 # A rebalance takes several requests.
 GroupState = enum("GroupState", "EMPTY", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE")
@@ -110,17 +116,20 @@ is_known = group.field(
 status = group.field("status", GroupState)
 leader = group.field("leader", Optional(PRODUCER), doc="The member that assigns the partitions.")
 promised = group.field(
-    "pending_members", Set(PRODUCER),
+    "pending_members",
+    Set(PRODUCER),
     doc="Member ids that were handed out, and that nobody has joined with yet.",
-)  # fmt: skip
+)
 joined = group.field(
-    "awaiting_join", Set(PRODUCER),
+    "awaiting_join",
+    Set(PRODUCER),
     doc="Whose JoinGroup waits for the others' in a rebalance.",
-)  # fmt: skip
+)
 static = group.field(
-    "static_members", Map(INSTANCE, Optional(PRODUCER)),
+    "static_members",
+    Map(INSTANCE, Optional(PRODUCER)),
     doc="The member that joined last with an instance id; it counts as long as that is a member.",
-)  # fmt: skip
+)
 have_instances = group.field(
     "with_instances", Set(PRODUCER), doc="Member ids that go with an instance id."
 )
@@ -176,8 +185,12 @@ TxnOffsetCommit = message(
 )  # fmt: skip
 MemberError = enum("MemberError", "NONE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION")
 TxnOffsetCommitResponse = message(
-    "TxnOffsetCommitResponse", producer, answers=TxnOffsetCommit, error=Errors,
-    member_error=MemberError, connection=CONNECTION,
+    "TxnOffsetCommitResponse",
+    producer,
+    answers=TxnOffsetCommit,
+    error=Errors,
+    member_error=MemberError,
+    connection=CONNECTION,
     message_doc="`member_error` says what is wrong with the member, beside UNKNOWN_SERVER_ERROR: a "
     "bounded run has no other answer for it.",
     errors={
@@ -192,7 +205,7 @@ TxnOffsetCommitResponse = message(
         Errors.TRANSACTION_ABORTABLE: abortable_error,
         Errors.UNKNOWN_SERVER_ERROR: True,
     },
-)  # fmt: skip
+)
 
 
 def offset_of(txn: Expression) -> Expression:

@@ -138,6 +138,6 @@ prepare_completes = ranking(
         helps(WriteTxnMarkersResponse),
         helps(WriteTxnMarkers),
     ),
-)  # fmt: skip
+)
 
 RANKINGS = (prepare_completes,)

@@ -121,9 +121,7 @@ def _apart(one: int, other: int) -> Expression:
     elif set(x.names) == {g}:
         is_another |= g != h
     apart = (x.end <= y.first) | (y.end <= x.first)
-    return named(
-        (*x.names, *y.names), (is_another & x.is_taken & y.is_taken).implies(apart)
-    )  # fmt: skip
+    return named((*x.names, *y.names), (is_another & x.is_taken & y.is_taken).implies(apart))
 
 
 given = element("e", handed_out.at(b))

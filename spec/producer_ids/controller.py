@@ -58,9 +58,10 @@ committed = controller.field(
 )
 is_active = controller.field("is_active", Bool(), True, doc="A bounded run has no others.")
 registered = controller.field(
-    "registered", Map(BROKER, BROKER_EPOCH),
+    "registered",
+    Map(BROKER, BROKER_EPOCH),
     doc="The epoch of each broker's registration, -1 without one.",
-)  # fmt: skip
+)
 deferred = controller.field(
     "deferred", Map(BROKER, Optional(Deferred)), doc="Answers that wait for their record's commit."
 )
@@ -68,10 +69,11 @@ deferred = controller.field(
 Step = enum("Step", "IDLE", "BLOCK_IS_FULL", "SWITCHING", "SWITCHED", "REQUESTING", "WAITING")
 
 rpc_manager = Machine(
-    "rpc_manager", BROKER,
+    "rpc_manager",
+    BROKER,
     doc="A broker's RPCProducerIdManager, with the threads that call it, its channel to the "
     "controller and the channel's thread. From 3.6 on the calls of several threads overlap.",
-)  # fmt: skip
+)
 connection = rpc_manager.field("connection", CONNECTION, doc="To the controller; the open one.")
 broker_epoch = rpc_manager.field("broker_epoch", BROKER_EPOCH, doc="Of its own registration.")
 current_block = rpc_manager.field(
@@ -103,9 +105,12 @@ taken = rpc_manager.field(
 )
 
 AllocateProducerIds = message(
-    "AllocateProducerIds", controller, broker=BROKER, connection=CONNECTION,
+    "AllocateProducerIds",
+    controller,
+    broker=BROKER,
+    connection=CONNECTION,
     broker_epoch=BROKER_EPOCH,
-)  # fmt: skip
+)
 AllocateProducerIdsResponse = message(
     "AllocateProducerIdsResponse", rpc_manager, answers=AllocateProducerIds, error=Errors,
     connection=CONNECTION, producer_id_start=PRODUCER_ID, producer_id_len=LENGTH,
@@ -113,9 +118,11 @@ AllocateProducerIdsResponse = message(
 
 commit = event("commit")
 fail_over = event(
-    "fail over", kept=Bool(), event_doc="`kept`: the new active controller has what the old one "
+    "fail over",
+    kept=Bool(),
+    event_doc="`kept`: the new active controller has what the old one "
     "appended and hadn't committed.",
-)  # fmt: skip
+)
 
 b = BROKER.variable("b")
 is_connected = connection.at(AllocateProducerIds.broker) == AllocateProducerIds.connection

@@ -70,9 +70,12 @@ handed_out = callers.field(
 )
 
 HandedOut = message(
-    "HandedOut", callers, broker=BROKER, producer_id=PRODUCER_ID,
+    "HandedOut",
+    callers,
+    broker=BROKER,
+    producer_id=PRODUCER_ID,
     message_doc="The result of a call.",
-)  # fmt: skip
+)
 
 crash = event("crash", event_doc="The broker loses its memory, and restarts.")
 connection_loss = event(

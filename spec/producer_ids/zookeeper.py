@@ -52,19 +52,22 @@ OFFLINE, READY = State.OFFLINE, State.READY
 READING, WRITING, CHECKING = State.READING, State.WRITING, State.CHECKING
 
 zk_manager = Machine(
-    "zk_manager", BROKER,
+    "zk_manager",
+    BROKER,
     doc="A broker's ProducerIdManager. A call that needs a new block waits for it, and all others "
     "wait behind its lock.",
-)  # fmt: skip
+)
 state = zk_manager.state_field("state", State)
 connection = zk_manager.field("connection", CONNECTION, doc="To ZooKeeper; the open one.")
 current_block = zk_manager.field(
     "current_block", PRODUCER_ID, NO_PRODUCER_ID, doc="currentProducerIdBlock, by its first id."
 )
 next_producer_id = zk_manager.field(
-    "next_producer_id", PRODUCER_ID, NO_PRODUCER_ID,
+    "next_producer_id",
+    PRODUCER_ID,
+    NO_PRODUCER_ID,
     doc="nextProducerId; -1 until the manager has been constructed.",
-)  # fmt: skip
+)
 proposed_block = zk_manager.field(
     "proposed_block",
     PRODUCER_ID,

@@ -34,13 +34,19 @@ def _refused(*requests: Expression) -> Expression:
 
 
 _OF_TOPICS = (
-    Request.READ_TOPIC, Request.WRITE_TOPIC, Request.DESCRIBE_TOPIC, Request.DELETE_TOPIC,
-)  # fmt: skip
+    Request.READ_TOPIC,
+    Request.WRITE_TOPIC,
+    Request.DESCRIBE_TOPIC,
+    Request.DELETE_TOPIC,
+)
 _OF_IDS = (Request.INIT_WITH_ID, Request.WITH_ID, Request.DESCRIBE_ID)
 _OF_GROUPS = (Request.JOIN_GROUP, Request.DESCRIBE_GROUP, Request.DELETE_GROUP)
 _OF_CLUSTER = (
-    Request.INIT_WITHOUT_ID, Request.IDEMPOTENT, Request.OF_BROKER, Request.MARKERS,
-)  # fmt: skip
+    Request.INIT_WITHOUT_ID,
+    Request.IDEMPOTENT,
+    Request.OF_BROKER,
+    Request.MARKERS,
+)
 _AUTHORIZE = "AclAuthorizer.authorizeAction, StandardAuthorizerData.authorize"
 
 deny_first = invariant(

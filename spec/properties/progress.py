@@ -116,10 +116,12 @@ TRANSACTIONS = (
 gets_no_id = (client.state.at(i) == client.UNINITIALIZED) & ~id_left.at(i)
 IDEMPOTENCE = (
     leads_to(
-        "ProduceIsAnswered", client.is_open(client.batches.at(i)[p][r]),
+        "ProduceIsAnswered",
+        client.is_open(client.batches.at(i)[p][r]),
         ~client.is_open(client.batches.at(i)[p][r]) | gets_no_id,
         "An application learns the outcome of each record that its client has sent.",
-        "KIP-98, Produce; KIP-91", each=(i, p, r),
+        "KIP-98, Produce; KIP-91",
+        each=(i, p, r),
         failure=failure("{} still waits for the outcome of {} in {}", i, r, p),
     ),
-)  # fmt: skip
+)

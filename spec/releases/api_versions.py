@@ -13,13 +13,16 @@ from .group_features import load_error_known, offsets_by_topic_id
 
 _FIRST = {
     producer_fenced_error: {
-        "InitProducerId": 4, "AddPartitionsToTxn": 2, "AddOffsetsToTxn": 2, "EndTxn": 2,
+        "InitProducerId": 4,
+        "AddPartitionsToTxn": 2,
+        "AddOffsetsToTxn": 2,
+        "EndTxn": 2,
     },
     abortable_error: {"Produce": 11, "TxnOffsetCommit": 4},
     load_error_known: {"TxnOffsetCommit": 2},
     transaction_version_2: {"EndTxn": 5, "Produce": 12, "TxnOffsetCommit": 5},
     offsets_by_topic_id: {"TxnOffsetCommit": 6},
-}  # fmt: skip
+}
 """The first version of each API that has a feature, by feature: KIP-588, KIP-1050,
 KAFKA-9656, KIP-890, KIP-1319."""
 COUNTS = frozenset(request for of in _FIRST.values() for request in of)

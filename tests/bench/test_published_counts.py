@@ -63,7 +63,12 @@ PUBLISHED = (
     mutex(3, 4, 70_472, 232_040, 44_073, 41),
     # The TLA+ examples' manifest: 724,274 distinct of 2,729,079 generated, the initial one too.
     mutex(
-        3, 6, 724_274, 2_729_078 - 232_728, 232_728, 61,
+        3,
+        6,
+        724_274,
+        2_729_078 - 232_728,
+        232_728,
+        61,
         Request=299_011,
         **{"ReceiveRequest/acknowledge": 578_405},
         ReceiveAck=751_401,
@@ -71,7 +76,7 @@ PUBLISHED = (
         Enter=89_142,
         Exit=44_571,
     ),
-)  # fmt: skip
+)
 
 
 def run(model: str, constants: dict[str, int], *, threads: int, symmetry: bool) -> Result:

@@ -59,54 +59,64 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "branches of two types": ({"when": lang.if_(x == 1, x, state) == 1}, "is set against `state`"),
     "an unknown field of a record": ({"when": box.height == 1}, r"`box` \(box\) has no height"),
     "a field of no record": ({"when": x.height == 1}, r"`x` \(0..9\) has no height"),
-    "an unknown field set in a record": (
-        {"set": {box: BOX(height=1)}}, "box has no field height"
-    ),
+    "an unknown field set in a record": ({"set": {box: BOX(height=1)}}, "box has no field height"),
     "an unknown field replaced": (
-        {"set": {box: lang.replace(box, height=1)}}, "box has no field height"
+        {"set": {box: lang.replace(box, height=1)}},
+        "box has no field height",
     ),
     "a record's field of another type": (
-        {"set": {box: BOX(weight=COLOUR.red)}}, "box.weight is `red`, colour and not 0..9"
+        {"set": {box: BOX(weight=COLOUR.red)}},
+        "box.weight is `red`, colour and not 0..9",
     ),
     "a replacement in no record": (
-        {"set": {x: lang.replace(x, weight=1)}}, "`x` is 0..9 and not a record"
+        {"set": {x: lang.replace(x, weight=1)}},
+        "`x` is 0..9 and not a record",
     ),
     "is_set of no optional": ({"when": x.is_set}, "`x` is 0..9 and not an optional"),
     "the value of no optional": ({"when": x.value == 1}, "`x` is 0..9 and not an optional"),
     "an optional of an optional": (
-        {"set": {held: lang.some(held)}}, "optional 0..9 is not a plain value"
+        {"set": {held: lang.some(held)}},
+        "optional 0..9 is not a plain value",
     ),
     "arithmetic on an optional": ({"set": {x: held + 1}}, "is `held`, optional 0..9 and not"),
     "an index of no map": ({"when": x[tick.shelf] == 1}, "`x` is 0..9: only maps and"),
     "an index of another key": (
-        {"when": lang.any_of(r, by_shelf[r] == 1)}, "the index is `r`, lorry and not shelf"
+        {"when": lang.any_of(r, by_shelf[r] == 1)},
+        "the index is `r`, lorry and not shelf",
     ),
     "a quantifier over an expression": ({"when": lang.all_of(x, True)}, "not a variable, not an"),
     "elements of what has none": (
-        {"when": lang.all_of(lang.element("e", x), True)}, "`x` is 0..9: it has no elements"
+        {"when": lang.all_of(lang.element("e", x), True)},
+        "`x` is 0..9: it has no elements",
     ),
     "a quantified number": ({"when": lang.all_of(s, by_shelf[s])}, "the condition is `by_shelf"),
     "membership in a number": ({"when": tick.shelf.is_in(x)}, "`x` is 0..9: nothing can be in it"),
     "a member of another type": (
-        {"when": lang.any_of(r, r.is_in(few))}, "the member sought is `r`, lorry and not shelf"
+        {"when": lang.any_of(r, r.is_in(few))},
+        "the member sought is `r`, lorry and not shelf",
     ),
     "a set that mixes types": (
-        {"set": {few: lang.set_of(tick.shelf, COLOUR.red)}}, "mixes types, at `red`"
+        {"set": {few: lang.set_of(tick.shelf, COLOUR.red)}},
+        "mixes types, at `red`",
     ),
     "a set of records": ({"when": lang.size(lang.set_of(box)) == 1}, "a set holds scalars"),
     "a set set against another": (
-        {"set": {few: few | lang.set_of(COLOUR.red)}}, "set of shelf, is set against"
+        {"set": {few: few | lang.set_of(COLOUR.red)}},
+        "set of shelf, is set against",
     ),
     "the size of a number": ({"when": lang.size(x) == 1}, "`x` is 0..9: it has no elements"),
     "appended to no sequence": ({"set": {x: lang.append(x, 1)}}, "and not a sequence"),
     "appended of another type": (
-        {"set": {row: lang.append(row, 1)}}, "the new element is `1`, number and not box"
+        {"set": {row: lang.append(row, 1)}},
+        "the new element is `1`, number and not box",
     ),
     "inserted by no number": (
-        {"set": {row: lang.insert_by(row, box, "colour")}}, "box has no number colour"
+        {"set": {row: lang.insert_by(row, box, "colour")}},
+        "box has no number colour",
     ),
     "inserted by an unknown field": (
-        {"set": {row: lang.insert_by(row, box, "height")}}, "box has no number height"
+        {"set": {row: lang.insert_by(row, box, "height")}},
+        "box has no number height",
     ),
     "a product of two numbers": ({"when": x * x == 4}, r"`x \* x`: of two factors one is"),
     "a product with a truth": ({"when": (x == 1) * 2 == 2}, r"an operand of \* is `x == 1`"),
@@ -121,43 +131,48 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "an element of a sequence set": ({"set": {row[0]: box}}, "`row` is a sequence: set it as a"),
     "a prefix of a set": ({"when": lang.is_prefix(few, row)}, "`few` is set of shelf and not a se"),
     "a prefix of another type": (
-        {"when": lang.is_prefix(lang.sequence_of(1), row)}, "is set against `row`"
+        {"when": lang.is_prefix(lang.sequence_of(1), row)},
+        "is set against `row`",
     ),
     "sequences of two types": ({"set": {row: row + lang.sequence_of(1)}}, "is set against"),
     "a sequence and a number": ({"set": {row: row + 1}}, "is set against `1`, number"),
     "a largest truth": ({"when": lang.max_of(s, s == s) == 1}, "what is compared is"),
     "the first of a collection's values": (
-        {"when": lang.first_of(lang.element("e", few), True).is_set}, "of a sequence or a bag"
+        {"when": lang.first_of(lang.element("e", few), True).is_set},
+        "of a sequence or a bag",
     ),
     "the first record": (
-        {"when": lang.first_of(lang.variable("v", BOX), True).is_set}, "a first box is none"
+        {"when": lang.first_of(lang.variable("v", BOX), True).is_set},
+        "a first box is none",
     ),
     "put into no bag": ({"set": {row: lang.put(row, box)}}, "and not a bag"),
     "kept out of a set": (
-        {"set": {few: lang.keep(lang.element("e", few), True)}}, "of a sequence or a bag"
+        {"set": {few: lang.keep(lang.element("e", few), True)}},
+        "of a sequence or a bag",
     ),
     "each over no key": (
-        {"set": {by_shelf: lang.each(lang.variable("c", COLOUR), 1)}}, "each needs a key variable"
+        {"set": {by_shelf: lang.each(lang.variable("c", COLOUR), 1)}},
+        "each needs a key variable",
     ),
-    "a map of another type": (
-        {"set": {by_shelf: lang.each(s, COLOUR.red)}}, "colour by shelf"
-    ),
+    "a map of another type": ({"set": {by_shelf: lang.each(s, COLOUR.red)}}, "colour by shelf"),
     "the position of a number": ({"when": lang.position(x) == 1}, "not a key nor"),
     "a free variable": ({"when": by_shelf[s] == 1}, "`s` isn't bound: tick doesn't bind it, nor"),
     "a free variable in an update": ({"set": {by_shelf[s]: 1}}, "`s` isn't bound: tick"),
-    "a free element": (
-        {"when": lang.element("e", row).weight == 1}, "`e` isn't bound: tick"
-    ),
+    "a free element": ({"when": lang.element("e", row).weight == 1}, "`e` isn't bound: tick"),
     "a variable of an element's collection": (
-        {"when": lang.any_of(lang.element("e", lang.those(s, by_shelf[s] == x) - lang.set_of(s)),
-                             True)},
+        {
+            "when": lang.any_of(
+                lang.element("e", lang.those(s, by_shelf[s] == x) - lang.set_of(s)), True
+            )
+        },
         "`s` isn't bound: tick",
     ),
     "the next state": ({"when": lang.after(x) == 1}, "only step properties speak of the next"),
     "a parameter of another event": ({"when": tock.weight == 1}, "parameter of tock, not of tick"),
     "a field of another machine": ({"when": strange.at(tick.shelf) == 1}, "field of stranger"),
     "an update of another machine": (
-        {"set": {strange.at(tick.shelf): 1}}, "is a field of stranger, not of depot"
+        {"set": {strange.at(tick.shelf): 1}},
+        "is a field of stranger, not of depot",
     ),
     "an update of an expression": ({"set": {x + 1: 1}}, "`x \\+ 1` can't be set"),
     "an update of a parameter": ({"set": {tick.weight: 1}}, "`tick.weight` can't be set"),
@@ -168,13 +183,16 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a constant outside, in an optional": ({"set": {held: 10}}, "10 is outside of its type 0..9"),
     "a constant outside, marked": ({"set": {held: lang.some(10)}}, "10 is outside of its type"),
     "a constant outside, in a branch": (
-        {"set": {x: lang.if_(x == 1, 10, x)}}, "10 is outside of its type 0..9"
+        {"set": {x: lang.if_(x == 1, 10, x)}},
+        "10 is outside of its type 0..9",
     ),
     "a constant outside, in a record": (
-        {"set": {box: BOX(weight=10)}}, "10 is outside of its type 0..9"
+        {"set": {box: BOX(weight=10)}},
+        "10 is outside of its type 0..9",
     ),
     "a constant outside, in a map": (
-        {"set": {by_shelf: lang.updated(by_shelf, tick.shelf, 10)}}, "10 is outside of its type"
+        {"set": {by_shelf: lang.updated(by_shelf, tick.shelf, 10)}},
+        "10 is outside of its type",
     ),
     "a constant outside, compared": ({"when": x == 10}, "10 is outside of its type 0..9"),
     "a state of another enum": ({"goto": SIZE.small}, "`state` is colour: it can't be set to"),
@@ -182,28 +200,34 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a reply without a response": ({"reply": ERROR.NONE}, "a reply, but the table names no resp"),
     "a reply that answers nothing": ({"reply": call(lorry=0)}, "call is a reply, but isn't decl"),
     "an unknown field sent": (
-        {"send": (call(lorry=0, height=1),)}, "message call has no field height"
+        {"send": (call(lorry=0, height=1),)},
+        "message call has no field height",
     ),
     "a field sent of another type": (
-        {"send": (call(lorry=0, weight=COLOUR.red),)}, "call.weight is 0..9: not `red`"
+        {"send": (call(lorry=0, weight=COLOUR.red),)},
+        "call.weight is 0..9: not `red`",
     ),
     "a constant sent outside": (
-        {"send": (call(lorry=0, weight=10),)}, "10 is outside of its type 0..9"
+        {"send": (call(lorry=0, weight=10),)},
+        "10 is outside of its type 0..9",
     ),
     "a message without its address": ({"send": (call(weight=1),)}, "call: its address lacks lorry"),
     "a response to another request": (
-        {"send": (answer(error=ERROR.NONE),)}, "answer: its address lacks lorry"
+        {"send": (answer(error=ERROR.NONE),)},
+        "answer: its address lacks lorry",
     ),
     "a free variable sent": ({"send": (call(lorry=r),)}, "`r` isn't bound"),
     "sent to each of a number": (
-        {"send": (lang.to_each(r, x, call(lorry=r)),)}, "`x` is 0..9 and not a condition"
+        {"send": (lang.to_each(r, x, call(lorry=r)),)},
+        "`x` is 0..9 and not a condition",
     ),
     "sent to each expression": (
-        {"send": (lang.to_each(x, True, call(lorry=0)),)}, "call to each `x`: no variable"
+        {"send": (lang.to_each(x, True, call(lorry=0)),)},
+        "call to each `x`: no variable",
     ),
     "features mixed with the state": ({"during": FAST & (x == 1)}, "is not made of features alone"),
     "a number among features": ({"during": FAST & 1}, "an operand of & is `1`"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -336,10 +360,12 @@ SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
         "^table depot.tick, row 'the row': unknown is not a feature of the system's protocols",
     ),
     "a feature in a guard": (
-        lambda: system(table(when=UNKNOWN)), "^table depot.tick, row 'the row': unknown is no"
+        lambda: system(table(when=UNKNOWN)),
+        "^table depot.tick, row 'the row': unknown is no",
     ),
     "a feature in an update": (
-        lambda: system(table(set={x: lang.if_(UNKNOWN, 1, 2)})), "row 'the row': unknown is no"
+        lambda: system(table(set={x: lang.if_(UNKNOWN, 1, 2)})),
+        "row 'the row': unknown is no",
     ),
     "a feature in a message": (
         lambda: system(table(send=(call(lorry=0, weight=lang.if_(UNKNOWN, 1, 2)),))),
@@ -373,20 +399,24 @@ SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
     "an end of an instance": (lambda: system(terminal=load == 1), "terminal: `load`: say which"),
     "two tables for one event": (lambda: system(ticking, table()), "two table declarations of"),
     "two machines of one name": (
-        lambda: system(ticking, Table(twin, tock, (Row("r"),))), "two machine declarations of depot"
+        lambda: system(ticking, Table(twin, tock, (Row("r"),))),
+        "two machine declarations of depot",
     ),
     "two properties of one name": (
-        lambda: system(properties=(holds, holds)), "two property declarations of Holds"
+        lambda: system(properties=(holds, holds)),
+        "two property declarations of Holds",
     ),
     "two constants of one name": (
-        lambda: system(constants=(N, lang.constant("N", 3))), "two constant declarations of N"
+        lambda: system(constants=(N, lang.constant("N", 3))),
+        "two constant declarations of N",
     ),
     "a message received without a channel": (
         lambda: system(asking, answering, channels=(lang.Channel(answer),)),
         r"system the system: ask \(table depot.ask\) has no channel",
     ),
     "a message sent without a channel": (
-        lambda: system(calling), r"call \(table depot.tick\) has no channel"
+        lambda: system(calling),
+        r"call \(table depot.tick\) has no channel",
     ),
     "bounds of a constant of no system": (
         lambda: system(bounds={"large": {HIDDEN: 2}}),
@@ -397,7 +427,8 @@ SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
         "^system the system, bounds large: `N` is not a constant of the system",
     ),
     "bounds of what is not a constant": (
-        lambda: system(bounds={"large": {x: 2}}), "large: `x` is not a constant of the system"
+        lambda: system(bounds={"large": {x: 2}}),
+        "large: `x` is not a constant of the system",
     ),
     "bounds out of a constant's range": (
         lambda: system(bounds={"default": {N: -1}}),
@@ -408,9 +439,10 @@ SYSTEM_MISTAKES: dict[str, tuple[Callable[[], System], str]] = {
         "two channel declarations of call",
     ),
     "a budget of an event that nothing takes": (
-        lambda: system(budgets={tock: 1}), "system the system: no table takes tock"
+        lambda: system(budgets={tock: 1}),
+        "system the system: no table takes tock",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("mistake", SYSTEM_MISTAKES)

@@ -170,21 +170,26 @@ FAULTS = (
     Fault("no retries", "AtLeastOnce", PLAIN | {"retries": 0}),
     Fault("two sessions", "AtMostOnce", {"sessions": 2, "extra_entries": 2}),
     Fault(
-        "an unclean election of who was left behind", "NoSilentLoss",
-        {"unclean_elections": 1, "crashes": 2}, REPLICAS,
+        "an unclean election of who was left behind",
+        "NoSilentLoss",
+        {"unclean_elections": 1, "crashes": 2},
+        REPLICAS,
     ),
     Fault(
-        "a leader looks at no sequence", "InOrder", {"extra_entries": 1},
+        "a leader looks at no sequence",
+        "InOrder",
+        {"extra_entries": 1},
         system=altered(SYSTEM, table="replica.Produce", row="out-of-order", when=False),
     ),
     Fault(KIP_101, "DuplicateKnown", ELECTIONS, off=BY_HIGH_WATERMARK),
     Fault(KIP_101, "MarkerKept", ELECTIONS | TRANSACTION, off=BY_HIGH_WATERMARK),
     Fault(KIP_101, "AbortedAlike", ELECTIONS | TRANSACTION, off=BY_HIGH_WATERMARK),
     Fault(
-        "an unclean election with one replica in sync", "MarkerKept",
+        "an unclean election with one replica in sync",
+        "MarkerKept",
         ELECTIONS | TRANSACTION | {"unclean_elections": 1, "min_insync_replicas": 1},
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("bounds", [CLIENTS, REPLICAS])

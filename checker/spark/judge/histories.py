@@ -378,8 +378,11 @@ def _told(key: str, found: Judgement) -> tuple[Any, ...]:
     if operation is not None:
         asked = {"request": operation.request, **operation.fields}
         first = (
-            operation.file, operation.line, json.dumps(asked), json.dumps(operation.response),
-        )  # fmt: skip
+            operation.file,
+            operation.line,
+            json.dumps(asked),
+            json.dumps(operation.response),
+        )
     allowed = [json.dumps(answer) for answer in found.allowed]
     hint = EXCERPT if found.may_be_excerpt else None
     return (
@@ -398,9 +401,12 @@ def _arrays(rows: Sequence[tuple[Any, ...]], schema: Any) -> list[Any]:
 
 
 _TYPES = {
-    "string": pa.string(), "long": pa.int64(), "double": pa.float64(), "binary": pa.binary(),
+    "string": pa.string(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "binary": pa.binary(),
     "array<string>": pa.list_(pa.string()),
-}  # fmt: skip
+}
 _CHECKED, _LOOKED_AT, _VERDICTS = (
     pa.schema([(name, _TYPES[kind]) for name, kind in map(str.split, given.split(", "))])
     for given in (CHECKED, LOOKED_AT, VERDICTS)

@@ -191,10 +191,11 @@ class _Judging:
         count, wrong = written.agg(f.count("file"), f.count(is_wrong)).collect()[0]
         first = written.orderBy("damage", "file", f.coalesce("byte", f.lit(-1)), "what")
         found = outcome(
-            contradicts=bool(wrong), complains=bool(count),
+            contradicts=bool(wrong),
+            complains=bool(count),
             is_whole=not counted["not_whole"] and not unknown,
             is_there=bool(counted["partitions"] or counted["logs"]),
-        )  # fmt: skip
+        )
         return Summary(
             found, counted["partitions"], counted["logs"], int(counted["batches"] or 0), matched,
             unknown, count,
@@ -233,9 +234,11 @@ def _scope(parts: Any) -> Scope:
 
 def _row(finding: Finding) -> dict[str, Any]:
     return {
-        "file": str(finding.file), "byte": finding.byte, "what": finding.what,
+        "file": str(finding.file),
+        "byte": finding.byte,
+        "what": finding.what,
         "damage": finding.is_damage,
-    }  # fmt: skip
+    }
 
 
 def _column(batches: Iterable[Any], name: str) -> Iterator[Any]:
@@ -259,8 +262,11 @@ def _schema(text: str) -> Any:
 
 
 _TYPES = {
-    "string": pa.string(), "long": pa.int64(), "binary": pa.binary(), "boolean": pa.bool_(),
-}  # fmt: skip
+    "string": pa.string(),
+    "long": pa.int64(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+}
 
 
 def _files(batches: Iterable[Any]) -> Iterator[Any]:
@@ -303,9 +309,11 @@ def _read(
                 yield {"folder": folder, "what": _FINDING, "data": pickle.dumps(finding)}
             for producer_id, of in of_folder(part).items():
                 yield {
-                    "folder": folder, "what": _PRODUCER, "producer": producer_id,
+                    "folder": folder,
+                    "what": _PRODUCER,
+                    "producer": producer_id,
                     "data": pickle.dumps(of),
-                }  # fmt: skip
+                }
 
     return _rows(rows(), _schema(READ))
 

@@ -97,9 +97,11 @@ class SparkRun:
     def _start(self) -> Any:
         if self.session is None:
             self.session = start(
-                self.options.master_url, f"epochfence check {self.name}", ui=self.options.ui,
+                self.options.master_url,
+                f"epochfence check {self.name}",
+                ui=self.options.ui,
                 carrying=True,
-            )  # fmt: skip
+            )
         return self.session
 
     def _search(self, on_progress: Callable[[Progress], None] | None) -> Carrier:

@@ -288,9 +288,11 @@ class ShardSet:
     # Levels -------------------------------------------------------------------------------------
 
     def bring_to(
-        self, totals: list[int], runs: list[Run],
+        self,
+        totals: list[int],
+        runs: list[Run],
         states_of: Callable[[Run], Iterable[tuple[int, bytes]]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Makes it hold the levels of which `totals` are the sizes, whatever it held before.
 
         Raises NoRoomError, and the errors of `states_of`: DamagedError for a run that can't be

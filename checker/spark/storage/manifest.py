@@ -43,12 +43,13 @@ _RUN = _object(
 )  # fmt: skip
 _valid = validator(
     _object(
-        shards={"type": "integer", "minimum": 1}, run={"type": "string"},
+        shards={"type": "integer", "minimum": 1},
+        run={"type": "string"},
         levels={"type": "array", "items": _LEVEL},
         runs={"type": "array", "items": {"type": "array", "items": _RUN}},
     )
     | {"additionalProperties": {}}
-)  # fmt: skip
+)
 
 
 def newest(storage: Storage, sizes: Iterable[str]) -> tuple[str, dict[str, Any]]:

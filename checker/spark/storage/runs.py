@@ -56,9 +56,12 @@ def write_run(storage: Storage, shard: int, levels: Iterable[tuple[int, Any]], s
     count = 0
     writer_of: Any = parquet.ParquetWriter
     with writer_of(
-        sink, schema, compression="none" if stride <= WHOLE else "zstd", use_dictionary=["level"],
+        sink,
+        schema,
+        compression="none" if stride <= WHOLE else "zstd",
+        use_dictionary=["level"],
         write_statistics=False,
-    ) as writer:  # fmt: skip
+    ) as writer:
         for level, states in levels:
             several = len(states) // stride
             column = pa.FixedSizeBinaryArray.from_buffers(

@@ -97,13 +97,16 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         transaction_two_phase_commit_enable: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(
-            protocol=protocol, transaction_version=transaction_version, now_ms=now_ms,
-            leader_of=leader_of, holds_completions=holds_completions,
+            protocol=protocol,
+            transaction_version=transaction_version,
+            now_ms=now_ms,
+            leader_of=leader_of,
+            holds_completions=holds_completions,
             state_partition_of=state_partition_of,
             transactional_id_expiration_ms=transactional_id_expiration_ms,
             transaction_max_timeout_ms=transaction_max_timeout_ms,
             transaction_two_phase_commit_enable=int(transaction_two_phase_commit_enable),
-        )  # fmt: skip
+        )
         ids = count()
         self.producer_ids = producer_ids or (lambda: next(ids))
         self.appends = 0
@@ -136,17 +139,21 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         self.remove_markers(state_partition)
 
     def load(
-        self, state_partition: int, coordinator_epoch: int,
+        self,
+        state_partition: int,
+        coordinator_epoch: int,
         records: Iterable[tuple[str, TransactionMetadata | None]],
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """Takes over a partition at once: `elect` and `end_load`."""
         self.elect(state_partition, coordinator_epoch, is_loading=True)
         return self.end_load(state_partition, coordinator_epoch, records)
 
     def end_load(
-        self, state_partition: int, coordinator_epoch: int,
+        self,
+        state_partition: int,
+        coordinator_epoch: int,
         records: Iterable[tuple[str, TransactionMetadata | None]],
-    ) -> list[str]:  # fmt: skip
+    ) -> list[str]:
         """A load under this epoch has read the log's records, a tombstone being None. Where it is
         still awaited, the coordinator answers from now on and goes on with the ends that were
         decided: the ids of these.
@@ -266,9 +273,11 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         assert transactional_id is not None
         if new_id is not None:
             fresh = NEW_ENTRY._replace(
-                transactional_id=transactional_id, producer_id=new_id,
-                txn_timeout_ms=answer.timeout_ms, txn_last_update_timestamp=self.now_ms,
-            )  # fmt: skip
+                transactional_id=transactional_id,
+                producer_id=new_id,
+                txn_timeout_ms=answer.timeout_ms,
+                txn_last_update_timestamp=self.now_ms,
+            )
             self.put(fresh)
         entry = self._at_now(self.entries[transactional_id])
         token = next(self._tokens)
@@ -323,9 +332,12 @@ class TransactionCoordinator(TransactionMarkerChannelManager):
         return found[0] if found else None
 
     def verify_partitions(
-        self, transactional_id: str | None, producer_id: int, producer_epoch: int,
+        self,
+        transactional_id: str | None,
+        producer_id: int,
+        producer_epoch: int,
         partitions: Iterable[Any],
-    ) -> dict[Any, str]:  # fmt: skip
+    ) -> dict[Any, str]:
         """AddPartitionsToTxn that only verifies: an error for each partition."""
         wanted = sorted(each_once(partitions), key=str)
         answer = self.lookup("OTHER", transactional_id)

@@ -123,10 +123,11 @@ class TransactionMarkerChannelManager(TransactionStateManager):
     def _answer(self, marker: Marker, partition: Any, error: str) -> str:
         entry = self._at_now(self.entries[marker.transactional_id])
         return entry.handle(
-            "WriteTxnMarkersResponse", partition=partition,
+            "WriteTxnMarkersResponse",
+            partition=partition,
             connection=entry.at("marker_connection", partition),
             error=error if error in ERRORS else "UNKNOWN_SERVER_ERROR",
-        ).reply.outcome  # fmt: skip
+        ).reply.outcome
 
     def _cancel(self, marker: Marker) -> None:
         known = self._markers.completions.get(marker.transactional_id)

@@ -29,9 +29,7 @@ class TransactionMetadata(NamedTuple):
     has_failed_epoch_fence: bool = False
 
 
-NEW_ENTRY = TransactionMetadata(
-    "", 0, -1, -1, -1, -1, 0, "Empty", frozenset(), -1, -1, 0
-)  # fmt: skip
+NEW_ENTRY = TransactionMetadata("", 0, -1, -1, -1, -1, 0, "Empty", frozenset(), -1, -1, 0)
 
 
 def _or_none(producer_id: int) -> int | None:
@@ -103,9 +101,12 @@ def record_of(name: str, entry: Machine) -> TransactionMetadata:
     copy, pending = entry.copy(), entry["pending"]
     if pending == "PREPARE_EPOCH_FENCE":  # never appended
         return metadata_of(name, entry)._replace(
-            state=_camel(pending), previous_producer_id=entry["producer_id"], pending_state=None,
-            producer_epoch=entry["fence_end"].producer_epoch, last_producer_epoch=NO_PRODUCER_EPOCH,
-        )  # fmt: skip
+            state=_camel(pending),
+            previous_producer_id=entry["producer_id"],
+            pending_state=None,
+            producer_epoch=entry["fence_end"].producer_epoch,
+            last_producer_epoch=NO_PRODUCER_EPOCH,
+        )
     completes = pending in ("COMPLETE_COMMIT", "COMPLETE_ABORT")
     if completes:
         copy.put(partitions=frozenset())

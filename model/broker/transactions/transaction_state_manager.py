@@ -191,10 +191,12 @@ class TransactionStateManager:
         now = metadata_of(transactional_id, self.entries[transactional_id])
         self.put(
             now._replace(
-                state="Empty", previous_producer_id=now.producer_id, producer_epoch=producer_epoch,
+                state="Empty",
+                previous_producer_id=now.producer_id,
+                producer_epoch=producer_epoch,
                 last_producer_epoch=NO_PRODUCER_EPOCH,
             )
-        )  # fmt: skip
+        )
 
     def metadata(self, transactional_id: str) -> TransactionMetadata | None:
         """The entry of an id, if there is one."""
@@ -220,9 +222,11 @@ class TransactionStateManager:
         return [n for n, entry in entries if self._at_now(entry).may("transaction timeout")]
 
     def list_transactions(
-        self, producer_ids: Iterable[int] = (), states: Iterable[str] = (),
+        self,
+        producer_ids: Iterable[int] = (),
+        states: Iterable[str] = (),
         min_duration_ms: int = -1,
-    ) -> tuple[str, list[str], list[str]]:  # fmt: skip
+    ) -> tuple[str, list[str], list[str]]:
         """ListTransactions: an error, the ids, and the unknown states of the filter. An empty
         filter, or a duration below 0, filters nothing."""
         if self.is_loading():

@@ -391,9 +391,10 @@ class Coordinator(LocalSteps):
         expected = [(-1, -1), *((i, e) for i in ids for e in epochs if self._expects)]
         for producer_id, epoch in expected:
             fields = asked | {
-                "expected_id": max(producer_id, 0), "expected_epoch": epoch,
+                "expected_id": max(producer_id, 0),
+                "expected_epoch": epoch,
                 "transaction_timeout_ms": ASKED_TIMEOUT_MS,
-            }  # fmt: skip
+            }
             numbers = producer_id, epoch, 0, 0, ASKED_TIMEOUT_MS
             yield _Event(0, "InitProducerId", fields, 0, numbers)
         for producer_id in ids:
@@ -428,9 +429,10 @@ class Coordinator(LocalSteps):
 def _adds(given: dict[str, int], producer_id: int, epoch: int, version: int) -> Iterator[_Event]:
     for mask in (1, 2, 3):
         fields: dict[str, Any] = given | {
-            "partition": None, "partitions": frozenset(at for at in (0, 1) if mask >> at & 1),
+            "partition": None,
+            "partitions": frozenset(at for at in (0, 1) if mask >> at & 1),
             "client_transaction_version": version,
-        }  # fmt: skip
+        }
         yield _Event(1, "AddPartitionsToTxn", fields, version, (producer_id, epoch, 0, mask, 0))
 
 

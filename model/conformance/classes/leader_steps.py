@@ -61,16 +61,22 @@ class Partition(NamedTuple):
     def numbers(self, watermark: int) -> tuple[int, ...]:
         padded = (*self.batches, *(Batch(),) * (CACHED - len(self.batches)))
         return (
-            *self[:5], len(self.batches), *(number for batch in padded for number in batch),
-            *self[6:], watermark,
-        )  # fmt: skip
+            *self[:5],
+            len(self.batches),
+            *(number for batch in padded for number in batch),
+            *self[6:],
+            watermark,
+        )
 
 
 EMPTY: Final = Partition()
 FULL: Final = Partition(
-    known=1, epoch=0, coordinator_epoch=0, end=6,
+    known=1,
+    epoch=0,
+    coordinator_epoch=0,
+    end=6,
     batches=tuple(Batch(at, at, 0, NOW) for at in range(CACHED)),
-)  # fmt: skip
+)
 SEEDS: Final = (
     EMPTY,
     Partition(known=1, epoch=LARGEST_EPOCH - 1, end=1, batches=(Batch(LARGEST - 1, 0, 0, NOW),)),
@@ -80,10 +86,13 @@ SEEDS: Final = (
 ROWS_LEFT_OUT: Final = {
     ("AddPartitionsByLeaderResponse", row): "ReplicaManager's, which isn't run"
     for row in (
-        "producer-fenced", "abortable-unknown", "concurrent-transactions",
-        "coordinator-unavailable", "refused",
+        "producer-fenced",
+        "abortable-unknown",
+        "concurrent-transactions",
+        "coordinator-unavailable",
+        "refused",
     )
-}  # fmt: skip
+}
 """Rows that don't run, with the reason."""
 OF_THE_CLASS_ALONE: Final = {
     "segments, leaderEpochCache": "a step has one segment and one leader epoch",
@@ -203,18 +212,21 @@ class Leader(LocalSteps):
         machine = self.blank.copy()
         if before.known:
             entry = {
-                "producer_epoch": before.epoch, "coordinator_epoch": before.coordinator_epoch,
+                "producer_epoch": before.epoch,
+                "coordinator_epoch": before.coordinator_epoch,
                 "current_txn_first_offset": None if before.txn_first < 0 else before.txn_first,
                 "last_timestamp": before.used,
                 "batch_metadata": tuple(batch._asdict() for batch in before.batches),
-            }  # fmt: skip
+            }
             machine.put(producers={PRODUCER_ID: entry})
         if before.asked:
             question = {
-                "epoch": before.asked_epoch, "lowest_sequence": before.lowest,
-                "verification_guard": 0, "timestamp": before.asked_at,
+                "epoch": before.asked_epoch,
+                "lowest_sequence": before.lowest,
+                "verification_guard": 0,
+                "timestamp": before.asked_at,
                 "supports_epoch_bump": bool(before.supports),
-            }  # fmt: skip
+            }
             machine.put(verification_states={PRODUCER_ID: question}, guards=1)
         machine.put(log_start_offset=before.start, log_end_offset=before.end)
         return machine
@@ -225,9 +237,12 @@ class Leader(LocalSteps):
         asked = (0, 0, 0, 0, 0)
         if question is not None:
             asked = (
-                1, question.epoch, question.lowest_sequence, question.timestamp,
+                1,
+                question.epoch,
+                question.lowest_sequence,
+                question.timestamp,
                 int(question.supports_epoch_bump),
-            )  # fmt: skip
+            )
         first = entry.current_txn_first_offset
         batches = tuple(
             Batch(b.last_sequence, b.last_offset, b.offset_delta, b.timestamp)
@@ -265,8 +280,10 @@ class Leader(LocalSteps):
         self, at: Partition, epoch: int, sequences: list[int], version: int
     ) -> Iterator[_Event]:
         batch = {
-            "producer_id": PRODUCER_ID, "producer_epoch": epoch, "timestamp": NOW,
-        }  # fmt: skip
+            "producer_id": PRODUCER_ID,
+            "producer_epoch": epoch,
+            "timestamp": NOW,
+        }
         for transactional in (True, False):
             for origin in (0, 1, 2) if transactional else (0, 2):
                 asks = origin == 0 or (origin == 1 and self.asks_about_offsets)
@@ -275,9 +292,11 @@ class Leader(LocalSteps):
                     for delta in (0, 1):
                         last = (sequence + delta) % 2**31
                         fields = batch | {
-                            "base_sequence": sequence, "last_sequence": last,
-                            "offset_delta": delta, "from_client": origin == 0,
-                        }  # fmt: skip
+                            "base_sequence": sequence,
+                            "last_sequence": last,
+                            "offset_delta": delta,
+                            "from_client": origin == 0,
+                        }
                         numbers = epoch, sequence, delta, int(transactional), origin, int(asks)
                         yield _Event(
                             0, "Produce", fields | {
@@ -289,11 +308,18 @@ class Leader(LocalSteps):
                             continue
                         for guarded in (0, 1) if at.asked else (0,):
                             yield _Event(
-                                1, "AddPartitionsByLeaderResponse", fields | {
-                                    "producer": 0, "partition": 0, "error": "NONE",
+                                1,
+                                "AddPartitionsByLeaderResponse",
+                                fields
+                                | {
+                                    "producer": 0,
+                                    "partition": 0,
+                                    "error": "NONE",
                                     "guarded": bool(guarded),
-                                }, version, (*numbers, guarded),
-                            )  # fmt: skip
+                                },
+                                version,
+                                (*numbers, guarded),
+                            )
 
     def _markers(self, at: Partition, epoch: int, version: int) -> Iterator[_Event]:
         by = at.coordinator_epoch
@@ -301,10 +327,13 @@ class Leader(LocalSteps):
             for commits, result in enumerate(("ABORT", "COMMIT")):
                 for is_replicated in (False, True):
                     fields = {
-                        "producer_id": PRODUCER_ID, "producer_epoch": epoch, "result": result,
-                        "coordinator_epoch": coordinator_epoch, "timestamp": NOW,
+                        "producer_id": PRODUCER_ID,
+                        "producer_epoch": epoch,
+                        "result": result,
+                        "coordinator_epoch": coordinator_epoch,
+                        "timestamp": NOW,
                         "is_replicated": is_replicated,
-                    }  # fmt: skip
+                    }
                     origin = 2 if is_replicated else 1
                     numbers = epoch, 0, 0, 1, origin, 0, 0, coordinator_epoch, commits
                     yield _Event(2, "WriteTxnMarkers", fields, version, numbers)

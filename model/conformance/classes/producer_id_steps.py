@@ -85,10 +85,12 @@ class ProducerIds(LocalSteps):
         super().__init__(
             machine
             or Machine(
-                rpc_manager.TABLES, protocol=protocol, this=BROKER,
+                rpc_manager.TABLES,
+                protocol=protocol,
+                this=BROKER,
                 constants={"retry_backoff_ms": BACKOFF_MS},
             )
-        )  # fmt: skip
+        )
         self.blank.outside(clock__now=NOW)
         self.blank.put(outstanding=1)
 
@@ -153,9 +155,7 @@ class ProducerIds(LocalSteps):
         machine = self._machine(before)
         outcome = machine.handle(name)
         answer = 0, None, len(outcome.sent)
-        return self._step(
-            (operation, 0, 0, 0), name, before, machine, answer, (name, outcome.row)
-        )  # fmt: skip
+        return self._step((operation, 0, 0, 0), name, before, machine, answer, (name, outcome.row))
 
     def _step(
         self, given: tuple[int, ...], said: str, before: Manager, machine: Machine,

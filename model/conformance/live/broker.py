@@ -28,9 +28,11 @@ EXPIRY_CHECKS: Final = 4
 """Idle producers are forgotten after so many intervals."""
 SOON_S: Final = 0.05
 MOVED: Final = (
-    "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER",
+    "NOT_COORDINATOR",
+    "COORDINATOR_NOT_AVAILABLE",
+    "NOT_LEADER_OR_FOLLOWER",
     "LEADER_NOT_AVAILABLE",
-)  # fmt: skip
+)
 """Errors of brokers that lead and coordinate no more."""
 _PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 ENDS_HELD: Final = {"append", "decision", "completion"}

@@ -149,14 +149,20 @@ def as_json(report: Report) -> Mapping[str, Any]:
     """The result for machines. A row is `reachable` by a run like this one."""
     outside = report.from_outside
     return {
-        "bootstrap": report.bootstrap, "protocol": report.protocol,
-        "transaction_version": report.transaction_version, "settled": report.is_settled,
+        "bootstrap": report.bootstrap,
+        "protocol": report.protocol,
+        "transaction_version": report.transaction_version,
+        "settled": report.is_settled,
         "level": report.level,
-        "seed": report.seed, "verdict": verdict(report), "ended_early": report.ended_early,
-        "without": report.without, "went_away": report.went_away,
+        "seed": report.seed,
+        "verdict": verdict(report),
+        "ended_early": report.ended_early,
+        "without": report.without,
+        "went_away": report.went_away,
         "lacking": [one._asdict() for one in report.lacking],
         "versions": {name: list(span) for name, span in sorted(report.versions.items())},
-        "requests": report.requests, "seconds": report.seconds,
+        "requests": report.requests,
+        "seconds": report.seconds,
         "outcomes": [
             {"request": request, "error": error, "count": count}
             for (request, error), count in sorted(report.answers.items())
@@ -172,9 +178,12 @@ def as_json(report: Report) -> Mapping[str, Any]:
         ],
         "disagreements": [
             {
-                "cause": name_of(finding.disagreement), "rank": rank_of(finding.disagreement),
-                "suite": finding.suite, "text": str(finding.disagreement),
-                "count": finding.count, "repeated": finding.is_repeated,
+                "cause": name_of(finding.disagreement),
+                "rank": rank_of(finding.disagreement),
+                "suite": finding.suite,
+                "text": str(finding.disagreement),
+                "count": finding.count,
+                "repeated": finding.is_repeated,
                 "trace": [exchange.line for exchange in finding.disagreement.trace],
                 "response": finding.disagreement.trace[-1].response,
                 "allowed": finding.disagreement.allowed,
@@ -187,7 +196,7 @@ def as_json(report: Report) -> Mapping[str, Any]:
             for cause in causes(report.findings)
         ],
         "known": dict(report.known),
-    }  # fmt: skip
+    }
 
 
 def junit(report: Report) -> str:

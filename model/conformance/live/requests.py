@@ -240,10 +240,13 @@ class Requests:
         topic, number = self.place(fields["partition"])
         is_committed = fields.get("committed", True)
         partition = {
-            "partition": number, "fetch_offset": fields.get("offset", 0),
-            "current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1,
+            "partition": number,
+            "fetch_offset": fields.get("offset", 0),
+            "current_leader_epoch": -1,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
             "partition_max_bytes": 1 << 20,
-        }  # fmt: skip
+        }
         asked = {
             "replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1 << 20,
             "isolation_level": int(is_committed), "session_id": 0, "session_epoch": -1,
@@ -322,10 +325,12 @@ class Requests:
             for number in topic["partitions"] or ()
         ]
         found = {
-            "error": "NONE", "state": state["transaction_state"],
-            "producer_id": state["producer_id"], "producer_epoch": state["producer_epoch"],
+            "error": "NONE",
+            "state": state["transaction_state"],
+            "producer_id": state["producer_id"],
+            "producer_epoch": state["producer_epoch"],
             "transaction_timeout_ms": state["transaction_timeout"],
-        }  # fmt: skip
+        }
         if self._offsets_partitions == 0:  # a group's offsets are in none of its partitions
             return found
         return {**found, "partitions": sorted(partitions)}

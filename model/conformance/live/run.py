@@ -218,9 +218,12 @@ class Run:
                 self._revive()
             try:
                 return BrokerSystem(
-                    self.cluster, settles=self.settles, restarts=restarts or self.restarts,
-                    threads=self.threads, tolerates=self._tolerates,
-                )  # fmt: skip
+                    self.cluster,
+                    settles=self.settles,
+                    restarts=restarts or self.restarts,
+                    threads=self.threads,
+                    tolerates=self._tolerates,
+                )
             except NoAnswerError as error:  # of a coordinator's epoch, which markers alone need
                 self._beside(error)
                 self.cluster.leave_out("WriteTxnMarkers", error.what)
@@ -269,12 +272,15 @@ class Run:
 
     def _ways(self) -> Mapping[RowName, Way]:
         asked: dict[str, Any] = {
-            "protocol": self.protocol, "transaction_version": self.cluster.transaction_version,
-            "versions": self.versions, "patience": PATIENCE,
+            "protocol": self.protocol,
+            "transaction_version": self.cluster.transaction_version,
+            "versions": self.versions,
+            "patience": PATIENCE,
             "restarts": self.restarts is not None,
-            "holds": self.threads is not None and self.settles, "alters": self.alters,
+            "holds": self.threads is not None and self.settles,
+            "alters": self.alters,
             "level": self.report.level,
-        }  # fmt: skip
+        }
         if self._searches is None:
             return ways(**asked)
         return self._searches.found(asked, lambda: ways(**asked))

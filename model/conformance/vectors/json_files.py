@@ -26,14 +26,15 @@ def vectors(search: Search, of: str) -> dict[str, Any]:
     found.sort(key=lambda one: (one.row, json.dumps(named(one.event.arguments), sort_keys=True)))
     covered = {one.row for one in found}
     return {
-        "$schema": SCHEMA, "format": FORMAT, "release": search.protocol, "of": of,
-        "rows": len(rows), "rows_covered": len(covered),
-        "not_covered": [
-            {**row._asdict(), "why": _why(row)}
-            for row in rows if row not in covered
-        ],
+        "$schema": SCHEMA,
+        "format": FORMAT,
+        "release": search.protocol,
+        "of": of,
+        "rows": len(rows),
+        "rows_covered": len(covered),
+        "not_covered": [{**row._asdict(), "why": _why(row)} for row in rows if row not in covered],
         "vectors": list(map(_vector, found)),
-    }  # fmt: skip
+    }
 
 
 def _why(row: RowName) -> str:
@@ -66,9 +67,10 @@ def _vector(one: Found) -> dict[str, Any]:
 
 def _event(event: Event) -> dict[str, Any]:
     return {
-        "arguments": named(event.arguments), "without": list(event.without),
+        "arguments": named(event.arguments),
+        "without": list(event.without),
         "outside": named(event.outside),
-    }  # fmt: skip
+    }
 
 
 def _run(run: Run | None) -> dict[str, Any]:

@@ -110,13 +110,15 @@ def as_json(found: Diagnosis) -> dict[str, Any]:
         "transactions": [_case_as_json(case) for case in found.cases],
         "problems": [
             {
-                "verdict": CAUSES[one.cause].verdict.name, "cause": one.cause,
-                "what": CAUSES[one.cause].what, "says": one.says,
+                "verdict": CAUSES[one.cause].verdict.name,
+                "cause": one.cause,
+                "what": CAUSES[one.cause].what,
+                "says": one.says,
             }
             for one in found.problems
         ],
         "notes": evidence.notes,
-    }  # fmt: skip
+    }
 
 
 def _case_as_json(case: Case) -> dict[str, Any]:

@@ -83,9 +83,11 @@ class Reads:
     partitions were read to their ends. `outcomes` has the end of each transaction."""
 
     def __init__(
-        self, found: Mapping[tuple[str, str], list[Place]], caught_up: set[str],
+        self,
+        found: Mapping[tuple[str, str], list[Place]],
+        caught_up: set[str],
         outcomes: Mapping[str, str | None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.found, self.caught_up, self.outcomes = found, caught_up, outcomes
         self.shown: dict[str, Place] = {}
         self.lacks: set[str] = set()

@@ -129,9 +129,12 @@ class _Memory:
         return found
 
     def change(
-        self, before: Form, entry: Machine | None, answer: Mapping[str, Any] | None,
+        self,
+        before: Form,
+        entry: Machine | None,
+        answer: Mapping[str, Any] | None,
         step: Step | None = None,
-    ) -> _Change | None:  # fmt: skip
+    ) -> _Change | None:
         """The shift of epochs from a form to this entry; None if it depends on the real epochs."""
         if entry is None:
             return _Change(self.unknown, 0, itemgetter(*[-1] * len(TIMES)), answer, step)

@@ -112,10 +112,11 @@ class Coordinator:
 
     def __init__(self, settings: Settings) -> None:
         self.coordinator = _WithoutMarkers(
-            protocol=settings.protocol, transaction_version=settings.transaction_version,
+            protocol=settings.protocol,
+            transaction_version=settings.transaction_version,
             transaction_max_timeout_ms=settings.transaction_max_timeout_ms,
             transactional_id_expiration_ms=settings.transactional_id_expiration_ms,
-        )  # fmt: skip
+        )
         self.coordinator.elect(self.coordinator.state_partition_of(NAME), 0)
         self.protocol = settings.protocol
         self.harmless = harmless(tables.DRIVEN)
@@ -300,9 +301,11 @@ def _written(coordinator: TransactionCoordinator) -> Sent:
     entry = coordinator.entries[NAME]
     for part in entry["partitions"]:
         entry.handle(
-            "WriteTxnMarkersResponse", partition=part, error="NONE",
+            "WriteTxnMarkersResponse",
+            partition=part,
+            error="NONE",
             connection=entry.at("marker_connection", part),
-        )  # fmt: skip
+        )
     return entry.handle("log append").sent
 
 
@@ -316,9 +319,12 @@ def _added_by_leader(coordinator: TransactionCoordinator) -> Sent:
     now_ms, coordinator.now_ms = coordinator.now_ms, entry["txn_last_update_timestamp"]
     entry.outside(clock__now=coordinator.now_ms)
     coordinator.add_partitions(
-        NAME, entry["producer_id"], entry["producer_epoch"], (BY_LEADER,),
+        NAME,
+        entry["producer_id"],
+        entry["producer_epoch"],
+        (BY_LEADER,),
         api_version=api_versions.OF_BROKERS,
-    )  # fmt: skip
+    )
     coordinator.now_ms = now_ms
     entry.outside(clock__now=now_ms)
     return ()

@@ -132,9 +132,10 @@ class Decisions:
         began += (o.start for o in one.inits if _may_begin(o, held))
         late = min(began, default=0) + timeout_ms
         ended = (
-            o.end for o in one.ends.get(held, ())
+            o.end
+            for o in one.ends.get(held, ())
             if o.end is not None and _told(o) not in (None, held) and _error(o) == "NONE"
-        )  # fmt: skip
+        )
         return NEVER if min(ended, default=NEVER) < late else late
 
     def adding(self, partition: str) -> list[Epoch]:
@@ -246,11 +247,12 @@ def _with_ends(one: _Id, held: Epoch) -> list[_Added]:
     over = _Earliest((o.start, o.end or 0) for o in ended)
     return [
         _Added(
-            frozenset(_partitions(o)), o.start,
+            frozenset(_partitions(o)),
+            o.start,
             NEVER if o.end is None else over.behind(o.end),
         )
         for o in one.added.get(held, ())
-    ]  # fmt: skip
+    ]
 
 
 def _partitions(added: Operation) -> Iterator[str]:

@@ -29,8 +29,9 @@ from .decisions import RESULTS, AtPartition
 from .unjudged_answers import from_around
 
 _MEMBERS: Final = {
-    "OffsetCommit": "OffsetCommit", "TxnOffsetCommit": "TxnOffsetCommit for the group"
-}  # fmt: skip
+    "OffsetCommit": "OffsetCommit",
+    "TxnOffsetCommit": "TxnOffsetCommit for the group",
+}
 """The events that look at who commits."""
 _END: Final = 1  # where each batch is appended here: no answer depends on it
 
@@ -42,22 +43,28 @@ def of_members(
     """The answers to who asks so, by all that the group may be like."""
     machine = Machine(DRIVEN, KAFKA, protocol=protocol)
     asked: dict[str, Any] = {
-        "member": member or None, "instance": instance, "generation": generation,
+        "member": member or None,
+        "instance": instance,
+        "generation": generation,
         "knows_not_found": knows,
-    }  # fmt: skip
+    }
     me, other = member or "(a member)", "(another member)"
     found: set[str] = set()
     states = product(
-        (False, True), ("EMPTY", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE"),
-        ({me}, {other}, {me, other}), (max(generation, 1), max(generation, 1) - 1),
+        (False, True),
+        ("EMPTY", "PREPARING_REBALANCE", "COMPLETING_REBALANCE", "STABLE"),
+        ({me}, {other}, {me, other}),
+        (max(generation, 1), max(generation, 1) - 1),
         (None, me, other),
-    )  # fmt: skip
+    )
     for is_known, status, members, now, holder in states:
         there = frozenset[str]() if status == "EMPTY" or not is_known else frozenset(members)
         machine.put(
-            is_known=is_known, status=status if is_known else "EMPTY", members=there,
+            is_known=is_known,
+            status=status if is_known else "EMPTY",
+            members=there,
             generation=now if is_known else 0,
-        )  # fmt: skip
+        )
         if instance is not None:
             machine.put(static_members={} if holder is None else {instance: holder})
         found.add(str(machine.copy().handle(_MEMBERS[request], **asked).reply.error))
@@ -79,10 +86,11 @@ class Offset:
         self.offset = Machine(DRIVEN_OFFSETS, KAFKA, protocol=settings.protocol)
         self.log = self.offset.copy()
         self.leader = PartitionLeader(
-            protocol=settings.protocol, verification=settings.verification,
+            protocol=settings.protocol,
+            verification=settings.verification,
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
             max_transaction_timeout_ms=settings.transaction_max_timeout_ms,
-        )  # fmt: skip
+        )
         machine = self.leader.machine
         self.verifies = settings.verification
         self.asks = bool(machine.value(asks_about_offsets_now))
@@ -224,10 +232,13 @@ class Offset:
         fields = operation.fields
         version = fields.get("api_version")
         return of_members(
-            self.protocol, operation.request, fields.get("member_id", ""),
-            fields.get("group_instance_id"), fields.get("generation_id", -1),
+            self.protocol,
+            operation.request,
+            fields.get("member_id", ""),
+            fields.get("group_instance_id"),
+            fields.get("generation_id", -1),
             version is None or version >= KNOWS_NOT_FOUND[operation.request],
-        )  # fmt: skip
+        )
 
     def _in_transaction(self, operation: Operation) -> Iterator[tuple[Offset, Mapping[str, Any]]]:
         """TxnOffsetCommit: a batch in the log of the group's offsets, which the leader may ask the
@@ -270,9 +281,10 @@ class Offset:
         if error == "NONE":
             after._keep(leader)
             after._append(
-                "offset of a transaction appended", producer_id=fields["producer_id"],
+                "offset of a transaction appended",
+                producer_id=fields["producer_id"],
                 offset=fields["offset"],
-            )  # fmt: skip
+            )
         else:
             refused = "offset of a transaction refused"
             after.offset.handle(refused, producer_id=fields["producer_id"])
@@ -339,10 +351,12 @@ class Offset:
         self.producers = {
             producer_id: entry._replace(
                 current_txn_first_offset=None if entry.current_txn_first_offset is None else 0,
-                last_timestamp=0, batch_metadata=(), coordinator_epoch=-1,
+                last_timestamp=0,
+                batch_metadata=(),
+                coordinator_epoch=-1,
             )
             for producer_id, entry in leader.producers.items()
-        }  # fmt: skip
+        }
         self._key = None
 
     def _append(self, event: str, **fields: Any) -> None:
@@ -396,9 +410,11 @@ class Offset:
             for version in self.versions:
                 leader = self._leader()
                 told = leader.append_marker(
-                    producer_id=producer_id, producer_epoch=epoch, result=result,
+                    producer_id=producer_id,
+                    producer_epoch=epoch,
+                    result=result,
                     transaction_version=version,
-                )  # fmt: skip
+                )
                 if told.error != "NONE":
                     continue
                 after = self._copy()

@@ -59,10 +59,11 @@ class Leader:
         self.about = about
         self.never_expires_from = max(0, latest - settings.producer_id_expiration_ms + 1)
         self.leader = PartitionLeader(
-            protocol=settings.protocol, verification=settings.verification,
+            protocol=settings.protocol,
+            verification=settings.verification,
             producer_id_expiration_ms=settings.producer_id_expiration_ms,
             max_transaction_timeout_ms=settings.transaction_max_timeout_ms,
-        )  # fmt: skip
+        )
         features = self.leader.machine.features
         self.verifies = settings.verification
         self.asks = bool(self.leader.machine.value(asks_coordinator_now))
@@ -206,10 +207,11 @@ class Leader:
         guard = refused = None
         if self.asks and fields.get("transactional"):
             error, guard = leader.maybe_start_transaction_verification(
-                producer_id=fields["producer_id"], producer_epoch=fields["producer_epoch"],
+                producer_id=fields["producer_id"],
+                producer_epoch=fields["producer_epoch"],
                 base_sequence=fields["base_sequence"],
                 transaction_version=fields.get("transaction_version"),
-            )  # fmt: skip
+            )
             if error != "NONE":
                 yield self, {"error": error, "base_offset": -1}
                 return

@@ -17,9 +17,7 @@ from ....spec.releases.features import KAFKA
 from ...broker.transactions.coordinator import TransactionCoordinator
 from ...engine.machine import Machine
 
-COORDINATOR_REQUESTS: Final = (
-    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"
-)  # fmt: skip
+COORDINATOR_REQUESTS: Final = ("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn")
 """Requests to the coordinator of a transactional id."""
 
 GROUP_REQUESTS: Final = ("TxnOffsetCommit", "OffsetCommit", "OffsetFetch")

@@ -145,9 +145,10 @@ def _is_of_partition(folder: Path) -> bool:
 
 
 def judge_segments(
-    directories: Iterable[Path], protocol: str | None = None,
+    directories: Iterable[Path],
+    protocol: str | None = None,
     policies: Mapping[str, str] | None = None,
-) -> Segments:  # fmt: skip
+) -> Segments:
     """Judges all partitions in these directories; `policies` say of topics whether they are
     "compact" or "delete" (of all others under ""). Raises OSError, and DeclarationError for a
     release that there isn't."""

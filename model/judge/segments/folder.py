@@ -25,9 +25,11 @@ _DROPPED: Final = re.compile(
 SWAP: Final = ".log.swap"
 COMPACT, DELETE = "compact", "delete"
 _POLICIES: Final = {
-    "__consumer_offsets": COMPACT, "__transaction_state": COMPACT, "__cluster_metadata": DELETE,
+    "__consumer_offsets": COMPACT,
+    "__transaction_state": COMPACT,
+    "__cluster_metadata": DELETE,
     "__share_group_state": DELETE,
-}  # fmt: skip
+}
 """Topics that a broker creates (GroupCoordinator, TransactionLog, ShareCoordinator)."""
 
 

@@ -329,9 +329,12 @@ class _Reading:
             for key, entry in self.leader.producers.items()
         }
         for byte, what, is_doubtful in compare(
-            rows, known, written_ms=written, is_known_from_start=self.is_known_from_start,
+            rows,
+            known,
+            written_ms=written,
+            is_known_from_start=self.is_known_from_start,
             may_be_deleted=self.may_be_deleted,
-        ):  # fmt: skip
+        ):
             self._say(path, byte, what, is_damage=is_doubtful)
 
     def _compare_index(self) -> None:

@@ -95,10 +95,13 @@ class ConfigApis:
             if error == "NONE":
                 error, why = self._altered(request, resource)
             told.append(
-                {"error_code": error, "error_message": why,
-                 "resource_type": resource["resource_type"],
-                 "resource_name": resource["resource_name"]}
-            )  # fmt: skip
+                {
+                    "error_code": error,
+                    "error_message": why,
+                    "resource_type": resource["resource_type"],
+                    "resource_name": resource["resource_name"],
+                }
+            )
         return Answer({"responses": told})
 
     def _altered(self, request: Request, resource: Mapping[str, Any]) -> _Told:

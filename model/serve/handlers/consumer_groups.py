@@ -128,9 +128,10 @@ class ConsumerGroupApis:
         member = self._member(group, request, member_id or str(uuid4()))
         self._reconcile(group, member, asked["topic_partitions"])
         told: dict[str, Any] = {
-            "member_id": member.member_id, "member_epoch": member.epoch,
+            "member_id": member.member_id,
+            "member_epoch": member.epoch,
             "heartbeat_interval": HEARTBEAT_MS,
-        }  # fmt: skip
+        }
         if epoch == _JOINS or member.told != member.assigned:
             member.told = set(member.assigned)
             told["assignment"] = {"topic_partitions": self._by_topic(member.assigned)}

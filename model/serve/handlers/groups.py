@@ -109,10 +109,12 @@ class GroupApis:
         if error != "NONE":
             return Answer({"error_code": error})
         synced = self._groups.sync(
-            name, identity(asked),
+            name,
+            identity(asked),
             assignments={one["member_id"]: one["assignment"] for one in asked["assignments"]},
-            protocol_type=asked.get("protocol_type"), protocol_name=asked.get("protocol_name"),
-        )  # fmt: skip
+            protocol_type=asked.get("protocol_type"),
+            protocol_name=asked.get("protocol_name"),
+        )
         return await self._answer(name, asked["member_id"], synced)
 
     def heartbeat(self, request: Request) -> Answer:
@@ -161,11 +163,13 @@ class GroupApis:
             return told | {"error_code": error, "group_state": "Dead"}
         protocol = group.protocol if group.status == "STABLE" else None
         return told | {
-            "group_state": _state(group), "protocol_type": group.protocol_type,
+            "group_state": _state(group),
+            "protocol_type": group.protocol_type,
             "protocol_data": protocol or "",
             "members": [
                 {
-                    "member_id": each.member_id, "group_instance_id": each.instance_id,
+                    "member_id": each.member_id,
+                    "group_instance_id": each.instance_id,
                     "client_id": self._clients.get((name, each.member_id), ""),
                     "client_host": _CLIENT_HOST,
                     "member_metadata": each.protocols.get(protocol or "", b""),
@@ -173,7 +177,7 @@ class GroupApis:
                 }
                 for each in group.members.values()
             ],
-        }  # fmt: skip
+        }
 
     def _is_other(self, name: str) -> bool:
         """Whether the coordinator assigns in a group that has members."""
@@ -262,19 +266,22 @@ def _fields(response: JoinGroupResponse | SyncGroupResponse) -> dict[str, Any]:
             "assignment": response.assignment,
         }
     told: dict[str, Any] = {
-        "error_code": response.error, "generation_id": response.generation_id,
-        "member_id": response.member_id, "protocol_name": response.protocol_name or "",
-    }  # fmt: skip
+        "error_code": response.error,
+        "generation_id": response.generation_id,
+        "member_id": response.member_id,
+        "protocol_name": response.protocol_name or "",
+    }
     if response.error != "NONE":
         return told
     return told | {
-        "protocol_type": response.protocol_type, "leader": response.leader,
+        "protocol_type": response.protocol_type,
+        "leader": response.leader,
         "skip_assignment": response.skip_assignment,
         "members": [
             {"member_id": name, "group_instance_id": instance, "metadata": metadata}
             for name, instance, metadata in response.members
         ],
-    }  # fmt: skip
+    }
 
 
 def _tell(waiting: asyncio.Future[Answer] | None, fields: Mapping[str, Any]) -> None:

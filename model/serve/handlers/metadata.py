@@ -81,9 +81,12 @@ class MetadataApis:
     is."""
 
     def __init__(
-        self, nodes: Nodes, partitions: Partitions, settings: Settings,
+        self,
+        nodes: Nodes,
+        partitions: Partitions,
+        settings: Settings,
         deleted: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._nodes, self._partitions, self._deleted = nodes, partitions, deleted
         self._settings = settings
         self._may = partitions.cluster
@@ -147,15 +150,21 @@ class MetadataApis:
             leader, replicas = self._replicas(name, number)
             partitions.append(
                 {
-                    "partition_index": number, "leader_id": leader, "leader_epoch": LEADER_EPOCH,
-                    "replica_nodes": replicas, "isr_nodes": replicas,
+                    "partition_index": number,
+                    "leader_id": leader,
+                    "leader_epoch": LEADER_EPOCH,
+                    "replica_nodes": replicas,
+                    "isr_nodes": replicas,
                 }
-            )  # fmt: skip
+            )
         return {
-            "error_code": error or "NONE", "name": name, "is_internal": name in _INTERNAL,
+            "error_code": error or "NONE",
+            "name": name,
+            "is_internal": name in _INTERNAL,
             "topic_id": self._partitions.ids.get(name) if count else None,
-            "partitions": partitions, "topic_authorized_operations": _NO_AUTHORITY,
-        }  # fmt: skip
+            "partitions": partitions,
+            "topic_authorized_operations": _NO_AUTHORITY,
+        }
 
     def _replicas(self, name: str, number: int) -> tuple[int, list[int]]:
         """The leader of a partition, and all its replicas."""
@@ -177,10 +186,12 @@ class MetadataApis:
             return Answer({"error_code": "MISMATCHED_ENDPOINT_TYPE"})
         return Answer(
             {
-                "brokers": self._nodes.told(), "cluster_id": CLUSTER_ID, "controller_id": 0,
+                "brokers": self._nodes.told(),
+                "cluster_id": CLUSTER_ID,
+                "controller_id": 0,
                 "cluster_authorized_operations": _NO_AUTHORITY,
             }
-        )  # fmt: skip
+        )
 
     def find_coordinator(self, request: Request) -> Answer:
         """FindCoordinator, of a transactional id or a group; from version 4 on, of several."""
@@ -334,8 +345,9 @@ class MetadataApis:
         for line in acls.lines if acls is not None and error == "NONE" else ():
             kind, allows = _RESOURCE_TYPES[line.resource], _PERMISSIONS[line.permission]
             if asked["resource_type_filter"] in (_ANY, kind) and asked["permission_type"] in (
-                _ANY, allows,
-            ):  # fmt: skip
+                _ANY,
+                allows,
+            ):
                 of = told.setdefault((line.resource, line.name, line.pattern), [])
                 of.append(
                     {"principal": line.principal, "host": "*", "permission_type": allows,

@@ -67,9 +67,11 @@ class OffsetApis:
             if error != "NONE":
                 return error
             return self._cluster.commit_group_offsets(
-                asked["group_id"], offsets, **of._asdict(),
+                asked["group_id"],
+                offsets,
+                **of._asdict(),
                 api_version=request.version,
-            )  # fmt: skip
+            )
 
         return self._committed(request, refused, kept)
 
@@ -197,12 +199,13 @@ class OffsetApis:
         return {
             "topics": [
                 {
-                    "name": name, "partitions": parts,
+                    "name": name,
+                    "partitions": parts,
                     "topic_id": by_id.get(name, {}).get("topic_id", self._partitions.ids.get(name)),
                 }
                 for name, parts in topics.items()
             ]
-        }  # fmt: skip
+        }
 
     def delete(self, request: Request) -> Answer:
         """OffsetDelete, of partitions that no member subscribes to (GroupCoordinator

@@ -104,9 +104,11 @@ class TransactionApis:
         added (KafkaApis.handleAddPartitionsToTxnRequest)."""
         places = [(topic["name"], n) for topic in asked["topics"] for n in topic["partitions"]]
         unauthorized = self._cluster.unauthorized(
-            request.principal, asked["transactional_id"], starmap(partition_name, places),
+            request.principal,
+            asked["transactional_id"],
+            starmap(partition_name, places),
             request.version,
-        )  # fmt: skip
+        )
         refused: dict[tuple[str, int], str] = {}
         for place in places:
             error = unauthorized.get(partition_name(*place), REFUSED_WITH_OTHERS)
@@ -167,9 +169,12 @@ class TransactionApis:
         if error == "NONE":
             error, entry = self._of(request, name).describe(name)
         state: dict[str, Any] = {
-            "error_code": error, "transactional_id": name, "producer_id": -1, "producer_epoch": -1,
+            "error_code": error,
+            "transactional_id": name,
+            "producer_id": -1,
+            "producer_epoch": -1,
             "transaction_start_time": -1,
-        }  # fmt: skip
+        }
         if entry is None:
             return state
         topics: dict[str, list[int]] = {}
@@ -177,11 +182,13 @@ class TransactionApis:
             if self._cluster.use_of(request.principal, topic, "DESCRIBE") == "NONE":
                 topics.setdefault(topic, []).append(number)
         return state | {
-            "transaction_state": entry.state, "transaction_timeout": entry.txn_timeout_ms,
+            "transaction_state": entry.state,
+            "transaction_timeout": entry.txn_timeout_ms,
             "transaction_start_time": entry.txn_start_timestamp,
-            "producer_id": entry.producer_id, "producer_epoch": entry.producer_epoch,
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
             "topics": [{"topic": topic, "partitions": those} for topic, those in topics.items()],
-        }  # fmt: skip
+        }
 
     def list(self, request: Request) -> Answer:
         """ListTransactions."""
@@ -202,9 +209,12 @@ class TransactionApis:
             may = self._cluster.may_describe(request.principal, name)
             if entry is not None and is_here and may == "NONE":
                 states.append(
-                    {"transactional_id": name, "producer_id": entry.producer_id,
-                     "transaction_state": entry.state}
-                )  # fmt: skip
+                    {
+                        "transactional_id": name,
+                        "producer_id": entry.producer_id,
+                        "transaction_state": entry.state,
+                    }
+                )
         return Answer(
             {
                 "error_code": error,

@@ -124,18 +124,22 @@ NEEDS = {
     ),
     "an answer that counts": Need(
         altered(
-            system, table="transaction.WriteTxnMarkersResponse", row="written",
+            system,
+            table="transaction.WriteTxnMarkersResponse",
+            row="written",
             updates={partitions: partitions},
         ),
         "transaction.WriteTxnMarkersResponse/written (partition0): raises the rank",
     ),
     "that leaders refuse nothing": Need(
-        system, "transaction.WriteTxnMarkersResponse/retry (partition0): raises the rank",
+        system,
+        "transaction.WriteTxnMarkersResponse/retry (partition0): raises the rank",
         "MarkerWritten",
     ),
     "that no marker gets lost unseen": Need(system, HELP, "MarkerInFlight"),
     "one request of a client at a time": Need(
-        system, "transaction.EndTxn/already-prepared (producer0): ends begin completion",
+        system,
+        "transaction.EndTxn/already-prepared (producer0): ends begin completion",
         "OneRequest",
     ),
     "that faults come to an end": Need(
@@ -143,7 +147,9 @@ NEEDS = {
         "transaction.coordinator failover/no-new-record: raises the rank",
     ),
     "that a late answer cancels its own completion": Need(
-        system, HELP, off=("own_completion_cancelled",)  # KAFKA-16352
+        system,
+        HELP,
+        off=("own_completion_cancelled",),  # KAFKA-16352
     ),
     "a rank that falls": Need(
         other(0), "transaction.send marker/send (partition0): doesn't lower the rank"
@@ -152,7 +158,7 @@ NEEDS = {
         other(producer_epoch + 1 - size(partitions)),
         "transaction.WriteTxnMarkersResponse/written (partition0): raises the rank",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.slow(15)

@@ -48,104 +48,123 @@ class Fault:
 
 FAULTS = (
     Fault(
-        "a repeated batch is appended again", "4.1",
+        "a repeated batch is appended again",
+        "4.1",
         "                    return old.base_offset\n",
         "                    break\n",
     ),
     Fault(
-        "a repetition is told the end of the log", "4.1",
+        "a repetition is told the end of the log",
+        "4.1",
         "return old.base_offset",
         "return batch.base_offset",
     ),
     Fault("only four batches are remembered", "3.6", "maxlen=5", "maxlen=4"),
     Fault("six batches are remembered", "3.6", "maxlen=5", "maxlen=6"),
     Fault(
-        "a stale epoch is appended", "2.7",
+        "a stale epoch is appended",
+        "2.7",
         "if known is not None and batch.epoch < known.epoch:",
         "if False:",
     ),
     Fault(
-        "a new epoch may start anywhere", "2.7",
+        "a new epoch may start anywhere",
+        "2.7",
         "            following = 0\n",
         "            following = batch.base_sequence\n",
     ),
     Fault(
-        "sequences don't wrap", "2.7",
+        "sequences don't wrap",
+        "2.7",
         "(self.base_sequence + self.count) % SEQUENCES",
         "self.base_sequence + self.count",
     ),
     Fault(
-        "a plain batch gets into a transaction", "2.7",
+        "a plain batch gets into a transaction",
+        "2.7",
         "if known.first_offset is not None and not batch.transactional:",
         "if False:",
     ),
     Fault(
-        "a first batch isn't verified", "3.6",
+        "a first batch isn't verified",
+        "3.6",
         "if partition not in txn.partitions:",
         "if False:",
     ),
     Fault(
-        "a timeout or a new instance doesn't fence the old one", "3.6",
+        "a timeout or a new instance doesn't fence the old one",
+        "3.6",
         "        txn.epoch += 1\n",
         "",
     ),
     Fault(
-        "a new instance keeps the epoch", "2.7",
+        "a new instance keeps the epoch",
+        "2.7",
         "            txn.epoch, txn.last_epoch = txn.epoch + 1, -1\n",
         "            txn.epoch, txn.last_epoch = max(txn.epoch, 0), -1\n",
     ),
     Fault(
-        "a bump can't be asked for again", "2.7",
+        "a bump can't be asked for again",
+        "2.7",
         "elif producer_epoch != txn.last_epoch:",
         "else:",
     ),
     Fault(
-        "epochs go on behind the last one of clients", "2.7",
+        "epochs go on behind the last one of clients",
+        "2.7",
         "if txn.epoch >= MAX_EPOCH - 1:",
         "if txn.epoch >= MAX_EPOCH:",
     ),
     Fault(
-        "an end takes no new epoch", "4.1",
+        "an end takes no new epoch",
+        "4.1",
         "self.end(txn, result, txn.epoch + 1)",
         "self.end(txn, result, txn.epoch)",
     ),
     Fault(
-        "an end can't be asked for again", "4.1",
+        "an end can't be asked for again",
+        "4.1",
         "is_retry = (producer_id, producer_epoch) == before",
         "is_retry = False",
     ),
     Fault(
-        "one partition of a transaction gets no marker", "3.6",
+        "one partition of a transaction gets no marker",
+        "3.6",
         "for name in sorted(txn.partitions)\n",
         "for name in sorted(txn.partitions)[:1]\n",
     ),
     Fault(
-        "what was aborted is read", "3.6",
+        "what was aborted is read",
+        "3.6",
         "is_kept = not committed or (batch.producer_id, batch.base_offset) not in aborted",
         "is_kept = True",
     ),
     Fault(
-        "an open transaction is read", "2.7",
+        "an open transaction is read",
+        "2.7",
         "end = self.stable if committed else self.end",
         "end = self.end",
     ),
     Fault(
-        "a timeout is never noticed", "2.7",
+        "a timeout is never noticed",
+        "2.7",
         "self.now_ms - txn.started_ms > txn.timeout_ms",
         "False",
     ),
     Fault(
-        "a restart forgets open transactions", "2.7",
+        "a restart forgets open transactions",
+        "2.7",
         "            self.replay(batch)\n",
         "            self.replay(batch)\n"
         "            self.producers[batch.producer_id].first_offset = None\n",
     ),
     Fault(
-        "a restart forgets the producers", "2.7",
+        "a restart forgets the producers",
+        "2.7",
         "        for batch in log:\n            self.replay(batch)\n",
         "        self.log = log\n",
     ),
-)  # fmt: skip
+)
 
 
 @cache

@@ -112,10 +112,12 @@ def _elsewhere(line: Line) -> None:
 DAMAGES: Final[dict[str, Damage]] = {
     "Produce's answer: an offset one too high": _more("base_offset", "Produce", 1, told=True),
     "Produce's answer: an offset one too low": _more("base_offset", "Produce", -1, told=True),
-    "InitProducerId's answer: an epoch one too high":
-        _more("producer_epoch", "InitProducerId", 1, told=True),
-    "InitProducerId's answer: another producer id":
-        _more("producer_id", "InitProducerId", 7, told=True),
+    "InitProducerId's answer: an epoch one too high": _more(
+        "producer_epoch", "InitProducerId", 1, told=True
+    ),
+    "InitProducerId's answer: another producer id": _more(
+        "producer_id", "InitProducerId", 7, told=True
+    ),
     "EndTxn's answer: an epoch one too high": _more("producer_epoch", "EndTxn", 1, told=True),
     "Produce's answer: an error": _refused("Produce"),
     "AddPartitionsToTxn's answer: an error": _refused("AddPartitionsToTxn"),
@@ -125,16 +127,22 @@ DAMAGES: Final[dict[str, Damage]] = {
     "Produce with a record more": _more("count", "Produce", 1),
     "Produce outside of transactions": _set("Produce", transactional=False),
     "AddPartitionsToTxn in a later epoch": _more("producer_epoch", "AddPartitionsToTxn", 1),
-    "AddPartitionsToTxn of the other partition":
-        lambda lines: _at(lines, "AddPartitionsToTxn", _elsewhere),
+    "AddPartitionsToTxn of the other partition": lambda lines: _at(
+        lines, "AddPartitionsToTxn", _elsewhere
+    ),
     "EndTxn in a later epoch": _more("producer_epoch", "EndTxn", 1),
     "EndTxn: COMMIT and ABORT swapped": _swapped("EndTxn"),
     "marker: COMMIT and ABORT swapped": _swapped("WriteTxnMarkers"),
     "marker in a later epoch": _more("producer_epoch", "WriteTxnMarkers", 1),
     **{
         f"a line of {request} is removed": _removed(request)
-        for request in
-        ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn", "WriteTxnMarkers")
+        for request in (
+            "InitProducerId",
+            "AddPartitionsToTxn",
+            "Produce",
+            "EndTxn",
+            "WriteTxnMarkers",
+        )
     },
     **{
         f"{request} that was never sent": _twice(request)
@@ -142,7 +150,7 @@ DAMAGES: Final[dict[str, Damage]] = {
     },
     "two lines of a key swap their times": _late,
     "an answer is lost (which is allowed)": _lost,
-}  # fmt: skip
+}
 
 
 @cache

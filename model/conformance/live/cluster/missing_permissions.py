@@ -15,11 +15,11 @@ _OF_CONFIGS: Final = ("DescribeConfigs", "IncrementalAlterConfigs")
 _ALTERED: Final = "DESCRIBE_CONFIGS and ALTER_CONFIGS on the cluster and on __transaction_state"
 _NEEDS: Final[Mapping[str, str]] = {
     "TOPIC": "CREATE, DESCRIBE, READ, WRITE and DELETE on topics with the prefix, and DESCRIBE on "
-        "__consumer_offsets",
+    "__consumer_offsets",
     "GROUP": "READ and DELETE on groups with the prefix",
     "TRANSACTIONAL_ID": "WRITE on transactional ids with the prefix",
     "CLUSTER": "IDEMPOTENT_WRITE on the cluster",
-}  # fmt: skip
+}
 """The permission that a user lacks, by the error in the answer."""
 
 

@@ -27,9 +27,12 @@ KNOWN: Final = {
     each.name: str(each.default).lower()
     for each in BROKER_SETTINGS
     if each.name
-    in ("transaction.max.timeout.ms", "transaction.partition.verification.enable",
-        "transaction.two.phase.commit.enable")
-}  # fmt: skip
+    in (
+        "transaction.max.timeout.ms",
+        "transaction.partition.verification.enable",
+        "transaction.two.phase.commit.enable",
+    )
+}
 """Settings of brokers of which the tables know only Kafka's default."""
 
 

@@ -67,9 +67,11 @@ def _leave_out(cluster: LiveCluster) -> None:
     nowhere, who = f"{cluster.prefix}-nowhere", {"producer_id": 0, "producer_epoch": 0}
     marker = {**who, "topics": [{"name": nowhere, "partition_indexes": [0]}]}
     question = {
-        **who, "transactional_id": nowhere, "verify_only": True,
+        **who,
+        "transactional_id": nowhere,
+        "verify_only": True,
         "topics": [{"name": nowhere, "partitions": [0]}],
-    }  # fmt: skip
+    }
     log = {"topics": [{"name": LOG}], "allow_auto_topic_creation": False}
     _try(cluster, "WriteTxnMarkers", {"markers": [marker]})
     if "WriteTxnMarkers" in cluster.versions:
@@ -77,9 +79,12 @@ def _leave_out(cluster: LiveCluster) -> None:
     low, high = cluster.versions.get("AddPartitionsToTxn", (0, 0))
     if high >= OF_BROKERS:
         _try(
-            cluster, "AddPartitionsToTxn", {"transactions": [question]},
-            left=(low, OF_BROKERS - 1), called=f"AddPartitionsToTxn of version {OF_BROKERS} on",
-        )  # fmt: skip
+            cluster,
+            "AddPartitionsToTxn",
+            {"transactions": [question]},
+            left=(low, OF_BROKERS - 1),
+            called=f"AddPartitionsToTxn of version {OF_BROKERS} on",
+        )
     producers = {"topics": [{"name": nowhere, "partition_indexes": [0]}]}
     _try(cluster, "DescribeProducers", producers)
     _try(cluster, "DescribeTransactions", {"transactional_ids": [nowhere]})

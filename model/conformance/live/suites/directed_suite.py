@@ -257,10 +257,13 @@ HELD: Final = (
 ALTERED: Final = (
     Held((), 0, OF_ENTRY, 4_000, lines=({"log_refuses": True}, {"log_refuses": False})),
     Held(
-        (), 0, frozenset(("InitProducerId", "AddPartitionsToTxn", "Produce")), 3_000,
+        (),
+        0,
+        frozenset(("InitProducerId", "AddPartitionsToTxn", "Produce")),
+        3_000,
         lines=({"expire_producers": True}, {"delete_records": PARTITION}),
     ),
-)  # fmt: skip
+)
 
 
 class _Search:
@@ -382,9 +385,11 @@ def ways(
 
 
 def moves(
-    told: Mapping[str | None, tuple[int, int]], sent: Mapping[tuple[int, int], int], place: int,
+    told: Mapping[str | None, tuple[int, int]],
+    sent: Mapping[tuple[int, int], int],
+    place: int,
     versions: Versions,
-) -> Iterator[Line]:  # fmt: skip
+) -> Iterator[Line]:
     """The lines that a client may send after `place` lines, right or wrong; right ones first."""
     yield from _beginnings(told, versions)
     for name, own in told.items():
@@ -510,9 +515,11 @@ def _of_coordinator(
 
 
 def _batches(
-    name: str | None, every: Sequence[dict[str, int]], sent: Mapping[tuple[int, int], int],
+    name: str | None,
+    every: Sequence[dict[str, int]],
+    sent: Mapping[tuple[int, int], int],
     versions: Versions,
-) -> Iterator[Line]:  # fmt: skip
+) -> Iterator[Line]:
     several = variants("Produce", versions)
     for who in every:
         following = sent.get((who["producer_id"], who["producer_epoch"]), 0)

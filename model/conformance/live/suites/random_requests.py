@@ -125,10 +125,13 @@ class Drawn:
             who = identity(self._wrong("OWN", _WHO), client, self.clients)
             client.learn(
                 self.session.ask(
-                    "InitProducerId", transactional_id=client.transactional_id,
-                    transaction_timeout_ms=USUAL_MS, **who, api_version=version,
+                    "InitProducerId",
+                    transactional_id=client.transactional_id,
+                    transaction_timeout_ms=USUAL_MS,
+                    **who,
+                    api_version=version,
                 )
-            )  # fmt: skip
+            )
 
     def transact(self) -> None:
         """A client goes through a transaction, or part of it."""
@@ -196,9 +199,12 @@ class Drawn:
             who = identity(self._wrong("OWN", _WHO), client, self.clients)
             wanted = self.draw.choice((PARTITIONS, PARTITIONS[:1], PARTITIONS[1:]))
             self._ask(
-                "AddPartitionsToTxn", 3, transactional_id=client.transactional_id, **who,
+                "AddPartitionsToTxn",
+                3,
+                transactional_id=client.transactional_id,
+                **who,
                 partitions=list(wanted),
-            )  # fmt: skip
+            )
 
     def _send(self, client: Client) -> None:
         to, who = self.draw.choice(PARTITIONS), self._wrong("OWN", _WHO)
@@ -221,9 +227,10 @@ class Drawn:
         if client.transactional_id is not None:
             who = self._wrong("OWN", _WHO)
             told = self._ask(
-                "EndTxn", transactional_id=client.transactional_id,
+                "EndTxn",
+                transactional_id=client.transactional_id,
                 **identity(who, client, self.clients),
                 result=self.draw.choice(("COMMIT", "COMMIT", "ABORT")),
-            )  # fmt: skip
+            )
             if who == "OWN":
                 client.learn(told)
