@@ -19,6 +19,7 @@ from ...language import (
 )
 from ...language.declaration.typecheck import common, type_of
 from ...language.expressions import QUANTIFIERS, EnumValue, divisor, resolve
+from ...language.terms.derived import definition
 from ...language.terms.values import field_name
 from ...language.types import Type, Value, choices
 from . import sequences
@@ -27,6 +28,7 @@ from .shapes import Maybe, Members, Shape, Shapes, Slots
 from .state import State
 
 MOST_MEMBERS = 1 << 12
+_OWN = {"push"}  # derived operators that are grounded to less than their definitions would be
 
 
 class Scope:
@@ -141,8 +143,6 @@ class Expressions:
                 return self.joined(e, scope)
             case "lt":
                 return g.less(self.node(args[0], scope), self.node(args[1], scope))
-            case "le":
-                return g.at_most(self.node(args[0], scope), self.node(args[1], scope))
             case "add":
                 return g.add(self.node(args[0], scope), self.node(args[1], scope))
             case "sub":
@@ -155,8 +155,6 @@ class Expressions:
                     raise DeclarationError(f"`{e}`: give {args[1]} a value")
                 divided = g.divide if e.op == "div" else g.modulo
                 return divided(self.node(args[0], scope), divisor(e, by.value))
-            case "wrap":
-                return g.wrap(self.node(args[0], scope), *data.range(self.constants))
             case "if":
                 condition = self.node(args[0], scope)
                 return self.shapes.merge(condition, *self.alike(args[1:], type_of(e), scope))
@@ -226,11 +224,9 @@ class Expressions:
                 inside = self.shape(args[0], scope)
                 assert isinstance(inside, list)
                 return inside[[n for n, _ in record.fields].index(data)]
-            case "is_set" | "value":
+            case "value":
                 maybe = self.shape(args[0], scope)
                 assert isinstance(maybe, Maybe)
-                if e.op == "is_set":
-                    return maybe.present
                 return self.shapes.merge(
                     maybe.present, maybe.value, self.shapes.lowest(self.known(e))
                 )
@@ -253,6 +249,8 @@ class Expressions:
                 return self.node(args[0], scope)
             case _ if e.op in QUANTIFIERS:
                 return self.quantified(e, scope)
+            case _ if e.op not in _OWN and (defined := definition(e)) is not None:
+                return self.shape(defined, scope)
             case _:
                 return self.sequence(e, scope)
 
@@ -379,12 +377,6 @@ class Expressions:
             is_any = g.or_(is_any, there)
         return found
 
-    def is_prefix(self, e: Expression, scope: Scope) -> Node:
-        shorter, longer = self.alike(e.args, common(*e.args), scope)
-        assert isinstance(shorter, Slots)
-        assert isinstance(longer, Slots)
-        return sequences.is_prefix(self.shapes, shorter, longer)
-
     def joined(self, e: Expression, scope: Scope) -> Slots:
         kind = self.known(e)
         assert isinstance(kind, Sequence)
@@ -394,8 +386,6 @@ class Expressions:
         return Slots(sequences.joined(self.shapes, kind.of, a.slots, b.slots))
 
     def sequence(self, e: Expression, scope: Scope) -> Shape:
-        if e.op == "is_prefix":
-            return self.is_prefix(e, scope)
         whole = self.shape(e.args[0], scope)
         kind = self.known(e.args[0])
         assert isinstance(whole, Slots)
@@ -407,12 +397,8 @@ class Expressions:
                 end = None if type_of(stop) is None else self.node(stop, scope)
                 first = self.node(start, scope)
                 return Slots(sequences.sliced(shapes, kind.of, slots, first, end))
-            case "first":
-                return slots[0] if slots else shapes.absent(kind.of)
             case "last":
                 return sequences.last(shapes, kind.of, slots)
-            case "without_first":
-                return Slots(slots[1:])
             case "take":
                 bag, value = e.args
                 sought = self.typed(value, kind.of, scope)
@@ -420,7 +406,8 @@ class Expressions:
                 return Slots(sequences.without(shapes, kind.of, slots, sought, at))
             case _:
                 value = self.typed(e.args[1], kind.of, scope)
-                return Slots(sequences.grown(shapes, e, kind, slots, value))
+                grown = sequences.pushed if e.op == "push" else sequences.put
+                return Slots(grown(shapes, kind, slots, value))
 
 
 def _is_nothing(kind: object) -> bool:

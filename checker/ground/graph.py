@@ -214,11 +214,6 @@ class Graph:
             return self.number(a.value % size)
         return self._node("mod", (a,), size, 0, size - 1, False)
 
-    def wrap(self, a: Node, low: int, high: int) -> Node:
-        """a brought into `low`..`high` by whole turns."""
-        inside = self.modulo(self.subtract(a, self.number(low)), high - low + 1)
-        return self.add(inside, self.number(low))
-
     def choose(self, condition: Node, then: Node, otherwise: Node) -> Node:  # noqa: C901 (a rule for each simplification)
         """`then` where `condition` holds, else `otherwise`."""
         if condition is self.true or then is otherwise:

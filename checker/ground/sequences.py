@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from ...language import Bag, Expression, Record, Sequence
+from ...language import Bag, Sequence
 from ...language.expressions import resolve
 from ...language.types import Type
 from .graph import Node
@@ -41,7 +39,9 @@ def sliced(
         )
     result = slots if first.low <= 0 else ()
     for dropped in range(max(1, first.low), min(first.high, len(slots)) + 1):
-        shifted = (*slots[dropped:], *(shapes.absent(of) for _ in range(dropped)))
+        shifted = slots[dropped:]
+        if result:  # which the shifted ones are chosen from or not
+            shifted += (shapes.absent(of),) * (len(result) - len(shifted))
         here = g.at_most(g.number(dropped), first)
         pairs = shapes.side_by_side(Slots(shifted), Slots(result))
         result = tuple(shapes.merge_maybe(here, a, b) for a, b in pairs)
@@ -55,17 +55,6 @@ def joined(
     for slot in more:
         slots = appended(shapes, (*slots, shapes.absent(of)), slot.value, slot.present)
     return slots
-
-
-def is_prefix(shapes: Shapes, shorter: Slots, longer: Slots) -> Node:
-    """Whether every element of one sequence is at its place in another."""
-    g = shapes.graph
-    return g.and_(
-        *(
-            g.or_(g.not_(one.present), g.and_(other.present, shapes.equal(one.value, other.value)))
-            for one, other in shapes.side_by_side(shorter, longer)
-        )
-    )
 
 
 def without(
@@ -100,25 +89,7 @@ def appended(
     return tuple(result)
 
 
-def grown(
-    shapes: Shapes, e: Expression, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
-) -> tuple[Maybe, ...]:
-    """The value put where `e` says; one slot more, where `e` doesn't push."""
-    g = shapes.graph
-    match e.op:
-        case "append":
-            return appended(shapes, (*slots, shapes.absent(kind.of)), value, g.true)
-        case "push":
-            return _pushed(shapes, kind, slots, value)
-        case "insert_by":
-            return _inserted(shapes, kind.of, slots, value, _order_by(shapes, e, kind.of))
-        case _:
-            return _inserted(
-                shapes, kind.of, slots, value, lambda a, b: shapes.at_most(kind.of, a, b)
-            )
-
-
-def _pushed(
+def pushed(
     shapes: Shapes, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
 ) -> tuple[Maybe, ...]:
     """The value behind the others; a full one drops its first element and doesn't grow."""
@@ -137,37 +108,17 @@ def _pushed(
     return tuple(shapes.merge_maybe(full, a, b) for a, b in zip(shifted, longer, strict=True))
 
 
-def _order_by(shapes: Shapes, e: Expression, of: Type) -> Callable[[Shape, Shape], Node]:
-    """Whether a record's number isn't above another's."""
-    assert isinstance(of, Record)
-    at = [name for name, _ in of.fields].index(e.data)
-
-    def in_order(a: Shape, b: Shape) -> Node:
-        assert isinstance(a, list)
-        assert isinstance(b, list)
-        mine, other = a[at], b[at]
-        assert isinstance(mine, Node)
-        assert isinstance(other, Node)
-        return shapes.graph.at_most(mine, other)
-
-    return in_order
-
-
-def _inserted(
-    shapes: Shapes,
-    of: Type,
-    slots: tuple[Maybe, ...],
-    value: Shape,
-    in_order: Callable[[Shape, Shape], Node],
+def put(
+    shapes: Shapes, kind: Sequence | Bag, slots: tuple[Maybe, ...], value: Shape
 ) -> tuple[Maybe, ...]:
-    """The value behind those that it is in order with."""
+    """The value behind those that come before it in canonical order; one slot more."""
     g = shapes.graph
-    empty, new = shapes.absent(of), Maybe(g.true, value)
+    empty, new = shapes.absent(kind.of), Maybe(g.true, value)
     result: list[Maybe] = []
     before = g.true  # whether all earlier elements stay before the new one
     for place, slot in enumerate((*slots, empty)):
         stays = (
-            g.and_(before, slot.present, in_order(slot.value, value))
+            g.and_(before, slot.present, shapes.at_most(kind.of, slot.value, value))
             if place < len(slots)
             else g.false
         )

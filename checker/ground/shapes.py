@@ -188,6 +188,8 @@ class Shapes:
         match a, b:
             case Node(), Node():
                 return g.equal(a, b)
+            case Maybe(), Maybe() if b.present is g.false:
+                return g.not_(a.present)
             case Maybe(), Maybe():
                 same = g.or_(g.not_(a.present), self.equal(a.value, b.value))
                 return g.and_(g.equal(a.present, b.present), same)

@@ -28,16 +28,14 @@ Sum(f) == SumOver(f, DOMAIN f)
 
 \* Sequences: places count from 0.
 At(s, i) == IF i >= 0 /\ i < Len(s) THEN Some(s[i + 1]) ELSE None
-First(s) == At(s, 0)
 Last(s) == At(s, Len(s) - 1)
-WithoutFirst(s) == IF s = << >> THEN s ELSE Tail(s)
 From(s, i) == [n \in 1..(IF i < Len(s) THEN Len(s) - i ELSE 0) |-> s[n + i]]
 Slice(s, i, j) ==
   LET low == IF i < 0 THEN 0 ELSE i
       high == IF j > Len(s) THEN Len(s) ELSE j
   IN [n \in 1..(IF low < high THEN high - low ELSE 0) |-> s[n + low]]
 IsPrefix(s, t) == Len(s) <= Len(t) /\ \A n \in 1..Len(s) : s[n] = t[n]
-Push(s, x, capacity) == IF Len(s) < capacity THEN Append(s, x) ELSE Append(WithoutFirst(s), x)
+Push(s, x, capacity) == IF Len(s) < capacity THEN Append(s, x) ELSE Tail(Append(s, x))
 InsertBefore(s, x, isBehind(_)) ==
   LET behind == {n \in 1..Len(s) : isBehind(s[n])}
       place == IF behind = {} THEN Len(s) ELSE Least(behind) - 1

@@ -21,6 +21,7 @@ from ...language import (
 )
 from ...language.declaration.typecheck import type_of
 from ...language.expressions import QUANTIFIERS, Bound, EnumValue
+from ...language.terms.derived import definition
 from ...language.types import Constants, Type, Value, initial_value
 from .layout import AND, IMPLIES, OR, Choice, Formula, Headed, Junction, joined, line
 from .names import Names
@@ -114,6 +115,8 @@ class Writer:
             return self.compared(e, "=", scope)
         if e.op == "not" and e.args[0].op == "eq":
             return self.compared(e.args[0], "#", scope)
+        if e.op in _DEFINED and (defined := definition(e)) is not None:
+            return self.text(defined, scope)
         kinds = [type_of(arg) for arg in e.args]
         v = [self.text(arg, scope) for arg in e.args[: 2 if e.op == "updated" else None]]
         match e.op:
@@ -167,9 +170,6 @@ class Writer:
                 inner[Expression("index", e.args[:2])] = BEFORE
                 value = self.of_type(e.args[2], whole.of, inner)
                 return f"[{v[0]} EXCEPT ![{v[1]}] = {value}]"
-            case "wrap":
-                low, high = e.data.range(self.constants)
-                return f"((({v[0]} - {low}) % {high - low + 1}) + {low})"
             case _:
                 return self.of_sequence(e, v, kinds[0] if kinds else None)
 
@@ -382,6 +382,7 @@ def _tuple(value: Value) -> tuple[Value, ...]:
 
 
 _SIZES: dict[type, str] = {Set: "Cardinality", Sequence: "Len", Bag: "BagSize"}
+_DEFINED = {"wrap", "first", "without_first"}  # written out; other derived operators have names
 _QUANTIFIERS = {"all": "\\A", "any": "\\E"}
 _SIGNS = {"and": AND, "or": OR}
 _OF_SETS = {"and": "\\cap", "or": "\\cup", "sub": "\\", "le": "\\subseteq"}
@@ -396,9 +397,7 @@ _OF_NUMBERS = {
 }
 _OF_SEQUENCES = {
     "append": "Append",
-    "first": "First",
     "last": "Last",
-    "without_first": "WithoutFirst",
     "is_prefix": "IsPrefix",
     "slice": "Slice",
     "put": "Put",

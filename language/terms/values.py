@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 from ..declaration.errors import DeclarationError
 from ..declaration.typecheck import type_of
 from ..expressions import QUANTIFIERS, EnumValue, Expression, Field, divisor, resolve
-from ..types import Constants, Record, Sequence, Type, Value, choices, initial_value, rank
+from ..types import Bag, Constants, Record, Sequence, Type, Value, choices, initial_value, rank
+from .derived import definition
 
 State: TypeAlias = Mapping[str, Value]
 
@@ -84,6 +85,8 @@ class Evaluation:
                 return scope[e] if e in scope else self.run(args[0], scope)
             case _ if e.op in QUANTIFIERS:
                 return self.quantified(e, scope)
+            case _ if (defined := definition(e)) is not None:
+                return self.run(defined, scope)
             case _:
                 return self.plain(e, [self.run(a, scope) for a in args])
 
@@ -133,8 +136,6 @@ class Evaluation:
                 return v[0] == v[1]
             case "lt":
                 return v[0] < v[1]
-            case "le":
-                return v[0] <= v[1]
             case "add":
                 return v[0] + v[1]
             case "sub":
@@ -152,14 +153,10 @@ class Evaluation:
             case "slice":
                 start, stop = (end and max(0, end) for end in v[1:])
                 return v[0][start:stop]
-            case "is_prefix":
-                return v[1][: len(v[0])] == v[0]
             case "index":
                 return v[0][_place(v[0], v[1])]
             case "get":
                 return v[0][_position(type_of(e.args[0]), e.data)]
-            case "is_set":
-                return v[0] is not None
             case "value":
                 if v[0] is None:
                     kind = type_of(e)
@@ -184,41 +181,18 @@ class Evaluation:
                 record = type_of(e)
                 assert isinstance(record, Record)
                 return _with(record, v[0], e.data, v[1:])
-            case "wrap":
-                low, high = e.data.range(self.constants)
-                return (v[0] - low) % (high - low + 1) + low
-            case "first":
-                return v[0][0] if v[0] else None
             case "last":
                 return v[0][-1] if v[0] else None
-            case "without_first":
-                return v[0][1:]
-            case _:
-                return self.growing(e, v)
-
-    def growing(self, e: Expression, v: list[Any]) -> Any:
-        kind: Any = type_of(e.args[0])
-        sequence, value = v
-        match e.op:
-            case "push":
-                grown = (*sequence, value)
-                return grown[1:] if len(grown) > resolve(kind.capacity, self.constants) else grown
-            case "append":
-                return (*sequence, value)
-            case "insert_by":
-                at = _position(kind.of, e.data)
-                place = next(
-                    (i for i, other in enumerate(sequence) if other[at] > value[at]),
-                    len(sequence),
-                )
-                return (*sequence[:place], value, *sequence[place:])
             case "put":
-                return canonical(kind.of, (*sequence, value), self.constants)
+                kind = type_of(e)
+                assert isinstance(kind, Bag)
+                return canonical(kind.of, (*v[0], v[1]), self.constants)
             case "take":
-                if value not in sequence:
-                    return sequence
-                place = sequence.index(value)
-                return (*sequence[:place], *sequence[place + 1 :])
+                bag, value = v
+                if value not in bag:
+                    return bag
+                place = bag.index(value)
+                return (*bag[:place], *bag[place + 1 :])
             case _:
                 raise DeclarationError(f"no operator is called {e.op}")
 

@@ -346,7 +346,7 @@ def test_what_an_interval_tells_is_known() -> None:
     assert g.less(high, low) is g.false
     assert g.equal(low, high) is g.false
     assert g.leaf(2, 5, 5, False) is g.number(5)
-    assert g.wrap(low, 0, 3) is low
+    assert g.modulo(low, 4) is low
     bit = g.less(low, g.number(2))
     assert g.and_(bit, g.not_(bit)) is g.false
     assert g.or_(bit, g.not_(bit)) is g.true

@@ -19,8 +19,9 @@ from epochfence.checker.native.symmetry import renaming
 from epochfence.checker.verdict.result import Outcome as Ran
 from epochfence.checker.verdict.result import Result, Verdict
 from epochfence.checker.verdict.violation import DEADLOCK, RANGE
-from epochfence.language import Expression, Instance, expressions, instantiate
-from epochfence.language.expressions import children_first
+from epochfence.language import Action, Expression, Instance, expressions, instantiate
+from epochfence.language.expressions import children_first, rewrite
+from epochfence.language.terms.derived import DERIVED, definition
 from epochfence.model.engine.interpreter import Interpreter
 from epochfence.tests.checker.drawn_systems import instances
 from epochfence.tests.checker.native.grouping import by_parts, in_lanes
@@ -206,6 +207,57 @@ def test_in_many_words_and_parts_and_compiled_as_large_systems_are(instance: Ins
 def test_several_states_at_once(instance: Instance) -> None:
     with in_lanes():
         compare_with_some_properties(instance)
+
+
+def written_out(e: Expression) -> Expression | None:
+    """A derived operator's definition, of core operators alone."""
+    made = definition(e)
+    return None if made is None else rewrite(made, written_out)
+
+
+def in_core_operators(instance: Instance) -> Instance:
+    """The instance with every derived operator written out."""
+
+    def core(e: Expression) -> Expression:
+        return rewrite(e, written_out)
+
+    def acted(action: Action) -> Action:
+        rows = tuple(
+            replace(
+                row,
+                guard=core(row.guard),
+                rooms=tuple((message, core(room)) for message, room in row.rooms),
+                updates=tuple((core(target), core(value)) for target, value in row.updates),
+            )
+            for row in action.rows
+        )
+        taken = None if action.taken is None else core(action.taken)
+        return replace(action, when=core(action.when), rows=rows, taken=taken)
+
+    return replace(
+        instance,
+        actions=tuple(map(acted, instance.actions)),
+        properties=tuple(item.changed(core) for item in instance.properties),
+        terminal=core(instance.terminal),
+    )
+
+
+@pytest.mark.slow(4)
+@settings(max_examples=12, suppress_health_check=unhurried)
+@given(instances())
+def test_derived_operators_mean_their_definitions(instance: Instance) -> None:
+    core = in_core_operators(instance)
+    assert not {node.op for part in parts(core) for node in children_first(part)} & DERIVED
+    try:
+        reference, other = (search(each, MOST_STATES) for each in (instance, core))
+    except ValueError:
+        reject()
+    assert replace(other, met=reference.met) == reference  # probes are of declared operators
+    for each in (instance, core):
+        found = check(each, Options(symmetry=False, slicing=False))
+        assert outcome(found) == expected(reference, instance)
+        if outcome(found).verdict is Verdict.HOLDS:
+            assert (found.states, found.transitions) == (reference.states, reference.transitions)
 
 
 # What the examples are made of --------------------------------------------------------------------

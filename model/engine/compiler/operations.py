@@ -8,10 +8,6 @@ from typing import Any
 from ..values import Sparse
 
 
-def first_of(values: Any) -> Any:
-    return values[0] if values else None
-
-
 def last_of(values: Any) -> Any:
     return values[-1] if values else None
 
@@ -34,11 +30,6 @@ def updated(whole: Any, key: Any, value: Any) -> Any:
         changed[key] = value
         return changed
     return (*whole[:key], value, *whole[key + 1 :])
-
-
-def inserted(sequence: Any, value: Any, at: int) -> Any:
-    place = next((i for i, other in enumerate(sequence) if other[at] > value[at]), len(sequence))
-    return (*sequence[:place], value, *sequence[place:])
 
 
 def without(bag: Any, value: Any) -> Any:

@@ -9,6 +9,8 @@ from typing import Any
 from ....language.declaration.errors import DeclarationError
 from ....language.declaration.typecheck import type_of
 from ....language.expressions import QUANTIFIERS, EnumValue, Expression, Field, divisor
+from ....language.terms.derived import definition
+from ....language.terms.operators import append
 from ....language.terms.scopes import free_variables
 from ....language.terms.values import canonical
 from ....language.types import Enum, Int, Key, Optional, Set, Type, Value
@@ -17,7 +19,7 @@ from ..values import FRESH, Ranges, Sparse, UnboundedError, known_keys, no_other
 from . import operations
 
 _INFIX = {
-    "eq": "==", "lt": "<", "le": "<=", "add": "+", "sub": "-", "mul": "*", "in": "in",
+    "eq": "==", "lt": "<", "add": "+", "sub": "-", "mul": "*", "in": "in",
 }  # fmt: skip
 
 
@@ -41,9 +43,9 @@ class Source:
         self.ranges = ranges
         self.names: dict[str, Any] = {
             "_Sparse": Sparse, "_FRESH": FRESH, "_known": known_keys, "_no_others": no_others,
-            "_first": operations.first_of, "_last": operations.last_of, "_at": operations.at,
+            "_last": operations.last_of, "_at": operations.at,
             "_slice": operations.sliced, "_or": operations.or_initial,
-            "_updated": operations.updated, "_insert_by": operations.inserted,
+            "_updated": operations.updated,
             "_take": operations.without, "_with": operations.changed,
             "_placed": operations.placed,
         }  # fmt: skip
@@ -150,6 +152,9 @@ class Source:
                 return f"({self.code(args[0], scope)} {sign} {self.code(args[1], scope)})"
             case "and" | "or":
                 return f"({self.code(args[0], scope)} {op} {self.code(args[1], scope)})"
+            case "not" if args[0].op == "lt" and args[0] not in self.shared:
+                left, right = (self.code(part, scope) for part in args[0].args)
+                return f"({left} >= {right})"
             case "not":
                 return f"(not {self.code(args[0], scope)})"
             case "if":
@@ -169,6 +174,10 @@ class Source:
                 return f"({self.code(args[0], scope)} {_INFIX[op]} {self.code(args[1], scope)})"
             case _ if op in QUANTIFIERS:
                 return self._quantified(e, scope)
+            case "push" if self.ranges.number(_capacity(e)) is None:
+                return self.code(append(*args), scope)
+            case _ if (defined := definition(e)) is not None:
+                return self.code(defined, scope)
             case _:
                 return self._structured(e, [self.code(part, scope) for part in args])
 
@@ -180,11 +189,11 @@ class Source:
         kind: Any = type_of(args[0]) if args else None
         match op:
             case "index":
-                return f"_at({v[0]}, {v[1]})" if isinstance(kind, Line) else f"{v[0]}[{v[1]}]"
+                return self._at(*v) if isinstance(kind, Line) else f"{v[0]}[{v[1]}]"
+            case "slice" if v[1].isdecimal() and v[2] == "None":
+                return f"{v[0]}[{v[1]}:]"
             case "slice":
                 return f"_slice({v[0]}, {v[1]}, {v[2]})"
-            case "is_prefix":
-                return f"(_slice({v[1]}, 0, len({v[0]})) == {v[0]})"
             case "div" | "mod":
                 by = self.ranges.number(args[1])
                 if by is None:
@@ -192,8 +201,6 @@ class Source:
                 return f"({v[0]} {'//' if op == 'div' else '%'} {divisor(e, by)})"
             case "get":
                 return f"{v[0]}[{[name for name, _ in kind.fields].index(data)}]"
-            case "is_set":
-                return f"({v[0]} is not None)"
             case "value":
                 of = type_of(e)
                 assert of is not None
@@ -227,35 +234,21 @@ class Source:
                     return f"({''.join(f'{part}, ' for part in parts)})"
                 inner = ", ".join(f"{place}: {code}" for place, code in changes.items())
                 return f"_with({v[0]}, {{{inner}}})"
-            case "wrap":
-                low, high = self.ranges.of_int(data)
-                assert low is not None
-                assert high is not None
-                return f"(({v[0]} - {low}) % {high - low + 1} + {low})"
-            case "first":
-                return f"_first({v[0]})"
             case "last":
                 if self._simple(v[0]):
                     return f"({v[0]}[-1] if {v[0]} else None)"
                 return f"_last({v[0]})"
-            case "without_first":
-                return f"{v[0]}[1:]"
-            case "append":
-                return f"(*{v[0]}, {v[1]})"
-            case "push":
-                most = self.ranges.number(kind.capacity)
-                if most is None:
-                    return f"(*{v[0]}, {v[1]})"
-                return f"(*({v[0]} if len({v[0]}) < {most} else {v[0]}[1:]), {v[1]})"
-            case "insert_by":
-                place = [name for name, _ in kind.of.fields].index(data)
-                return f"_insert_by({v[0]}, {v[1]}, {place})"
             case "put":
                 return f"{self._canonical(kind.of)}((*{v[0]}, {v[1]}))"
             case "take":
                 return f"_take({v[0]}, {v[1]})"
             case _:
                 raise DeclarationError(f"no operator is called {op}")
+
+    def _at(self, sequence: str, place: str) -> str:
+        if place == "0" and self._simple(sequence):
+            return f"({sequence}[0] if {sequence} else None)"
+        return f"_at({sequence}, {place})"
 
     def _constant_value(self, value: Any) -> str:
         if value is None or isinstance(value, (bool, int, str)):
@@ -339,6 +332,12 @@ class Source:
             case _:
                 refused = f"_no_others({others}, {self._constant(str(e))})"
                 return f"({refused} or frozenset({name} {listed} if {code}))"
+
+
+def _capacity(e: Expression) -> Expression | int:
+    kind = type_of(e)
+    assert isinstance(kind, Line)
+    return kind.capacity
 
 
 def _inside(e: Expression) -> Iterator[Expression]:
