@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from ...language import Expression, Protocols, Row, Sending, Table, lift
 from ..facts import feature_facts, rewritten, settled, taken
+from ..names import Names
 from ..notation import WIDTH, in_brief, readable, readable_sending, readable_update
 from .graph import span
 
@@ -46,22 +47,28 @@ def decision_table(
             for row, _ in taken(table, each, release, {}):
                 there[row].add(release)
     had = {row.id: _Told.of(seen.table, row) for row in seen.table.rows} if seen else {}
+    names = Names(table)
     parts: list[str] = []
+    printed: list[str] = []
     above: set[str] = set()
     for number, row in enumerate(table.rows, start=1):
         releases = there[row]
-        told = _Told.of(table, row)
-        body, alike = told.beside(had.get(row.id)), ""
-        if seen is None or body is None:
+        told = _Told.of(table, row, names)
+        more, alike = _Told.of(table, row).beside(had.get(row.id)), ""
+        if seen is None or more is None:
             otherwise = "otherwise" if above & releases else "always"
             body = [*(told.when or [otherwise]), *(told.does or ["nothing changes"])]
         else:
+            body = [told.does[at] for at in more]
             alike = f"as in {seen.system}{', and:' if body else ''}"
         where = _where(span(releases, every) or "all", _features(row, protocols, releases))
         parts.append(f"{_head(number, row, where, plain(row.source), alike)}\n")
         if body:
             parts.append("\n".join(("```text", *body, "```\n")))
+            printed += body
         above |= releases
+    if explained := names.explained(printed, CODE_WIDTH):
+        parts.append("\n".join(("```text", "where", *explained, "```\n")))
     return "\n".join(parts)
 
 
@@ -103,20 +110,20 @@ class _Told(NamedTuple):
     does: list[str]
 
     @classmethod
-    def of(cls, table: Table, row: Row) -> _Told:
-        row = rewritten(row, partial(in_brief, on=table.on))
+    def of(cls, table: Table, row: Row, names: Names | None = None) -> _Told:
+        row = rewritten(row, names or partial(in_brief, on=table.on))
         always = row.guard is lift(True)
         when = [] if always else _led_by("when ", readable(row.guard, CODE_WIDTH))
         does = [*effects(table, row, CODE_WIDTH)]
         does += [_led_by("reply", lines) for lines in replies(table, row, CODE_WIDTH)]
         return cls(when, ["\n".join(lines) for lines in does])
 
-    def beside(self, other: _Told | None) -> list[str] | None:
-        """The effects of this row that the other one lacks, if the other one is taken at the same
-        time; otherwise None."""
+    def beside(self, other: _Told | None) -> list[int] | None:
+        """The places of the effects of this row that the other one lacks, if the other one is taken
+        at the same time; otherwise None."""
         if other is None or other.when != self.when or not set(other.does) <= set(self.does):
             return None
-        return [part for part in self.does if part not in other.does]
+        return [at for at, part in enumerate(self.does) if part not in other.does]
 
 
 def effects(table: Table, row: Row, width: int = WIDTH) -> Iterator[list[str]]:
