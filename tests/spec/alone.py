@@ -46,11 +46,14 @@ def model(system: System, release: str, off: tuple[str, ...], **bounds: int) -> 
     return Both(instantiate(system, release, bounds, switch_on=on, switch_off=off))
 
 
+BARE: Any = dict.fromkeys(("properties", "progress", "fairness", "lemmas", "unreached", "logs"), ())
+"""The parts of a system that a machine on its own leaves out."""
+
+
 @cache
 def _asked_for(system: System, machine: str) -> frozenset[str]:
     own = tuple(table for table in system.tables if table.machine.name == machine)
-    bare = dict.fromkeys(("properties", "progress", "fairness", "lemmas", "unreached", "logs"), ())
-    return replace(system, tables=own, budgets={}, **bare).feature_names
+    return replace(system, tables=own, budgets={}, **BARE).feature_names
 
 
 class Alone:

@@ -12,7 +12,7 @@ from epochfence.spec.systems.reductions.client import BATCHES
 from epochfence.spec.systems.reductions.coordinator import ADD_PARTITIONS
 from epochfence.spec.systems.reductions.leader import ERRORS, PRODUCE
 from epochfence.spec.systems.reductions.requests import REQUESTS
-from epochfence.tests.spec.alone import Alone
+from epochfence.tests.spec.alone import BARE, Alone
 
 BOUNDS = {
     "partitions": 2, "records": 3, "in_flight": 3, "producer_ids": 3, "largest_epoch": 5,
@@ -23,7 +23,7 @@ TRANSACTIONAL = replace(
     _TRANSACTIONS, name="transactional client",
     tables=producer.TABLES + sender.TABLES + expiry.TABLES,
     reductions=(*ERRORS, *PRODUCE, *ADD_PARTITIONS, *BATCHES, *REQUESTS),
-    properties=(), progress=(), fairness=(), lemmas=(), unreached=(), logs=(),
+    **BARE,
     budgets={producer.FAULTY_EVENTS + sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )  # fmt: skip
@@ -32,12 +32,7 @@ IDEMPOTENT = replace(
     name="idempotent client",
     tables=sender.TABLES + expiry.TABLES + epoch_bump.TABLES,
     reductions=(*ERRORS, *PRODUCE, *BATCHES),
-    properties=(),
-    progress=(),
-    fairness=(),
-    lemmas=(),
-    unreached=(),
-    logs=(),
+    **BARE,
     budgets={sender.FAULTY_EVENTS + expiry.FAULTY_EVENTS + epoch_bump.FAULTY_EVENTS: kafka.FAULTS},
     terminal=False,
 )

@@ -10,7 +10,7 @@ from epochfence.spec import messages as kafka
 from epochfence.spec.coordinator import entry as transaction
 from epochfence.spec.coordinator import markers, tables
 from epochfence.spec.systems import shipped
-from epochfence.tests.spec.alone import Alone
+from epochfence.tests.spec.alone import BARE, Alone
 
 LARGEST = 9  # the largest epoch, kept for the coordinator
 LAST = LARGEST - 1  # the last one that a client may hold
@@ -23,12 +23,7 @@ SYSTEM = replace(
     shipped("transactions"),
     name="coordinator",
     tables=tables.TABLES + tables.LOG_TABLES + markers.TABLES,
-    properties=(),
-    progress=(),
-    fairness=(),
-    lemmas=(),
-    unreached=(),
-    logs=(),
+    **BARE,
     budgets={(transaction.timeout, *tables.LOG_FAULTS, *markers.FAULTY_EVENTS): kafka.FAULTS},
     terminal=False,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -20,6 +19,7 @@ from epochfence.spec.properties.exactly_once import PROPERTIES
 from epochfence.spec.releases.features import NEWEST
 from epochfence.spec.systems import shipped
 from epochfence.tests.spec.alterations import altered
+from epochfence.tests.spec.faults import Fault
 
 SYSTEM = shipped("exactly-once")
 NAMES = tuple(item.name for item in PROPERTIES)
@@ -41,24 +41,6 @@ def run(
         system, protocol, dict(constants or {}), switch_on=on, switch_off=off, properties=properties
     )
     return check(instance, Options(threads=available_threads(), brief=brief))
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What breaks the property `breaks`: in `steps` steps, the last by the row `last`."""
-
-    name: str
-    breaks: str
-    steps: int
-    last: str
-    constants: Mapping[str, int] = field(default_factory=dict[str, int])
-    protocol: str = NEWEST
-    off: tuple[str, ...] = ()
-    on: tuple[str, ...] = ()
-    system: System = SYSTEM
-
-    def __str__(self) -> str:
-        return f"{self.breaks}: {self.name}"
 
 
 ENDED = "producer.EndTxnResponse", "ended-new-epoch"
@@ -144,13 +126,9 @@ def test_what_protects_a_property(fault: Fault) -> None:
         on=fault.on,
         off=fault.off,
         properties=(fault.breaks,),
-        system=fault.system,
+        system=fault.system or SYSTEM,
     )
-    assert result.verdict is Verdict.BROKEN, result.reason
-    assert result.trace is not None
-    step = result.trace.steps[-1]
-    last = f"{step.action.partition('(')[0]}/{step.row}"
-    assert (result.properties[0].trace_length, last) == (fault.steps, fault.last)
+    fault.assert_found(result)
 
 
 def test_each_property_has_something_that_protects_it() -> None:

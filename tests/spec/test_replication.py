@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -30,6 +29,7 @@ from epochfence.tests.checker.plain_search import search
 from epochfence.tests.mutation.scenarios import rows_taken
 from epochfence.tests.spec.alterations import altered, never_reached
 from epochfence.tests.spec.differing import differing
+from epochfence.tests.spec.faults import Fault
 
 SYSTEM = shipped("replication")
 NAMES = tuple(item.name for item in PROPERTIES)
@@ -161,24 +161,6 @@ def test_what_kafka_takes_is_taken(protocol: str, constants: Mapping[str, int]) 
 # What protects a property -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What breaks the property `breaks`: in `steps` steps, the last by the row `last`."""
-
-    name: str
-    breaks: str
-    steps: int
-    last: str
-    constants: Mapping[str, int] = field(default_factory=dict[str, int])
-    protocol: str = NEWEST
-    off: tuple[str, ...] = ()
-    bounds: str = SMALL
-    system: System = SYSTEM
-
-    def __str__(self) -> str:
-        return f"{self.breaks}: {self.name}"
-
-
 LEAD, ASK = "LeaderAndIsr/lead", "OffsetForLeaderEpoch"
 ELECTED = "in-sync-replica"
 backwards = Entry(leader_epoch=LEADER_EPOCHS - leader_epoch, record=produced)
@@ -282,11 +264,10 @@ def test_what_protects_a_property(fault: Fault) -> None:
         fault.constants,
         off=fault.off,
         properties=(fault.breaks,),
-        bounds=fault.bounds,
-        system=fault.system,
+        bounds=fault.bounds or SMALL,
+        system=fault.system or SYSTEM,
     )
-    assert result.verdict is Verdict.BROKEN, result.reason
-    assert (result.properties[0].trace_length, steps(result)[-1]) == (fault.steps, fault.last)
+    fault.assert_found(result)
 
 
 def test_each_property_has_something_that_protects_it() -> None:

@@ -21,19 +21,14 @@ from epochfence.checker.verdict.violation import DEADLOCK, RANGE
 from epochfence.language import (
     DeclarationError,
     Instance,
-    Int,
-    Machine,
     Row,
-    System,
-    Table,
     after,
-    event,
     instantiate,
-    invariant,
     step_property,
 )
 from epochfence.tests.checker.output.test_result_schema import as_read, is_valid
 from epochfence.tests.cli.test_cli import ROOT, epochfence
+from epochfence.tests.systems.counter import Ticker
 
 ON = Options(keep_going=True)
 CHECK = ("check", ROOT / "docs" / "examples" / "retry.py", "--protocol", "1")
@@ -43,18 +38,18 @@ WANTED = {"Small": None, "Low": 3, "Lower": 2, "NoLeap": 4, DEADLOCK: 5}
 def counting(highest: int = 6, *more: int) -> Instance:
     """A counter that stops at 6, or has no room for that, and leaps once; with an invariant for
     each of the further numbers."""
-    counter = Machine("counter")
-    x = counter.field("x", Int(0, highest))
+    counter = Ticker(highest)
+    x = counter.x
     rows = (Row("leap", when=x == 3, set={x: x + 2}), Row("up", when=x < 6, set={x: x + 1}))
-    table = Table(counter, event("tick"), rows)
-    rules = (
-        invariant("Small", x <= 6, "x is small."),
-        invariant("Low", x < 3, "x is low."),
-        invariant("Lower", x < 2, "x is lower."),
+    return counter.instance(
+        counter.below(7),
+        counter.below(3, "Low"),
+        counter.below(2, "Lower"),
         step_property("NoLeap", after(x) <= x + 1, "x goes up by one."),
-        *(invariant(f"Below{at}", x <= 6 + at, "x is small.") for at in more),
+        *(counter.below(7 + at, f"Below{at}") for at in more),
+        rows=rows,
+        terminal=False,
     )
-    return instantiate(System("counting", (table,), rules, terminal=False))
 
 
 def test_each_has_its_shortest_counterexample() -> None:

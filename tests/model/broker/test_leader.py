@@ -339,29 +339,13 @@ def test_verification_may_be_switched_off_at_runtime(release: str) -> None:
     """DynamicProducerStateManagerConfig: the batch that waits for an answer needs no guard now, and
     removes it as it is appended."""
     one = leader(release, verification=True)
-    asked = one.maybe_start_transaction_verification(
-        producer_id=ID, producer_epoch=0, base_sequence=0, transaction_version=0
-    )
+    batch: dict[str, Any] = {"producer_id": ID, "producer_epoch": 0, "base_sequence": 0}
+    batch["transaction_version"] = 0
+    asked = one.maybe_start_transaction_verification(**batch)
     assert asked.guard is not None
-    refused = one.append(
-        producer_id=ID,
-        producer_epoch=0,
-        base_sequence=0,
-        count=1,
-        transactional=True,
-        transaction_version=0,
-    )
-    assert refused.error == "INVALID_TXN_STATE"
+    assert one.append(**batch, count=1, transactional=True).error == "INVALID_TXN_STATE"
     one.enable_verification(enabled=False)
-    taken = one.append(
-        producer_id=ID,
-        producer_epoch=0,
-        base_sequence=0,
-        count=1,
-        transactional=True,
-        transaction_version=0,
-    )
-    assert taken.error == "NONE"
+    assert one.append(**batch, count=1, transactional=True).error == "NONE"
     assert one.machine.at("verification_states", ID) is None
     one.enable_verification(enabled=True)
     assert marker(one, 1).error == "NONE"

@@ -21,6 +21,7 @@ from epochfence.model.wire.connection import BrokerError, Connection, Security
 from epochfence.tests.model.serve.clients import (
     TIMEOUT_S,
     Http,
+    commit_one_and_begin_another,
     eventually,
     in_transactions,
     librdkafka,
@@ -195,14 +196,9 @@ def test_an_end_that_comes_twice() -> None:
     late = {"do": "duplicate", "on": {"request": "EndTxn"}, "until": {"request": "Produce"}}
     with served("2.5", late) as server:
         producer = in_transactions(server.bootstrap, "id")
-        for n in range(2):
-            producer.begin_transaction()
-            producer.produce("orders", f"{n}")
-            assert producer.flush(TIMEOUT_S) == 0
-            if n == 0:
-                producer.commit_transaction(TIMEOUT_S)
+        commit_one_and_begin_another(producer)
         eventually(lambda: server.answered["EndTxn"] == 2)
-        assert read(server.bootstrap, "orders") == ["0", "1"]
+        assert read(server.bootstrap, "orders") == ["txn0", "txn1"]
         with pytest.raises(KafkaException):
             producer.abort_transaction(TIMEOUT_S)
 
@@ -212,14 +208,9 @@ def test_an_end_that_is_overtaken_by_its_own_retry() -> None:
     late = {"do": "delay", "on": {"request": "EndTxn"}, "until": {"request": "Produce", "ms": 20}}
     with served("2.5", late) as server:
         producer = in_transactions(server.bootstrap, "id")
-        for n in range(2):
-            producer.begin_transaction()
-            producer.produce("orders", f"{n}")
-            assert producer.flush(TIMEOUT_S) == 0
-            if n == 0:
-                producer.commit_transaction(TIMEOUT_S)
+        commit_one_and_begin_another(producer)
         eventually(lambda: server.answered["EndTxn"] == 2)
-        assert read(server.bootstrap, "orders") == ["0", "1"]
+        assert read(server.bootstrap, "orders") == ["txn0", "txn1"]
 
 
 def test_a_producer_that_leaders_forget() -> None:
