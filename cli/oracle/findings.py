@@ -20,9 +20,10 @@ from .conform import restarts, security_of
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ...model.conformance.findings.reproductions import Observation
+    from ...model.conformance.findings.brokers import Observation
 
 CLIENT: Final = "4.4.0"
+"""The client beside brokers of others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +34,23 @@ class FindingsOptions:
         str | None,
         typer.Option("--bootstrap", metavar="HOST:PORT", help="Reproduce N on these brokers."),
     ] = None
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            "--broker",
+            metavar="RELEASE",
+            help="Reproduce N on brokers of this release, started from Maven.",
+        ),
+    ] = None
     config: ClientProperties = None
     client: Annotated[
-        str, typer.Option("--client", metavar="VERSION", help="Version of Kafka's Java client.")
-    ] = CLIENT
+        str | None,
+        typer.Option(
+            "--client",
+            metavar="VERSION",
+            help=f"Version of Kafka's Java client (default: {CLIENT}, or that of --broker).",
+        ),
+    ] = None
     jars: Annotated[
         Path | None,
         typer.Option("--jars", metavar="DIR", help="Take the client from this folder of jars."),
@@ -51,6 +65,21 @@ class FindingsOptions:
             "--alter-features", help="Allow changes of the cluster's transaction.version."
         ),
     ] = False
+    debugger: Annotated[
+        str | None,
+        typer.Option("--debugger", metavar="HOST:PORT", help="Where the broker's JVM takes one."),
+    ] = None
+    user_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--user-config", metavar="FILE", help="Client properties of a user who may do nothing."
+        ),
+    ] = None
+
+    @property
+    def has_brokers(self) -> bool:
+        """Whether there are brokers to reproduce a finding on."""
+        return self.bootstrap is not None or self.broker is not None
 
 
 def findings(
@@ -68,8 +97,8 @@ def findings(
     """
     console = screen()
     if number is None:
-        if options.bootstrap is not None:
-            fail("--bootstrap needs the number of a finding")
+        if options.has_brokers:
+            fail("--bootstrap and --broker need the number of a finding")
         _list(console)
         write_json(output, [_json(one) for one in FINDINGS])
         return
@@ -77,17 +106,17 @@ def findings(
     if not found:
         fail(f"no finding {number}: they go from 1 to {len(FINDINGS)}")
     (finding,) = found
-    if options.bootstrap is not None:
+    if options.has_brokers:
         _needs(finding, options)
     else:
         _describe(finding, console)
     told = _json(finding)
     code = 0
-    if options.bootstrap is not None:
-        from ...model.conformance.findings.reproductions import InconclusiveError
+    if options.has_brokers:
+        from ...model.conformance.findings.brokers import InconclusiveError
 
         try:
-            observation = _reproduce(finding, options.bootstrap, options, console)
+            observation = _reproduce(finding, options, console)
         except InconclusiveError as error:
             code, told["inconclusive"] = INCONCLUSIVE, str(error)
             console.print(f"Inconclusive: {error} (exit {code}).")
@@ -107,20 +136,45 @@ def _needs(finding: Finding, options: FindingsOptions) -> None:
     with needing("broker"):
         from ...model.conformance.findings.reproductions import REPRODUCTIONS
     reproduction = REPRODUCTIONS.get(finding.number)
-    if reproduction is None:
-        runs = ", ".join(map(str, REPRODUCTIONS))
-        fail(f"finding {finding.number} has no reproduction on brokers: {runs} have one")
+    assert reproduction is not None
+    name = f"finding {finding.number}"
+    if options.broker is not None:
+        _needs_nothing_else(options)
+        return
     if reproduction.alters_features and not options.alter_features:
-        fail(f"finding {finding.number} changes transaction.version: give --alter-features")
+        fail(f"{name} changes transaction.version: give --alter-features")
     if reproduction.restarts and options.restart_command is None:
-        fail(f"finding {finding.number} restarts the broker: give --restart-command")
+        fail(f"{name} restarts the broker: give --restart-command")
+    if reproduction.holds and options.debugger is None:
+        fail(f"{name} holds a thread of the broker: give --debugger")
+    if reproduction.denies and options.user_config is None:
+        fail(f"{name} takes a user who may do nothing: give --user-config")
 
 
-def _reproduce(
-    finding: Finding, bootstrap: str, options: FindingsOptions, console: Console
-) -> Observation:
+def _needs_nothing_else(options: FindingsOptions) -> None:
+    """Ends the command if --broker has a company that means nothing, or an unknown release."""
+    from ...model.conformance.findings.started import RELEASES
+
+    others = {
+        "--bootstrap": options.bootstrap,
+        "--config": options.config,
+        "--restart-command": options.restart_command,
+        "--alter-features": options.alter_features or None,
+        "--debugger": options.debugger,
+        "--user-config": options.user_config,
+    }
+    for option, value in others.items():
+        if value is not None:
+            fail(f"--broker starts brokers of its own: leave {option} out")
+    if options.broker not in RELEASES:
+        fail(f"--broker {options.broker}: choose one of {', '.join(RELEASES)}")
+
+
+def _reproduce(finding: Finding, options: FindingsOptions, console: Console) -> Observation:
     from ...model.conformance.classes.host import UnavailableError, jars_in, jars_of
-    from ...model.conformance.findings.reproductions import REPRODUCTIONS, Brokers
+    from ...model.conformance.findings.brokers import Brokers
+    from ...model.conformance.findings.reproductions import REPRODUCTIONS
+    from ...model.conformance.findings.started import started
     from ...model.wire.connection import BrokerError
     from ...model.wire.listener import CantListenError
 
@@ -135,18 +189,27 @@ def _reproduce(
         _print(console, f"{count}. {step}")
 
     def class_path() -> str:
-        return jars_of(options.client) if options.jars is None else jars_in(options.jars)
+        return jars_of(options.client or CLIENT) if options.jars is None else jars_in(options.jars)
 
-    command = options.restart_command
-    brokers = Brokers(
-        bootstrap,
-        security_of(options.config),
-        class_path,
-        None if command is None else restarts(command),
-        say,
-    )
     try:
-        return reproduction.run(brokers)
+        if options.broker is not None:
+            own = options.client is None and options.jars is None
+            given = None if own else class_path
+            with started(reproduction, options.broker, say, given) as brokers:
+                return reproduction.run(brokers)
+        assert options.bootstrap is not None
+        command, user = options.restart_command, options.user_config
+        return reproduction.run(
+            Brokers(
+                options.bootstrap,
+                security_of(options.config),
+                class_path,
+                None if command is None else restarts(command),
+                say,
+                options.debugger,
+                None if user is None else security_of(user),
+            )
+        )
     except (BrokerError, CantListenError, UnavailableError) as error:
         fail(error)
 
@@ -158,7 +221,10 @@ def _list(console: Console) -> None:
     for one in FINDINGS:
         table.add_row(*map(Text, (str(one.number), one.title, one.affected, one.damage.value)))
     console.print(table)
-    console.print("\nepochfence findings N --bootstrap HOST:PORT reproduces one on brokers.")
+    console.print(
+        "\nepochfence findings N --bootstrap HOST:PORT reproduces one on brokers, and"
+        "\n--broker RELEASE on brokers that it starts."
+    )
 
 
 def _print(console: Console, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from epochfence.tests.brokers.kafka import VERSIONS, Broker
+from epochfence.model.conformance.kafka.broker import VERSIONS, Broker
 
 
 def wanted(config: pytest.Config) -> list[str]:

@@ -23,8 +23,9 @@ from typing import Any, Final, NamedTuple
 
 from platformdirs import user_cache_path
 
+from epochfence.model.conformance.classes.host import UnavailableError
+from epochfence.model.conformance.kafka.broker import needed
 from epochfence.model.conformance.live.causes import RANKS
-from epochfence.tests.brokers.kafka import Missing, needed
 
 HERE: Final = Path(__file__).parent
 PAGE: Final = HERE.parents[1] / "docs" / "brokers.md"
@@ -71,7 +72,7 @@ OTHERS: Final = (
 
 
 def program_of(other: Other) -> Path:
-    """The program of a broker, which is built where it isn't there yet. Raises Missing."""
+    """The program of a broker, which is built where it isn't there yet. Raises UnavailableError."""
     if given := os.environ.get(other.name.upper()):
         return Path(given)
     folder = user_cache_path("epochfence") / "others" / other.name / other.version.split()[0]
@@ -90,7 +91,7 @@ def program_of(other: Other) -> Path:
         )
         if done.returncode:
             (*_, said) = done.stderr.strip().splitlines() or ["it failed"]
-            raise Missing(
+            raise UnavailableError(
                 f"{other.name} isn't built: {said.strip()}; {other.name.upper()}=PROGRAM names one"
             )
     return program
@@ -98,7 +99,7 @@ def program_of(other: Other) -> Path:
 
 @contextmanager
 def running(other: Other, program: Path) -> Generator[str]:
-    """A broker that runs, on loopback: its address. Raises Missing."""
+    """A broker that runs, on loopback: its address. Raises UnavailableError."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = int(free.getsockname()[1])
     with tempfile.TemporaryDirectory() as data:
@@ -126,11 +127,11 @@ def _await(other: Other, process: subprocess.Popen[bytes], port: int) -> None:
             time.sleep(0.1)
         else:
             return
-    raise Missing(f"{other.name} doesn't start")
+    raise UnavailableError(f"{other.name} doesn't start")
 
 
 def result_of(other: Other, program: Path, level: str) -> Result:
-    """What `conform` says of a broker at a level. Raises Missing."""
+    """What `conform` says of a broker at a level. Raises UnavailableError."""
     with running(other, program) as place, tempfile.TemporaryDirectory() as made:
         found = Path(made) / "result.json"
         command = [
@@ -142,7 +143,7 @@ def result_of(other: Other, program: Path, level: str) -> Result:
         )
         if done.returncode not in (0, 12):
             (*_, said) = done.stderr.strip().splitlines() or ["no word"]
-            raise Missing(f"conform on {other.name}: exit {done.returncode}: {said}")
+            raise UnavailableError(f"conform on {other.name}: exit {done.returncode}: {said}")
         return json.loads(found.read_text(encoding="utf-8"))
 
 
@@ -207,7 +208,7 @@ def main(names: Sequence[str]) -> int:
         try:
             program = program_of(other)
             made = section(other, [result_of(other, program, level) for level in LEVELS])
-        except Missing as error:
+        except UnavailableError as error:
             print(f"others: {error}", file=sys.stderr)
             code = 2
             continue

@@ -14,10 +14,10 @@ from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from typer.testing import CliRunner, Result
 
 from epochfence.cli import app
+from epochfence.model.conformance.kafka.broker import Broker, Listener
 from epochfence.model.serve.faults.faults import Fault
 from epochfence.model.serve.proxy import Proxy
 from epochfence.model.wire.connection import Connection, Security
-from epochfence.tests.brokers.kafka import Broker, Listener
 from epochfence.tests.brokers.topics import make_orders
 from epochfence.tests.model.serve.clients import TIMEOUT_S, eventually
 from epochfence.tests.model.serve.driven import JavaProducer

@@ -7,7 +7,7 @@ import pytest
 from epochfence.model.conformance.classes.comparison import compare
 from epochfence.model.conformance.classes.host import Host, jars_of
 from epochfence.model.conformance.classes.machines import MACHINES
-from epochfence.tests.brokers.kafka import Broker
+from epochfence.model.conformance.kafka.broker import Broker
 
 STATES = {"coordinator": 12, "leader": 20, "producer-ids": 50, "controller": 8}
 

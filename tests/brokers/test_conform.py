@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
-from epochfence.tests.brokers.kafka import Broker
 
 SECONDS = 5
 LEAST_ROWS = {"2.5": 35, "3.6": 50, "3.9": 50, "4.0.1": 60, "4.3": 60, "4.4": 60}

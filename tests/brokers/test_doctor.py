@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from epochfence.model.broker.transactions.transaction_log import partition_for
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.doctor.diagnosis import Case
 from epochfence.model.doctor.directories import look
 from epochfence.model.doctor.evidence import Verdict
@@ -22,7 +23,6 @@ from epochfence.model.records import encode_as_coordinator, encode_key
 from epochfence.model.wire.connection import Connection, Security
 from epochfence.spec.releases.broker_versions import newest_of
 from epochfence.tests.brokers.doctor import cases_of, doctor, only_case, verdict_of
-from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.test_findings import behind_a_proxy, configure, let_go
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.doctor.hand import Hand

@@ -14,16 +14,21 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from epochfence.model.conformance.findings.brokers import Brokers, InconclusiveError
 from epochfence.model.conformance.findings.reproductions import (
     REPRODUCTIONS,
-    Brokers,
-    InconclusiveError,
     commit_in_downgrade,
     local_bump,
 )
+from epochfence.model.conformance.kafka.broker import (
+    SLOWEST_START_S,
+    Broker,
+    Listener,
+    bring,
+    free_port,
+)
 from epochfence.model.serve.proxy import Proxy
 from epochfence.model.wire.connection import Security
-from epochfence.tests.brokers.kafka import SLOWEST_START_S, Broker, Listener, bring, free_port
 from epochfence.tests.brokers.topics import make_orders
 from epochfence.tests.cli.test_cli import epochfence
 from epochfence.tests.model.serve.clients import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.serve.server import Server
 from epochfence.model.wire.connection import Connection, Security
-from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.serve.clients import eventually
 

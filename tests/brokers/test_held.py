@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.conformance.live.broker import BrokerSystem
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.conformance.live.cluster.setup import warm_up
 from epochfence.model.conformance.live.holds.hold_places import Threads
 from epochfence.tests.brokers.doctor import doctor
-from epochfence.tests.brokers.kafka import Broker
 
 ID: Final[dict[str, Any]] = {"transactional_id": "a", "transaction_timeout_ms": 60_000}
 PLACE: Final[dict[str, Any]] = {"partition": "t-0", "base_sequence": 0, "count": 1}

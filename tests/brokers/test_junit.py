@@ -14,9 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.model.conformance.kafka.broker import VERSIONS, Broker, needed
 from epochfence.spec.bugs import bug_of
 from epochfence.spec.releases.features import NEWEST
-from epochfence.tests.brokers.kafka import VERSIONS, Broker, needed
 
 RED = {
     "KAFKA-14402": "a transaction hangs: last stable offsets",

@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from epochfence.tests.brokers import kafka
-from epochfence.tests.brokers.kafka import Broker, Missing, bring, folder_of
+from epochfence.model.conformance.classes.host import UnavailableError
+from epochfence.model.conformance.kafka import broker as kafka
+from epochfence.model.conformance.kafka.broker import Broker, bring, folder_of
 
 
 def test_a_broker_listens_on_loopback_only_and_ends(broker: Broker, tmp_path: Path) -> None:
@@ -29,7 +30,7 @@ def test_a_broker_listens_on_loopback_only_and_ends(broker: Broker, tmp_path: Pa
 
 def test_another_jar_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kafka-clients-4.4.0.jar").write_bytes(b"another")
-    with pytest.raises(Missing, match=r"of Kafka 4\.4\.0 isn't the one of checksums\.txt"):
+    with pytest.raises(UnavailableError, match=r"of Kafka 4\.4\.0 isn't the one of checksums\.txt"):
         kafka._check("4.4.0", tmp_path)
 
 
@@ -39,5 +40,7 @@ def test_without_maven_one_line_says_what_to_do(
     monkeypatch.setattr(kafka, "user_cache_path", lambda _: tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert folder_of("4.4.0").is_relative_to(tmp_path)
-    with pytest.raises(Missing, match=r"brokers need mvn: install it \(.*apt install maven\)"):
+    with pytest.raises(
+        UnavailableError, match=r"brokers need mvn: install it \(.*apt install maven\)"
+    ):
         bring("4.4.0")

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.records import Row, read_file
 from epochfence.model.serve.proxy import Proxy
-from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.test_findings import fired, let_go
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.serve.clients import eventually

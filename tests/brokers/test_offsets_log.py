@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from epochfence.model.conformance.kafka.broker import Broker, java
 from epochfence.model.records import Row, read_file
-from epochfence.tests.brokers.kafka import Broker, java
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.serve.clients import eventually
 

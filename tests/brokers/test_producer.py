@@ -12,10 +12,10 @@ import pytest
 from epochfence.model import ProducerClient
 from epochfence.model.client.metrics import Sensor
 from epochfence.model.client.requests import CallFailedError, Record
+from epochfence.model.conformance.kafka.broker import Broker, java
 from epochfence.spec.client.metrics import Stat, metrics_at
 from epochfence.spec.releases.client_features import none_is_no_number, overlapping_samples
 from epochfence.spec.releases.features import KAFKA
-from epochfence.tests.brokers.kafka import Broker, java
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.client.producers import idempotent
 

@@ -16,10 +16,10 @@ from confluent_kafka import KafkaException, Producer
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.serve.faults.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
-from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.brokers.topics import with_orders
 from epochfence.tests.model.serve.behaviours import PLAN, by_java
 from epochfence.tests.model.serve.clients import (

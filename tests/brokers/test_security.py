@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from epochfence.cli import app
 from epochfence.cli.oracle.conform import security_of
+from epochfence.model.conformance.kafka.broker import Broker, Listener, needed
 from epochfence.model.conformance.live.cluster.cluster import LiveCluster
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
-from epochfence.tests.brokers.kafka import Broker, Listener, needed
 from epochfence.tests.model.serve.clients import TIMEOUT_S, in_transactions
 
 SCRAM: Final = "SCRAM-SHA-512"

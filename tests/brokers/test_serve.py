@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.model.serve.server import Server
-from epochfence.tests.brokers.kafka import Broker
 from epochfence.tests.model.serve.behaviours import (
     PLAN,
     RELEASES,

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from epochfence.model.client.config import ConfigError, Value, resolve_broker, resolve_consumer
-from epochfence.tests.brokers.kafka import Broker, java
+from epochfence.model.conformance.kafka.broker import Broker, java
 
 PROGRAM = Path(__file__).parent / "Settings.java"
 GRID = [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from epochfence.tests.brokers.kafka import Broker
+from epochfence.model.conformance.kafka.broker import Broker
 from epochfence.tests.soak.run import Stuck, Told, soak
 
 SECONDS = 12

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from epochfence.model.conformance.findings import java_client
+from epochfence.model.conformance.kafka.broker import VERSIONS, bring
 from epochfence.model.serve.rules.book import RULES, VALUES, number_of
 from epochfence.model.serve.rules.suite import Finding, Verdict, tried
-from epochfence.tests.brokers.kafka import VERSIONS, bring
 from epochfence.tests.clients.run import CLIENTS as BUILT
 from epochfence.tests.clients.run import PAGE, built
 

@@ -26,9 +26,10 @@ from platformdirs import user_cache_path
 from typer.testing import CliRunner
 
 from epochfence.cli import app
+from epochfence.model.conformance.classes.host import UnavailableError
+from epochfence.model.conformance.kafka.broker import VERSIONS, Broker, java, needed
 from epochfence.model.serve.history import History
 from epochfence.model.serve.server import Server
-from epochfence.tests.brokers.kafka import VERSIONS, Broker, Missing, java, needed
 from epochfence.tests.driver import record, recorded
 
 HERE: Final = Path(__file__).parent
@@ -151,7 +152,10 @@ NOT_BEFORE: Final = {("Kafka's tools", "transactions"): "3.0"}
 
 
 def built(client: Client) -> Path:
-    """The folder with a client's program, which is built if it isn't there yet. Raises Missing."""
+    """The folder with a client's program, which is built if it isn't there yet.
+
+    Raises UnavailableError.
+    """
     source = HERE / client.folder
     content = b"".join(path.read_bytes() for path in sorted(source.rglob("*")) if path.is_file())
     folder = user_cache_path("epochfence") / "clients" / f"{client.folder}-{crc32(content):08x}"
@@ -161,7 +165,7 @@ def built(client: Client) -> Path:
         done = subprocess.run(client.build, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             (*_, said) = (done.stderr + done.stdout).strip().splitlines() or ["it failed"]
-            raise Missing(f"{client.name} isn't built: {said.strip()}")
+            raise UnavailableError(f"{client.name} isn't built: {said.strip()}")
         (folder / ".built").touch()
     return folder
 
@@ -228,7 +232,7 @@ def is_there(client: Client, test: str, release: str) -> bool:
 
 
 def on_kafka(client: Client, folder: Path) -> dict[str, str]:
-    """The outcome of each test on Kafka's own broker. Raises Missing."""
+    """The outcome of each test on Kafka's own broker. Raises UnavailableError."""
     with (
         tempfile.TemporaryDirectory() as made,
         Broker(KAFKA, Path(made), settings=("auto.create.topics.enable=true",)) as broker,
@@ -293,7 +297,7 @@ def main() -> int:
                     is_known = told == PASS or (client.name, test) in FAULTS
                     code = code if is_known else 1
                     print(f"{client.name} {test} {place}: {told}", flush=True)
-        except Missing as error:
+        except UnavailableError as error:
             print(f"{client.name}: {error}", file=sys.stderr)
             code = 1
             continue

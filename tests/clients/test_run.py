@@ -60,7 +60,7 @@ def test_a_history_without_a_request_needs_no_explanation(tmp_path: Path) -> Non
 def test_a_tool_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(run, "user_cache_path", lambda _: tmp_path)
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    with pytest.raises(run.Missing, match="install it"):
+    with pytest.raises(run.UnavailableError, match="install it"):
         run.built(CLIENTS[0])
 
 

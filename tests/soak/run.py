@@ -28,6 +28,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from epochfence.model.conformance.kafka.broker import Broker, java, needed
 from epochfence.model.judge.application.anomalies import find_anomalies
 from epochfence.model.judge.histories import read_runs
 from epochfence.model.judge.judge import Finding, Judgement, worst
@@ -38,7 +39,6 @@ from epochfence.model.serve.faults.faults import Drawn
 from epochfence.model.serve.history import History
 from epochfence.model.serve.proxy import Proxy
 from epochfence.spec.releases.features import NEWEST
-from epochfence.tests.brokers.kafka import Broker, java, needed
 from epochfence.tests.driver import options, record
 from epochfence.tests.model.serve.clients import read
 from epochfence.tests.soak.worker import CLIENTS, TOPIC, TRANSACTION_TIMEOUT_MS

@@ -17,9 +17,9 @@ import confluent_kafka
 import kafka
 import kafka.errors
 
+from epochfence.model.conformance.kafka.broker import VERSIONS, bring, java
 from epochfence.model.serve.server import Server
 from epochfence.spec.releases.features import NEWEST
-from epochfence.tests.brokers.kafka import VERSIONS, bring, java
 from epochfence.tests.driver import record
 from epochfence.tests.model.serve.clients import librdkafka, read
 
@@ -168,7 +168,7 @@ def _cause(error: BaseException) -> str:
 
 
 def by_java(bootstrap: str, plan: Plan, version: str = VERSIONS[NEWEST]) -> list[str]:
-    """Kafka's own client. Raises Missing."""
+    """Kafka's own client. Raises UnavailableError."""
     jars = bring(version)
     done = subprocess.run(
         [java(), "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*",

@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from epochfence.checker.trace.schedule.schedule import Call, Schedule
 from epochfence.model.conformance.findings.java_client import JavaClient
+from epochfence.model.conformance.kafka.broker import VERSIONS, bring
 from epochfence.model.serve.server import Server
 from epochfence.spec.releases.features import NEWEST
-from epochfence.tests.brokers.kafka import VERSIONS, bring
 from epochfence.tests.model.serve.clients import librdkafka, read
 
 TOPIC: Final = "orders"

@@ -1,0 +1,1 @@
+"""Kafka's own brokers, started from Maven."""
