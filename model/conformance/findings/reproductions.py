@@ -447,6 +447,33 @@ def commit_in_downgrade(brokers: Brokers, level: int = 1) -> Observation:
     return Observation("abortTransaction(): ok", f"abortTransaction(): {found}", found != "ok")
 
 
+def downgrade_to_0(brokers: Brokers) -> Observation:
+    """Finding 18."""
+    with brokers.cluster() as cluster, brokers.topic(cluster) as topic:
+        needs_version_2(cluster)
+        name = f"{cluster.prefix}-downgrade"
+
+        def starts() -> str:
+            """The outcome of a new instance's initTransactions()."""
+            with brokers.producer(
+                proxy, topic, transactional_id=name, max_block_ms=5_000
+            ) as producer:
+                return producer.do("initTransactions")
+
+        with Proxy(brokers.bootstrap, how=brokers.security) as proxy:
+            with brokers.producer(proxy, topic, transactional_id=name) as producer:
+                wait_until(lambda: producer.do("initTransactions") == "ok", "no producer id")
+                for call in ("beginTransaction", "send", "commitTransaction"):
+                    must(producer, call, 0, A)
+            brokers.say("a transaction of version 2 is committed, and its client ends")
+            time.sleep(1)  # the markers are written
+            with transaction_version(cluster, 0):
+                brokers.say(f"transaction.version goes to 0; a new client begins: {starts()}")
+            found = starts()
+            brokers.say(f"transaction.version is 2 again; a new client begins: {found}")
+    return Observation("initTransactions(): ok", f"initTransactions(): {found}", found != "ok")
+
+
 def stable_below_start(brokers: Brokers) -> Observation:
     """Finding 17."""
     count, start = 5, 3
@@ -507,4 +534,5 @@ REPRODUCTIONS: Final[Mapping[int, Reproduction]] = {
     15: Reproduction(permissions.unreadable_topic, denies=True),
     16: Reproduction(refused_offset),
     17: Reproduction(stable_below_start),
+    18: Reproduction(downgrade_to_0, alters_features=True),
 }
