@@ -385,6 +385,8 @@ class _Changed:
                 raise DeclarationError(
                     f"{self.where}: the row {new.id!r} does the same as the row that it replaces"
                 )
+        if self.change.in_state:
+            edit = self._with_sent(edit)
         rows = tuple(_edited_rows(table.rows, edit))
         if not rows:
             raise DeclarationError(
@@ -398,6 +400,12 @@ class _Changed:
             when=table.when if edit.when.same_as(TRUE) else table.guard & edit.when,
             others=tuple(dict.fromkeys(m for m in others if m is not table.machine)),
         )
+
+    def _with_sent(self, edit: Edit) -> Edit:
+        """The edit with messages as the system has them: a feature in the state changes some."""
+        known = {channel.message.name: channel.message for channel in self.base.channels}
+        sent = (replace(one, message=known.get(one.message.name, one.message)) for one in edit.send)
+        return replace(edit, send=tuple(sent))
 
     def _read(self, edit: Edit) -> Iterator[Machine]:
         """The machines whose fields a step reads or sets."""

@@ -122,7 +122,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
         for each in partition.open:
             case = _case(evidence, partition, each)
             case.facts += _facts(evidence, case)
-            if case.verdict is Verdict.HANGS or case.cause == "late-marker":
+            if case.verdict is Verdict.HANGS or case.cause in ("late-marker", "overdue"):
                 case.bugs = _bugs(evidence, case)
             _remedy(evidence, case)
             cases.append(case)
@@ -218,8 +218,12 @@ def _bugs(evidence: Evidence, case: Case) -> list[Cause]:
     if evidence.release is None:
         return []
     own = {evidence.release, str(_release(evidence))}
-    is_decided = case.cause in ("marker-not-sent", "late-marker")
-    lefts = [Left.MARKER_NOT_SENT] if is_decided else _left(evidence, case)
+    known = {
+        "marker-not-sent": Left.MARKER_NOT_SENT,
+        "late-marker": Left.MARKER_NOT_SENT,
+        "overdue": Left.NOT_ENDED,
+    }
+    lefts = [known[case.cause]] if case.cause in known else _left(evidence, case)
     return [
         cause
         for left in lefts

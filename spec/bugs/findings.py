@@ -191,15 +191,15 @@ FINDINGS: Final = (
     ),
     Finding(
         12,
-        "Old and new client libraries share a transactional id: the fenced one commits",
+        "An old and a new client library under one transactional id: the fenced one commits, and "
+        "the newest is fenced for good",
         Damage.WRONG_OUTCOME,
         part=BROKER,
         since="4.0.0",
-        needs="a change of transaction.version, or an old and a new client library, under one "
-        "transactional id",
+        needs="an old and a new client library under one transactional id, or a change of "
+        "transaction.version",
         remedy="Use one client library for each transactional id. " + _ONE_VERSION,
         uses=TRANSACTIONS,
-        changes=True,
     ),
     Finding(
         13,
@@ -252,5 +252,17 @@ FINDINGS: Final = (
         needs="DeleteRecords with an offset within a batch of an open transaction",
         remedy="Delete records only before the last stable offset of the partition.",
         uses=READING,
+    ),
+    Finding(
+        18,
+        "After a downgrade of transaction.version to 0 a transactional id is stuck",
+        Damage.STUCK,
+        part=BROKER,
+        since="4.0.0",
+        needs="a downgrade of transaction.version from 2 to 0",
+        remedy="Downgrade to 1, not to 0. If an id is stuck, raise the version to 1, and restart "
+        "the brokers that coordinate transactions.",
+        uses=TRANSACTIONS,
+        changes=True,
     ),
 )

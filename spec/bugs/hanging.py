@@ -23,6 +23,7 @@ class Left(Enum):
     NEVER_ADDED = "the partition belongs to none of the producer's transactions"
     MARKER_LEFT_OUT = "a completed transaction has no marker here"
     MARKER_NOT_SENT = "its end is decided, and the coordinator sends no marker"
+    NOT_ENDED = "its timeout is long over, and its coordinator hasn't ended it"
 
 
 VERIFICATION: Final = "verification"
@@ -91,4 +92,5 @@ HANGING: Final[Mapping[Left, tuple[Cause, ...]]] = {
     Left.NEVER_ADDED: (_bug("KAFKA-12671"),),
     Left.MARKER_LEFT_OUT: (_finding(13), _bug("KAFKA-10080")),
     Left.MARKER_NOT_SENT: (_bug("KAFKA-16352"), _finding(8)),
+    Left.NOT_ENDED: (_finding(18),),
 }

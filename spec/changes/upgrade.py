@@ -8,15 +8,19 @@ request's own version decides its effect: its client knew that version.
 from __future__ import annotations
 
 from ...language import (
+    Bool,
     Change,
     FeatureInState,
     Int,
     Machine,
     Row,
+    Sending,
     Table,
     constant,
     event,
+    failure,
     if_,
+    invariant,
 )
 from ..client.state import is_completing
 from ..client.state import state as client_state
@@ -28,18 +32,23 @@ from ..client.transaction_manager import (
     is_version_2,
     transaction_version,
 )
+from ..coordinator import entry
 from ..coordinator.entry import client_transaction_version, pending_version
 from ..messages import (
+    NO_EPOCH,
     AddPartitionsByLeader,
     AddPartitionsByLeaderResponse,
     EndTxn,
+    EndTxnResponse,
+    Errors,
     Produce,
     WriteTxnMarkers,
+    connection,
     producer,
 )
 from ..properties.versions import PROPERTIES
 from ..releases.features import transaction_version_2
-from ..releases.proposals import fence_by_entry
+from ..releases.proposals import fence_by_entry, version_in_log_if_known
 
 FIRST_TRANSACTION_VERSION = constant(
     "first_transaction_version", 1, 0, 2, meaning="transaction.version at the start"
@@ -60,6 +69,14 @@ known_version = metadata_cache.field(
     "transaction_version", TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION,
     doc="transaction.version, as this broker has read it in the metadata log.",
 )  # fmt: skip
+
+log_value = Machine("log_value", doc="The value of the record that the coordinator prepares.")
+is_unwritten = log_value.field(
+    "is_unwritten", Bool(), False,
+    doc="It has no bytes: nothing is appended, and the entry's transition stays pending.",
+)  # fmt: skip
+has_no_bytes = (known_version == 0) & ~version_in_log_if_known
+"""At level 0 a record has no place for a client's version that isn't 0."""
 
 change = event(
     "transaction version changes", to=Int(OLDEST_TRANSACTION_VERSION, 2),
@@ -94,12 +111,34 @@ _TABLES = (
     ),
 )
 
+_unsupported = Sending(
+    EndTxnResponse,
+    EndTxnResponse(
+        producer=EndTxn.producer,
+        connection=EndTxn.connection,
+        error=Errors.UNSUPPORTED_VERSION,
+        producer_id=entry.producer_id,
+        producer_epoch=NO_EPOCH,
+    ).fields,
+    when=has_no_bytes & (connection.at(EndTxn.producer) == EndTxn.connection),
+)
+pending_is_written = invariant(
+    "PendingIsWritten",
+    ~is_unwritten,
+    "A transition of the coordinator that is pending is on its way into the log, and ends.",
+    "TransactionStateManager.appendTransactionToLog",
+    failure=failure(
+        "the transition to {} stays pending, as its record has no bytes", entry.pending.value
+    ),
+)
+
 _by_entry, _by_record = client_transaction_version == 2, pending_version == 2
-upgrade = Change(
+_versions = Change(
     "upgrade",
     "The cluster's transaction.version changes within a run, and each party learns of it at a time "
     "of its own.",
     tables=_TABLES,
+    machines=(log_value,),
     in_state=(
         FeatureInState(
             transaction_version_2,
@@ -127,7 +166,7 @@ upgrade = Change(
             without="version-1",
         ),
     ),
-    properties=PROPERTIES,
+    properties=(*PROPERTIES, pending_is_written),
     budgets={change: VERSION_CHANGES},
     constants=(OLDEST_TRANSACTION_VERSION, FIRST_TRANSACTION_VERSION, VERSION_CHANGES),
     bounds={OLDEST_TRANSACTION_VERSION: 1},
@@ -136,4 +175,37 @@ upgrade = Change(
         transaction_version: FIRST_TRANSACTION_VERSION,
         end_version: FIRST_TRANSACTION_VERSION,
     },
+)
+
+_of_record = has_no_bytes & (client_transaction_version == 2)
+# TransactionLog.valueToBytes throws, after the entry's transition has become pending.
+upgrade = (
+    _versions.table("transaction.EndTxn")
+    .also(
+        "abort-overtakes-fence",
+        "prepare",
+        "empty-abort",
+        set={is_unwritten: has_no_bytes},
+        send=(_unsupported,),
+    )
+    .table("transaction.AddPartitionsByLeader")
+    .also("add", set={is_unwritten: has_no_bytes})
+    .table("transaction.InitProducerId")
+    .also(
+        "rotate-producer-id",
+        "increment-epoch",
+        "bump",
+        "retry-of-bump",
+        set={is_unwritten: _of_record},
+    )
+    .table("transaction.begin completion")
+    .also("send-markers", set={is_unwritten: _of_record})
+    .table("transaction.log append")
+    .only_when(~is_unwritten)
+    .table("transaction.append failure")
+    .only_when(~is_unwritten)
+    .table("transaction.coordinator failover")
+    .also(set={is_unwritten: False})
+    .table("transaction.coordinator failover after a failed append")
+    .also(set={is_unwritten: False})
 )

@@ -20,6 +20,14 @@ retry_by_entry = feature(
     sentence="An EndTxn of version 2 is a retry only of an end that was of version 2, too.",
     source="TransactionCoordinator.endTransaction, a way to fix it (docs/findings.md, 12)",
 )
+version_in_log_if_known = feature(
+    "version_in_log_if_known",
+    None,
+    parts=(COORDINATOR,),
+    sentence="A record of the transaction log has its client's version only if the level has a "
+    "place for it, as with the producer ids before and after.",
+    source="TransactionLog.valueToBytes, a way to fix it (docs/findings.md, 18)",
+)
 newest_question_counts = feature(
     "newest_question_counts",
     None,
@@ -49,6 +57,7 @@ failed_send_leaves_end = feature(
 PROPOSED = (
     fence_by_entry,
     retry_by_entry,
+    version_in_log_if_known,
     newest_question_counts,
     downgrade_waits,
     failed_send_leaves_end,

@@ -20,6 +20,7 @@ from epochfence.model.conformance.findings.reproductions import (
     commit_in_downgrade,
     local_bump,
 )
+from epochfence.model.conformance.findings.started import started
 from epochfence.model.conformance.kafka.broker import (
     SLOWEST_START_S,
     Broker,
@@ -145,6 +146,35 @@ def test_17_the_last_stable_offset_is_below_the_logs_start(broker: Broker) -> No
     found = REPRODUCTIONS[17].run(reproduced(broker))
     is_there = broker.release not in ("3.6", "3.9")
     assert (found.observed, found.is_there) == ("0" if is_there else "3", is_there)
+
+
+AT: Final = {
+    8: ("3.6", "3.9", "4.4"),
+    11: ("4.0.1", "4.3", "4.4"),
+    13: ("4.3", "4.4"),
+    15: ("3.6", "4.3", "4.4"),
+    18: ("4.0.1", "4.3", "4.4"),
+}
+"""The releases that show these findings, of those on which they are tried."""
+TRIED: Final = {number: (*releases, *(("3.9", "4.0.1") if number == 13 else ()))
+                for number, releases in AT.items()}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", AT)
+def test_8_11_13_15_and_18_on_brokers_of_their_own(broker: Broker, number: int) -> None:
+    """With a debugger, a second broker or an authorizer."""
+    release = broker.release
+    if release in TRIED[number]:
+        with started(REPRODUCTIONS[number], release, lambda _: None) as brokers:
+            found = REPRODUCTIONS[number].run(brokers)
+        assert found.is_there == (release in AT[number])
+
+
+@pytest.mark.releases("4.4")
+def test_the_command_starts_a_broker(broker: Broker) -> None:
+    ended = epochfence("findings", "17", "--broker", broker.release, "--json", "-")
+    assert ended.code == 12
+    assert json.loads(ended.out)["observed"] == "0"
 
 
 @pytest.mark.releases("4.4")

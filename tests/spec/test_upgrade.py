@@ -89,6 +89,9 @@ def test_where_parties_hear_of_it_in_any_order_both_versions_are_in_use() -> Non
         # 10
         ("ReservedEpoch", {"timeouts": 1, "largest_epoch": 2}, 40,
          "EndTxnResponse/ended-new-epoch", "fence_by_entry"),
+        # 18
+        ("PendingIsWritten", {"oldest_transaction_version": 0}, 10,
+         "AddPartitionsByLeader/add", "version_in_log_if_known"),
         # 11
         ("NoHangingTransaction", {"faults": 2, "crashes": 1, "expiries": 1}, 33,
          "AddPartitionsByLeaderResponse/append", "newest_question_counts"),
