@@ -8,8 +8,8 @@ next one: the client's epoch, by which the transaction is ended, under a new pro
 epochs are used up. That instance asks the database, and commits those that it has decided to;
 it aborts everything else. An operator may abort what the database has given up. The broker's half
 is in no release (TransactionCoordinator answers UNSUPPORTED_VERSION); it is declared as KIP-939 and
-pull request 21735 have it. Not declared: a record that is in the log although its append has
-failed, where a transaction is kept.
+pull request 21735 have it. Pull request 22704 is a feature, which is off. Not declared: a record
+that is in the log although its append has failed, where a transaction is kept.
 """
 
 from __future__ import annotations
@@ -85,6 +85,13 @@ kept_epoch_in_log = feature(
     None,
     sentence="That next epoch is in the transaction log (NextProducerEpoch).",
     source="KIP-939, TransactionLogValue",
+)
+kept_under_own_epoch = feature(
+    "kept_under_own_epoch",
+    None,
+    sentence="InitProducerId with keepPreparedTxn gives its sender the epoch that the open "
+    "transaction has, and appends nothing: the other proposal.",
+    source="KAFKA-20739, pull request 22704",
 )
 database_fences = feature(
     "database_fences",
@@ -256,7 +263,7 @@ two_phase = (
         "client.",
         tables=_TABLES,
         machines=(database, kept),
-        features=(prepared_kept, kept_epoch_in_log, database_fences),
+        features=(prepared_kept, kept_epoch_in_log, kept_under_own_epoch, database_fences),
         settled={prepared_kept: True, kept_epoch_in_log: True, database_fences: True},
         properties=(prepared_stands,),
         bounds={TRANSACTIONS: 1, LARGEST_EPOCH: 6},
@@ -272,8 +279,11 @@ two_phase = (
             when=(InitProducerIdResponse.connection == connection)
             & (InitProducerIdResponse.error == Errors.NONE)
             & (client.state == client.INITIALIZING)
-            & is_kept
-            & (client_epoch == InitProducerIdResponse.producer_epoch)
+            & if_(
+                kept_under_own_epoch,
+                entry.producer_epoch == InitProducerIdResponse.producer_epoch,
+                is_kept & (client_epoch == InitProducerIdResponse.producer_epoch),
+            )
             & (id_of_client == InitProducerIdResponse.producer_id)
             & (entry.state == entry.ONGOING),
             goto=client.IN_TRANSACTION,
@@ -304,6 +314,22 @@ two_phase = (
     .table("transaction.InitProducerId")
     .before(
         "pending",
+        Row(
+            "kept-under-own-epoch",
+            "The open transaction is kept, and its client gets the epoch that it has",
+            when=may_keep,
+            during=prepared_kept & kept_under_own_epoch,
+            reply=answer_on(
+                connection.at(InitProducerId.producer),
+                InitProducerIdResponse,
+                InitProducerId.connection,
+                producer=InitProducerId.producer,
+                error=Errors.NONE,
+                producer_id=entry.producer_id,
+                producer_epoch=entry.producer_epoch,
+            ),
+            source="KAFKA-20739, pull request 22704",
+        ),
         Row(
             "kept",
             "The open transaction is kept, and the next epoch is prepared for its client",

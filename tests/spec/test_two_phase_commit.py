@@ -117,3 +117,17 @@ def test_each_part_is_needed(
     assert result.trace is not None
     assert (len(result.trace.steps), result.trace.taken[-1]) == (steps, last)
     assert run(transactions(**constants), name).verdict is Verdict.HOLDS
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(("other", "steps"), [((), None), (("kept_under_own_epoch",), 12)])
+def test_an_epoch_that_is_kept_as_it_is_has_two_instances(
+    other: tuple[str, ...], steps: int | None
+) -> None:
+    """Pull request 22704, and 21735, without a fault."""
+    bounds = {**BOUNDS, **transactions(producers=2, partitions=1)}
+    instance = instantiate(SYSTEM, "trunk", bounds, switch_on=other, properties=("OneLiveEpoch",))
+    result = check(ending_anywhere(instance), Options(brief=True))
+    assert [each.trace_length for each in result.properties] == [steps]
+    if result.trace is not None:
+        assert "InitProducerId/kept-under-own-epoch" in result.trace.taken
