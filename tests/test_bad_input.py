@@ -131,8 +131,10 @@ OWN: dict[str, list[tuple[str, ...]]] = {
         ("junit", "{file}", "-o", "a", "--protocol", "9"),
     ],
     "findings": [
-        ("0",), ("18",), ("x",), ("1", "--json", "."), ("--bootstrap", NOBODY),
-        *((number, "--bootstrap", NOBODY) for number in ("1", "8", "9", "17")),
+        ("0",), ("19",), ("x",), ("1", "--json", "."), ("--bootstrap", NOBODY), ("--broker", "4.4"),
+        *((number, "--bootstrap", NOBODY) for number in ("1", "8", "9", "13", "15", "17")),
+        ("12", "--broker", "4.4.1"), ("12", "--broker", "4.4", "--bootstrap", NOBODY),
+        ("8", "--broker", "4.4", "--debugger", NOBODY), ("13", "--broker", "2.5"),
         ("17", "--bootstrap", "nowhere"),
     ],
     "doctor": [
