@@ -100,6 +100,7 @@ NOT_RUN = {
         (
             f"epochfence findings {more}"
             for more in (
+                "12 --broker 4.4",
                 "12 --bootstrap 127.0.0.1:9092",
                 "9 --bootstrap 127.0.0.1:9092 --alter-features --client 4.3.1",
             )

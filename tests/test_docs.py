@@ -354,7 +354,7 @@ def test_pages_are_in_form(page: Path) -> None:
         "java",
         "json",
     }  # `py` isn't run
-    may_be_long = ("|", "[![", "<!--")
+    may_be_long = ("|", "[![", "<!--", "#")
     lines = FENCE.sub("", text).splitlines()
     assert [x for x in lines if len(x) > 100 and not x.startswith(may_be_long)] == []
 
