@@ -149,10 +149,9 @@ class Evaluation:
             case "in":
                 return v[0] in v[1]
             case "index" if isinstance(type_of(e.args[0]), Sequence):
-                return v[0][v[1]] if 0 <= v[1] < len(v[0]) else None
+                return element_at(*v)
             case "slice":
-                start, stop = (end and max(0, end) for end in v[1:])
-                return v[0][start:stop]
+                return between(*v)
             case "index":
                 return v[0][_place(v[0], v[1])]
             case "get":
@@ -182,19 +181,41 @@ class Evaluation:
                 assert isinstance(record, Record)
                 return _with(record, v[0], e.data, v[1:])
             case "last":
-                return v[0][-1] if v[0] else None
+                return last_of(*v)
             case "put":
                 kind = type_of(e)
                 assert isinstance(kind, Bag)
                 return canonical(kind.of, (*v[0], v[1]), self.constants)
             case "take":
-                bag, value = v
-                if value not in bag:
-                    return bag
-                place = bag.index(value)
-                return (*bag[:place], *bag[place + 1 :])
+                return without(*v)
             case _:
                 raise DeclarationError(f"no operator is called {e.op}")
+
+
+# Operations that compiled rows call, too ----------------------------------------------------------
+
+
+def element_at(values: Any, place: int) -> Any:
+    """The element at a place of a sequence, if there is one."""
+    return values[place] if 0 <= place < len(values) else None
+
+
+def between(values: Any, start: int, stop: int | None) -> Any:
+    """The elements from one place on, up to before another; places below 0 are 0."""
+    return values[max(0, start) : None if stop is None else max(0, stop)]
+
+
+def last_of(values: Any) -> Any:
+    """The last element, if there is one."""
+    return values[-1] if values else None
+
+
+def without(bag: Any, value: Any) -> Any:
+    """The bag with one of these values fewer."""
+    if value not in bag:
+        return bag
+    place = bag.index(value)
+    return (*bag[:place], *bag[place + 1 :])
 
 
 def canonical(of: Type, values: tuple[Value, ...], constants: Constants) -> tuple[Value, ...]:

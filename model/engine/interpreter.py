@@ -5,10 +5,10 @@ Slow and simple on purpose: traces are replayed here, and the native explorer is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ...language import Action, Expression, Instance, Property
 from ...language.terms.values import assign, evaluate
@@ -29,6 +29,26 @@ class Step:
     bound: tuple[tuple[Expression, Value], ...]
     state: FullState | None
     out_of_range: str = ""
+
+
+Bindings: TypeAlias = dict[Expression, Value]
+
+
+def bindings(
+    action: Action,
+    constants: Mapping[str, int],
+    contents: Callable[[Expression, Bindings], Any],
+) -> Iterator[Bindings]:
+    """The values that an action may bind in a state, in which `contents` gives the elements of a
+    bag."""
+    domains = [choices(bound.data.type, constants) for bound in action.bounds]
+    for values in product(*domains):
+        bound = dict(zip(action.bounds, values, strict=True))
+        if action.choice is None:
+            yield bound
+            continue
+        for content in dict.fromkeys(contents(action.choice.args[0], bound)):
+            yield {**bound, action.choice: content}
 
 
 class Interpreter:
@@ -82,30 +102,19 @@ class Interpreter:
     def steps(self, state: FullState, table: str | None = None) -> Iterator[Step]:
         """Every step enabled in a state, of the one table where it is named; rows in declared
         order."""
-        before = self.as_mapping(state)
+        before, constants = self.as_mapping(state), self.instance.constants
         index = 0
+
+        def contents(bag: Expression, bound: Bindings) -> Value:
+            return evaluate(bag, before, constants, bound)
+
         for action in self.instance.actions:
             wanted = table in (None, action.table)
-            for bound in self._bindings(action, before) if wanted else ():
+            for bound in bindings(action, constants, contents) if wanted else ():
                 step = self._take(action, index, before, bound)
                 if step is not None:
                     yield step
             index += len(action.rows)
-
-    def _bindings(
-        self, action: Action, before: Mapping[str, Value]
-    ) -> Iterator[dict[Expression, Value]]:
-        constants = self.instance.constants
-        domains = [choices(bound.data.type, constants) for bound in action.bounds]
-        for values in product(*domains):
-            bound = dict(zip(action.bounds, values, strict=True))
-            if action.choice is None:
-                yield bound
-                continue
-            bag = evaluate(action.choice.args[0], before, constants, bound)
-            assert isinstance(bag, tuple)
-            for content in dict.fromkeys(bag):
-                yield {**bound, action.choice: content}
 
     def _take(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Sequence as Path
 from functools import cache
 from typing import Any
 
@@ -65,6 +66,32 @@ class Sparse(dict[Any, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Sparse, (self.default, dict(self))
+
+
+# Operations that compiled rows call --------------------------------------------------------------
+
+
+def or_initial(value: Any, initial: Any) -> Any:
+    return initial if value is None else value
+
+
+def updated(whole: Any, key: Any, value: Any) -> Any:
+    if isinstance(whole, Sparse):
+        changed = whole.copy()
+        changed[key] = value
+        return changed
+    return (*whole[:key], value, *whole[key + 1 :])
+
+
+def changed(whole: Any, changes: Mapping[int, Any]) -> Any:
+    return tuple(changes.get(place, value) for place, value in enumerate(whole))
+
+
+def placed(whole: Any, path: Path[Any], value: Any) -> Any:
+    if not path:
+        return value
+    key = path[0]
+    return updated(whole, key, placed(whole[key], path[1:], value))
 
 
 def no_others(holds: bool, what: str) -> None:

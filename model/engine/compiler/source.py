@@ -12,11 +12,22 @@ from ....language.expressions import QUANTIFIERS, EnumValue, Expression, Field, 
 from ....language.terms.derived import definition
 from ....language.terms.operators import append
 from ....language.terms.scopes import free_variables
-from ....language.terms.values import canonical
+from ....language.terms.values import between, canonical, element_at, last_of, without
 from ....language.types import Enum, Int, Key, Optional, Set, Type, Value
 from ....language.types import Sequence as Line
-from ..values import FRESH, Ranges, Sparse, UnboundedError, known_keys, no_others, tells_apart
-from . import operations
+from ..values import (
+    FRESH,
+    Ranges,
+    Sparse,
+    UnboundedError,
+    changed,
+    known_keys,
+    no_others,
+    or_initial,
+    placed,
+    tells_apart,
+    updated,
+)
 
 _INFIX = {
     "eq": "==", "lt": "<", "add": "+", "sub": "-", "mul": "*", "in": "in",
@@ -43,11 +54,11 @@ class Source:
         self.ranges = ranges
         self.names: dict[str, Any] = {
             "_Sparse": Sparse, "_FRESH": FRESH, "_known": known_keys, "_no_others": no_others,
-            "_last": operations.last_of, "_at": operations.at,
-            "_slice": operations.sliced, "_or": operations.or_initial,
-            "_updated": operations.updated,
-            "_take": operations.without, "_with": operations.changed,
-            "_placed": operations.placed,
+            "_last": last_of, "_at": element_at,
+            "_slice": between, "_or": or_initial,
+            "_updated": updated,
+            "_take": without, "_with": changed,
+            "_placed": placed,
         }  # fmt: skip
         self.lines: list[str] = []
         self.indent = 1

@@ -7,13 +7,12 @@ how the explorer's runs are replayed on the executable machines, and how the two
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import product
 from typing import Any
 
 from ....language import Action, Expression, Instance
-from ....language.types import Type, Value, choices
+from ....language.types import Type, Value
 from ..errors import ModelError, OutOfRangeError
-from ..interpreter import FullState, Step
+from ..interpreter import Bindings, FullState, Step, bindings
 from ..values import Ranges
 from .compiler import Compiler, Layout, Rule
 
@@ -63,19 +62,15 @@ class Stepper:
         )
         return function, bag
 
-    def bindings(self, index: int, state: FullState) -> Iterator[Bound]:
+    def bindings(self, index: int, state: FullState) -> Iterator[Bindings]:
         """The values that the action of that index may bind in a state."""
-        action = self.instance.actions[index]
         bag = self._action(index)[1]
-        domains = [choices(bound.data.type, self.instance.constants) for bound in action.bounds]
-        for values in product(*domains):
-            bound = dict(zip(action.bounds, values, strict=True))
-            if bag is None:
-                yield bound
-                continue
-            assert action.choice is not None
-            for content in dict.fromkeys(bag(list(state), (), None, *values)):
-                yield {**bound, action.choice: content}
+
+        def contents(_: Expression, bound: Bindings) -> Any:
+            assert bag is not None
+            return bag(list(state), (), None, *bound.values())
+
+        return bindings(self.instance.actions[index], self.instance.constants, contents)
 
     def take(self, index: int, state: FullState, bound: Bound) -> Step | None:
         """The step of an action with these bindings, None where there is none. A step that leaves
