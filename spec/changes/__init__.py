@@ -1,5 +1,5 @@
 """Shipped systems with a change: another client library or broker, a proposal, an upgrade within a
-run, or replicas.
+run, or replicas; and a part of the client that the shipped systems leave out.
 
 Each rule of another product is a feature that holds unless it is switched off: on, the machine does
 as Kafka's does.
@@ -98,10 +98,50 @@ def _retention() -> System:
     return shipped("reading") + retention_change
 
 
+@cache
+def _below_next() -> System:
+    from .duplicates import below_next
+
+    return shipped("idempotence") + below_next
+
+
+@cache
+def _callbacks() -> System:
+    from .callbacks import callbacks
+
+    return shipped("calls") + callbacks
+
+
+@cache
+def _majority() -> System:
+    from .majority import varied
+
+    return varied(shipped("replication"))
+
+
+@cache
+def _split() -> System:
+    from .batch_split import varied
+
+    return varied(shipped("idempotence"))
+
+
+@cache
+def _drain_order() -> System:
+    from .drain_order import system
+
+    return system
+
+
 VARIED: dict[str, Callable[[], System]] = {
     "transactions+franz-go": _franz_go,
     "transactions+librdkafka": _librdkafka,
     "idempotence+librdkafka": _librdkafka_idempotent,
+    "idempotence+below-next": _below_next,
+    "calls+callbacks": _callbacks,
+    "drain-order": _drain_order,
+    "idempotence+split": _split,
+    "replication+majority": _majority,
     "transactions+redpanda": _redpanda,
     "transactions+kfake": _kfake,
     "group-offsets+redpanda": _redpanda_group_offsets,

@@ -1,0 +1,57 @@
+"""The order in which a client drains partitions: what waits for ever, and what fits a request."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochfence.checker.check import check
+from epochfence.checker.named_systems import load_system
+from epochfence.checker.verdict.result import Result, Verdict
+from epochfence.language import Change, System, instantiate
+
+SYSTEM = load_system("drain-order")
+WITHOUT_LIMIT = SYSTEM + Change("no-limit", "No request is full.").table(
+    "accumulator.visit"
+).without("full")
+
+
+def run(release: str, name: str, system: System = SYSTEM, **constants: int) -> Result:
+    """The verdict about one property."""
+    return check(instantiate(system, release, constants, properties=[name]))
+
+
+@pytest.mark.parametrize(
+    ("release", "holds"),
+    [("1.0.2", True), ("2.0", True), ("2.1", False), ("3.2", False), ("3.3", True), ("4.4", True)],
+)
+def test_a_partition_waits_for_ever_from_2_1_to_3_2(release: str, holds: bool) -> None:
+    found = run(release, "EachIsDrained")
+    assert (found.verdict is Verdict.HOLDS) is holds
+    if not holds:
+        assert found.verdict is Verdict.LEADS_TO_BROKEN
+        assert found.trace is not None
+        assert [step.row for step in found.trace.steps][2:] == [
+            "append",
+            "drain",
+            "full",
+            "send",
+            "begin",
+        ]
+
+
+def test_the_index_of_3_3_mends_it() -> None:
+    instance = instantiate(
+        SYSTEM, "3.2", {}, switch_on=("drain_index_kept",), properties=["EachIsDrained"]
+    )
+    assert check(instance).verdict is Verdict.HOLDS
+
+
+@pytest.mark.parametrize("name", ["LargeGoesAlone", "WithinRequest"])
+def test_a_request_that_is_never_full_takes_too_much(name: str) -> None:
+    assert run("4.4", name).verdict is Verdict.HOLDS
+    assert run("4.4", name, WITHOUT_LIMIT).verdict is Verdict.BROKEN
+
+
+def test_every_row_is_taken() -> None:
+    found = run("4.4", "WithinRequest", partitions=3, room=2, stops=2)
+    assert [row for row, count in found.rows if not count] == []
